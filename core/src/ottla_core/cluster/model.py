@@ -1,0 +1,122 @@
+"""The cluster's state as plain immutable values; this file knows nothing of etcd.
+
+Names follow Kafka: a *topic* has *partitions*, each with an ordered list of *replicas* (broker ids), an
+*in-sync replica set* (ISR), a *leader* and a *leader epoch*. Epochs of members and of the controller are etcd
+create revisions, so they only ever grow.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from uuid import UUID
+
+NO_LEADER = -1
+NO_EPOCH = -1
+
+
+class Role(StrEnum):
+    """The kinds of process that join a cluster; the value stands in the etcd key."""
+
+    BROKER = "broker"
+    CONTROLLER = "controller"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where clients reach one listener of a broker."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A live process, as it registered itself under a lease.
+
+    Attributes:
+        epoch: create revision of its key: the broker epoch of Kafka. Grows with every registration.
+        incarnation: a UUID drawn at every start of the process.
+        directory_ids: the `directory.id` of each log directory, in the order of `log.dirs`; brokers only. The
+            same ids prove that a new process is the successor of an old one, since it holds the same locks.
+        rpc_address: host:port of its gRPC server.
+    """
+
+    role: Role
+    id: int
+    epoch: int
+    incarnation: UUID
+    rpc_address: str
+    version: str
+    rack: str | None = None
+    endpoints: tuple[Endpoint, ...] = ()
+    directory_ids: tuple[UUID, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerLeader:
+    """The leading controller; `epoch` is the create revision of the election key."""
+
+    id: int
+    epoch: int
+    rpc_address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """One partition as the controller decided it.
+
+    Attributes:
+        replicas: broker ids, preferred leader first.
+        isr: the in-sync subset of `replicas`.
+        leader: broker id or `NO_LEADER`.
+        leader_epoch: grows with every election, also when the leader lost its registration and got it back.
+        leader_broker_epoch: the leader's broker epoch when it was elected, or `NO_EPOCH`. A broker leads only
+            under the registration that it was elected with; that makes a restart visible to every controller.
+        adding: replicas that a reassignment is adding.
+        removing: replicas that a reassignment will remove.
+        partition_epoch: mod revision of the key, for compare-and-set; not part of the stored value.
+    """
+
+    topic_id: UUID
+    index: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    leader_broker_epoch: int = NO_EPOCH
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    partition_epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic with all its partitions, `partitions[i].index == i`.
+
+    `mod_revision` is that of the topic's key, for compare-and-set; not part of the stored value.
+    """
+
+    name: str
+    id: UUID
+    partitions: tuple[PartitionState, ...]
+    configs: Mapping[str, str] = field(default_factory=dict)
+    mod_revision: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterState:
+    """One consistent snapshot; `revision` is the etcd revision it reflects.
+
+    `broker_configs` holds dynamic broker settings by broker id; the key None holds the cluster-wide default.
+    """
+
+    cluster_id: str = ""
+    revision: int = 0
+    controller: ControllerLeader | None = None
+    brokers: Mapping[int, Member] = field(default_factory=dict)
+    controllers: Mapping[int, Member] = field(default_factory=dict)
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+    topics_by_id: Mapping[UUID, Topic] = field(default_factory=dict)
+    broker_configs: Mapping[int | None, Mapping[str, str]] = field(default_factory=dict)

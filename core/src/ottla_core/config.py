@@ -1,0 +1,193 @@
+"""Configuration of a service: one typed model, read from a properties file, the environment and the command line.
+
+A service declares a `ServiceConfig` subclass whose fields carry Kafka's key as their alias (`log.retention.hours`),
+a default and a sentence with the unit. Sources, the later winning: the file given by `--config`, environment
+variables (`OTTLA_LOG_RETENTION_HOURS`), `--set key=value`. Unknown keys and bad values are refused together, so
+that one start shows everything that is wrong.
+"""
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from ottla_core.errors import ConfigurationError
+
+ENVIRONMENT_PREFIX = "OTTLA_"
+
+
+def _split_list(value: object) -> object:
+    return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
+
+
+CommaSeparated = Annotated[tuple[str, ...], BeforeValidator(_split_list)]
+
+
+class ServiceConfig(BaseModel):
+    """Base of every service's settings: immutable, keyed by Kafka's names, closed to unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_alias=True, validate_by_name=True)
+
+    @classmethod
+    def keys(cls) -> Mapping[str, str]:
+        """Return the field name of every key."""
+        return {info.alias or name: name for name, info in cls.model_fields.items()}
+
+    def as_properties(self) -> dict[str, str]:
+        """Return every setting that has a value, written as in a properties file."""
+        return {
+            key: _format(value) for key, name in self.keys().items() if (value := getattr(self, name)) is not None
+        }
+
+
+class EtcdSettings(ServiceConfig):
+    """How a service reaches etcd, and its place there."""
+
+    etcd_endpoints: CommaSeparated = Field(
+        ("http://127.0.0.1:2379",),
+        alias="etcd.endpoints",
+        description="URLs of the etcd members, separated by commas; https:// turns TLS on.",
+    )
+    etcd_tls_ca: Path | None = Field(
+        None, alias="etcd.tls.ca", description="PEM file with the authority that signed etcd's certificate."
+    )
+    etcd_tls_certificate: Path | None = Field(
+        None, alias="etcd.tls.certificate", description="PEM file with this client's certificate chain."
+    )
+    etcd_tls_key: Path | None = Field(
+        None, alias="etcd.tls.key", description="PEM file with the private key of etcd.tls.certificate."
+    )
+    etcd_username: str | None = Field(None, alias="etcd.username", description="User name for etcd.")
+    etcd_password: str | None = Field(None, alias="etcd.password", description="Password of etcd.username.")
+    cluster_name: str = Field(
+        "ottla",
+        alias="cluster.name",
+        pattern=r"^[A-Za-z0-9._-]+$",
+        description="Name of the cluster; its state in etcd stands below /ottla/<name>/.",
+    )
+    member_lease_ttl_ms: int = Field(
+        6000,
+        alias="member.lease.ttl.ms",
+        ge=1000,
+        description="Milliseconds after which a silent process loses its place in the cluster. At least 1.5 times "
+        "etcd's election timeout.",
+    )
+
+
+Model = TypeVar("Model", bound=ServiceConfig)
+
+
+def load_config(
+    model: type[Model],
+    arguments: Sequence[str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    program: str | None = None,
+) -> Model:
+    """Read a service's settings from its command line, the environment and its file.
+
+    Args:
+        model: the settings' model.
+        arguments: the command line without the program's name; by default this process's.
+        environment: environment variables; by default this process's.
+        program: the name shown in help.
+
+    Raises:
+        ConfigurationError: lists every unknown key and bad value with where it came from.
+    """
+    options = _argument_parser(model, program).parse_args(arguments)
+    known = model.keys()
+    by_variable = {variable_name(key): key for key in known}
+    values: dict[str, str] = {}
+    origins: dict[str, str] = {}
+
+    def take(key: str, value: str, origin: str) -> None:
+        values[key], origins[key] = value, origin
+
+    if options.config is not None:
+        for key, value in read_properties(options.config).items():
+            take(key, value, str(options.config))
+    for variable, value in (os.environ if environment is None else environment).items():
+        if variable in by_variable:
+            take(by_variable[variable], value, f"environment variable {variable}")
+    for assignment in options.set:
+        key, equals, value = assignment.partition("=")
+        if not equals:
+            raise ConfigurationError(f"--set {assignment}: write it as key=value")
+        take(key.strip(), value.strip(), "--set")
+
+    try:
+        return model.model_validate({known.get(key, key): value for key, value in values.items()})
+    except ValidationError as error:
+        aliases = {name: key for key, name in known.items()}
+        problems = [_describe(problem, aliases, origins) for problem in error.errors()]
+        raise ConfigurationError("bad configuration:\n  " + "\n  ".join(problems)) from None
+
+
+def variable_name(key: str) -> str:
+    """Return the environment variable of a key, such as ``OTTLA_LOG_DIRS`` for ``log.dirs``."""
+    return ENVIRONMENT_PREFIX + key.replace(".", "_").replace("-", "_").upper()
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """Return the `key=value` lines of a properties file; `#` and `!` begin comments.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or a line is no assignment.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"cannot read the configuration file {path}: {error}") from None
+    values: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#!":
+            continue
+        key, equals, value = stripped.partition("=")
+        if not equals:
+            raise ConfigurationError(f"{path}:{number}: not a key=value line: {stripped}")
+        values[key.strip()] = value.strip()
+    return values
+
+
+def _argument_parser(model: type[ServiceConfig], program: str | None) -> argparse.ArgumentParser:
+    settings = "\n".join(
+        f"  {key} (default {_format(info.get_default())})\n      {info.description or ''}"
+        if not info.is_required()
+        else f"  {key} (required)\n      {info.description or ''}"
+        for key, info in ((info.alias or name, info) for name, info in model.model_fields.items())
+    )
+    parser = argparse.ArgumentParser(
+        prog=program,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"settings, in the file, as OTTLA_... variables or by --set:\n{settings}",
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="properties file with key=value lines")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="one setting; may be repeated"
+    )
+    return parser
+
+
+def _describe(problem: Any, aliases: Mapping[str, str], origins: Mapping[str, str]) -> str:
+    name = str(problem["loc"][0]) if problem["loc"] else ""
+    key = aliases.get(name, name)
+    if problem["type"] == "extra_forbidden":
+        reason = "unknown setting"
+    elif problem["type"] == "missing":
+        return f"{key}: must be set"
+    else:
+        reason = f"{problem['msg']} (got {problem['input']!r})"
+    origin = f" [{origins[key]}]" if key in origins else ""
+    return f"{key}: {reason}{origin}" if key else str(problem["msg"])
+
+
+def _format(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple | list | frozenset):
+        return ",".join(str(item) for item in value)
+    return "" if value is None else str(value)

@@ -1,0 +1,39 @@
+"""UUIDs the way Kafka draws and prints them: topic ids, directory ids and cluster ids.
+
+Kafka prints the 16 bytes in URL-safe base64 without padding, 22 characters. It never draws one that would begin
+with ``-``, which command lines would take for an option, nor one of the low values it keeps for special purposes.
+"""
+
+import base64
+import binascii
+from uuid import UUID, uuid4
+
+RESERVED_UUIDS_MAX = 100
+"""Kafka's DirectoryId reserves the UUIDs whose number is below this; the zero UUID means "none" everywhere."""
+
+ZERO_UUID = UUID(int=0)
+
+
+def random_uuid() -> UUID:
+    """Return a fresh UUID that Kafka would accept as an id."""
+    while True:
+        drawn = uuid4()
+        if drawn.int >= RESERVED_UUIDS_MAX and not uuid_text(drawn).startswith("-"):
+            return drawn
+
+
+def uuid_text(uuid: UUID) -> str:
+    """Return Kafka's 22-character form."""
+    return base64.urlsafe_b64encode(uuid.bytes).rstrip(b"=").decode()
+
+
+def parse_uuid_text(text: str) -> UUID:
+    """Return the UUID of Kafka's 22-character form.
+
+    Raises:
+        ValueError: the text is no such form.
+    """
+    try:
+        return UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError):
+        raise ValueError(f"not a UUID in Kafka's base64 form: {text!r}") from None

@@ -1,0 +1,55 @@
+"""Logs of a service: structured events, as JSON lines or, on a terminal, in colours.
+
+Every event carries the time (UTC), the level, the service and the key-value pairs of the call. Messages of
+libraries that use the standard library's logging come out the same way.
+"""
+
+import logging
+import sys
+from typing import TextIO
+
+import structlog
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def configure_logs(service: str, *, level: str = "info", stream: TextIO | None = None) -> None:
+    """Set up structlog and the standard library's logging for this process.
+
+    Args:
+        service: name put into every event, for example ``broker-1``.
+        level: the least severe level that is shown; a key of `LEVELS`.
+        stream: where the lines go; standard error by default.
+    """
+    target = stream or sys.stderr
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    renderer: structlog.typing.Processor
+    if target.isatty():
+        renderer = structlog.dev.ConsoleRenderer()
+        shared.remove(structlog.processors.format_exc_info)
+    else:
+        renderer = structlog.processors.JSONRenderer(default=str)
+
+    def name_service(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        event.setdefault("service", service)
+        return event
+
+    structlog.configure(
+        processors=[name_service, *shared, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.PrintLoggerFactory(target),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[name_service, *shared],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=max(LEVELS[level], logging.WARNING), force=True)

@@ -1,0 +1,1 @@
+"""The Kafka protocol: framing, message codecs, record batches and a small client."""

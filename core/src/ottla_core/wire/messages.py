@@ -1,0 +1,165 @@
+"""Framing and encoding of Kafka requests and responses, over kio's message classes.
+
+A frame is a four-byte length and that many bytes. A request begins with a header: API key, version, correlation
+id, client id and, in flexible versions, tagged fields. A response begins with the correlation id and, in flexible
+versions of every API but ApiVersions, tagged fields.
+
+Source: the protocol guide of Kafka, KIP-482 (flexible versions) and KIP-511 (ApiVersions).
+"""
+
+import io
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from kio.index import load_request_schema, load_response_schema
+from kio.schema.index import api_key_map, schema_name_map
+from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
+from kio.static.protocol import Entity, RequestPayload
+
+from ottla_core.errors import InvalidRequest
+from ottla_core.wire.conversion import convert
+
+API_VERSIONS_KEY = 18
+
+LENGTH_PREFIX_SIZE = 4
+_FIXED_HEADER = struct.Struct(">hhi")
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeader:
+    """The header of a request; `body_offset` is where the message begins, for non-flexible versions."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_offset: int
+
+
+def read_request_header(frame: memoryview) -> RequestHeader:
+    """Read the part of a request header that all versions share.
+
+    Args:
+        frame: a frame without its length prefix.
+
+    Raises:
+        InvalidRequest: the frame is too short.
+    """
+    try:
+        api_key, api_version, correlation_id = _FIXED_HEADER.unpack_from(frame)
+        (length,) = _INT16.unpack_from(frame, 8)
+        if length < 0:
+            return RequestHeader(api_key, api_version, correlation_id, None, 10)
+        end = 10 + length
+        if end > len(frame):
+            raise InvalidRequest(f"client id of {length} bytes in a frame of {len(frame)} bytes")
+        return RequestHeader(api_key, api_version, correlation_id, str(frame[10:end], "utf-8", "replace"), end)
+    except struct.error:
+        raise InvalidRequest(f"a request header needs 10 bytes, the frame has {len(frame)}") from None
+
+
+class MessageCodec:
+    """Reader of the requests and writer of the responses of one version of one API.
+
+    Attributes:
+        request_type: kio's class of this version.
+        flexible: whether the version has tagged fields.
+    """
+
+    __slots__ = ("_newest_request", "_read", "_response_type", "_tagged_header", "_write", "flexible", "request_type")
+
+    def __init__(self, api_key: int, version: int) -> None:
+        self.request_type: type[RequestPayload] = load_request_schema(api_key, version)
+        self.flexible: bool = self.request_type.__flexible__
+        self._tagged_header = self.flexible and api_key != API_VERSIONS_KEY
+        self._newest_request: type[Entity] = load_request_schema(api_key, newest_version(api_key))
+        self._response_type: type[Entity] = load_response_schema(api_key, version)
+        self._read = entity_reader(self.request_type)
+        self._write: Callable[[Any, Any], None] = entity_writer(self._response_type)
+
+    def read_request(self, frame: memoryview, header: RequestHeader) -> Entity:
+        """Return the request in this version's class.
+
+        Raises:
+            InvalidRequest: the bytes are no such request.
+        """
+        try:
+            offset = header.body_offset
+            if self.flexible:
+                offset = _skip_tagged_fields(frame, offset)
+            return self._read(frame, offset)[0]
+        except (SerialError, ValueError, OverflowError, IndexError) as error:
+            raise InvalidRequest(
+                f"malformed {self.request_type.__name__} v{self.request_type.__version__}: {error}"
+            ) from None
+
+    def upgrade_request(self, request: Entity) -> Entity:
+        """Return the request in the newest version's class."""
+        return convert(request, self._newest_request)
+
+    def encode_response(self, correlation_id: int, response: Entity) -> bytes:
+        """Return a whole frame; the response may be of any version of its class."""
+        buffer = io.BytesIO()
+        buffer.write(bytes(LENGTH_PREFIX_SIZE))
+        buffer.write(self.response_header(correlation_id))
+        self._write(buffer, convert(response, self._response_type))
+        with buffer.getbuffer() as view:
+            _INT32.pack_into(view, 0, len(view) - LENGTH_PREFIX_SIZE)
+        return buffer.getvalue()
+
+    def response_header(self, correlation_id: int) -> bytes:
+        """Return the response header of this version."""
+        return _INT32.pack(correlation_id) + (b"\0" if self._tagged_header else b"")
+
+
+def _skip_tagged_fields(frame: memoryview, offset: int) -> int:
+    """Return the offset behind a tagged-field section; nearly always that is one zero byte."""
+    count, offset = _read_unsigned_varint(frame, offset)
+    for _ in range(count):
+        _, offset = _read_unsigned_varint(frame, offset)
+        size, offset = _read_unsigned_varint(frame, offset)
+        offset += size
+        if offset > len(frame):
+            raise ValueError("a tagged field of the header reaches past the frame")
+    return offset
+
+
+def _read_unsigned_varint(frame: memoryview, offset: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = frame[offset]
+        offset += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, offset
+        shift += 7
+        if shift > 28:
+            raise ValueError("a varint of the header is too long")
+
+
+@cache
+def message_codec(api_key: int, version: int) -> MessageCodec:
+    """Return the codec of one version of one API; versions are loaded when first used."""
+    return MessageCodec(api_key, version)
+
+
+def newest_version(api_key: int) -> int:
+    """Return the newest version of an API that kio knows."""
+    return max(schema_name_map[api_key_map[api_key]])
+
+
+def oldest_version(api_key: int) -> int:
+    """Return the oldest version of an API that kio knows."""
+    return min(schema_name_map[api_key_map[api_key]])
+
+
+def api_name(api_key: int) -> str:
+    """Return the API's name as Kafka spells it, or its number if there is none."""
+    name = api_key_map.get(api_key)
+    return f"API {api_key}" if name is None else "".join(word.capitalize() for word in name.split("_"))
