@@ -7,6 +7,7 @@ comes from the broker's own settings, whose names differ for historic reasons (`
 Source of names, defaults and limits: Kafka's LogConfig, TopicConfig and ServerTopicConfigSynonyms (4.x).
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
@@ -75,9 +76,12 @@ class ConfigDefinition:
         try:
             value = _PARSERS[self.type](text.strip())
         except ValueError:
-            raise InvalidConfig(
-                f"Invalid value {text} for configuration {self.name}: not a {self.type.value}"
-            ) from None
+            expected = (
+                "Expected value to be either true or false"
+                if self.type is ConfigType.BOOLEAN
+                else f"Not a number of type {self.type.name}"
+            )
+            raise InvalidConfig(f"Invalid value {text} for configuration {self.name}: {expected}") from None
         self._check(text, value)
         return value
 
@@ -91,7 +95,7 @@ class ConfigDefinition:
         elif self.choices is not None:
             words: Iterable[object] = value if isinstance(value, frozenset) else (value,)
             if not value or any(word not in self.choices for word in words):
-                problem = f"Must be one of: {', '.join(self.choices)}"
+                problem = f"String must be one of: {', '.join(self.choices)}"
         if problem:
             raise InvalidConfig(f"Invalid value {text} for configuration {self.name}: {problem}")
 
@@ -110,12 +114,19 @@ def _parse_boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
+def _parse_double(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
 _PARSERS: Mapping[ConfigType, Callable[[str], object]] = {
     ConfigType.BOOLEAN: _parse_boolean,
     ConfigType.STRING: str,
     ConfigType.INT: int,
     ConfigType.LONG: int,
-    ConfigType.DOUBLE: float,
+    ConfigType.DOUBLE: _parse_double,
     ConfigType.LIST: lambda text: frozenset(word.strip() for word in text.split(",") if word.strip()),
 }
 
@@ -369,7 +380,13 @@ def parse_topic_configs(overrides: Mapping[str, str], defaults: TopicConfig | No
             problems.append(error.message)
     if problems:
         raise InvalidConfig("; ".join(problems))
-    return replace(defaults or TopicConfig(), **values)
+    config = replace(defaults or TopicConfig(), **values)
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+        raise InvalidConfig(
+            f"conflict topic config setting min.compaction.lag.ms ({config.min_compaction_lag_ms}) > "
+            f"max.compaction.lag.ms ({config.max_compaction_lag_ms})"
+        )
+    return config
 
 
 def topic_defaults(broker_settings: Mapping[str, str]) -> TopicConfig:

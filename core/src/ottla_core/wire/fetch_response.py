@@ -109,7 +109,8 @@ def encode_fetch_response(
             pending += NO_TAGGED_FIELDS
     if flexible:
         pending += encode_node_endpoints(node_endpoints if version >= 16 else ())
-    parts.append(bytes(pending))
+    if pending:
+        parts.append(bytes(pending))
     size = sum(len(part) if isinstance(part, bytes) else part.size for part in parts)
     first = parts[0]
     assert isinstance(first, bytes)

@@ -21,6 +21,7 @@ from kio.serial.errors import SerialError
 from kio.static.protocol import Entity, RequestPayload
 
 from ottla_core.errors import InvalidRequest
+from ottla_core.wire.bounds import bounds_checker, skip_tagged_fields
 from ottla_core.wire.conversion import convert
 
 API_VERSIONS_KEY = 18
@@ -72,7 +73,16 @@ class MessageCodec:
         flexible: whether the version has tagged fields.
     """
 
-    __slots__ = ("_newest_request", "_read", "_response_type", "_tagged_header", "_write", "flexible", "request_type")
+    __slots__ = (
+        "_check_bounds",
+        "_newest_request",
+        "_read",
+        "_response_type",
+        "_tagged_header",
+        "_write",
+        "flexible",
+        "request_type",
+    )
 
     def __init__(self, api_key: int, version: int) -> None:
         self.request_type: type[RequestPayload] = load_request_schema(api_key, version)
@@ -80,6 +90,7 @@ class MessageCodec:
         self._tagged_header = self.flexible and api_key != API_VERSIONS_KEY
         self._newest_request: type[Entity] = load_request_schema(api_key, newest_version(api_key))
         self._response_type: type[Entity] = load_response_schema(api_key, version)
+        self._check_bounds = bounds_checker(self.request_type)
         self._read = entity_reader(self.request_type)
         self._write: Callable[[Any, Any], None] = entity_writer(self._response_type)
 
@@ -92,9 +103,10 @@ class MessageCodec:
         try:
             offset = header.body_offset
             if self.flexible:
-                offset = _skip_tagged_fields(frame, offset)
+                offset = skip_tagged_fields(frame, offset)
+            self._check_bounds(frame, offset)
             return self._read(frame, offset)[0]
-        except (SerialError, ValueError, OverflowError, IndexError) as error:
+        except (SerialError, ValueError, OverflowError, IndexError, KeyError) as error:
             raise InvalidRequest(
                 f"malformed {self.request_type.__name__} v{self.request_type.__version__}: {error}"
             ) from None
@@ -116,31 +128,6 @@ class MessageCodec:
     def response_header(self, correlation_id: int) -> bytes:
         """Return the response header of this version."""
         return _INT32.pack(correlation_id) + (b"\0" if self._tagged_header else b"")
-
-
-def _skip_tagged_fields(frame: memoryview, offset: int) -> int:
-    """Return the offset behind a tagged-field section; nearly always that is one zero byte."""
-    count, offset = _read_unsigned_varint(frame, offset)
-    for _ in range(count):
-        _, offset = _read_unsigned_varint(frame, offset)
-        size, offset = _read_unsigned_varint(frame, offset)
-        offset += size
-        if offset > len(frame):
-            raise ValueError("a tagged field of the header reaches past the frame")
-    return offset
-
-
-def _read_unsigned_varint(frame: memoryview, offset: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = frame[offset]
-        offset += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, offset
-        shift += 7
-        if shift > 28:
-            raise ValueError("a varint of the header is too long")
 
 
 @cache

@@ -76,9 +76,7 @@ def test_a_produce_response_is_what_kio_reads(version: int) -> None:
 @pytest.mark.parametrize("read_committed", [False, True])
 def test_a_fetch_response_is_what_kio_reads(version: int, read_committed: bool) -> None:
     topic = TOPIC_ID if version >= 13 else "flights"
-    full = PartitionFetched(
-        0, ErrorCode.none, 100, 90, 10, Content(b"records" * 40), read_committed=read_committed
-    )
+    full = PartitionFetched(0, ErrorCode.none, 100, 90, 10, Content(b"records" * 40), read_committed=read_committed)
     empty: PartitionFetched[Content] = PartitionFetched(1, ErrorCode.none, 7, 7, 0, read_committed=read_committed)
     moved: PartitionFetched[Content] = PartitionFetched(
         2,
@@ -89,6 +87,7 @@ def test_a_fetch_response_is_what_kio_reads(version: int, read_committed: bool) 
     header = message_codec(FETCH, version).response_header(7)
     parts = encode_fetch_response(version, header, [(topic, [full, empty, moved])], node_endpoints=[ENDPOINT])
     frame = b"".join(part if isinstance(part, bytes) else part.data for part in parts)
+    assert all(part if isinstance(part, bytes) else part.size for part in parts), "no part is empty"
 
     response = decode(FETCH, version, frame)
     (answered,) = response.responses
@@ -107,6 +106,15 @@ def test_a_fetch_response_is_what_kio_reads(version: int, read_committed: bool) 
     if version >= 16:
         (endpoint,) = response.node_endpoints
         assert (endpoint.node_id, endpoint.host, endpoint.port) == (2, "127.0.0.1", 9093)
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+def test_no_part_is_empty_where_the_records_come_last(version: int) -> None:
+    fetched = PartitionFetched(0, ErrorCode.none, 1, 1, 0, Content(b"records"))
+    header = message_codec(FETCH, version).response_header(7)
+    parts = encode_fetch_response(version, header, [(TOPIC_ID if version >= 13 else "flights", [fetched])])
+
+    assert all(part if isinstance(part, bytes) else part.size for part in parts)
 
 
 def test_a_fetch_response_without_topics_is_well_formed() -> None:

@@ -1,0 +1,46 @@
+# `make` lists the targets. Every target makes the environment in .venv first, if it is not there or out of date.
+
+PYTHON := .venv/bin/python
+BIN := .venv/bin
+SOURCES := core services cli tests benchmarks demo
+# Python writes its bytecode here whatever the shell says, or every start of a service would compile it all again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check compat bench format stubs clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: ## make or refresh the environment in .venv
+	@scripts/setup
+
+demo: setup ## publish and read back 336,776 flights through a cluster of its own
+	@$(PYTHON) demo/flights.py
+
+check: setup ## format, lint, types, imports, fast tests: under a minute
+	$(BIN)/ruff format --check $(wildcard $(SOURCES))
+	$(BIN)/ruff check $(wildcard $(SOURCES))
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PYTHON) -m pytest -q tests/unit tests/property -m "not slow"
+
+test: setup ## all tests but those that need Java
+	$(PYTHON) -m pytest -q tests --ignore=tests/compat/java
+
+compat: setup ## Kafka's own Java tools against Ottla; needs Java 17 and Maven
+	$(PYTHON) -m pytest -q tests/compat/java
+
+bench: setup ## measure broker and clients; ARGUMENTS="--help" shows how
+	$(PYTHON) -m benchmarks $(ARGUMENTS)
+
+format: setup ## put the sources into their form
+	$(BIN)/ruff format $(wildcard $(SOURCES))
+	$(BIN)/ruff check --fix $(wildcard $(SOURCES))
+
+stubs: setup ## generate the protobuf stubs
+	@scripts/generate-stubs
+
+clean: ## remove the environment, caches and downloads
+	rm -rf .venv .work .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

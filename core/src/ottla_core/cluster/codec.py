@@ -1,0 +1,260 @@
+"""What stands in etcd's values: the model as JSON objects.
+
+Readers skip fields they do not know, so that a newer writer can add some; a field that is missing or of the wrong
+type is refused with the key's name, because acting on half a partition would be worse than not acting. What the
+key or etcd itself says (ids, indexes, revisions) is not repeated in the value.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+from uuid import UUID
+
+from ottla_core.cluster.keys import MemberKey, PartitionKey
+from ottla_core.cluster.model import NO_EPOCH, ControllerLeader, Endpoint, Member, PartitionState
+from ottla_core.errors import OttlaError
+
+Json = Mapping[str, object]
+Value = TypeVar("Value")
+
+
+class BadValue(OttlaError):
+    """A value in etcd is not what its key promises; the message names the key and the field."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRecord:
+    """What stands under a topic's key; its partitions have keys of their own."""
+
+    id: UUID
+    partition_count: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+def encode_member(member: Member) -> bytes:
+    """Return the value of a member's key."""
+    return _to_bytes(
+        {
+            "incarnation": str(member.incarnation),
+            "rpc_address": member.rpc_address,
+            "version": member.version,
+            "rack": member.rack,
+            "endpoints": [
+                {
+                    "listener": endpoint.listener,
+                    "host": endpoint.host,
+                    "port": endpoint.port,
+                    "security_protocol": endpoint.security_protocol,
+                }
+                for endpoint in member.endpoints
+            ],
+            "directory_ids": [str(directory_id) for directory_id in member.directory_ids],
+        }
+    )
+
+
+def decode_member(key: MemberKey, value: bytes, create_revision: int) -> Member:
+    """Return the member registered under `key`; its epoch is the key's create revision.
+
+    Raises:
+        BadValue: the value is not a member.
+    """
+    fields = _Fields(str(key), value)
+    return Member(
+        role=key.role,
+        id=key.id,
+        epoch=create_revision,
+        incarnation=fields.uuid("incarnation"),
+        rpc_address=fields.text("rpc_address"),
+        version=fields.text("version"),
+        rack=None if fields.json.get("rack") is None else fields.text("rack"),
+        endpoints=tuple(_decode_endpoint(f"{key}.endpoints", item) for item in fields.items("endpoints")),
+        directory_ids=tuple(_uuid(f"{key}.directory_ids", item) for item in fields.items("directory_ids")),
+    )
+
+
+def _decode_endpoint(where: str, item: object) -> Endpoint:
+    fields = _Fields(where, item)
+    return Endpoint(
+        listener=fields.text("listener"),
+        host=fields.text("host"),
+        port=fields.integer("port"),
+        security_protocol=fields.text("security_protocol"),
+    )
+
+
+def encode_controller(controller_id: int, rpc_address: str) -> bytes:
+    """Return the value of the key that the leading controller holds."""
+    return _to_bytes({"id": controller_id, "rpc_address": rpc_address})
+
+
+def decode_controller(value: bytes, create_revision: int) -> ControllerLeader:
+    """Return the leading controller.
+
+    Raises:
+        BadValue: the value is not a controller.
+    """
+    fields = _Fields("controller", value)
+    return ControllerLeader(id=fields.integer("id"), epoch=create_revision, rpc_address=fields.text("rpc_address"))
+
+
+def encode_topic(record: TopicRecord) -> bytes:
+    """Return the value of a topic's key."""
+    return _to_bytes({"id": str(record.id), "partitions": record.partition_count, "configs": dict(record.configs)})
+
+
+def decode_topic(name: str, value: bytes) -> TopicRecord:
+    """Return what stands under a topic's key.
+
+    Raises:
+        BadValue: the value is not a topic.
+    """
+    fields = _Fields(f"topic {name}", value)
+    return TopicRecord(
+        id=fields.uuid("id"), partition_count=fields.integer("partitions"), configs=fields.texts("configs")
+    )
+
+
+def encode_partition(partition: PartitionState) -> bytes:
+    """Return the value of a partition's key."""
+    return _to_bytes(
+        {
+            "replicas": partition.replicas,
+            "isr": partition.isr,
+            "leader": partition.leader,
+            "leader_epoch": partition.leader_epoch,
+            "leader_broker_epoch": partition.leader_broker_epoch,
+            "adding": partition.adding,
+            "removing": partition.removing,
+        }
+    )
+
+
+def decode_partition(key: PartitionKey, value: bytes, mod_revision: int) -> PartitionState:
+    """Return the partition under `key`; its partition epoch is the key's mod revision.
+
+    Raises:
+        BadValue: the value is not a partition.
+    """
+    fields = _Fields(str(key), value)
+    return PartitionState(
+        topic_id=key.topic_id,
+        index=key.index,
+        replicas=fields.integers("replicas"),
+        isr=fields.integers("isr"),
+        leader=fields.integer("leader"),
+        leader_epoch=fields.integer("leader_epoch"),
+        leader_broker_epoch=fields.integer("leader_broker_epoch", NO_EPOCH),
+        adding=fields.integers("adding"),
+        removing=fields.integers("removing"),
+        partition_epoch=mod_revision,
+    )
+
+
+def encode_broker_config(configs: Mapping[str, str]) -> bytes:
+    """Return the value of a broker's dynamic settings."""
+    return _to_bytes({"configs": dict(configs)})
+
+
+def decode_broker_config(value: bytes) -> Mapping[str, str]:
+    """Return a broker's dynamic settings.
+
+    Raises:
+        BadValue: the value holds no settings.
+    """
+    return _Fields("broker configs", value).texts("configs")
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    """Return the value of the cluster id's key."""
+    return _to_bytes({"cluster_id": cluster_id})
+
+
+def decode_cluster_id(value: bytes) -> str:
+    """Return the cluster id.
+
+    Raises:
+        BadValue: the value holds none.
+    """
+    return _Fields("cluster id", value).text("cluster_id")
+
+
+def encode_next_producer_id(next_producer_id: int) -> bytes:
+    """Return the value that records the first producer id never handed out."""
+    return _to_bytes({"next": next_producer_id})
+
+
+def decode_next_producer_id(value: bytes) -> int:
+    """Return the first producer id never handed out.
+
+    Raises:
+        BadValue: the value holds none.
+    """
+    return _Fields("producer ids", value).integer("next")
+
+
+def _to_bytes(value: Json) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+class _Fields:
+    """One JSON object, read field by field with its type checked."""
+
+    def __init__(self, where: str, value: object) -> None:
+        self._where = where
+        try:
+            parsed = json.loads(value) if isinstance(value, bytes) else value
+        except ValueError:
+            raise BadValue(f"{where}: not JSON: {value!r}") from None
+        if not isinstance(parsed, dict):
+            raise BadValue(f"{where}: not a JSON object: {parsed!r}")
+        self.json: Json = parsed
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        if default is not None and name not in self.json:
+            return default
+        return self._read(name, _integer)
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        return tuple(_integer(f"{self._where}.{name}", item) for item in self.items(name))
+
+    def text(self, name: str) -> str:
+        return self._read(name, _text)
+
+    def texts(self, name: str) -> Mapping[str, str]:
+        found = self.json.get(name)
+        if not isinstance(found, dict):
+            raise BadValue(f"{self._where}.{name}: not an object: {found!r}")
+        return {key: _text(f"{self._where}.{name}.{key}", item) for key, item in found.items()}
+
+    def uuid(self, name: str) -> UUID:
+        return self._read(name, _uuid)
+
+    def items(self, name: str) -> list[object]:
+        found = self.json.get(name)
+        if not isinstance(found, list):
+            raise BadValue(f"{self._where}.{name}: not a list: {found!r}")
+        return found
+
+    def _read(self, name: str, reader: Callable[[str, object], Value]) -> Value:
+        return reader(f"{self._where}.{name}", self.json.get(name))
+
+
+def _integer(where: str, item: object) -> int:
+    if not isinstance(item, int) or isinstance(item, bool):
+        raise BadValue(f"{where}: not an integer: {item!r}")
+    return item
+
+
+def _text(where: str, item: object) -> str:
+    if not isinstance(item, str):
+        raise BadValue(f"{where}: not a string: {item!r}")
+    return item
+
+
+def _uuid(where: str, item: object) -> UUID:
+    try:
+        return UUID(_text(where, item))
+    except ValueError:
+        raise BadValue(f"{where}: not a UUID: {item!r}") from None

@@ -1,0 +1,144 @@
+"""What brokers ask of the controller and what it answers, as plain values.
+
+`ControllerClient` takes and returns these; the controller's rules work on them too. Every item of a request has its
+own result with a Kafka error code; `ErrorCode.none` is success. Pure.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from ottla_core.kafka_uuid import ZERO_UUID, random_uuid
+
+USE_DEFAULT = -1
+"""As partition count or replication factor: the cluster's default, or what the assignments imply."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionAssignment:
+    """The replicas that a caller wants for one partition, the preferred leader first."""
+
+    index: int
+    broker_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic to create.
+
+    `topic_id` is drawn by the caller: a request that had to be repeated then finds its own topic, not an error.
+    """
+
+    name: str
+    partition_count: int = USE_DEFAULT
+    replication_factor: int = USE_DEFAULT
+    assignments: tuple[PartitionAssignment, ...] = ()
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+    topic_id: UUID = field(default_factory=random_uuid)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedTopic:
+    """How a creation ended; `configs` are the topic's own settings, without defaults."""
+
+    name: str
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+    topic_id: UUID = ZERO_UUID
+    partition_count: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicReference:
+    """A topic by its name or by its id."""
+
+    name: str | None = None
+    topic_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedTopic:
+    """How a deletion ended; `name` is None for an unknown id, `topic_id` zero for an unknown name."""
+
+    name: str | None
+    topic_id: UUID = ZERO_UUID
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPartitions:
+    """A topic that is to have `total_count` partitions; `assignments`: one replica list per added partition."""
+
+    topic: str
+    total_count: int
+    assignments: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrownTopic:
+    """How adding partitions to a topic ended."""
+
+    topic: str
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+
+
+class ConfigResourceType(IntEnum):
+    """What can have settings; the numbers are Kafka's."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class ConfigOperation(IntEnum):
+    """What to do with a setting; the numbers are those of Kafka's IncrementalAlterConfigs."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigChange:
+    """One change of one setting; `value` is None for DELETE."""
+
+    name: str
+    value: str | None = None
+    operation: ConfigOperation = ConfigOperation.SET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigResourceChange:
+    """Changes to one topic, one broker (its id as text) or, with an empty name, all brokers.
+
+    `type` is a plain number, since a client may send one that is no `ConfigResourceType`.
+    """
+
+    type: int
+    name: str
+    changes: tuple[ConfigChange, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlteredResource:
+    """How changing one resource's settings ended."""
+
+    type: int
+    name: str
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdBlock:
+    """Producer ids that nobody else will get: `length` of them from `first` on."""
+
+    first: int
+    length: int

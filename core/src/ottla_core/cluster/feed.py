@@ -1,0 +1,179 @@
+"""A process's view of the cluster: one immutable `ClusterState`, kept current by a watch on etcd.
+
+The feed lists the cluster's keys at one revision and watches from the next; `StateTracker` turns what comes into
+states. Readers take `state` without waiting. Listeners are called, synchronously and in order, with the former and
+the new state after each change; a listener that raises is reported and does not stop the feed.
+
+When etcd no longer has the history that the watch needs, the feed lists again; listeners then see one big step.
+"""
+
+import asyncio
+import contextlib
+import heapq
+from collections.abc import Callable
+from contextlib import aclosing
+from itertools import count
+
+import structlog
+
+from ottla_core.cluster.codec import BadValue
+from ottla_core.cluster.etcd import EtcdClient
+from ottla_core.cluster.etcd_connection import RETRY_DELAY_S
+from ottla_core.cluster.etcd_errors import EtcdError, WatchHistoryLost
+from ottla_core.cluster.etcd_watch import WatchBatch
+from ottla_core.cluster.keys import KeySpace
+from ottla_core.cluster.model import ClusterState, PartitionState
+from ottla_core.cluster.state import StateTracker
+from ottla_core.errors import RequestTimedOut
+
+Listener = Callable[[ClusterState, ClusterState], None]
+
+log = structlog.get_logger("cluster state")
+
+
+class ClusterStateFeed:
+    """Cluster state as this process has seen it so far."""
+
+    def __init__(self, etcd: EtcdClient, cluster_name: str) -> None:
+        self._etcd = etcd
+        self._key_space = KeySpace(cluster_name)
+        self._tracker = StateTracker(self._key_space)
+        self._listeners: list[Listener] = []
+        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._waiter_numbers = count()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """List the cluster's keys and start to watch.
+
+        Raises:
+            EtcdError: etcd cannot be reached or refuses.
+        """
+        await self._list()
+        self._task = asyncio.create_task(self._run(), name="cluster state feed")
+
+    async def close(self) -> None:
+        """Stop watching; whoever waits for a revision is cancelled."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+        for _, _, waiter in self._waiters:
+            waiter.cancel()
+        self._waiters.clear()
+
+    @property
+    def state(self) -> ClusterState:
+        """The newest state."""
+        return self._tracker.state
+
+    def orphans(self) -> list[PartitionState]:
+        """Return partitions that no topic counts; see `StateTracker.orphans`."""
+        return self._tracker.orphans()
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener(former, new)` after every change; returns what ends the subscription."""
+        self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    async def wait_for_revision(self, revision: int, timeout_s: float) -> ClusterState:
+        """Return the state once it reflects `revision`, a revision at which one of this cluster's keys changed.
+
+        Raises:
+            RequestTimedOut: it did not in time.
+        """
+        if self.state.revision < revision:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            heapq.heappush(self._waiters, (revision, next(self._waiter_numbers), waiter))
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await waiter
+            except TimeoutError:
+                raise RequestTimedOut(
+                    f"cluster state is at revision {self.state.revision}; {revision} has not arrived "
+                    f"within {timeout_s:.1f} s"
+                ) from None
+        return self.state
+
+    async def wait_for(self, condition: Callable[[ClusterState], bool], timeout_s: float) -> ClusterState:
+        """Return the state once it fulfils a condition.
+
+        Raises:
+            RequestTimedOut: it did not in time.
+        """
+        if condition(self.state):
+            return self.state
+        fulfilled = asyncio.Event()
+
+        def look(_former: ClusterState, new: ClusterState) -> None:
+            if condition(new):
+                fulfilled.set()
+
+        unsubscribe = self.subscribe(look)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await fulfilled.wait()
+        except TimeoutError:
+            raise RequestTimedOut(f"cluster state did not become what was awaited within {timeout_s:.1f} s") from None
+        finally:
+            unsubscribe()
+        return self.state
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._watch()
+            except WatchHistoryLost as error:
+                log.warning("listing cluster state again", reason=str(error))
+            await self._list_patiently()
+
+    async def _watch(self) -> None:
+        batches = self._etcd.watch_prefix(self._key_space.prefix, self.state.revision + 1)
+        async with aclosing(batches):
+            async for batch in batches:
+                self._advance(batch)
+
+    async def _list(self) -> None:
+        listing = await self._etcd.list_prefix(self._key_space.prefix)
+        former = self.state
+        _report(self._tracker.reload(listing.entries, listing.revision))
+        self._publish(former)
+
+    async def _list_patiently(self) -> None:
+        while True:
+            try:
+                await self._list()
+            except EtcdError as error:
+                log.warning("cluster state not listed; trying again", error=str(error))
+                await asyncio.sleep(RETRY_DELAY_S)
+            else:
+                return
+
+    def _advance(self, batch: WatchBatch) -> None:
+        former = self.state
+        _report(self._tracker.advance(batch.changes, batch.revision))
+        self._publish(former, listeners=bool(batch.changes))
+
+    def _publish(self, former: ClusterState, *, listeners: bool = True) -> None:
+        new = self.state
+        if listeners:
+            for listener in tuple(self._listeners):
+                try:
+                    listener(former, new)
+                except Exception:
+                    log.exception("listener failed", revision=new.revision)
+        while self._waiters and self._waiters[0][0] <= new.revision:
+            waiter = heapq.heappop(self._waiters)[2]
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+def _report(bad_values: list[BadValue]) -> None:
+    for bad_value in bad_values:
+        log.error("unreadable value in etcd is ignored", error=str(bad_value))

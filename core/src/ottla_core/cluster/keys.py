@@ -1,0 +1,149 @@
+"""The key space in etcd: where each piece of cluster state stands below ``/ottla/<cluster>/``.
+
+`KeySpace` writes keys, `KeySpace.parse` reads them back as one of the small key classes. The key space of one
+cluster never overlaps another's, since a cluster's name holds no slash.
+
+======================================  ==================================================================
+``id``                                  the cluster id, written once
+``controller``                          the leading controller, under its lease
+``members/<role>/<id>``                 a live process, under its lease
+``topics/<name>``                       topic id, partition count, configs
+``partitions/<topic id>/<index>``       one partition's replicas, ISR and leader
+``configs/brokers/<id or "default">``   dynamic broker settings
+``producer-ids``                        first producer id that was never handed out
+======================================  ==================================================================
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from ottla_core.cluster.model import Role
+
+ROOT = "/ottla/"
+DEFAULT_BROKER = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterIdKey:
+    """Holds the cluster id."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerKey:
+    """Holds the leading controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsKey:
+    """Holds the first free producer id."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberKey:
+    """Holds one live process."""
+
+    role: Role
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicKey:
+    """Holds one topic."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionKey:
+    """Holds one partition."""
+
+    topic_id: UUID
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfigKey:
+    """Holds the dynamic settings of one broker, or with None of all brokers."""
+
+    broker_id: int | None
+
+
+Key = ClusterIdKey | ControllerKey | ProducerIdsKey | MemberKey | TopicKey | PartitionKey | BrokerConfigKey
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpace:
+    """The keys of one cluster."""
+
+    cluster_name: str
+
+    @property
+    def prefix(self) -> str:
+        """What every key of this cluster begins with."""
+        return f"{ROOT}{self.cluster_name}/"
+
+    @property
+    def cluster_id(self) -> str:
+        """Key of the cluster id."""
+        return f"{self.prefix}id"
+
+    @property
+    def controller(self) -> str:
+        """Key that the leading controller holds."""
+        return f"{self.prefix}controller"
+
+    @property
+    def producer_ids(self) -> str:
+        """Key of the first free producer id."""
+        return f"{self.prefix}producer-ids"
+
+    def member(self, role: Role, member_id: int) -> str:
+        """Return the key that a process registers under."""
+        return f"{self.prefix}members/{role}/{member_id}"
+
+    def topic(self, name: str) -> str:
+        """Return the key of a topic."""
+        return f"{self.prefix}topics/{name}"
+
+    def partition(self, topic_id: UUID, index: int) -> str:
+        """Return the key of a partition."""
+        return f"{self.prefix}partitions/{topic_id}/{index}"
+
+    def broker_config(self, broker_id: int | None) -> str:
+        """Return the key of a broker's dynamic settings; None stands for the default of all brokers."""
+        return f"{self.prefix}configs/brokers/{DEFAULT_BROKER if broker_id is None else broker_id}"
+
+    def parse(self, key: str) -> Key | None:
+        """Return what a key stands for, or None when this version does not know it."""
+        if not key.startswith(self.prefix):
+            return None
+        try:
+            return _parse(key[len(self.prefix) :].split("/"))
+        except ValueError:  # a role, id or index that is none
+            return None
+
+
+def range_end(prefix: str) -> bytes:
+    """Return the exclusive end of the range of all keys that begin with `prefix`."""
+    encoded = prefix.encode()
+    return encoded[:-1] + bytes([encoded[-1] + 1])
+
+
+def _parse(parts: list[str]) -> Key | None:
+    match parts:
+        case ["partitions", topic_id, index]:
+            return PartitionKey(UUID(topic_id), int(index))
+        case ["topics", name]:
+            return TopicKey(name)
+        case ["members", role, member_id]:
+            return MemberKey(Role(role), int(member_id))
+        case ["configs", "brokers", broker_id]:
+            return BrokerConfigKey(None if broker_id == DEFAULT_BROKER else int(broker_id))
+        case ["controller"]:
+            return ControllerKey()
+        case ["id"]:
+            return ClusterIdKey()
+        case ["producer-ids"]:
+            return ProducerIdsKey()
+        case _:
+            return None

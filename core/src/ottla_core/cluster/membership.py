@@ -1,0 +1,222 @@
+"""A process's place in the cluster: its key under ``members/<role>/<id>``, bound to its lease.
+
+The key is created, never overwritten, so that its create revision is a fresh epoch for every registration. If the
+key is there already, its holder may be
+
+- ourselves, from an attempt whose answer was lost or under a lease that was lost: replaced;
+- our predecessor, known by a log directory that we hold the lock of now: replaced;
+- a process that has just died and whose lease has not run out: waited for;
+- a live process with the same id: refused, naming who it is.
+
+After a lost lease the process registers again, with a new epoch.
+"""
+
+import asyncio
+import contextlib
+
+import structlog
+
+from ottla_core.clock import Clock, SystemClock
+from ottla_core.cluster import codec
+from ottla_core.cluster import etcd_operations as op
+from ottla_core.cluster.codec import BadValue
+from ottla_core.cluster.etcd import EtcdClient
+from ottla_core.cluster.etcd_connection import RETRY_DELAY_S
+from ottla_core.cluster.etcd_errors import EtcdError, LeaseNotFound, WatchHistoryLost, WriteOutcomeUnknown
+from ottla_core.cluster.key_value import KeyValue
+from ottla_core.cluster.keys import KeySpace, MemberKey
+from ottla_core.cluster.lease import Lease, LeaseSession
+from ottla_core.cluster.model import NO_EPOCH, Member
+from ottla_core.errors import OttlaError
+
+EXPIRY_GRACE_S = 2.0
+"""How long after its TTL etcd may take to drop a dead process's key (it looks twice a second)."""
+
+log = structlog.get_logger("membership")
+
+
+class MemberIdInUse(OttlaError):
+    """A live process is registered under this role and id."""
+
+
+class Membership:
+    """The registration of this process.
+
+    Attributes:
+        session: the lease it hangs on; an election may use it too.
+    """
+
+    def __init__(
+        self,
+        etcd: EtcdClient,
+        cluster_name: str,
+        member: Member,
+        *,
+        lease_ttl_ms: int,
+        clock: Clock | None = None,
+    ) -> None:
+        self.session = LeaseSession(etcd, ttl_ms=lease_ttl_ms, clock=clock)
+        self._etcd = etcd
+        self._member = member
+        self._key = KeySpace(cluster_name).member(member.role, member.id)
+        self._clock = clock or SystemClock()
+        self._lease: Lease | None = None
+        self._epoch = NO_EPOCH
+        self._task: asyncio.Task[None] | None = None
+        self._failure: asyncio.Future[OttlaError] = asyncio.get_running_loop().create_future()
+
+    async def start(self) -> None:
+        """Register.
+
+        Raises:
+            MemberIdInUse: a live process has this role and id.
+            EtcdError: etcd cannot be reached or refuses.
+        """
+        await self.session.start()
+        try:
+            await self._register()
+        except OttlaError:
+            await self.session.close()
+            raise
+        self._task = asyncio.create_task(self._stay_registered(), name="membership")
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the present registration (a broker's broker epoch), or `NO_EPOCH` while there is none."""
+        return self._epoch if self._lease is not None and self._lease.is_valid() else NO_EPOCH
+
+    def is_current(self) -> bool:
+        """Return whether nobody can have taken our place; a comparison with the clock."""
+        return self.epoch != NO_EPOCH
+
+    async def wait_failed(self) -> OttlaError:
+        """Return when the place is lost to another process, with what happened; this process must end then."""
+        return await asyncio.shield(self._failure)
+
+    async def close(self) -> None:
+        """Leave the cluster: delete the key and revoke the lease."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+        if self.is_current():
+            try:
+                await self._etcd.transaction([op.created_at(self._key, self._epoch)], [op.delete(self._key)])
+            except EtcdError as error:
+                log.warning("member key not deleted; it goes with the lease", error=str(error))
+        self._lease = None
+        await self.session.close()
+
+    async def _stay_registered(self) -> None:
+        while True:
+            assert self._lease is not None
+            await self._wait_until_unregistered(self._lease)
+            try:
+                if self._lease.is_valid():
+                    await self._check_not_replaced()
+                await self._register()
+            except MemberIdInUse as error:
+                log.error("place in the cluster lost", error=str(error))
+                self._failure.set_result(error)
+                return
+            except EtcdError as error:
+                log.warning("registration failed; trying again", error=str(error))
+                await asyncio.sleep(RETRY_DELAY_S)
+
+    async def _wait_until_unregistered(self, lease: Lease) -> None:
+        """Return when the lease is lost or somebody has deleted the key."""
+        waits = [
+            asyncio.create_task(lease.ended.wait()),
+            asyncio.create_task(self._wait_for_deletion()),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+    async def _wait_for_deletion(self) -> None:
+        revision = self._epoch
+        while True:
+            try:
+                await self._etcd.wait_for_deletion(self._key, revision)
+            except WatchHistoryLost:
+                found = await self._etcd.read(self._key)
+                if found is not None and found.create_revision == self._epoch:
+                    revision = (await self._etcd.list_prefix(self._key)).revision
+                    continue
+            return
+
+    async def _check_not_replaced(self) -> None:
+        """See who has our key now that it was deleted while our lease is valid."""
+        found = await self._etcd.read(self._key)
+        if found is not None and found.create_revision != self._epoch:
+            raise MemberIdInUse(self._describe_holder(found, self._decode(found)))
+
+    async def _register(self) -> None:
+        deadline = self._clock.monotonic() + self.session.ttl_s + EXPIRY_GRACE_S
+        while True:
+            lease = await self.session.valid_lease()
+            try:
+                found = await self._create(lease)
+            except WriteOutcomeUnknown:
+                await asyncio.sleep(RETRY_DELAY_S)
+                continue
+            except LeaseNotFound:
+                lease.end()
+                continue
+            if isinstance(found, int):
+                self._lease, self._epoch = lease, found
+                log.info("registered", role=self._member.role, id=self._member.id, epoch=found)
+                return
+            await self._make_way(found, deadline)
+
+    async def _create(self, lease: Lease) -> int | KeyValue:
+        """Return the new epoch, or who holds the key."""
+        value = codec.encode_member(self._member)
+        result = await self._etcd.transaction(
+            [op.created_at(self._key, op.ABSENT)],
+            [op.put(self._key, value, lease.id)],
+            [op.read(self._key)],
+        )
+        if result.succeeded:
+            return result.revision
+        holder = result.reads[0]
+        assert holder is not None, "the key exists, or the transaction had succeeded"
+        return holder.create_revision if holder.lease_id == lease.id else holder
+
+    async def _make_way(self, found: KeyValue, deadline: float) -> None:
+        """Remove what an earlier registration of ours left, or wait for another's to go."""
+        holder = self._decode(found)
+        if holder is not None and is_predecessor(holder, self._member):
+            log.info("replacing an earlier registration", key=self._key, former_epoch=holder.epoch)
+            with contextlib.suppress(WriteOutcomeUnknown):  # the next attempt to create the key will tell
+                await self._etcd.transaction([op.modified_at(self._key, found.mod_revision)], [op.delete(self._key)])
+            return
+        if self._clock.monotonic() >= deadline:
+            raise MemberIdInUse(self._describe_holder(found, holder))
+        await asyncio.sleep(RETRY_DELAY_S)
+
+    def _decode(self, found: KeyValue) -> Member | None:
+        try:
+            key = MemberKey(self._member.role, self._member.id)
+            return codec.decode_member(key, found.value, found.create_revision)
+        except BadValue:
+            return None
+
+    def _describe_holder(self, found: KeyValue, holder: Member | None) -> str:
+        who = f"the process at {holder.rpc_address}" if holder else f"an unreadable entry {found.value!r}"
+        return (
+            f"{self._member.role} id {self._member.id} is in use by {who} (etcd key {self._key}, epoch "
+            f"{found.create_revision}); give this process another id or stop the other one"
+        )
+
+
+def is_predecessor(holder: Member, member: Member) -> bool:
+    """Return whether `holder` is an earlier life of `member`, hence dead.
+
+    It is when it is the same process, or when it had a log directory that the new process has locked since.
+    """
+    return holder.incarnation == member.incarnation or not set(holder.directory_ids).isdisjoint(member.directory_ids)

@@ -1,0 +1,229 @@
+"""How `ClusterState` advances with the changes that etcd reports; no etcd client in sight.
+
+`StateTracker` remembers every topic record and partition it was told of and publishes, after each group of changes
+that etcd reported together, one new immutable `ClusterState`. A topic is visible only while its record and all the
+partitions it counts are there: the controller writes partitions first and the record last, and deletes in the
+opposite order, so nobody sees half a topic. What did not change keeps its identity (`is`) from one state to the
+next, so that a listener can skip it cheaply.
+
+The cost of a change is that of copying the top-level mappings plus the topics that it touches.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+from uuid import UUID
+
+from ottla_core.cluster import codec
+from ottla_core.cluster.codec import BadValue, TopicRecord
+from ottla_core.cluster.key_value import KeyChange, KeyValue
+from ottla_core.cluster.keys import (
+    BrokerConfigKey,
+    ClusterIdKey,
+    ControllerKey,
+    KeySpace,
+    MemberKey,
+    PartitionKey,
+    ProducerIdsKey,
+    TopicKey,
+)
+from ottla_core.cluster.model import ClusterState, PartitionState, Role, Topic
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredTopic:
+    name: str
+    record: TopicRecord
+    mod_revision: int
+
+
+@dataclass(slots=True)
+class _Touched:
+    """What one group of changes has touched: topics to rebuild, and for each the partitions that changed."""
+
+    partitions: dict[UUID, set[int]] = field(default_factory=dict)
+    records: set[UUID] = field(default_factory=set)
+
+    @property
+    def topic_ids(self) -> Iterable[UUID]:
+        return self.partitions.keys() | self.records
+
+
+class StateTracker:
+    """The state so far; `advance` moves it on.
+
+    Attributes:
+        state: the newest published state.
+    """
+
+    def __init__(self, key_space: KeySpace) -> None:
+        self.state = ClusterState()
+        self._key_space = key_space
+        self._topics: dict[UUID, _StoredTopic] = {}
+        self._topic_ids: dict[str, UUID] = {}
+        self._partitions: dict[UUID, dict[int, PartitionState]] = {}
+
+    def advance(self, changes: Iterable[KeyChange], revision: int) -> list[BadValue]:
+        """Apply changes that belong together and publish the state of `revision`.
+
+        Returns:
+            The values that could not be read. Each is treated as if its key had not changed.
+        """
+        touched = _Touched()
+        bad_values: list[BadValue] = []
+        draft = self.state
+        for change in changes:
+            try:
+                draft = self._apply(draft, change, touched)
+            except BadValue as error:
+                bad_values.append(error)
+        self.state = replace(self._with_topics_rebuilt(draft, touched), revision=revision)
+        return bad_values
+
+    def reload(self, entries: Iterable[KeyValue], revision: int) -> list[BadValue]:
+        """Forget everything and publish the state that a complete listing at `revision` describes.
+
+        Objects that come out equal keep their identity.
+
+        Returns:
+            The values that could not be read. Each is treated as if its key were absent.
+        """
+        fresh = StateTracker(self._key_space)
+        bad_values = fresh.advance(entries, revision)
+        before, after = self.state, fresh.state
+        topics = _keep_identity(before.topics, after.topics)
+        fresh.state = replace(
+            after,
+            brokers=_keep_identity(before.brokers, after.brokers),
+            controllers=_keep_identity(before.controllers, after.controllers),
+            topics=topics,
+            topics_by_id={topic.id: topic for topic in topics.values()},
+            broker_configs=_keep_identity(before.broker_configs, after.broker_configs),
+        )
+        self.state = fresh.state
+        self._topics, self._topic_ids, self._partitions = fresh._topics, fresh._topic_ids, fresh._partitions
+        return bad_values
+
+    def orphans(self) -> list[PartitionState]:
+        """Return partitions that no topic counts: what is left of a creation or deletion that was cut short."""
+        return [
+            partition
+            for topic_id, partitions in self._partitions.items()
+            for partition in partitions.values()
+            if (stored := self._topics.get(topic_id)) is None or partition.index >= stored.record.partition_count
+        ]
+
+    def _apply(self, draft: ClusterState, change: KeyChange, touched: _Touched) -> ClusterState:
+        entry = change if isinstance(change, KeyValue) else None
+        match self._key_space.parse(change.key):
+            case PartitionKey() as key:
+                self._set_partition(key, entry, touched)
+            case TopicKey(name):
+                self._set_topic(name, entry, touched)
+            case MemberKey() as key:
+                return _with_member(draft, key, entry)
+            case ControllerKey():
+                leader = codec.decode_controller(entry.value, entry.create_revision) if entry else None
+                return replace(draft, controller=leader)
+            case ClusterIdKey():
+                return replace(draft, cluster_id=codec.decode_cluster_id(entry.value) if entry else "")
+            case BrokerConfigKey(broker_id):
+                configs = codec.decode_broker_config(entry.value) if entry else None
+                return replace(draft, broker_configs=_with(draft.broker_configs, broker_id, configs))
+            case ProducerIdsKey() | None:
+                pass
+        return draft
+
+    def _set_partition(self, key: PartitionKey, entry: KeyValue | None, touched: _Touched) -> None:
+        if entry is not None:
+            partition = codec.decode_partition(key, entry.value, entry.mod_revision)
+            self._partitions.setdefault(key.topic_id, {})[key.index] = partition
+        elif (partitions := self._partitions.get(key.topic_id)) is not None:
+            partitions.pop(key.index, None)
+            if not partitions:
+                del self._partitions[key.topic_id]
+        touched.partitions.setdefault(key.topic_id, set()).add(key.index)
+
+    def _set_topic(self, name: str, entry: KeyValue | None, touched: _Touched) -> None:
+        record = codec.decode_topic(name, entry.value) if entry else None
+        former_id = self._topic_ids.pop(name, None)
+        if former_id is not None:
+            del self._topics[former_id]
+            touched.records.add(former_id)
+        if record is not None and entry is not None:
+            self._topics[record.id] = _StoredTopic(name, record, entry.mod_revision)
+            self._topic_ids[name] = record.id
+            touched.records.add(record.id)
+
+    def _with_topics_rebuilt(self, draft: ClusterState, touched: _Touched) -> ClusterState:
+        rebuilt = {topic_id: self._rebuild(draft, topic_id, touched) for topic_id in touched.topic_ids}
+        rebuilt = {
+            topic_id: topic for topic_id, topic in rebuilt.items() if topic is not draft.topics_by_id.get(topic_id)
+        }
+        if not rebuilt:
+            return draft
+        by_id = dict(draft.topics_by_id)
+        by_name = dict(draft.topics)
+        for topic_id in rebuilt:
+            former = by_id.pop(topic_id, None)
+            if former is not None:
+                del by_name[former.name]
+        for topic in rebuilt.values():
+            if topic is not None:
+                by_id[topic.id] = by_name[topic.name] = topic
+        return replace(draft, topics=by_name, topics_by_id=by_id)
+
+    def _rebuild(self, draft: ClusterState, topic_id: UUID, touched: _Touched) -> Topic | None:
+        """Return a topic as it is now, or None while it is incomplete or gone."""
+        stored = self._topics.get(topic_id)
+        if stored is None:
+            return None
+        count = stored.record.partition_count
+        known = self._partitions.get(topic_id, {})
+        former = draft.topics_by_id.get(topic_id)
+        if former is not None and topic_id not in touched.records:
+            changed = [index for index in touched.partitions[topic_id] if index < count]
+            if not changed:
+                return former
+            partitions: list[PartitionState | None] = list(former.partitions)
+            for index in changed:
+                partitions[index] = known.get(index)
+        else:
+            partitions = [known.get(index) for index in range(count)]
+        complete = tuple(partition for partition in partitions if partition is not None)
+        if len(complete) != count:
+            return None
+        return Topic(
+            name=stored.name,
+            id=topic_id,
+            partitions=complete,
+            configs=stored.record.configs,
+            mod_revision=stored.mod_revision,
+        )
+
+
+def _with_member(draft: ClusterState, key: MemberKey, entry: KeyValue | None) -> ClusterState:
+    member = codec.decode_member(key, entry.value, entry.create_revision) if entry else None
+    match key.role:
+        case Role.BROKER:
+            return replace(draft, brokers=_with(draft.brokers, key.id, member))
+        case Role.CONTROLLER:
+            return replace(draft, controllers=_with(draft.controllers, key.id, member))
+
+
+def _with(mapping: Mapping[K, V], key: K, value: V | None) -> Mapping[K, V]:
+    """Return the mapping with one entry set, or with None removed."""
+    copy = dict(mapping)
+    if value is None:
+        copy.pop(key, None)
+    else:
+        copy[key] = value
+    return copy
+
+
+def _keep_identity(before: Mapping[K, V], after: Mapping[K, V]) -> Mapping[K, V]:
+    kept = {key: former if (former := before.get(key)) == value else value for key, value in after.items()}
+    return before if kept == before else kept

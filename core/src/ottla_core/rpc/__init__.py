@@ -1,0 +1,1 @@
+"""gRPC servers and channels, health checks and the mapping of errors to statuses."""

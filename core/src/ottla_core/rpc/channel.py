@@ -1,0 +1,38 @@
+"""Channels from one Ottla process to another: kept open, one per address, and closed together."""
+
+from grpc import aio
+
+CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.max_receive_message_length", -1),
+    # Processes of a cluster reach each other directly, whatever http_proxy says.
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+MAX_IDLE_CHANNELS = 16
+
+
+class ChannelPool:
+    """The channels of a process, by address."""
+
+    def __init__(self) -> None:
+        self._channels: dict[str, aio.Channel] = {}
+
+    async def channel(self, address: str) -> aio.Channel:
+        """Return the channel to `host:port`; it connects when first used."""
+        channel = self._channels.pop(address, None)
+        if channel is None:
+            channel = aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._channels[address] = channel  # the newest used stands last
+        while len(self._channels) > MAX_IDLE_CHANNELS:
+            await self._channels.pop(next(iter(self._channels))).close()
+        return channel
+
+    async def close(self) -> None:
+        """Close every channel."""
+        while self._channels:
+            await self._channels.popitem()[1].close()

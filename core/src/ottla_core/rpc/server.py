@@ -1,0 +1,126 @@
+"""The gRPC server of a service: one listening address, the standard health service, errors translated.
+
+`RpcServer.bind` comes first, so that the address is known to what the process registers and serves; then servicers
+are added, `start` answers calls, and `set_serving(True)` makes the health service say SERVING.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import structlog
+from google.protobuf.message import Message
+from grpc import aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import aio as health
+
+from ottla_core.errors import KafkaError, OttlaError
+from ottla_core.rpc.status import status_of
+
+STOP_GRACE_S = 2.0
+WHOLE_SERVER = ""
+"""The health service's name for the server as a whole."""
+
+SERVER_OPTIONS: tuple[tuple[str, int], ...] = (
+    # Two processes on one port would share its connections at random; the second must fail instead.
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_receive_message_length", -1),
+    # Clients ping idle channels every 10 s (see channel.py); gRPC would take that for abuse.
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+)
+
+log = structlog.get_logger("rpc")
+
+
+class PortInUse(OttlaError):
+    """The address to listen on is taken or is not this host's."""
+
+
+class RpcServer:
+    """A gRPC server.
+
+    Attributes:
+        server: what the generated `add_…Servicer_to_server` functions take.
+    """
+
+    def __init__(self) -> None:
+        self.server: aio.Server = aio.server(interceptors=[_ErrorTranslator()], options=SERVER_OPTIONS)
+        self._health = health.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self.server)
+
+    def bind(self, host: str, port: int) -> int:
+        """Take the address to listen on, and return the port; 0 lets the operating system choose one.
+
+        Raises:
+            PortInUse: the address cannot be bound.
+        """
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        try:
+            bound = self.server.add_insecure_port(address)
+        except RuntimeError:
+            bound = 0
+        if bound == 0:
+            raise PortInUse(f"cannot listen on {address}: the port is in use, or the address is not this host's")
+        return bound
+
+    async def start(self) -> None:
+        """Begin to answer; the health service says NOT_SERVING until `set_serving`."""
+        await self.set_serving(serving=False)
+        await self.server.start()
+
+    async def set_serving(self, *, serving: bool) -> None:
+        """Tell the health service's callers whether this process is ready."""
+        response = health_pb2.HealthCheckResponse
+        await self._health.set(WHOLE_SERVER, response.SERVING if serving else response.NOT_SERVING)
+
+    async def stop(self) -> None:
+        """Refuse new calls, give running ones `STOP_GRACE_S` and stop."""
+        await self._health.enter_graceful_shutdown()
+        await self.server.stop(STOP_GRACE_S)
+
+
+if TYPE_CHECKING:  # generic in the stubs only
+    Handler = grpc.RpcMethodHandler[Any, Any]
+    Context = aio.ServicerContext[Any, Any]
+
+Behaviour = Callable[[Message, "Context"], Awaitable[Message]]
+
+
+class _ErrorTranslator(aio.ServerInterceptor):
+    """Turns what a unary servicer raises into a gRPC status."""
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], "Awaitable[Handler | None]"],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> "Handler | None":
+        handler = await continuation(handler_call_details)
+        if handler is None or handler.unary_unary is None:
+            return handler
+        return grpc.unary_unary_rpc_method_handler(
+            _translating(handler.unary_unary, handler_call_details.method),
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )
+
+
+def _translating(behaviour: Any, method: str) -> Behaviour:
+    async def translated(request: Message, context: "Context") -> Message:
+        try:
+            response: Message = await behaviour(request, context)
+        except KafkaError as error:
+            await _abort(context, error)
+        except aio.AbortError:
+            raise
+        except Exception:
+            log.exception("request failed unexpectedly", method=method)
+            await _abort(context, KafkaError("the server failed unexpectedly; its log says why"))
+        return response
+
+    return translated
+
+
+async def _abort(context: "Context", error: KafkaError) -> None:
+    status, metadata = status_of(error)
+    await context.abort(status, error.code.name, metadata)

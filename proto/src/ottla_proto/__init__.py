@@ -1,0 +1,1 @@
+"""Protocol definitions (`*.proto`) and the stubs generated from them (`gen`)."""

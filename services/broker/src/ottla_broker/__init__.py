@@ -1,0 +1,1 @@
+"""The broker: segment logs behind a Kafka listener."""

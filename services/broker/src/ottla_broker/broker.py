@@ -1,0 +1,106 @@
+"""What request handlers work with: the parts of this broker, and the request at hand."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from kio.static.protocol import Entity
+
+from ottla_broker.config import BrokerConfig
+from ottla_broker.connection import Connection, Parts
+from ottla_broker.log.log_store import LogStore
+from ottla_broker.partitions import PartitionTable
+from ottla_broker.producer_ids import ProducerIds
+from ottla_core.clock import Clock
+from ottla_core.cluster.controller_client import ControllerClient
+from ottla_core.cluster.feed import ClusterStateFeed
+from ottla_core.cluster.membership import Membership
+from ottla_core.cluster.model import ClusterState, Endpoint, Member
+from ottla_core.wire.leader_hint import CurrentLeader, NodeEndpoint
+from ottla_core.wire.messages import MessageCodec, RequestHeader
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A decoded request.
+
+    Attributes:
+        message: kio's dataclass of the version that was sent.
+    """
+
+    header: RequestHeader
+    message: Any
+    codec: MessageCodec
+    connection: Connection
+
+    @property
+    def version(self) -> int:
+        """The API version of the request and its response."""
+        return self.header.api_version
+
+    def newest(self) -> Any:
+        """Return the message in the newest version's class, which handlers are written against."""
+        return self.codec.upgrade_request(self.message)
+
+    def respond(self, response: Entity) -> Parts:
+        """Encode a response, given in any version's class."""
+        return [self.codec.encode_response(self.header.correlation_id, response)]
+
+    def response_header(self) -> bytes:
+        """Return the encoded response header, for the responses that are encoded by hand."""
+        return self.codec.response_header(self.header.correlation_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """The parts of a running broker."""
+
+    config: BrokerConfig
+    clock: Clock
+    feed: ClusterStateFeed
+    membership: Membership
+    controller: ControllerClient
+    store: LogStore
+    partitions: PartitionTable
+    producer_ids: ProducerIds
+
+    @property
+    def id(self) -> int:
+        """This broker's id."""
+        return self.config.node_id
+
+    @property
+    def state(self) -> ClusterState:
+        """The newest cluster state."""
+        return self.feed.state
+
+    def endpoint(self, member: Member, listener: str) -> Endpoint | None:
+        """Return where a client that came through `listener` reaches a broker."""
+        return next((endpoint for endpoint in member.endpoints if endpoint.listener == listener), None)
+
+    def current_leader(self, topic: str, index: int) -> CurrentLeader | None:
+        """Return who leads a partition, as far as this broker knows."""
+        known = self.state.topics.get(topic)
+        if known is None or not 0 <= index < len(known.partitions):
+            return None
+        partition = known.partitions[index]
+        return CurrentLeader(partition.leader, partition.leader_epoch)
+
+    def node_endpoints(self, leaders: Mapping[int, object] | set[int], listener: str) -> list[NodeEndpoint]:
+        """Return the addresses of the live brokers among `leaders`."""
+        found: list[NodeEndpoint] = []
+        for broker_id in leaders:
+            member = self.state.brokers.get(broker_id)
+            endpoint = self.endpoint(member, listener) if member else None
+            if member and endpoint:
+                found.append(NodeEndpoint(broker_id, endpoint.host, endpoint.port, member.rack))
+        return found
+
+    def topic_name(self, topic: str | UUID) -> str:
+        """Return a topic's name, given that or its id.
+
+        Raises:
+            UnknownTopicId: no topic has the id.
+        """
+        return topic if isinstance(topic, str) else self.partitions.topic_name(topic)

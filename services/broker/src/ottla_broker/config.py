@@ -1,0 +1,242 @@
+"""The broker's settings; keys, units and defaults are Kafka's where Kafka has them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from ottla_core.config import EtcdSettings
+from ottla_core.errors import InvalidConfig
+from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, TopicConfig, topic_defaults
+
+PLAINTEXT = "PLAINTEXT"
+MAX_INT = 2**31 - 1
+
+TOPIC_DEFAULT_KEYS: Mapping[str, str] = MappingProxyType(
+    {
+        synonym.name: definition.name
+        for definition in TOPIC_CONFIG_DEFINITIONS.values()
+        for synonym in definition.synonyms
+    }
+)
+"""Broker settings that only provide the default of a topic setting, with the topic setting's name."""
+
+
+def _parse_listener(text: str) -> tuple[str, str, int]:
+    name, separator, address = text.partition("://")
+    host, colon, port = address.rpartition(":")
+    if not separator or not colon or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"write a listener as NAME://HOST:PORT, not {text!r}")
+    if name.upper() != PLAINTEXT:
+        raise ValueError(f"the listener {text!r} asks for {name}; only {PLAINTEXT} is available")
+    return name.upper(), host.strip("[]"), int(port)
+
+
+def _parse_listeners(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return tuple(_parse_listener(word.strip()) for word in value.split(",") if word.strip())
+
+
+Listeners = Annotated[tuple[tuple[str, str, int], ...], BeforeValidator(_parse_listeners)]
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Return host and port of `HOST:PORT`.
+
+    Raises:
+        ValueError: the text is no address.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"write an address as HOST:PORT, not {text!r}")
+    return host.strip("[]"), int(port)
+
+
+Address = Annotated[tuple[str, int], BeforeValidator(lambda v: parse_address(v) if isinstance(v, str) else v)]
+
+
+def _paths(value: object) -> object:
+    return tuple(Path(word.strip()) for word in value.split(",") if word.strip()) if isinstance(value, str) else value
+
+
+class BrokerConfig(EtcdSettings):
+    """All settings of a broker process."""
+
+    node_id: int = Field(alias="node.id", ge=0, le=MAX_INT, description="The broker's id, unique in the cluster.")
+    listeners: Listeners = Field(
+        ((PLAINTEXT, "127.0.0.1", 9092),),
+        alias="listeners",
+        min_length=1,
+        description="Where clients connect: NAME://HOST:PORT, separated by commas. Port 0 takes any free port.",
+    )
+    advertised_listeners: Listeners = Field(
+        (),
+        alias="advertised.listeners",
+        description="What clients are told, if not the listeners themselves; by listener name.",
+    )
+    rpc_listener: Address = Field(
+        ("127.0.0.1", 0), alias="rpc.listener", description="HOST:PORT of the gRPC server (health checks)."
+    )
+    metrics_listener: Address | None = Field(
+        None, alias="metrics.listener", description="HOST:PORT of the Prometheus endpoint; none by default."
+    )
+    log_level: str = Field(
+        "info", alias="log.level", pattern="^(debug|info|warning|error)$", description="Least severe level logged."
+    )
+    broker_rack: str | None = Field(None, alias="broker.rack", description="Rack or zone the broker stands in.")
+
+    log_dirs: Annotated[tuple[Path, ...], BeforeValidator(_paths)] = Field(
+        alias="log.dirs", min_length=1, description="Directories of the partitions' logs, separated by commas."
+    )
+    num_partitions: int = Field(
+        1, alias="num.partitions", ge=1, le=MAX_INT, description="Partitions of an automatically created topic."
+    )
+    default_replication_factor: int = Field(
+        1,
+        alias="default.replication.factor",
+        ge=1,
+        le=32767,
+        description="Replicas of an automatically created topic.",
+    )
+    auto_create_topics_enable: bool = Field(
+        True, alias="auto.create.topics.enable", description="Whether asking for an unknown topic creates it."
+    )
+
+    socket_request_max_bytes: int = Field(
+        100 * 1024 * 1024,
+        alias="socket.request.max.bytes",
+        ge=1,
+        le=MAX_INT,
+        description="Largest request, in bytes.",
+    )
+    queued_max_request_bytes: int = Field(
+        256 * 1024 * 1024,
+        alias="queued.max.request.bytes",
+        ge=1,
+        description="Bytes of large requests that may be arriving at once, over all connections.",
+    )
+    max_connections: int = Field(
+        MAX_INT, alias="max.connections", ge=1, le=MAX_INT, description="Client connections at once."
+    )
+    max_connections_per_ip: int = Field(
+        MAX_INT, alias="max.connections.per.ip", ge=1, le=MAX_INT, description="Connections at once from one address."
+    )
+    connections_max_idle_ms: int = Field(
+        600_000,
+        alias="connections.max.idle.ms",
+        ge=1,
+        description="Milliseconds after which a connection on which nothing moves is closed.",
+    )
+    fetch_max_bytes: int = Field(
+        55 * 1024 * 1024, alias="fetch.max.bytes", ge=1024, description="Largest fetch response, in bytes."
+    )
+
+    log_retention_check_interval_ms: int = Field(
+        300_000,
+        alias="log.retention.check.interval.ms",
+        ge=1,
+        description="Milliseconds between two looks for segments to delete.",
+    )
+    log_flush_scheduler_interval_ms: int = Field(
+        1000,
+        alias="log.flush.scheduler.interval.ms",
+        ge=1,
+        description="Milliseconds between two looks for logs that flush.ms makes due.",
+    )
+    log_flush_offset_checkpoint_interval_ms: int = Field(
+        60_000,
+        alias="log.flush.offset.checkpoint.interval.ms",
+        ge=1,
+        description="Milliseconds between two writes of the recovery points and log start offsets.",
+    )
+    replica_high_watermark_checkpoint_interval_ms: int = Field(
+        5000,
+        alias="replica.high.watermark.checkpoint.interval.ms",
+        ge=1,
+        description="Milliseconds between two writes of the high watermarks.",
+    )
+    num_recovery_threads_per_data_dir: int = Field(
+        2,
+        alias="num.recovery.threads.per.data.dir",
+        ge=1,
+        description="Threads per log directory that open and recover logs at start.",
+    )
+    producer_id_expiration_ms: int = Field(
+        86_400_000,
+        alias="producer.id.expiration.ms",
+        ge=1,
+        description="Milliseconds after which a silent producer's sequence state is forgotten.",
+    )
+    producer_id_expiration_check_interval_ms: int = Field(
+        600_000,
+        alias="producer.id.expiration.check.interval.ms",
+        ge=1,
+        description="Milliseconds between two looks for producers to forget.",
+    )
+    request_timeout_ms: int = Field(
+        30_000,
+        alias="request.timeout.ms",
+        ge=1,
+        description="Milliseconds the broker waits for the controller when a client sets no limit.",
+    )
+
+    topic_settings: Mapping[str, str] = Field(default_factory=dict, exclude=True)
+    """The settings among `TOPIC_DEFAULT_KEYS` that were given, by their broker names."""
+
+    @classmethod
+    def keys(cls) -> Mapping[str, str]:
+        """Return the field name of every key; the keys that give topic defaults stand for themselves."""
+        own = {key: name for key, name in super().keys().items() if name != "topic_settings"}
+        return own | {key: key for key in TOPIC_DEFAULT_KEYS}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_topic_settings(cls, values: Any) -> Any:
+        given = {key: str(value) for key, value in values.items() if key in TOPIC_DEFAULT_KEYS}
+        others = {key: value for key, value in values.items() if key not in TOPIC_DEFAULT_KEYS}
+        return others | {"topic_settings": values.get("topic_settings", {}) | given}
+
+    @field_validator("topic_settings")
+    @classmethod
+    def _check_topic_settings(cls, settings: Mapping[str, str]) -> Mapping[str, str]:
+        try:
+            topic_defaults(settings)
+        except InvalidConfig as error:
+            raise ValueError(error.message) from None
+        return settings
+
+    @model_validator(mode="after")
+    def _check_advertised_listeners(self) -> Self:
+        names = {name for name, _, _ in self.listeners}
+        if unknown := [name for name, _, _ in self.advertised_listeners if name not in names]:
+            raise ValueError(f"advertised.listeners names {', '.join(unknown)}, which listeners does not")
+        return self
+
+    def topic_defaults(self, dynamic: Mapping[str, str] = MappingProxyType({})) -> TopicConfig:
+        """Return the settings of a topic that sets nothing itself, given dynamic broker settings over the static."""
+        return topic_defaults({**self.topic_settings, **dynamic})
+
+    def static_properties(self) -> dict[str, str]:
+        """Return the settings that somebody gave, by key."""
+        given = {key for key, name in self.keys().items() if name in self.model_fields_set}
+        return {key: value for key, value in self.as_properties().items() if key in given} | dict(self.topic_settings)
+
+    def as_properties(self) -> dict[str, str]:
+        """Return every setting of the broker itself, written as in a properties file."""
+        shown = {key: name for key, name in self.keys().items() if name in type(self).model_fields}
+        return {key: _show(value) for key, name in shown.items() if (value := getattr(self, name)) is not None}
+
+
+def _show(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case (str(host), int(port)):
+            return f"{host}:{port}"
+        case tuple():
+            return ",".join(f"{i[0]}://{i[1]}:{i[2]}" if isinstance(i, tuple) else str(i) for i in value)
+        case _:
+            return str(value)

@@ -1,0 +1,390 @@
+"""One client's connection: frames in, responses out, in request order, within bounds.
+
+The connection works on a non-blocking socket that the event loop watches, without asyncio's transports: record
+data leaves through `sendfile`, which a transport cannot interleave with its own buffer.
+
+Reading: a read goes into the listener's shared buffer, and complete frames are handled right there; the rest of a
+frame that did not fit goes into a `PartialFrame`. Each request takes a `_Reply` slot in a queue. Handlers may answer
+at once or later, and pipelined requests are handled side by side; the responses leave from the head of the queue.
+
+Bounds: a connection stops reading while a response waits for a slow reader, while `PIPELINED_REQUESTS_MAX`
+requests are unanswered, and while the broker's budget for arriving frames is spent. Bytes that are no Kafka
+request close the connection with one log line and do nothing else.
+"""
+
+import asyncio
+import functools
+import os
+import socket
+import struct
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import structlog
+
+from ottla_broker.log.log_reader import LogSlice
+from ottla_broker.receive_buffer import BufferPool, PartialFrame, RequestBudget
+from ottla_core.errors import InvalidRequest
+
+PIPELINED_REQUESTS_MAX = 128
+SENT_AT_ONCE_BYTES_MAX = 4 * 1024 * 1024
+"""How much one connection sends before the others have their turn."""
+GATHERED_PARTS_MAX = 64
+
+_LENGTH = struct.Struct(">i")
+
+Part = bytes | LogSlice
+Parts = list[Part]
+"""A response: whole frames of bytes and file ranges, ready to send."""
+
+Outcome = Parts | None | Awaitable[Parts | None]
+"""What handling a frame gives: the response, None where none is due, or either of them later."""
+
+logger = structlog.get_logger("connection")
+
+
+class ConnectionOwner(Protocol):
+    """What a connection needs of its listener."""
+
+    shared_buffer: memoryview
+    pool: BufferPool
+    budget: RequestBudget
+    request_bytes_max: int
+
+    def handle(self, frame: memoryview, connection: "Connection") -> Outcome:
+        """Handle a frame, which must not be referred to after the call.
+
+        Raises:
+            InvalidRequest: the connection must be closed.
+        """
+
+    def on_closed(self, connection: "Connection") -> None:
+        """Forget the connection."""
+
+    def wait_for_budget(self, connection: "Connection") -> None:
+        """Call the connection's `resume` when the budget may have room."""
+
+    def budget_released(self) -> None:
+        """Let connections that wait for the budget try again."""
+
+
+class _Reply:
+    """The place of one response in the order of responses."""
+
+    __slots__ = ("parts", "ready")
+
+    def __init__(self) -> None:
+        self.parts: Parts | None = None
+        self.ready = False
+
+
+class Connection:
+    """A client's connection.
+
+    Attributes:
+        address: the client's host.
+        peer: the client's host and port, for logs.
+        listener_name: through which listener the client came.
+        last_active: when bytes last moved, by the loop's clock.
+        is_closed: whether either side has closed it.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_fd",
+        "_held",
+        "_loop",
+        "_outgoing",
+        "_owner",
+        "_partial",
+        "_reading",
+        "_replies",
+        "_socket",
+        "_waiting",
+        "_writing",
+        "address",
+        "is_closed",
+        "last_active",
+        "listener_name",
+        "peer",
+    )
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        peer: tuple[str, int],
+        listener_name: str,
+        owner: ConnectionOwner,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._socket = sock
+        self._fd = sock.fileno()
+        self._owner = owner
+        self._loop = loop
+        self.address = peer[0]
+        self.peer = f"{peer[0]}:{peer[1]}"
+        self.listener_name = listener_name
+        self.last_active = loop.time()
+        self.is_closed = False
+        self._held = b""
+        self._partial: PartialFrame | None = None
+        self._replies: deque[_Reply] = deque()
+        self._waiting: set[asyncio.Future[Parts | None]] = set()
+        self._outgoing: deque[memoryview | LogSlice] = deque()
+        self._writing = False
+        self._reading = True
+        loop.add_reader(self._fd, self._on_readable)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the client waits for nothing: no request of its is unanswered."""
+        return not self._replies and not self._outgoing
+
+    def close(self, reason: str = "") -> None:
+        """Close the connection; a reason is logged. Requests still being handled are cancelled."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if reason:
+            logger.info("connection closed", peer=self.peer, reason=reason)
+        self._loop.remove_reader(self._fd)
+        self._loop.remove_writer(self._fd)
+        for waiting in list(self._waiting):
+            waiting.cancel()
+        if self._partial is not None:
+            self._end_partial(self._partial)
+        self._replies.clear()
+        self._outgoing.clear()
+        self._held = b""
+        self._socket.close()
+        self._owner.on_closed(self)
+
+    def resume(self) -> None:
+        """Go on with what was received before reading had to stop, then read again."""
+        if self.is_closed or self._is_blocked:
+            return
+        held, self._held = self._held, b""
+        if held:
+            self._guarded(self._take_frames, memoryview(held))
+        if not self.is_closed and not self._is_blocked and not self._waits_for_budget:
+            self._set_reading(True)
+
+    # Reading
+
+    @property
+    def _is_blocked(self) -> bool:
+        """Whether the client must first read what it asked for."""
+        return self._writing or len(self._replies) >= PIPELINED_REQUESTS_MAX
+
+    @property
+    def _waits_for_budget(self) -> bool:
+        return len(self._held) >= _LENGTH.size
+
+    def _set_reading(self, wanted: bool) -> None:
+        if wanted == self._reading:
+            return
+        self._reading = wanted
+        if wanted:
+            self._loop.add_reader(self._fd, self._on_readable)
+        else:
+            self._loop.remove_reader(self._fd)
+
+    def _on_readable(self) -> None:
+        partial = self._partial
+        if partial is None:
+            # What is held is the beginning of a length prefix: at most three bytes.
+            held, self._held = self._held, b""
+            buffer = self._owner.shared_buffer
+            buffer[: len(held)] = held
+            count = self._receive(buffer[len(held) :])
+            if count:
+                self._guarded(self._take_frames, buffer[: len(held) + count])
+            elif count is None:
+                self._held = held
+        elif self._receive(partial.free_space()):
+            self._guarded(self._continue_frame, partial)
+
+    def _receive(self, target: memoryview) -> int | None:
+        """Read into `target`; return the count, None if there was nothing, 0 if the connection has ended."""
+        try:
+            count = self._socket.recv_into(target)
+        except (BlockingIOError, InterruptedError):
+            return None
+        except OSError:
+            count = 0
+        if count == 0:
+            self.close()
+            return 0
+        self.last_active = self._loop.time()
+        if self._partial is not None:
+            self._partial.received += count
+        return count
+
+    def _guarded(self, take: Callable[[Any], None], received: object) -> None:
+        """Handle received bytes; garbage closes this connection and disturbs nobody else."""
+        try:
+            take(received)
+        except InvalidRequest as error:
+            self._flush()
+            self.close(f"bad request: {error.message}")
+        except Exception:  # a bug of ours must not take the other connections down
+            logger.exception("a request failed unexpectedly", peer=self.peer)
+            self.close("a request failed unexpectedly")
+        else:
+            self._flush()
+
+    def _take_frames(self, received: memoryview) -> None:
+        """Handle the complete frames of what was received and set the rest aside."""
+        start, end = 0, len(received)
+        while end - start >= _LENGTH.size:
+            if len(self._replies) >= PIPELINED_REQUESTS_MAX:
+                self._flush()
+            if self.is_closed:
+                return
+            if self._is_blocked:
+                self._hold(received[start:])
+                return
+            (size,) = _LENGTH.unpack_from(received, start)
+            self._check_size(size)
+            frame_end = start + _LENGTH.size + size
+            if frame_end > end:
+                self._begin_frame(size, received[start:])
+                return
+            self._handle(received[start + _LENGTH.size : frame_end].toreadonly())
+            start = frame_end
+        self._held = bytes(received[start:])
+
+    def _check_size(self, size: int) -> None:
+        limit = self._owner.request_bytes_max
+        if not 0 < size <= limit:
+            raise InvalidRequest(f"a frame of {size} bytes (socket.request.max.bytes is {limit})")
+
+    def _begin_frame(self, size: int, beginning: memoryview) -> None:
+        """Give a frame that has not arrived whole a buffer, or stop reading until there is room for it."""
+        if self._owner.budget.reserve(size):
+            self._partial = PartialFrame(self._owner.pool, size, beginning[_LENGTH.size :])
+        else:
+            self._hold(beginning)
+            self._owner.wait_for_budget(self)
+
+    def _hold(self, received: memoryview) -> None:
+        self._held = bytes(received)
+        self._set_reading(False)
+
+    def _continue_frame(self, partial: PartialFrame) -> None:
+        if partial.complete:
+            try:
+                self._handle(partial.content())
+            finally:
+                self._end_partial(partial)
+
+    def _end_partial(self, partial: PartialFrame) -> None:
+        self._partial = None
+        partial.release()
+        self._owner.budget.release(partial.size)
+        self._owner.budget_released()
+
+    # Handling
+
+    def _handle(self, frame: memoryview) -> None:
+        outcome = self._owner.handle(frame, self)
+        if outcome is None:
+            return
+        reply = _Reply()
+        self._replies.append(reply)
+        if isinstance(outcome, list):
+            reply.parts = outcome
+            reply.ready = True
+            return
+        future = asyncio.ensure_future(outcome)
+        self._waiting.add(future)
+        future.add_done_callback(functools.partial(self._on_answered, reply))
+
+    def _on_answered(self, reply: _Reply, future: "asyncio.Future[Parts | None]") -> None:
+        self._waiting.discard(future)
+        if self.is_closed or future.cancelled():
+            return
+        error = future.exception()
+        if isinstance(error, InvalidRequest):
+            self.close(f"bad request: {error.message}")
+        elif error is not None:
+            logger.error("a request failed unexpectedly", peer=self.peer, exc_info=error)
+            self.close("a request failed unexpectedly")
+        else:
+            reply.parts = future.result()
+            reply.ready = True
+            self._flush()
+
+    # Writing
+
+    def _flush(self) -> None:
+        """Send the responses that are ready and next in order, as far as the socket takes them."""
+        if self.is_closed:
+            return
+        replies = self._replies
+        while replies and replies[0].ready:
+            for part in replies.popleft().parts or ():
+                assert not isinstance(part, bytes) or part, "an empty part would never be sent"
+                self._outgoing.append(memoryview(part) if isinstance(part, bytes) else part)
+        if self._outgoing and not self._writing:
+            self._send()
+        if not self._writing and self._held and not self._is_blocked and not self._reading:
+            self._loop.call_soon(self.resume)
+
+    def _send(self) -> None:
+        """Send until everything is gone, the socket is full, or it is the others' turn."""
+        budget = SENT_AT_ONCE_BYTES_MAX
+        try:
+            while self._outgoing and budget > 0:
+                budget -= self._send_next()
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            self.close()
+            return
+        self.last_active = self._loop.time()
+        blocked = bool(self._outgoing)
+        if blocked and not self._writing:
+            self._loop.add_writer(self._fd, self._on_writable)
+            self._set_reading(False)
+        elif self._writing and not blocked:
+            self._loop.remove_writer(self._fd)
+        self._writing = blocked
+
+    def _on_writable(self) -> None:
+        self._send()
+        if not self.is_closed and not self._writing:
+            self._flush()
+            self.resume()
+
+    def _send_next(self) -> int:
+        """Send from the head of the queue; return how many bytes the socket took."""
+        head = self._outgoing[0]
+        if isinstance(head, LogSlice):
+            return self._send_slice(head)
+        buffers: list[memoryview] = []
+        for part in self._outgoing:
+            if isinstance(part, LogSlice) or len(buffers) == GATHERED_PARTS_MAX:
+                break
+            buffers.append(part)
+        flags = socket.MSG_MORE if len(buffers) < len(self._outgoing) else 0
+        sent = self._socket.sendmsg(buffers, (), flags)
+        left = sent
+        while left:
+            part = self._outgoing.popleft()
+            assert isinstance(part, memoryview)
+            if left < len(part):
+                self._outgoing.appendleft(part[left:])
+                break
+            left -= len(part)
+        return sent
+
+    def _send_slice(self, piece: LogSlice) -> int:
+        sent = os.sendfile(self._fd, piece.file.fileno(), piece.position, piece.size)
+        if sent == 0:
+            raise OSError(f"{piece.file} is shorter than its index says")
+        self._outgoing.popleft()
+        if sent < piece.size:
+            self._outgoing.appendleft(LogSlice(piece.file, piece.position + sent, piece.size - sent))
+        return sent

@@ -1,0 +1,114 @@
+"""The list of every API the broker serves, and the way from a frame to its handler.
+
+`APIS` is the only such list: what is advertised by ApiVersions is derived from it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ottla_broker.broker import Broker, Request
+from ottla_broker.connection import Connection, Outcome
+from ottla_broker.handlers import (
+    alter_configs,
+    api_versions,
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_log_dirs,
+    describe_producers,
+    describe_topic_partitions,
+    fetch,
+    incremental_alter_configs,
+    init_producer_id,
+    list_config_resources,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+)
+from ottla_core.errors import InvalidRequest
+from ottla_core.wire.messages import api_name, message_codec, newest_version, oldest_version, read_request_header
+
+Handler = Callable[[Broker, Request], Outcome]
+
+API_VERSIONS_KEY = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API: its key, the versions it is served in, and its handler.
+
+    `advertised_from` may lie below `oldest`: librdkafka before 2.0 sends uncompressed batches to a broker that does
+    not advertise Produce from version 0 on, although it never uses that version (KAFKA-18659).
+    """
+
+    key: int
+    handler: Handler
+    oldest: int
+    newest: int
+    advertised_from: int
+
+
+def _api(key: int, handler: Handler, *, advertised_from: int | None = None) -> tuple[int, Api]:
+    oldest = oldest_version(key)
+    return key, Api(key, handler, oldest, newest_version(key), oldest if advertised_from is None else advertised_from)
+
+
+APIS: Mapping[int, Api] = dict(
+    [
+        _api(0, produce.handle, advertised_from=0),
+        _api(1, fetch.handle),
+        _api(2, list_offsets.handle),
+        _api(3, metadata.handle),
+        _api(API_VERSIONS_KEY, lambda broker, request: api_versions.handle(broker, request, APIS.values())),
+        _api(19, create_topics.handle),
+        _api(20, delete_topics.handle),
+        _api(21, delete_records.handle),
+        _api(22, init_producer_id.handle),
+        _api(23, offset_for_leader_epoch.handle),
+        _api(32, describe_configs.handle),
+        _api(33, alter_configs.handle),
+        _api(35, describe_log_dirs.handle),
+        _api(37, create_partitions.handle),
+        _api(44, incremental_alter_configs.handle),
+        _api(60, describe_cluster.handle),
+        _api(61, describe_producers.handle),
+        _api(74, list_config_resources.handle),
+        _api(75, describe_topic_partitions.handle),
+    ]
+)
+
+
+class Dispatcher:
+    """Decodes frames and calls handlers.
+
+    Attributes:
+        request_counts: how many requests of each API have come, by API key.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.request_counts: Counter[int] = Counter()
+
+    def handle(self, frame: memoryview, connection: Connection) -> Outcome:
+        """Handle one frame.
+
+        Raises:
+            InvalidRequest: the frame is no request this broker can answer; close the connection.
+        """
+        header = read_request_header(frame)
+        api = APIS.get(header.api_key)
+        if api is None:
+            raise InvalidRequest(f"unknown API key {header.api_key}")
+        if not api.oldest <= header.api_version <= api.newest:
+            if api.key == API_VERSIONS_KEY:
+                return api_versions.unsupported(header, APIS.values())
+            raise InvalidRequest(f"unsupported version {header.api_version} of {api_name(api.key)}")
+        codec = message_codec(api.key, header.api_version)
+        self.request_counts[api.key] += 1
+        message = codec.read_request(frame, header)
+        return api.handler(self._broker, Request(header, message, codec, connection))

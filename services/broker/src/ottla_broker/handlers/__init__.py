@@ -1,0 +1,1 @@
+"""One file per Kafka API; `ottla_broker.dispatch` lists them all."""

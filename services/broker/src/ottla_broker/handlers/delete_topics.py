@@ -1,0 +1,51 @@
+"""DeleteTopics (key 20): forwarded to the controller; topics are named by name or, from version 6 on, by id."""
+
+from typing import Any
+
+from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
+from kio.schema.types import TopicName
+
+from ottla_broker.broker import Broker, Request
+from ottla_broker.connection import Parts
+from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_core.cluster.controller_api import DeletedTopic, TopicReference
+from ottla_core.errors import KafkaError
+from ottla_core.kafka_uuid import ZERO_UUID
+
+FIRST_VERSION_BY_ID = 6
+
+
+async def handle(broker: Broker, request: Request) -> Parts:
+    """Have the controller delete the topics; their logs go when the cluster state arrives here."""
+    message = request.message
+    references = _references(request.version, message)
+    timeout_s = message.timeout.total_seconds()
+    try:
+        results = await broker.controller.delete_topics(references, timeout_s=timeout_s)
+        await broker.partitions.wait_applied(broker.state.revision, timeout_s)
+    except KafkaError as error:
+        results = [
+            DeletedTopic(
+                name=reference.name,
+                topic_id=reference.topic_id or ZERO_UUID,
+                error_code=error.code,
+                error_message=error.message,
+            )
+            for reference in references
+        ]
+    responses = tuple(
+        DeletableTopicResult(
+            name=None if result.name is None else TopicName(result.name),
+            topic_id=result.topic_id,
+            error_code=result.error_code,
+            error_message=result.error_message,
+        )
+        for result in results
+    )
+    return request.respond(DeleteTopicsResponse(throttle_time=NO_THROTTLE, responses=responses))
+
+
+def _references(version: int, message: Any) -> list[TopicReference]:
+    if version < FIRST_VERSION_BY_ID:
+        return [TopicReference(name=name) for name in message.topic_names]
+    return [TopicReference(name=topic.name, topic_id=topic.topic_id) for topic in message.topics]

@@ -1,0 +1,53 @@
+"""DescribeProducers (key 61): the idempotent producers whose sequence numbers a partition remembers."""
+
+from kio.schema.describe_producers.v0.response import (
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from kio.schema.errors import ErrorCode
+from kio.schema.types import ProducerId
+from kio.static.primitive import i32, i64
+
+from ottla_broker.broker import Broker, Request
+from ottla_broker.connection import Parts
+from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_broker.partition import Partition
+from ottla_core.errors import KafkaError
+
+NO_COORDINATOR = i32(-1)
+
+
+def handle(broker: Broker, request: Request) -> Parts:
+    """Answer for each partition on its own."""
+    topics = tuple(
+        TopicResponse(
+            name=topic.name, partitions=tuple(_answer(broker, topic.name, index) for index in topic.partition_indexes)
+        )
+        for topic in request.message.topics
+    )
+    return request.respond(DescribeProducersResponse(throttle_time=NO_THROTTLE, topics=topics))
+
+
+def _answer(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    try:
+        producers = _active_producers(broker.partitions.leader_of(topic, index))
+    except KafkaError as refused:
+        return PartitionResponse(
+            partition_index=i32(index), error_code=refused.code, error_message=refused.message, active_producers=()
+        )
+    return PartitionResponse(partition_index=i32(index), error_code=ErrorCode.none, active_producers=producers)
+
+
+def _active_producers(partition: Partition) -> tuple[ProducerState, ...]:
+    return tuple(
+        ProducerState(
+            producer_id=ProducerId(entry.producer_id),
+            producer_epoch=i32(entry.producer_epoch),
+            last_sequence=i32(entry.last_sequence),
+            last_timestamp=i64(entry.last_timestamp),
+            coordinator_epoch=NO_COORDINATOR,
+        )
+        for entry in partition.log.active_producers()
+    )

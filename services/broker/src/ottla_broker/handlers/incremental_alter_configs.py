@@ -1,0 +1,82 @@
+"""IncrementalAlterConfigs (key 44): change single settings of topics and brokers (KIP-339)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kio.schema.incremental_alter_configs.v1.response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+from kio.static.primitive import i8
+
+from ottla_broker.broker import Broker, Request
+from ottla_broker.connection import Parts
+from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_core.cluster.controller_api import (
+    AlteredResource,
+    ConfigChange,
+    ConfigOperation,
+    ConfigResourceChange,
+)
+from ottla_core.errors import InvalidRequest, KafkaError
+
+
+async def handle(broker: Broker, request: Request) -> Parts:
+    """Have the controller make the changes."""
+    message = request.newest()
+    changes: list[ConfigResourceChange] = []
+    refused: list[AlteredResource] = []
+    for resource in message.resources:
+        try:
+            changes.append(_change(resource))
+        except InvalidRequest as error:
+            refused.append(_refused(resource.resource_type, resource.resource_name, error))
+    altered = await alter(broker, changes, validate_only=message.validate_only, replace_all=False)
+    return request.respond(
+        IncrementalAlterConfigsResponse(
+            throttle_time=NO_THROTTLE,
+            responses=tuple(
+                AlterConfigsResourceResponse(
+                    error_code=result.error_code,
+                    error_message=result.error_message,
+                    resource_type=i8(result.type),
+                    resource_name=result.name,
+                )
+                for result in (*altered, *refused)
+            ),
+        )
+    )
+
+
+async def alter(
+    broker: Broker, changes: Sequence[ConfigResourceChange], *, validate_only: bool, replace_all: bool
+) -> list[AlteredResource]:
+    """Have the controller change settings, and wait until this broker goes by them."""
+    timeout_s = broker.config.request_timeout_ms / 1000
+    try:
+        results = await broker.controller.alter_configs(
+            changes, validate_only=validate_only, replace_all=replace_all, timeout_s=timeout_s
+        )
+        await broker.partitions.wait_applied(broker.state.revision, timeout_s)
+    except KafkaError as error:
+        return [_refused(change.type, change.name, error) for change in changes]
+    return results
+
+
+def _change(resource: Any) -> ConfigResourceChange:
+    known = set(ConfigOperation)
+    for config in resource.configs:
+        if config.config_operation not in known:
+            raise InvalidRequest(f"Unknown operation {config.config_operation} for configuration {config.name}")
+    return ConfigResourceChange(
+        type=resource.resource_type,
+        name=resource.resource_name,
+        changes=tuple(
+            ConfigChange(name=config.name, value=config.value, operation=ConfigOperation(config.config_operation))
+            for config in resource.configs
+        ),
+    )
+
+
+def _refused(resource_type: int, name: str, error: KafkaError) -> AlteredResource:
+    return AlteredResource(type=resource_type, name=name, error_code=error.code, error_message=error.message)

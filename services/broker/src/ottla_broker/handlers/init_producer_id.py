@@ -1,0 +1,44 @@
+"""InitProducerId (key 22): an id for an idempotent producer.
+
+A producer that already has an id and asks to raise its epoch (KIP-360) gets a new id instead, at epoch 0: without
+transactions nothing ties a producer's name to its id, and every client accepts a new one.
+"""
+
+from kio.schema.errors import ErrorCode
+from kio.schema.init_producer_id.v6.response import InitProducerIdResponse
+from kio.schema.types import ProducerId
+from kio.static.primitive import i16
+
+from ottla_broker.broker import Broker, Request
+from ottla_broker.connection import Parts
+from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_core.errors import KafkaError
+
+NONE = -1
+
+
+async def handle(broker: Broker, request: Request) -> Parts:
+    """Take an id from this broker's block."""
+    error, producer_id, epoch = ErrorCode.none, NONE, NONE
+    if request.message.transactional_id is not None:
+        # There are no transactions here; clients report this error instead of retrying.
+        error = ErrorCode.invalid_request
+    else:
+        try:
+            producer_id = await broker.producer_ids.take(broker.config.request_timeout_ms / 1000)
+            epoch = 0
+        except KafkaError as failed:
+            error = ErrorCode.coordinator_load_in_progress if _is_transient(failed) else failed.code
+    return request.respond(
+        InitProducerIdResponse(
+            throttle_time=NO_THROTTLE,
+            error_code=error,
+            producer_id=ProducerId(producer_id),
+            producer_epoch=i16(epoch),
+        )
+    )
+
+
+def _is_transient(error: KafkaError) -> bool:
+    """Return whether the controller was merely out of reach: the client is then told to ask again."""
+    return error.code in {ErrorCode.not_controller, ErrorCode.request_timed_out, ErrorCode.broker_not_available}

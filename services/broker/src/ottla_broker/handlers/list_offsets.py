@@ -1,0 +1,90 @@
+"""ListOffsets (key 2): offsets by time, and the first, last and latest-stamped offsets of partitions."""
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.schema.list_offsets.v11.response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from kio.static.primitive import i32, i64
+
+from ottla_broker.broker import Broker, Request
+from ottla_broker.connection import Parts
+from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.partition import Partition
+from ottla_core.errors import KafkaError, UnsupportedVersion
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+UNKNOWN = -1
+"""What stands for an absent offset, timestamp or leader epoch."""
+
+OLDEST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+Found = tuple[int, int, int]
+"""Offset, timestamp in milliseconds, and leader epoch."""
+
+
+def handle(broker: Broker, request: Request) -> Parts:
+    """Answer for each partition on its own."""
+    message = request.newest()
+    topics = tuple(
+        ListOffsetsTopicResponse(
+            name=topic.name,
+            partitions=tuple(_answer(broker, request, topic.name, wanted) for wanted in topic.partitions),
+        )
+        for topic in message.topics
+    )
+    return request.respond(ListOffsetsResponse(throttle_time=NO_THROTTLE, topics=topics))
+
+
+def _answer(broker: Broker, request: Request, topic: str, wanted: Any) -> ListOffsetsPartitionResponse:
+    error, found = ErrorCode.none, (UNKNOWN, UNKNOWN, UNKNOWN)
+    try:
+        timestamp = wanted.timestamp
+        if request.version < OLDEST_VERSION_OF.get(timestamp, 0) or timestamp < EARLIEST_PENDING_UPLOAD:
+            raise UnsupportedVersion(f"timestamp {timestamp} has no meaning in version {request.version}")
+        partition = broker.partitions.leader_of(topic, wanted.partition_index)
+        partition.check_epoch(wanted.current_leader_epoch)
+        found = _find(partition, timestamp)
+    except KafkaError as refused:
+        error = refused.code
+    offset, found_timestamp, leader_epoch = found
+    return ListOffsetsPartitionResponse(
+        partition_index=i32(wanted.partition_index),
+        error_code=error,
+        timestamp=i64(found_timestamp),
+        offset=i64(offset),
+        leader_epoch=i32(leader_epoch),
+    )
+
+
+def _find(partition: Partition, timestamp: int) -> Found:
+    log = partition.log
+    match timestamp:
+        case -1:
+            return log.high_watermark, UNKNOWN, partition.state.leader_epoch
+        case -2 | -4:
+            return log.log_start_offset, UNKNOWN, _epoch_at(log, log.log_start_offset)
+        case -5 | -6:
+            return UNKNOWN, UNKNOWN, UNKNOWN  # nothing is ever moved to remote storage
+        case -3:
+            latest = log.max_timestamp()
+        case _:
+            latest = log.offset_for_timestamp(timestamp)
+    if latest is None or latest[0] >= log.high_watermark:
+        return UNKNOWN, UNKNOWN, UNKNOWN
+    return latest
+
+
+def _epoch_at(log: PartitionLog, offset: int) -> int:
+    """Return the leader epoch under which the record at `offset` was or will be appended."""
+    return max((epoch for epoch, start in log.leader_epochs.entries if start <= offset), default=UNKNOWN)

@@ -1,0 +1,144 @@
+"""The files of one partition's log: its row of segments, rolled, deleted and cut. Kafka's LocalLog.
+
+It knows nothing of leaders, producers or high watermarks; `PartitionLog` decides, this class does. Whatever it
+does either happens or raises OSError and leaves the row as it was.
+"""
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from ottla_broker.log.background import Background
+from ottla_broker.log.index_file import INT32_MAX
+from ottla_broker.log.offset_index import OffsetIndex
+from ottla_broker.log.producer_snapshot import snapshot_path
+from ottla_broker.log.retention import SegmentFacts
+from ottla_broker.log.segment import LogSegment
+from ottla_broker.log.segment_file import OpenFiles
+from ottla_broker.log.segments import Segments
+from ottla_broker.log.time_index import TimeIndex
+from ottla_core.topic_config import TopicConfig
+
+_OFFSET_ENTRY_BYTES: Final = OffsetIndex.ENTRY.size
+_TIME_ENTRY_BYTES: Final = TimeIndex.ENTRY.size
+
+
+class LocalLog:
+    """The segments of one log and what is done to them.
+
+    Attributes:
+        directory: the partition's directory.
+        segments: the row of segments.
+        config: the topic's settings.
+    """
+
+    __slots__ = ("_background", "_open_files", "config", "directory", "segments")
+
+    def __init__(
+        self,
+        directory: Path,
+        segments: Segments,
+        config: TopicConfig,
+        open_files: OpenFiles,
+        background: Background,
+    ) -> None:
+        self.directory = directory
+        self.segments = segments
+        self.config = config
+        self._open_files = open_files
+        self._background = background
+
+    # Rolling
+
+    def must_roll(self, size: int, last_offset: int, timestamp: int, now_ms: int) -> bool:
+        """Return whether a batch of this size, last offset and timestamp needs a new segment."""
+        config = self.config
+        segment = self.segments.active
+        filled = segment.size_bytes
+        if filled + size > config.segment_bytes or last_offset - segment.base_offset > INT32_MAX:
+            return True
+        return filled > 0 and (
+            segment.waited_ms(now_ms, timestamp) > config.segment_ms - segment.roll_jitter_ms
+            or (segment.offset_index.entry_count + 1) * _OFFSET_ENTRY_BYTES > config.segment_index_bytes
+            or (segment.time_index.entry_count + 1) * _TIME_ENTRY_BYTES > config.segment_index_bytes
+        )
+
+    def roll(self, base_offset: int, now_ms: int) -> None:
+        """Begin a new active segment at `base_offset`, beyond the present one's.
+
+        The new segment is complete before it takes its place, so an OSError on the way changes nothing.
+        """
+        full = self.segments.active
+        full.become_inactive()
+        self.segments.append(self.create_segment(base_offset, now_ms))
+        if full.size_bytes == 0:
+            self.unlink_later(self.segments.remove_before_active())
+
+    def create_segment(self, base_offset: int, now_ms: int) -> LogSegment:
+        """Return a new, empty segment that is not in the row yet; raises OSError."""
+        jitter_bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return LogSegment.create(
+            self.directory,
+            base_offset,
+            open_files=self._open_files,
+            created_ms=now_ms,
+            roll_jitter_ms=random.randrange(jitter_bound) if jitter_bound > 0 else 0,  # noqa: S311 no secret
+        )
+
+    # Deleting
+
+    def retention_facts(self, log_end_offset: int) -> list[SegmentFacts]:
+        """Return what retention goes by; raises OSError."""
+        facts = []
+        for number, segment in enumerate(self.segments):
+            end_offset = self.segments.end_offset(number)
+            facts.append(
+                SegmentFacts(
+                    end_offset=log_end_offset if end_offset is None else end_offset,
+                    size_bytes=segment.size_bytes,
+                    timestamp_ms=segment.retention_timestamp_ms(),
+                    is_active=end_offset is None,
+                )
+            )
+        return facts
+
+    def delete_oldest(self, count: int) -> list[LogSegment]:
+        """Take the oldest segments out of the row, and remove their files later; raises OSError."""
+        removed = self.segments.remove_first(count)
+        self.unlink_later(removed)
+        return removed
+
+    def unlink_later(self, segments: Iterable[LogSegment]) -> None:
+        """Rename the files of removed segments now, and unlink them after `file.delete.delay.ms`."""
+        paths: list[Path] = []
+        for segment in segments:
+            paths += segment.mark_deleted()
+            paths.append(snapshot_path(self.directory, segment.base_offset))
+
+        def unlink() -> None:
+            for path in paths:
+                path.unlink(missing_ok=True)
+
+        self._background.submit_later(self.config.file_delete_delay_ms, unlink)
+
+    # Truncating
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove all batches that reach `offset` or beyond, which is in the row's range; raises OSError."""
+        for segment in self.segments.remove_above(offset):
+            for path in segment.mark_deleted():
+                path.unlink()
+        self.segments.active.truncate_to(offset)
+
+    def start_anew_at(self, offset: int, now_ms: int) -> None:
+        """Remove all segments and begin an empty one at `offset`; raises OSError."""
+        for segment in self.segments:
+            for path in segment.mark_deleted():
+                path.unlink()
+        self.segments.replace_all(self.create_segment(offset, now_ms))
+
+    def release(self) -> None:
+        """Let go of all files."""
+        for segment in self.segments:
+            segment.close()

@@ -1,0 +1,179 @@
+"""One entry of `log.dirs`: who may use it, what it held at the last stop, and what it says about its partitions.
+
+A log directory belongs to one broker of one cluster, which `meta.properties` records, and to one process at a
+time, which a file lock ensures. `.kafka_cleanshutdown` is written as the very last thing of a clean stop and
+removed as the first thing of the next start; without it, recovery runs.
+"""
+
+import fcntl
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import structlog
+
+from ottla_broker.log.checkpoint_file import replace_file, sync_directory
+from ottla_broker.log.offset_checkpoint import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    OffsetCheckpoint,
+)
+from ottla_core.errors import ConfigurationError, CorruptMessage
+from ottla_core.kafka_uuid import ZERO_UUID, parse_uuid_text, random_uuid, uuid_text
+from ottla_core.topic_partition import TopicPartition
+
+META_PROPERTIES: Final = "meta.properties"
+CLEAN_SHUTDOWN_MARKER: Final = ".kafka_cleanshutdown"
+LOCK_FILE: Final = ".lock"
+
+DELETE_DIRECTORY_SUFFIX: Final = "-delete"
+STRAY_DIRECTORY_SUFFIX: Final = "-stray"
+
+_META_VERSION: Final = "1"
+_NAME_LENGTH_MAX: Final = 255
+_PARTITION_DIRECTORY: Final = re.compile(r"^(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)$")
+_SET_ASIDE_DIRECTORY: Final = re.compile(r"\.[0-9a-f]{32}-(delete|stray|future)$")
+
+_logger: Final = structlog.get_logger("log.directory")
+
+
+def parse_partition_directory(name: str) -> TopicPartition | None:
+    """Return the partition that a directory of this name holds, or None if it holds none."""
+    found = _PARTITION_DIRECTORY.match(name)
+    if found is None or _SET_ASIDE_DIRECTORY.search(name):
+        return None
+    return TopicPartition(found["topic"], int(found["partition"]))
+
+
+def set_aside_name(topic_partition: TopicPartition, suffix: str) -> str:
+    """Return a unique name for a partition's directory that is no log any more; at most 255 characters."""
+    end = f"-{topic_partition.partition}.{uuid4().hex}{suffix}"
+    return topic_partition.topic[: _NAME_LENGTH_MAX - len(end)] + end
+
+
+class LogDirectory:
+    """One log directory in use.
+
+    Attributes:
+        path: where it is.
+        directory_id: its identity, kept in `meta.properties`.
+        was_clean: the last stop was clean.
+        error: why the directory cannot be used, or None.
+        recovery_points, high_watermarks, log_start_offsets: the three checkpoint files.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.directory_id = ZERO_UUID
+        self.was_clean = False
+        self.error: str | None = None
+        self.recovery_points = OffsetCheckpoint(path / RECOVERY_POINT_CHECKPOINT)
+        self.high_watermarks = OffsetCheckpoint(path / HIGH_WATERMARK_CHECKPOINT)
+        self.log_start_offsets = OffsetCheckpoint(path / LOG_START_OFFSET_CHECKPOINT)
+        self._lock = -1
+
+    def open(self, *, node_id: int, cluster_id: str) -> None:
+        """Create the directory if need be, lock it, and check whose it is; blocks.
+
+        Raises:
+            ConfigurationError: another process uses it, or it belongs to another cluster or broker.
+            OSError: it cannot be used.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._take_lock()
+        try:
+            self._check_owner(node_id, cluster_id)
+            marker = self.path / CLEAN_SHUTDOWN_MARKER
+            self.was_clean = marker.exists()
+            marker.unlink(missing_ok=True)
+            sync_directory(self.path)
+        except BaseException:
+            self.close()
+            raise
+
+    def _take_lock(self) -> None:
+        lock = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kind of lock that Kafka takes
+        except BlockingIOError:
+            os.close(lock)
+            raise ConfigurationError(
+                f"Log directory {self.path} is in use by another process (it holds {self.path / LOCK_FILE})"
+            ) from None
+        self._lock = lock
+
+    def _check_owner(self, node_id: int, cluster_id: str) -> None:
+        path = self.path / META_PROPERTIES
+        if not path.exists():
+            self.directory_id = random_uuid()
+            replace_file(
+                path,
+                f"cluster.id={cluster_id}\nversion={_META_VERSION}\n"
+                f"directory.id={uuid_text(self.directory_id)}\nnode.id={node_id}\n",
+            )
+            return
+        properties = _read_properties(path)
+        found_cluster = properties.get("cluster.id")
+        found_node = properties.get("node.id", properties.get("broker.id"))
+        if found_cluster != cluster_id:
+            raise ConfigurationError(
+                f"Log directory {self.path} belongs to cluster {found_cluster}, not {cluster_id};"
+                " use another directory, or remove this one if its data is not needed"
+            )
+        if found_node != str(node_id):
+            raise ConfigurationError(f"Log directory {self.path} belongs to node {found_node}, not {node_id}")
+        try:
+            self.directory_id = parse_uuid_text(properties.get("directory.id", ""))
+        except ValueError:
+            self.directory_id = random_uuid()
+            with path.open("a", encoding="utf-8") as file:
+                file.write(f"directory.id={uuid_text(self.directory_id)}\n")
+
+    def read_offsets(self, checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int]:
+        """Return a checkpoint's offsets; a damaged file counts as empty, which costs time and no data."""
+        try:
+            return checkpoint.read()
+        except CorruptMessage as error:
+            _logger.warning("a checkpoint is unreadable and ignored", problem=str(error))
+            return {}
+
+    def partitions(self) -> Iterator[tuple[TopicPartition, Path]]:
+        """Yield the partitions that have a directory here."""
+        for path in sorted(self.path.iterdir()):
+            topic_partition = parse_partition_directory(path.name)
+            if topic_partition is not None and path.is_dir():
+                yield topic_partition, path
+
+    def remove_leftovers(self) -> None:
+        """Remove the directories of partitions that were deleted before the last stop; blocks."""
+        for path in self.path.iterdir():
+            if path.name.endswith(DELETE_DIRECTORY_SUFFIX) and _SET_ASIDE_DIRECTORY.search(path.name):
+                _logger.info("removing a deleted partition", directory=str(path))
+                shutil.rmtree(path, ignore_errors=True)
+
+    def mark_clean(self) -> None:
+        """Write the clean-shutdown marker; raises OSError."""
+        path = self.path / CLEAN_SHUTDOWN_MARKER
+        replace_file(path, json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":")))
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def _read_properties(path: Path) -> dict[str, str]:
+    properties = {}
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        name, separator, value = line.partition("=")
+        if separator and not name.lstrip().startswith(("#", "!")):
+            properties[name.strip()] = value.strip().replace("\\:", ":").replace("\\=", "=")
+    return properties

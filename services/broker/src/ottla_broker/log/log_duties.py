@@ -1,0 +1,153 @@
+"""What a log store does by itself from time to time: retention, checkpoints, timed flushes, forgetting producers.
+
+One task wakes when the next duty is due. Duties look at the logs on the event loop, a few at a time, and write
+files in threads. A duty that fails is logged and tried again at its next turn.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import structlog
+
+from ottla_broker.log.log_directory import LogDirectory
+from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.segment_file import OPEN_FILES_MAX
+from ottla_core.clock import Clock
+from ottla_core.errors import KafkaStorageError
+from ottla_core.topic_config import INT64_MAX
+from ottla_core.topic_partition import TopicPartition
+
+_logger: Final = structlog.get_logger("log.duties")
+
+_LOGS_PER_TURN: Final = 50
+"""Logs that a duty looks at before it lets the event loop go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """Intervals and limits of a log store; names and defaults follow Kafka's broker settings.
+
+    Attributes:
+        retention_check_interval_ms: `log.retention.check.interval.ms`.
+        flush_check_interval_ms: how often `flush.ms` is looked after; `log.flush.scheduler.interval.ms`.
+        recovery_point_checkpoint_interval_ms: `log.flush.offset.checkpoint.interval.ms`; log start offsets too.
+        high_watermark_checkpoint_interval_ms: `replica.high.watermark.checkpoint.interval.ms`.
+        producer_expiration_ms: `producer.id.expiration.ms`.
+        producer_expiration_check_interval_ms: `producer.id.expiration.check.interval.ms`.
+        recovery_threads_per_directory: `num.recovery.threads.per.data.dir`.
+        open_files_max: segments that keep their file open.
+    """
+
+    retention_check_interval_ms: int = 300_000
+    flush_check_interval_ms: int = 1_000
+    recovery_point_checkpoint_interval_ms: int = 60_000
+    high_watermark_checkpoint_interval_ms: int = 5_000
+    producer_expiration_ms: int = 86_400_000
+    producer_expiration_check_interval_ms: int = 600_000
+    recovery_threads_per_directory: int = 2
+    open_files_max: int = OPEN_FILES_MAX
+
+
+class DirectoriesAndLogs(Protocol):
+    """What duties need of the log store."""
+
+    logs: Mapping[TopicPartition, PartitionLog]
+
+    def online_directories(self) -> Iterable[LogDirectory]:
+        """Return the directories without an error."""
+
+    def logs_in(self, directory: LogDirectory) -> dict[TopicPartition, PartitionLog]:
+        """Return the logs that live in a directory."""
+
+
+class LogDuties:
+    """The recurring duties of one log store."""
+
+    def __init__(self, store: DirectoriesAndLogs, clock: Clock, settings: LogSettings) -> None:
+        self._store = store
+        self._clock = clock
+        self._task: asyncio.Task[None] | None = None
+        self._duties: list[tuple[int, Callable[[], Awaitable[None]]]] = [
+            (settings.retention_check_interval_ms, self.enforce_retention),
+            (settings.flush_check_interval_ms, self.start_due_flushes),
+            (settings.recovery_point_checkpoint_interval_ms, self.checkpoint_recovery_points),
+            (settings.high_watermark_checkpoint_interval_ms, self.checkpoint_high_watermarks),
+            (settings.producer_expiration_check_interval_ms, self.expire_producers),
+        ]
+
+    def start(self) -> None:
+        """Begin to perform the duties."""
+        self._task = asyncio.create_task(self._run(), name="log duties")
+
+    async def stop(self) -> None:
+        """End the task."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _run(self) -> None:
+        now = self._clock.monotonic()
+        due = [now + interval_ms / 1000 for interval_ms, _ in self._duties]
+        while True:
+            number = min(range(len(due)), key=due.__getitem__)
+            await asyncio.sleep(max(0.0, due[number] - self._clock.monotonic()))
+            interval_ms, duty = self._duties[number]
+            due[number] = self._clock.monotonic() + interval_ms / 1000
+            try:
+                await duty()
+            except (OSError, KafkaStorageError) as error:
+                _logger.error("a duty failed and is tried again", duty=duty.__name__, problem=str(error))
+
+    async def _each_log(self, work: Callable[[PartitionLog], object]) -> None:
+        for number, log in enumerate(list(self._store.logs.values())):
+            if number % _LOGS_PER_TURN == _LOGS_PER_TURN - 1:
+                await asyncio.sleep(0)
+            if self._store.logs.get(log.topic_partition) is log:
+                with suppress(KafkaStorageError):  # logged where it happened; the other logs have their turn
+                    work(log)
+
+    async def enforce_retention(self) -> None:
+        """Delete the old segments of every log."""
+        now_ms = self._clock.time_ms()
+        await self._each_log(lambda log: log.enforce_retention(now_ms))
+
+    async def start_due_flushes(self) -> None:
+        """Begin an fsync of every log whose oldest unflushed record is older than `flush.ms`."""
+        now_ms = self._clock.time_ms()
+        await self._each_log(lambda log: log.flush_if_due(now_ms) if log.config.flush_ms < INT64_MAX else None)
+
+    async def expire_producers(self) -> None:
+        """Forget producers that have been silent too long."""
+        now_ms = self._clock.time_ms()
+        await self._each_log(lambda log: log.expire_producers(now_ms))
+
+    async def checkpoint_recovery_points(self) -> None:
+        """Write the recovery points, log start offsets and changed leader epochs of every directory."""
+        for directory in list(self._store.online_directories()):
+            logs = self._store.logs_in(directory)
+            recovery_points = {key: log.recovery_point for key, log in logs.items()}
+            log_start_offsets = _moved_log_starts(logs)
+            await asyncio.to_thread(directory.recovery_points.write, recovery_points)
+            await asyncio.to_thread(directory.log_start_offsets.write, log_start_offsets)
+
+    async def checkpoint_high_watermarks(self) -> None:
+        """Write the high watermarks of every directory."""
+        for directory in list(self._store.online_directories()):
+            high_watermarks = {key: log.high_watermark for key, log in self._store.logs_in(directory).items()}
+            await asyncio.to_thread(directory.high_watermarks.write, high_watermarks)
+
+    def write_checkpoints(self, directory: LogDirectory, logs: Mapping[TopicPartition, PartitionLog]) -> None:
+        """Write all checkpoints of a directory at the end; blocks, and raises OSError."""
+        directory.recovery_points.write({key: log.recovery_point for key, log in logs.items()})
+        directory.log_start_offsets.write(_moved_log_starts(logs))
+        directory.high_watermarks.write({key: log.high_watermark for key, log in logs.items()})
+
+
+def _moved_log_starts(logs: Mapping[TopicPartition, PartitionLog]) -> dict[TopicPartition, int]:
+    """Return the log start offsets that the first segment's name does not tell; as Kafka does."""
+    return {key: log.log_start_offset for key, log in logs.items() if log.log_start_offset > log.first_segment_offset}

@@ -1,0 +1,259 @@
+"""Bringing a partition's directory back to life: its segments, end, producers and leader epochs.
+
+After a clean stop the files are believed, apart from indexes that are missing or cannot be right, which are
+rebuilt. After a crash every segment from the recovery point on goes through recovery. Source of the order of
+steps: Kafka's LogLoader.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from ottla_broker.log.checkpoint_file import TEMPORARY_SUFFIX
+from ottla_broker.log.index_file import IndexFile
+from ottla_broker.log.leader_epoch_checkpoint import LeaderEpochs, read_leader_epochs
+from ottla_broker.log.offset_index import OffsetIndex
+from ottla_broker.log.producer_snapshot import decode_snapshot, snapshot_offsets, snapshot_path
+from ottla_broker.log.producer_state import ProducerStates
+from ottla_broker.log.recovery import recover_segment
+from ottla_broker.log.segment import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    LogSegment,
+    segment_path,
+)
+from ottla_broker.log.segment_file import OpenFiles
+from ottla_broker.log.segments import Segments
+from ottla_broker.log.time_index import TimeIndex
+from ottla_core.errors import CorruptMessage
+from ottla_core.topic_config import TopicConfig
+from ottla_core.topic_partition import TopicPartition
+
+_logger: Final = structlog.get_logger("log.loading")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """What is known about a log before its directory is opened.
+
+    Attributes:
+        topic_partition: which log it is.
+        directory: where it is.
+        config: the topic's settings.
+        open_files: shared by all logs.
+        now_ms: the clock.
+        was_clean: the broker stopped cleanly, so nothing needs recovery.
+        recovery_point: below this offset everything had been fsynced.
+        log_start_offset: from the checkpoint; 0 if unknown.
+        producer_expiration_ms: silence after which a producer is forgotten.
+    """
+
+    topic_partition: TopicPartition
+    directory: Path
+    config: TopicConfig
+    open_files: OpenFiles
+    now_ms: int
+    was_clean: bool
+    recovery_point: int
+    log_start_offset: int
+    producer_expiration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedLog:
+    """What a log's directory held."""
+
+    segments: Segments
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    leader_epochs: LeaderEpochs
+    producers: ProducerStates
+
+
+def load_log(request: LoadRequest) -> LoadedLog:
+    """Open a partition's directory, recovering what has to be; blocks.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    try:
+        return _load_log(request)
+    except CorruptMessage as error:
+        _logger.error("a log that was taken for sound is damaged; all of it is recovered", problem=str(error))
+        return _load_log(replace(request, was_clean=False, recovery_point=0))
+
+
+def _load_log(request: LoadRequest) -> LoadedLog:
+    base_offsets = _tidy(request.directory)
+    epochs = _load_epochs(request.directory)
+    segments, log_end_offset = _load_segments(request, base_offsets, epochs)
+    log_start_offset = max(request.log_start_offset, segments[0].base_offset)
+    if log_start_offset > log_end_offset:
+        _logger.warning(
+            "the log ends before its log start offset; it starts anew from there",
+            partition=str(request.topic_partition), log_end_offset=log_end_offset, log_start_offset=log_start_offset,
+        )  # fmt: skip
+        for segment in segments:
+            segment.mark_deleted()
+        segments = Segments([_create(request, log_start_offset)])
+        log_end_offset = log_start_offset
+    epochs.truncate_from_end(log_end_offset)
+    epochs.truncate_from_start(log_start_offset)
+    return LoadedLog(
+        segments,
+        log_start_offset,
+        log_end_offset,
+        log_end_offset if request.was_clean else min(request.recovery_point, log_end_offset),
+        epochs,
+        load_producers(request, segments, log_start_offset, log_end_offset),
+    )
+
+
+def _tidy(directory: Path) -> list[int]:
+    """Remove what an interrupted deletion or write left; return the segments' base offsets, ascending."""
+    base_offsets = set()
+    indexes = []
+    for path in directory.iterdir():
+        if path.suffix in {DELETED_SUFFIX, TEMPORARY_SUFFIX}:
+            path.unlink()
+        elif path.suffix == LOG_SUFFIX and path.stem.isdigit():
+            base_offsets.add(int(path.stem))
+        elif path.suffix in SEGMENT_SUFFIXES and path.stem.isdigit():
+            indexes.append(path)
+    for path in indexes:
+        if int(path.stem) not in base_offsets:
+            _logger.warning("removed an index without its segment", file=str(path))
+            path.unlink()
+    return sorted(base_offsets)
+
+
+def _load_epochs(directory: Path) -> LeaderEpochs:
+    try:
+        return read_leader_epochs(directory)
+    except CorruptMessage as error:
+        _logger.warning("leader epochs are unreadable; those in recovered batches remain", problem=str(error))
+        return LeaderEpochs()
+
+
+def _create(request: LoadRequest, base_offset: int) -> LogSegment:
+    return LogSegment.create(request.directory, base_offset, open_files=request.open_files, created_ms=request.now_ms)
+
+
+def _load_segments(request: LoadRequest, base_offsets: list[int], epochs: LeaderEpochs) -> tuple[Segments, int]:
+    if not base_offsets:
+        return Segments([_create(request, request.log_start_offset)]), request.log_start_offset
+    segments = []
+    log_end_offset = 0
+    for base_offset, end_offset in zip(base_offsets, [*base_offsets[1:], None], strict=True):
+        is_beyond_recovery_point = end_offset is None or end_offset > request.recovery_point
+        if (is_beyond_recovery_point and not request.was_clean) or not _indexes_are_sane(request, base_offset):
+            _recover(request, base_offset, end_offset, epochs)
+        segment = _open_segment(request, base_offset)
+        if end_offset is None:
+            log_end_offset, valid_end = segment.load_tail()
+            if valid_end != segment.size_bytes:
+                segment.close()
+                _recover(request, base_offset, None, epochs)
+                segment = _open_segment(request, base_offset)
+                log_end_offset, _ = segment.load_tail()
+            segment.close()  # an idle partition needs no descriptor
+        segments.append(segment)
+    return Segments(segments), log_end_offset
+
+
+def _open_segment(request: LoadRequest, base_offset: int) -> LogSegment:
+    size = segment_path(request.directory, base_offset, LOG_SUFFIX).stat().st_size
+    return LogSegment(
+        request.directory,
+        base_offset,
+        size_bytes=size,
+        open_files=request.open_files,
+        created_ms=request.now_ms,
+    )
+
+
+def _recover(request: LoadRequest, base_offset: int, end_offset: int | None, epochs: LeaderEpochs) -> None:
+    recovery = recover_segment(request.directory, base_offset, end_offset, request.config.index_interval_bytes)
+    for epoch, start_offset in recovery.epochs:
+        if epoch > epochs.latest:
+            epochs.assign(epoch, start_offset)
+
+
+def _indexes_are_sane(request: LoadRequest, base_offset: int) -> bool:
+    size = segment_path(request.directory, base_offset, LOG_SUFFIX).stat().st_size
+    kinds: Iterable[tuple[type[IndexFile], str]] = ((OffsetIndex, INDEX_SUFFIX), (TimeIndex, TIME_INDEX_SUFFIX))
+    for kind, suffix in kinds:
+        path = segment_path(request.directory, base_offset, suffix)
+        problem = _index_problem(kind, path, base_offset, size)
+        if problem:
+            _logger.warning("rebuilding the indexes of a segment", file=str(path), problem=problem)
+            return False
+    return True
+
+
+def _index_problem(kind: type[IndexFile], path: Path, base_offset: int, segment_size: int) -> str | None:
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return "the file is missing"
+    if size % kind.ENTRY.size:
+        return f"{size} bytes are no multiple of {kind.ENTRY.size}"
+    entry = kind(path, base_offset, size // kind.ENTRY.size).last_entry()
+    if entry is None:
+        return None
+    if kind is OffsetIndex and not (entry[0] > 0 or size == kind.ENTRY.size):
+        return f"the last entry has relative offset {entry[0]}"
+    if kind is OffsetIndex and not 0 < entry[1] < segment_size:
+        return f"the last entry points to position {entry[1]} of {segment_size}"
+    if kind is TimeIndex and (entry[1] < 0 or entry[0] < 0 or not segment_size):
+        return f"the last entry is {entry}"
+    return None
+
+
+def load_producers(
+    request: LoadRequest, segments: Segments, log_start_offset: int, log_end_offset: int
+) -> ProducerStates:
+    """Return the producers as of the log's end: the newest usable snapshot and the batches after it.
+
+    Snapshots beyond the end, and those that belong to no segment, are removed.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    producers = ProducerStates(request.topic_partition)
+    replay_from = log_start_offset
+    wanted = {segment.base_offset for segment in segments}
+    for offset in reversed(snapshot_offsets(request.directory)):
+        path = snapshot_path(request.directory, offset)
+        if offset > log_end_offset or offset < log_start_offset:
+            path.unlink()
+        elif replay_from == log_start_offset:
+            try:
+                entries = decode_snapshot(path.read_bytes())
+            except CorruptMessage as error:
+                _logger.warning("removed an unreadable producer snapshot", file=str(path), problem=str(error))
+                path.unlink()
+                continue
+            producers = ProducerStates(request.topic_partition, entries)
+            replay_from = offset
+        elif offset not in wanted:
+            path.unlink()
+    if replay_from < log_end_offset:
+        _replay(producers, segments, replay_from)
+    producers.expire(request.now_ms, request.producer_expiration_ms)
+    return producers
+
+
+def _replay(producers: ProducerStates, segments: Segments, from_offset: int) -> None:
+    for segment in list(segments)[segments.number_for(from_offset) :]:
+        start = segment.offset_index.position_for_offset(from_offset)
+        for _, header in segment.walk(start):
+            if header.base_offset >= from_offset:
+                producers.replay(header)

@@ -1,0 +1,382 @@
+"""All logs of a broker: loading them at start, creating, deleting, and the duties that recur.
+
+Each log lives in one of the log directories; a new one goes where the fewest are. A directory that fails at
+start is set offline with an error, and the broker goes on with the others. Source: Kafka's LogManager.
+"""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from ottla_broker.log.checkpoint_file import sync_directory
+from ottla_broker.log.log_directory import (
+    DELETE_DIRECTORY_SUFFIX,
+    STRAY_DIRECTORY_SUFFIX,
+    LogDirectory,
+    set_aside_name,
+)
+from ottla_broker.log.log_duties import LogDuties, LogSettings
+from ottla_broker.log.log_loading import LoadRequest
+from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.partition_metadata import read_partition_metadata, write_partition_metadata
+from ottla_broker.log.segment_file import OpenFiles
+from ottla_broker.log.threaded_background import ThreadedBackground
+from ottla_core.clock import Clock
+from ottla_core.errors import ConfigurationError, CorruptMessage, KafkaStorageError
+from ottla_core.topic_config import TopicConfig
+from ottla_core.topic_partition import TopicPartition
+
+_logger: Final = structlog.get_logger("log.store")
+
+_BACKGROUND_THREADS: Final = 4
+
+ConfigFor = Callable[[str], TopicConfig]
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryDescription:
+    """What DescribeLogDirs tells of a log directory; sizes in bytes, -1 where unknown."""
+
+    path: Path
+    error: str | None
+    total_bytes: int
+    usable_bytes: int
+    partition_sizes: Mapping[TopicPartition, int]
+
+
+class LogStore:
+    """All logs of one broker.
+
+    Attributes:
+        logs: every log by its partition; a live, read-only view.
+    """
+
+    def __init__(self, directories: Sequence[LogDirectory], clock: Clock, settings: LogSettings) -> None:
+        self._directories = list(directories)
+        self._clock = clock
+        self._settings = settings
+        self._open_files = OpenFiles(settings.open_files_max)
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._homes: dict[TopicPartition, LogDirectory] = {}
+        self.logs: Mapping[TopicPartition, PartitionLog] = MappingProxyType(self._logs)
+        self._executor = ThreadPoolExecutor(_BACKGROUND_THREADS, thread_name_prefix="log")
+        self._background = ThreadedBackground(asyncio.get_running_loop(), self._executor)
+        self._duties = LogDuties(self, clock, settings)
+
+    # Opening
+
+    @classmethod
+    async def open(
+        cls,
+        directories: Sequence[Path],
+        *,
+        node_id: int,
+        cluster_id: str,
+        config_for: ConfigFor,
+        clock: Clock,
+        settings: LogSettings,
+    ) -> "LogStore":
+        """Take over the log directories and load every log in them.
+
+        Args:
+            directories: `log.dirs`.
+            node_id: this broker's id.
+            cluster_id: the cluster's id.
+            config_for: gives a topic's settings by its name.
+            clock: for timestamps and retention.
+            settings: intervals and limits.
+
+        Raises:
+            ConfigurationError: a directory is in use or belongs to someone else, a partition lies in two of
+                them, or none can be used.
+        """
+        store = cls([LogDirectory(path.absolute()) for path in directories], clock, settings)
+        try:
+            for directory in store._directories:
+                await store._open_directory(directory, node_id, cluster_id)
+            store._check_any_online()
+            await asyncio.gather(
+                *(store._load_directory(directory, config_for) for directory in store.online_directories())
+            )
+            store._check_any_online()
+        except BaseException:
+            store._release()
+            raise
+        store._duties.start()
+        return store
+
+    async def _open_directory(self, directory: LogDirectory, node_id: int, cluster_id: str) -> None:
+        try:
+            await asyncio.to_thread(directory.open, node_id=node_id, cluster_id=cluster_id)
+        except OSError as error:
+            self._set_offline(directory, error)
+
+    def _set_offline(self, directory: LogDirectory, error: OSError) -> None:
+        directory.error = f"{directory.path}: {error.strerror or error}"
+        _logger.error("log directory is offline", directory=str(directory.path), problem=str(error))
+
+    def _check_any_online(self) -> None:
+        if not any(True for _ in self.online_directories()):
+            problems = "; ".join(directory.error or "" for directory in self._directories)
+            raise ConfigurationError(f"None of the log directories can be used: {problems}")
+
+    async def _load_directory(self, directory: LogDirectory, config_for: ConfigFor) -> None:
+        threads = ThreadPoolExecutor(self._settings.recovery_threads_per_directory, thread_name_prefix="recovery")
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(threads, directory.remove_leftovers)
+            requests = await loop.run_in_executor(threads, self._load_requests, directory, config_for)
+            started = self._clock.monotonic()
+            await asyncio.gather(
+                *(
+                    loop.run_in_executor(threads, partial(self._load, directory, request, high_watermark))
+                    for request, high_watermark in requests
+                )
+            )
+        except OSError as error:
+            self._set_offline(directory, error)
+            for topic_partition in [key for key, home in self._homes.items() if home is directory]:
+                self._forget(topic_partition).abandon()
+            return
+        finally:
+            threads.shutdown(wait=True, cancel_futures=True)
+        _logger.info(
+            "loaded logs",
+            directory=str(directory.path),
+            count=len(requests),
+            was_clean=directory.was_clean,
+            seconds=round(self._clock.monotonic() - started, 3),
+        )
+
+    def _load_requests(self, directory: LogDirectory, config_for: ConfigFor) -> list[tuple[LoadRequest, int]]:
+        recovery_points = directory.read_offsets(directory.recovery_points)
+        log_start_offsets = directory.read_offsets(directory.log_start_offsets)
+        high_watermarks = directory.read_offsets(directory.high_watermarks)
+        return [
+            (
+                self._request(
+                    topic_partition,
+                    path,
+                    config_for(topic_partition.topic),
+                    was_clean=directory.was_clean,
+                    recovery_point=recovery_points.get(topic_partition, 0),
+                    log_start_offset=log_start_offsets.get(topic_partition, 0),
+                ),
+                high_watermarks.get(topic_partition, 0),
+            )
+            for topic_partition, path in directory.partitions()
+        ]
+
+    def _request(
+        self,
+        topic_partition: TopicPartition,
+        path: Path,
+        config: TopicConfig,
+        *,
+        was_clean: bool,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+    ) -> LoadRequest:
+        return LoadRequest(
+            topic_partition=topic_partition,
+            directory=path,
+            config=config,
+            open_files=self._open_files,
+            now_ms=self._clock.time_ms(),
+            was_clean=was_clean,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            producer_expiration_ms=self._settings.producer_expiration_ms,
+        )
+
+    def _load(self, directory: LogDirectory, request: LoadRequest, high_watermark: int) -> None:
+        """Load one log; runs in a recovery thread, of which none touches the same partition."""
+        try:
+            topic_id = read_partition_metadata(request.directory)
+        except CorruptMessage as error:
+            _logger.warning("the topic id of a partition is unreadable", problem=str(error))
+            topic_id = None
+        log = PartitionLog.open(request, topic_id, self._background)
+        log.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        home = self._homes.setdefault(request.topic_partition, directory)
+        if home is not directory:
+            raise ConfigurationError(
+                f"{request.topic_partition} lies in two log directories: {home.path} and {directory.path}"
+            )
+        self._logs[request.topic_partition] = log
+
+    # Asking
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        """Return a partition's log, or None if this broker has none."""
+        return self._logs.get(topic_partition)
+
+    @property
+    def directory_ids(self) -> Mapping[Path, UUID]:
+        """The ids of the directories in use."""
+        return {directory.path: directory.directory_id for directory in self.online_directories()}
+
+    def online_directories(self) -> Iterable[LogDirectory]:
+        """Return the directories without an error."""
+        return (directory for directory in self._directories if directory.error is None)
+
+    def logs_in(self, directory: LogDirectory) -> dict[TopicPartition, PartitionLog]:
+        """Return the logs that live in a directory."""
+        return {key: log for key, log in self._logs.items() if self._homes[key] is directory}
+
+    def describe(self) -> list[DirectoryDescription]:
+        """Return what DescribeLogDirs tells of each directory."""
+        descriptions = []
+        for directory in self._directories:
+            total_bytes = usable_bytes = -1
+            if directory.error is None:
+                try:
+                    space = os.statvfs(directory.path)
+                    total_bytes = space.f_blocks * space.f_frsize
+                    usable_bytes = space.f_bavail * space.f_frsize
+                except OSError as error:
+                    self._set_offline(directory, error)
+            sizes = {key: log.size_bytes for key, log in self.logs_in(directory).items()}
+            descriptions.append(
+                DirectoryDescription(directory.path, directory.error, total_bytes, usable_bytes, sizes)
+            )
+        return descriptions
+
+    # Changing
+
+    async def create(self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig) -> PartitionLog:
+        """Create an empty log in the directory with the fewest; one of the same topic id is returned as it is.
+
+        Raises:
+            KafkaStorageError: no directory can take it.
+        """
+        existing = self._logs.get(topic_partition)
+        if existing is not None:
+            assert existing.topic_id == topic_id, f"{topic_partition} exists with topic id {existing.topic_id}"
+            return existing
+        assert topic_partition not in self._homes, f"{topic_partition} is being created already"
+        directory = self._least_used_directory()
+        self._homes[topic_partition] = directory
+        path = directory.path / str(topic_partition)
+        try:
+            log = await asyncio.get_running_loop().run_in_executor(
+                self._executor, self._create, topic_partition, topic_id, config, path
+            )
+        except OSError as error:
+            del self._homes[topic_partition]
+            raise KafkaStorageError(
+                f"Cannot create {topic_partition} in {directory.path}: {error.strerror or error}"
+            ) from error
+        self._logs[topic_partition] = log
+        return log
+
+    def _create(
+        self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig, path: Path
+    ) -> PartitionLog:
+        path.mkdir(exist_ok=True)
+        write_partition_metadata(path, topic_id)
+        request = self._request(topic_partition, path, config, was_clean=False)
+        log = PartitionLog.open(request, topic_id, self._background)
+        sync_directory(path.parent)
+        return log
+
+    def _least_used_directory(self) -> LogDirectory:
+        online = list(self.online_directories())
+        if not online:
+            raise KafkaStorageError("No log directory is online")
+        counts = {id(directory): 0 for directory in self._directories}
+        for home in self._homes.values():
+            counts[id(home)] += 1
+        return min(online, key=lambda directory: counts[id(directory)])
+
+    async def delete(self, topic_partition: TopicPartition) -> None:
+        """Take a log out of use at once, and remove its files after `file.delete.delay.ms`.
+
+        Raises:
+            KafkaStorageError: its directory cannot be renamed.
+        """
+        path = await self._move_away(topic_partition, DELETE_DIRECTORY_SUFFIX)
+        if path is not None:
+            _logger.info("deleted a partition", partition=str(topic_partition), directory=str(path))
+
+    async def set_aside(self, topic_partition: TopicPartition) -> None:
+        """Take a log out of use and keep its files, because the cluster does not know its topic id.
+
+        Raises:
+            KafkaStorageError: its directory cannot be renamed.
+        """
+        path = await self._move_away(topic_partition, STRAY_DIRECTORY_SUFFIX)
+        if path is not None:
+            _logger.warning(
+                "the cluster knows no topic of this id: the partition is set aside and kept;"
+                " remove the directory if its data is not needed",
+                partition=str(topic_partition),
+                directory=str(path),
+            )
+
+    def _forget(self, topic_partition: TopicPartition) -> PartitionLog:
+        self._homes.pop(topic_partition)
+        return self._logs.pop(topic_partition)
+
+    async def _move_away(self, topic_partition: TopicPartition, suffix: str) -> Path | None:
+        if topic_partition not in self._logs:
+            return None
+        log = self._forget(topic_partition)
+        log.abandon()
+        target = log.directory.with_name(set_aside_name(topic_partition, suffix))
+        try:
+            log.directory.rename(target)
+            await asyncio.to_thread(sync_directory, target.parent)
+        except OSError as error:
+            raise KafkaStorageError(f"Cannot rename {log.directory}: {error.strerror or error}") from error
+        if suffix == DELETE_DIRECTORY_SUFFIX:
+            remove = partial(shutil.rmtree, target, ignore_errors=True)
+            self._background.submit_later(log.config.file_delete_delay_ms, remove)
+        return target
+
+    # Closing
+
+    async def close(self) -> None:
+        """Flush and close every log, write the checkpoints, and mark the directories as cleanly stopped."""
+        await self._duties.stop()
+        await self._background.close()
+        await asyncio.gather(*(self._close_directory(directory) for directory in self.online_directories()))
+        self._release()
+
+    async def _close_directory(self, directory: LogDirectory) -> None:
+        logs = self.logs_in(directory)
+        threads = ThreadPoolExecutor(self._settings.recovery_threads_per_directory, thread_name_prefix="closing")
+        loop = asyncio.get_running_loop()
+        try:
+            outcomes = await asyncio.gather(
+                *(loop.run_in_executor(threads, log.close) for log in logs.values()), return_exceptions=True
+            )
+            failures = [outcome for outcome in outcomes if outcome is not None]
+            for failure in failures:
+                if not isinstance(failure, KafkaStorageError):
+                    raise failure
+                _logger.error("a log could not be closed cleanly", problem=str(failure))
+            await loop.run_in_executor(threads, self._duties.write_checkpoints, directory, logs)
+            if not failures:
+                await loop.run_in_executor(threads, directory.mark_clean)
+        except OSError as error:
+            _logger.error("a directory could not be closed cleanly", problem=str(error))
+        finally:
+            threads.shutdown(wait=True)
+
+    def _release(self) -> None:
+        for log in self._logs.values():
+            log.abandon()
+        for directory in self._directories:
+            directory.close()
+        self._executor.shutdown(wait=True)

@@ -1,0 +1,54 @@
+"""Offsets of all partitions of a log directory in one file, a line `topic partition offset` each.
+
+A log directory has three of them: recovery points (below which everything is fsynced and its CRCs need no
+check after a crash), high watermarks, and log start offsets. Source: Kafka's OffsetCheckpointFile.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from ottla_broker.log.checkpoint_file import read_checkpoint, write_checkpoint
+from ottla_core.errors import CorruptMessage
+from ottla_core.topic_partition import TopicPartition
+
+RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
+HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
+LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
+
+Offsets = Mapping[TopicPartition, int]
+
+
+class OffsetCheckpoint:
+    """One such file. It is not written again while its content would be the same."""
+
+    __slots__ = ("_written", "path")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._written: dict[TopicPartition, int] | None = None
+
+    def read(self) -> dict[TopicPartition, int]:
+        """Return the offsets.
+
+        Raises:
+            CorruptMessage: the file is damaged.
+            OSError: it cannot be read.
+        """
+        offsets = {}
+        for topic, partition, offset in read_checkpoint(self.path, 3):
+            try:
+                offsets[TopicPartition(topic, int(partition))] = int(offset)
+            except ValueError:
+                raise CorruptMessage(f"{self.path} has a bad line: {topic} {partition} {offset}") from None
+        return offsets
+
+    def write(self, offsets: Offsets) -> None:
+        """Replace the offsets; raises OSError."""
+        if offsets == self._written:
+            return
+        write_checkpoint(
+            self.path,
+            [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())],
+        )
+        self._written = dict(offsets)

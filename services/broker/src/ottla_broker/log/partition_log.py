@@ -1,0 +1,528 @@
+"""The log of one partition: appends, reads, and what keeps it in shape. Kafka's UnifiedLog.
+
+Everything here runs on the event loop and never awaits, so each method sees and leaves a consistent log. An
+append is one system call: the batch goes to the active segment as it came, behind a new 16-byte prefix. What
+blocks for long (fsync, unlinking) is handed to `Background`.
+
+A failed write leaves the log as it was. A failed fsync does not: the kernel may have dropped what it could not
+write, so the log refuses further appends until the broker is restarted, and serves reads.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from ottla_broker.log.append_validation import check_batch, check_keys
+from ottla_broker.log.background import Background, InlineBackground
+from ottla_broker.log.flush import LogFlush
+from ottla_broker.log.local_log import LocalLog
+from ottla_broker.log.log_loading import LoadedLog, LoadRequest, load_log, load_producers
+from ottla_broker.log.log_reader import LogReader, LogSlice
+from ottla_broker.log.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
+from ottla_broker.log.producer_state import ProducerEntry
+from ottla_broker.log.recompression import recompress, target_codec
+from ottla_broker.log.retention import Deletion, decide_deletion
+from ottla_core.errors import InvalidRecord, KafkaStorageError, NotLeaderOrFollower, OffsetOutOfRange
+from ottla_core.topic_config import TopicConfig
+from ottla_core.wire.record_batch import (
+    HEADER_SIZE_BYTES,
+    NO_TIMESTAMP,
+    PREFIX,
+    PREFIX_SIZE_BYTES,
+    Buffer,
+    RecordBatchHeader,
+    iterate_batches,
+    stamped_header,
+)
+
+_logger: Final = structlog.get_logger("log")
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The place a batch got.
+
+    Attributes:
+        base_offset: offset of its first record.
+        last_offset: offset of its last record.
+        log_append_time_ms: the timestamp it was given, or -1 if it keeps the producer's.
+        log_start_offset: the log's start at that time.
+        duplicate: the batch was in the log already, and the offsets are those it has there.
+    """
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
+
+
+class PartitionLog:
+    """One partition's log.
+
+    Attributes:
+        topic_partition: the partition's name.
+        topic_id: the topic's id, or None in a directory that never had one.
+        directory: the partition's directory.
+        config: the topic's settings; changed by `update_config`.
+        segments: the files the log consists of.
+        log_start_offset: first offset that may be read.
+        log_end_offset: offset that the next record gets.
+        high_watermark: set by the partition's owner; offsets below it are replicated.
+        leader_epochs: where each leader epoch starts.
+        producers: idempotent producers.
+    """
+
+    __slots__ = (
+        "_codec", "_flush", "_is_compacted", "_keeps_timestamps", "_load", "_local", "_reader", "config",
+        "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset", "producers",
+        "segments", "topic_id", "topic_partition",
+    )  # fmt: skip
+
+    def __init__(
+        self, request: LoadRequest, loaded: LoadedLog, topic_id: UUID | None, background: Background
+    ) -> None:
+        self.topic_partition = request.topic_partition
+        self.topic_id = topic_id
+        self.directory = request.directory
+        self.segments = loaded.segments
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.high_watermark = loaded.log_start_offset
+        self.leader_epochs = loaded.leader_epochs
+        self.producers = loaded.producers
+        self._load = request
+        self._local = LocalLog(request.directory, loaded.segments, request.config, request.open_files, background)
+        self._reader = LogReader(loaded.segments)
+        self._flush = LogFlush(self, background, loaded.recovery_point, request.now_ms)
+        self.update_config(request.config)
+
+    @classmethod
+    def open(
+        cls, request: LoadRequest, topic_id: UUID | None = None, background: Background | None = None
+    ) -> "PartitionLog":
+        """Load a partition's directory, or begin a log in an empty one; blocks.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        return cls(request, load_log(request), topic_id, background or InlineBackground())
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.directory}, [{self.log_start_offset}, {self.log_end_offset}))"
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments' records."""
+        return sum(segment.size_bytes for segment in self.segments)
+
+    @property
+    def first_segment_offset(self) -> int:
+        """Base offset of the oldest segment; the log start offset may lie beyond."""
+        return self.segments[0].base_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """Offsets below it are fsynced."""
+        return self._flush.recovery_point
+
+    def update_config(self, config: TopicConfig) -> None:
+        """Take on changed topic settings; they hold from the next append or check on."""
+        self.config = self._local.config = config
+        self._codec = target_codec(config)
+        self._is_compacted = "compact" in config.cleanup_policy
+        self._keeps_timestamps = config.message_timestamp_type == "CreateTime"
+
+    # Appending
+
+    def append_as_leader(self, records: Buffer, *, leader_epoch: int, now_ms: int) -> Appended:
+        """Append a client's batch.
+
+        Args:
+            records: exactly one batch of version 2.
+            leader_epoch: this leader's epoch.
+            now_ms: the clock.
+
+        Raises:
+            KafkaError: the batch breaks a rule (see `check_batch`), its producer's epoch or sequence is wrong,
+                or the disk refuses it (KafkaStorageError). The log is as before.
+        """
+        view = memoryview(records)
+        config = self.config
+        header = check_batch(view, config, now_ms, self.topic_partition)
+        if self._flush.failure is not None:
+            raise KafkaStorageError(self._flush.failure)
+        if self._is_compacted:
+            check_keys(view, header, self.topic_partition)
+        if self._codec is not None and header.attributes & 7 != self._codec:
+            header, view = recompress(view, header, self._codec, config, self.topic_partition)
+        base_offset = self.log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        producer_id = header.producer_id
+        if producer_id >= 0:
+            original = self.producers.check(header)
+            if original is not None:
+                append_time = NO_TIMESTAMP if self._keeps_timestamps else original.timestamp
+                return Appended(original.base_offset, original.last_offset, append_time, self.log_start_offset, True)
+        buffers: tuple[Buffer, Buffer]
+        if self._keeps_timestamps:
+            append_time = NO_TIMESTAMP
+            timestamp = header.max_timestamp
+            prefix = PREFIX.pack(base_offset, header.batch_length, leader_epoch)
+            buffers = (prefix, view[PREFIX_SIZE_BYTES:])
+        else:
+            timestamp = append_time = now_ms
+            rest = view[HEADER_SIZE_BYTES:]
+            stamped = stamped_header(
+                header, rest, base_offset=base_offset, leader_epoch=leader_epoch, max_timestamp=now_ms
+            )
+            buffers = (stamped, rest)
+        self._write(
+            buffers,
+            len(view),
+            base_offset=base_offset,
+            last_offset=last_offset,
+            timestamp=timestamp,
+            now_ms=now_ms,
+        )
+        if leader_epoch != self.leader_epochs.latest:
+            self.leader_epochs.assign(leader_epoch, base_offset)
+        self.log_end_offset = last_offset + 1
+        if producer_id >= 0:
+            self.producers.record(header, last_offset, timestamp)
+        return Appended(base_offset, last_offset, append_time, self.log_start_offset, False)
+
+    def append_as_follower(self, records: Buffer, *, now_ms: int) -> int:
+        """Append batches fetched from the leader, which have their offsets and epochs; return the new end.
+
+        Batches that are in the log already are passed over.
+
+        Raises:
+            CorruptMessage, UnsupportedForMessageFormat: a batch is damaged; those before it are appended.
+            KafkaStorageError: the disk refuses one; those before it are appended.
+        """
+        if self._flush.failure is not None:
+            raise KafkaStorageError(self._flush.failure)
+        for header, batch in iterate_batches(records):
+            if header.base_offset < self.log_end_offset:
+                if header.last_offset < self.log_end_offset:
+                    continue
+                raise InvalidRecord(
+                    f"A batch fetched for {self.topic_partition} starts at {header.base_offset},"
+                    f" within the log that ends at {self.log_end_offset}"
+                )
+            self._write(
+                (batch,),
+                len(batch),
+                base_offset=header.base_offset,
+                last_offset=header.last_offset,
+                timestamp=header.max_timestamp,
+                now_ms=now_ms,
+            )
+            self._appended_from_leader(header)
+        return self.log_end_offset
+
+    def _appended_from_leader(self, header: RecordBatchHeader) -> None:
+        if header.leader_epoch > self.leader_epochs.latest:
+            self.leader_epochs.assign(header.leader_epoch, header.base_offset)
+        self.log_end_offset = header.next_offset
+        self.producers.replay(header)
+
+    def _write(
+        self,
+        buffers: tuple[Buffer, ...],
+        size: int,
+        *,
+        base_offset: int,
+        last_offset: int,
+        timestamp: int,
+        now_ms: int,
+    ) -> None:
+        try:
+            if self._local.must_roll(size, last_offset, timestamp, now_ms):
+                self._roll(base_offset, now_ms)
+            self.segments.active.append(buffers, size, last_offset, timestamp, self.config.index_interval_bytes)
+        except OSError as error:
+            raise self._storage_error("append to", error) from error
+
+    def _storage_error(self, action: str, error: OSError) -> KafkaStorageError:
+        message = f"Cannot {action} {self.topic_partition} in {self.directory.parent}: {error.strerror or error}"
+        _logger.error("storage error", problem=message)
+        return KafkaStorageError(message)
+
+    # Rolling
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new active segment, unless the present one is empty.
+
+        Raises:
+            KafkaStorageError: its files cannot be created.
+        """
+        try:
+            self._roll(self.log_end_offset, now_ms)
+        except OSError as error:
+            raise self._storage_error("roll the log of", error) from error
+
+    def roll_if_due(self, now_ms: int) -> bool:
+        """Roll if the active segment is older than `segment.ms` by the clock; return whether it did."""
+        is_due = self._local.must_roll(0, self.log_end_offset, now_ms, now_ms)
+        if is_due:
+            self.roll(now_ms)
+        return is_due
+
+    def _roll(self, base_offset: int, now_ms: int) -> None:
+        """Roll, keep the producers' state as of the boundary, and have the full segment fsynced."""
+        active = self.segments.active
+        if active.size_bytes == 0 and active.base_offset == base_offset:
+            return
+        path = snapshot_path(self.directory, base_offset)
+        write_snapshot(path, self.producers, sync=False)
+        self._local.roll(base_offset, now_ms)
+        self._flush.add_snapshot(path)
+        self._flush.start(base_offset)
+
+    # Reading
+
+    def read(self, offset: int, *, max_bytes: int, end_offset: int, at_least_one_batch: bool) -> LogSlice | None:
+        """Return the whole batches from the one that holds `offset`, of which all lie below `end_offset`.
+
+        Args:
+            offset: where to start; an offset inside a batch gives the whole batch.
+            max_bytes: the most to return.
+            end_offset: offset to stop at: the high watermark, the last stable offset, or the log's end.
+            at_least_one_batch: return the first batch even if it is larger than `max_bytes`.
+
+        Raises:
+            OffsetOutOfRange: the offset is below the log's start or above its end.
+            KafkaStorageError: the disk failed.
+        """
+        if offset >= end_offset or not self.log_start_offset <= offset <= self.log_end_offset:
+            if self.log_start_offset <= offset <= self.log_end_offset:
+                return None
+            raise OffsetOutOfRange(
+                f"Offset {offset} is outside {self.topic_partition}, which has"
+                f" [{self.log_start_offset}, {self.log_end_offset}]"
+            )
+        try:
+            return self._reader.read(
+                offset,
+                max_bytes=max_bytes,
+                end_offset=end_offset,
+                log_end_offset=self.log_end_offset,
+                at_least_one_batch=at_least_one_batch,
+            )
+        except OSError as error:
+            raise self._storage_error("read", error) from error
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int, int] | None:
+        """Return offset, timestamp and leader epoch of the first record at or after a time, or None.
+
+        Raises:
+            KafkaStorageError: the disk failed.
+        """
+        try:
+            return self._reader.first_at_timestamp(timestamp_ms, self.log_start_offset)
+        except OSError as error:
+            raise self._storage_error("search", error) from error
+
+    def max_timestamp(self) -> tuple[int, int, int] | None:
+        """Return offset, timestamp and leader epoch of the record with the largest timestamp, or None.
+
+        Raises:
+            KafkaStorageError: the disk failed.
+        """
+        try:
+            return self._reader.largest_timestamp(self.log_start_offset)
+        except OSError as error:
+            raise self._storage_error("search", error) from error
+
+    # Leader epochs
+
+    def start_leader_epoch(self, epoch: int) -> None:
+        """Note that this leader's epoch begins at the log's end."""
+        if epoch > self.leader_epochs.latest:
+            self.leader_epochs.assign(epoch, self.log_end_offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return the largest known epoch up to `epoch` and where it ends; (-1, -1) if there is none."""
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    # Durability
+
+    @property
+    def flush_is_due(self) -> bool:
+        """Whether `flush.messages` demands an fsync before an append is acknowledged."""
+        return self.log_end_offset - self._flush.recovery_point >= self.config.flush_messages
+
+    async def flushed(self, through_offset: int) -> None:
+        """Return when everything below `through_offset` is as durable as the topic demands.
+
+        Returns at once unless `flush.messages` records wait for an fsync; then all who wait share one.
+
+        Raises:
+            KafkaStorageError: the fsync failed.
+            NotLeaderOrFollower: the log was truncated meanwhile.
+        """
+        truncation_count = self._flush.truncation_count
+        while self.flush_is_due and self._flush.recovery_point < through_offset:
+            await self._flush.wait_for_one()
+            if truncation_count != self._flush.truncation_count:
+                raise NotLeaderOrFollower(f"{self.topic_partition} was truncated before it was flushed")
+
+    def flush(self) -> None:
+        """Fsync everything appended so far; blocks.
+
+        Raises:
+            KafkaStorageError: the fsync failed; the log takes no more appends.
+        """
+        self._flush.flush()
+
+    def flush_if_due(self, now_ms: int) -> None:
+        """Begin an fsync in the background if `flush.ms` have passed since the last one.
+
+        Raises:
+            KafkaStorageError: the files cannot be opened.
+        """
+        if self.log_end_offset == self._flush.recovery_point:
+            self._flush.last_flush_ms = now_ms
+        elif now_ms - self._flush.last_flush_ms >= self.config.flush_ms:
+            self._flush.last_flush_ms = now_ms
+            self._flush.start(self.log_end_offset)
+
+    # Removing
+
+    def delete_records_before(self, offset: int) -> int:
+        """Move the log's start up to `offset` and return it; retention removes what lies before.
+
+        Raises:
+            OffsetOutOfRange: the offset is above the high watermark.
+        """
+        if offset > self.high_watermark:
+            raise OffsetOutOfRange(
+                f"Cannot delete records of {self.topic_partition} before {offset}:"
+                f" the high watermark is {self.high_watermark}"
+            )
+        self._raise_log_start_offset(offset)
+        return self.log_start_offset
+
+    def _raise_log_start_offset(self, offset: int) -> None:
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.leader_epochs.truncate_from_start(offset)
+
+    def enforce_retention(self, now_ms: int) -> int:
+        """Delete the segments that retention lets go; return how many.
+
+        Raises:
+            KafkaStorageError: the disk failed.
+        """
+        deleted = 0
+        try:
+            while (deletion := self._decide_deletion(now_ms)) is not None:
+                if deletion.segment_count == len(self.segments):
+                    self._roll(self.log_end_offset, now_ms)
+                self._reader.forget()
+                removed = self._local.delete_oldest(deletion.segment_count)
+                self._raise_log_start_offset(self.segments[0].base_offset)
+                deleted += len(removed)
+                _logger.info(
+                    "deleted segments",
+                    partition=str(self.topic_partition),
+                    reason=deletion.reason.value,
+                    base_offsets=[segment.base_offset for segment in removed],
+                    bytes=sum(segment.size_bytes for segment in removed),
+                )
+        except OSError as error:
+            raise self._storage_error("delete old segments of", error) from error
+        return deleted
+
+    def _decide_deletion(self, now_ms: int) -> Deletion | None:
+        return decide_deletion(
+            self._local.retention_facts(self.log_end_offset),
+            self.config,
+            log_start_offset=self.log_start_offset,
+            high_watermark=self.high_watermark,
+            now_ms=now_ms,
+        )
+
+    # Truncating
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Remove everything from `offset` on, as a follower does whose log departs from the leader's.
+
+        The caller has the store write the recovery points afterwards.
+
+        Raises:
+            KafkaStorageError: the disk failed.
+        """
+        if offset >= self.log_end_offset:
+            return
+        if offset < self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset, now_ms)
+            return
+        self._flush.truncated_to(offset)
+        self._reader.forget()
+        try:
+            self._local.truncate_to(offset)
+            self._end_at(offset)
+        except OSError as error:
+            raise self._storage_error("truncate", error) from error
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+        """Remove everything and go on at `offset`, as a follower does that has fallen out of the leader's log.
+
+        Raises:
+            KafkaStorageError: the disk failed.
+        """
+        self._flush.truncated_to(offset)
+        self._reader.forget()
+        try:
+            self._local.start_anew_at(offset, now_ms)
+            self.log_start_offset = offset
+            self._end_at(offset)
+        except OSError as error:
+            raise self._storage_error("truncate", error) from error
+
+    def _end_at(self, offset: int) -> None:
+        self.log_end_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.high_watermark = min(self.high_watermark, offset)
+        self.leader_epochs.truncate_from_end(offset)
+        self.producers = load_producers(self._load, self.segments, self.log_start_offset, offset)
+
+    # Producers
+
+    def expire_producers(self, now_ms: int) -> int:
+        """Forget producers that have been silent too long; return how many."""
+        return self.producers.expire(now_ms, self._load.producer_expiration_ms)
+
+    def active_producers(self) -> list[ProducerEntry]:
+        """Return the producers known here, for DescribeProducers."""
+        return list(self.producers)
+
+    # Closing
+
+    def close(self) -> None:
+        """Flush, snapshot the producers, and let go of all files; blocks.
+
+        Raises:
+            KafkaStorageError: not everything could be made durable.
+        """
+        if self._flush.failure is not None:
+            raise KafkaStorageError(self._flush.failure)
+        try:
+            self.segments.active.become_inactive()
+            if self.log_end_offset > max(snapshot_offsets(self.directory), default=self.log_start_offset):
+                write_snapshot(snapshot_path(self.directory, self.log_end_offset), self.producers, sync=True)
+        except OSError as error:
+            raise self._storage_error("close", error) from error
+        if self.recovery_point < self.log_end_offset or self.leader_epochs.is_dirty:
+            self.flush()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of all files without writing anything, because the directory goes away."""
+        self._reader.forget()
+        self._local.release()

@@ -1,0 +1,158 @@
+"""The broker as a whole: opens its parts in order, and closes them in the opposite order.
+
+Start: bind the ports (a port in use must be known before anything else happens), read the cluster state, open and
+recover the logs, register, lead what the controller assigns, listen. Stop: close the connections, leave the
+cluster, flush and close the logs.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from importlib.metadata import version
+from uuid import uuid4
+
+import structlog
+
+from ottla_broker.broker import Broker
+from ottla_broker.broker_metrics import serve_metrics
+from ottla_broker.config import BrokerConfig
+from ottla_broker.dispatch import Dispatcher
+from ottla_broker.listener import Listener, bind
+from ottla_broker.log.log_duties import LogSettings
+from ottla_broker.log.log_store import LogStore
+from ottla_broker.partitions import PartitionTable
+from ottla_broker.producer_ids import ProducerIds
+from ottla_core.clock import SystemClock
+from ottla_core.cluster.cluster_id import ensure_cluster_id
+from ottla_core.cluster.controller_client import ControllerClient
+from ottla_core.cluster.etcd import EtcdClient
+from ottla_core.cluster.feed import ClusterStateFeed
+from ottla_core.cluster.membership import Membership
+from ottla_core.cluster.model import Endpoint, Member, Role
+from ottla_core.rpc.server import RpcServer
+from ottla_core.topic_config import TopicConfig, parse_topic_configs
+
+FIRST_APPLY_TIMEOUT_SECONDS = 60.0
+
+logger = structlog.get_logger("broker")
+
+
+async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
+    """Run a broker until `stop` is set or it loses its place in the cluster.
+
+    Raises:
+        OttlaError: it could not start, or another process has taken its id.
+        OSError: a log directory cannot be used.
+    """
+    async with AsyncExitStack() as stack:
+        sockets = [(name, bind(host, port)) for name, host, port in config.listeners]
+        for _, sock in sockets:
+            stack.callback(sock.close)
+        rpc_server = RpcServer()
+        rpc_port = rpc_server.bind(*config.rpc_listener)
+        await rpc_server.start()
+        stack.push_async_callback(rpc_server.stop)
+
+        etcd = EtcdClient.from_settings(config)
+        stack.push_async_callback(etcd.close)
+        cluster_id = await ensure_cluster_id(etcd, config.cluster_name)
+        feed = ClusterStateFeed(etcd, config.cluster_name)
+        await feed.start()
+        stack.push_async_callback(feed.close)
+
+        store = await LogStore.open(
+            config.log_dirs,
+            node_id=config.node_id,
+            cluster_id=cluster_id,
+            config_for=_topic_config_source(config, feed),
+            clock=SystemClock(),
+            settings=_log_settings(config),
+        )
+        stack.push_async_callback(store.close)
+
+        ports = {name: sock.getsockname()[1] for name, sock in sockets}
+        member = _describe_self(config, ports, rpc_port, store)
+        membership = Membership(etcd, config.cluster_name, member, lease_ttl_ms=config.member_lease_ttl_ms)
+        await membership.start()
+        stack.push_async_callback(membership.close)
+
+        controller = ControllerClient(feed)
+        stack.push_async_callback(controller.close)
+        partitions = PartitionTable(config, store, feed, membership)
+        await feed.wait_for(lambda state: config.node_id in state.brokers, FIRST_APPLY_TIMEOUT_SECONDS)
+        await partitions.start()
+        stack.push_async_callback(partitions.close)
+
+        broker = Broker(
+            config=config,
+            clock=SystemClock(),
+            feed=feed,
+            membership=membership,
+            controller=controller,
+            store=store,
+            partitions=partitions,
+            producer_ids=ProducerIds(controller, membership, config.node_id),
+        )
+        dispatcher = Dispatcher(broker)
+        listener = Listener(config, sockets, dispatcher)
+        if config.metrics_listener is not None:
+            stack.callback(serve_metrics(config, listener, dispatcher, partitions).close)
+        listener.start()
+        stack.push_async_callback(listener.close)
+        await rpc_server.set_serving(serving=True)
+        logger.info("ready", id=config.node_id, listeners=ports, rpc_port=rpc_port, partitions=len(partitions))
+        await _wait_for_end(stop, membership)
+
+
+async def _wait_for_end(stop: asyncio.Event, membership: Membership) -> None:
+    stopped = asyncio.create_task(stop.wait())
+    replaced = asyncio.create_task(membership.wait_failed())
+    try:
+        await asyncio.wait((stopped, replaced), return_when=asyncio.FIRST_COMPLETED)
+        if replaced.done():
+            raise replaced.result()
+    finally:
+        for task in (stopped, replaced):
+            task.cancel()
+        await asyncio.gather(stopped, replaced, return_exceptions=True)
+
+
+def _topic_config_source(config: BrokerConfig, feed: ClusterStateFeed) -> Callable[[str], TopicConfig]:
+    defaults = config.topic_defaults()
+
+    def config_for(topic_name: str) -> TopicConfig:
+        topic = feed.state.topics.get(topic_name)
+        return defaults if topic is None else parse_topic_configs(topic.configs, defaults)
+
+    return config_for
+
+
+def _log_settings(config: BrokerConfig) -> LogSettings:
+    return LogSettings(
+        retention_check_interval_ms=config.log_retention_check_interval_ms,
+        flush_check_interval_ms=config.log_flush_scheduler_interval_ms,
+        recovery_point_checkpoint_interval_ms=config.log_flush_offset_checkpoint_interval_ms,
+        high_watermark_checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
+        recovery_threads_per_directory=config.num_recovery_threads_per_data_dir,
+        producer_expiration_ms=config.producer_id_expiration_ms,
+        producer_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
+    )
+
+
+def _describe_self(config: BrokerConfig, ports: dict[str, int], rpc_port: int, store: LogStore) -> Member:
+    advertised = {name: (host, port) for name, host, port in config.advertised_listeners}
+    endpoints = []
+    for name, listen_host, _ in config.listeners:
+        host, port = advertised.get(name, (listen_host, 0))
+        endpoints.append(Endpoint(listener=name, host=host, port=port or ports[name]))
+    return Member(
+        role=Role.BROKER,
+        id=config.node_id,
+        epoch=0,
+        incarnation=uuid4(),
+        rpc_address=f"{config.rpc_listener[0]}:{rpc_port}",
+        version=version("ottla-broker"),
+        rack=config.broker_rack,
+        endpoints=tuple(endpoints),
+        directory_ids=tuple(store.directory_ids.values()),
+    )

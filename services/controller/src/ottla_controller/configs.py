@@ -1,0 +1,173 @@
+"""What changes of settings come to; pure.
+
+Topics take the settings of `ottla_core.topic_config`. Brokers take, dynamically, those that provide the defaults of
+topic settings in their plainest unit (`log.retention.ms`, not `.hours`); everything else needs a restart. A change
+is refused as a whole per resource. Rules and codes are Kafka's (ConfigurationControlManager, ConfigAdminManager).
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kio.schema.errors import ErrorCode
+
+from ottla_core.cluster.controller_api import (
+    AlteredResource,
+    ConfigChange,
+    ConfigOperation,
+    ConfigResourceChange,
+    ConfigResourceType,
+)
+from ottla_core.cluster.model import ClusterState
+from ottla_core.errors import InvalidConfig, InvalidRequest, KafkaError, UnknownTopicOrPartition
+from ottla_core.topic_config import (
+    TOPIC_CONFIG_DEFINITIONS,
+    ConfigDefinition,
+    ConfigType,
+    TopicConfig,
+    definition_of,
+    parse_topic_configs,
+    topic_defaults,
+)
+
+DYNAMIC_BROKER_CONFIGS: Mapping[str, ConfigDefinition] = {
+    definition.synonyms[0].name: definition for definition in TOPIC_CONFIG_DEFINITIONS.values() if definition.synonyms
+}
+"""Broker settings that can change while a broker runs, and the topic setting whose default each is."""
+
+_DEFAULTS = TopicConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTarget:
+    """Settings of the topic of this name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerTarget:
+    """Settings of one broker, or with None of all brokers."""
+
+    broker_id: int | None
+
+
+Target = TopicTarget | BrokerTarget
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigPlan:
+    """The answer for one resource and, unless it is refused, all the settings it shall have."""
+
+    result: AlteredResource
+    target: Target | None = None
+    configs: Mapping[str, str] | None = None
+
+
+def plan_config_changes(
+    resources: Sequence[ConfigResourceChange], state: ClusterState, *, replace_all: bool
+) -> list[ConfigPlan]:
+    """Return one plan per resource, in order.
+
+    Args:
+        resources: the changes.
+        state: the cluster as it is.
+        replace_all: settings that a resource's changes do not name lose their value.
+    """
+    times = Counter((resource.type, resource.name) for resource in resources)
+    plans: list[ConfigPlan] = []
+    for resource in resources:
+        try:
+            if times[resource.type, resource.name] > 1:
+                raise InvalidRequest(f"Resource '{resource.name}' appears more than once in the request.")
+            target, present = _find(resource, state)
+            configs = _changed(target, {} if replace_all else present, resource.changes)
+            _check(target, configs)
+        except KafkaError as error:
+            result = AlteredResource(
+                type=resource.type, name=resource.name, error_code=error.code, error_message=error.message
+            )
+            plans.append(ConfigPlan(result))
+        else:
+            result = AlteredResource(type=resource.type, name=resource.name, error_code=ErrorCode.none)
+            plans.append(ConfigPlan(result, target, configs))
+    return plans
+
+
+def _find(resource: ConfigResourceChange, state: ClusterState) -> tuple[Target, Mapping[str, str]]:
+    """Return what is meant and the settings it has."""
+    if resource.type == ConfigResourceType.TOPIC:
+        topic = state.topics.get(resource.name)
+        if topic is None:
+            raise UnknownTopicOrPartition(f"Topic '{resource.name}' does not exist.")
+        return TopicTarget(topic.name), topic.configs
+    if resource.type == ConfigResourceType.BROKER:
+        broker_id = _broker_id(resource.name)
+        return BrokerTarget(broker_id), state.broker_configs.get(broker_id, {})
+    raise InvalidRequest(f"Resources of type {resource.type} have no settings that can be changed.")
+
+
+def _broker_id(name: str) -> int | None:
+    if not name:
+        return None
+    if not name.isdecimal():
+        raise InvalidRequest(f"A broker is named by its id, not '{name}'.")
+    return int(name)
+
+
+def _changed(target: Target, present: Mapping[str, str], changes: Sequence[ConfigChange]) -> Mapping[str, str]:
+    repeated = [name for name, times in Counter(change.name for change in changes).items() if times > 1]
+    if repeated:
+        raise InvalidRequest(f"Settings appear more than once in the request: {', '.join(repeated)}")
+    configs = dict(present)
+    for change in changes:
+        if change.operation is ConfigOperation.DELETE:
+            configs.pop(change.name, None)
+            continue
+        definition = _definition(target, change.name)
+        if change.value is None:
+            raise InvalidRequest(f"Null value not supported for {change.name}; delete the setting instead.")
+        if change.operation is ConfigOperation.SET:
+            configs[change.name] = change.value
+        else:
+            configs[change.name] = _with_words(definition, configs.get(change.name), change)
+    return configs
+
+
+def _with_words(definition: ConfigDefinition, present: str | None, change: ConfigChange) -> str:
+    """Return a list setting with words appended or removed; without a value of its own it starts at the default."""
+    if definition.type is not ConfigType.LIST:
+        raise InvalidConfig(
+            f"Can't {change.operation.name} to {change.name}: its type is {definition.type}, not list."
+        )
+    if present is None:
+        present = definition.format(getattr(_DEFAULTS, definition.attribute))
+    words = _words(present)
+    for word in _words(change.value or ""):
+        if change.operation is ConfigOperation.APPEND and word not in words:
+            words.append(word)
+        elif change.operation is ConfigOperation.SUBTRACT and word in words:
+            words.remove(word)
+    return ",".join(words)
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _definition(target: Target, name: str) -> ConfigDefinition:
+    match target:
+        case TopicTarget():
+            return definition_of(name)
+        case BrokerTarget():
+            if name not in DYNAMIC_BROKER_CONFIGS:
+                raise InvalidConfig(f"Broker config {name} is unknown or cannot be changed dynamically")
+            return DYNAMIC_BROKER_CONFIGS[name]
+
+
+def _check(target: Target, configs: Mapping[str, str]) -> None:
+    match target:
+        case TopicTarget():
+            parse_topic_configs(configs)
+        case BrokerTarget():
+            topic_defaults(configs)

@@ -1,0 +1,144 @@
+"""Campaign, lead, step down, campaign again: the life of a controller.
+
+While it leads, `active` is the term's `ActiveController`; otherwise None, and the service refuses requests. A term
+ends when the lease is lost, when another controller turns out to hold the election key, or when the loop is closed.
+"""
+
+import asyncio
+import contextlib
+
+import structlog
+
+from ottla_controller.active_controller import ActiveController
+from ottla_controller.config import ControllerConfig
+from ottla_controller.state_writer import StateWriter
+from ottla_controller.topics import TopicDefaults
+from ottla_core.cluster.codec import encode_controller
+from ottla_core.cluster.election import Election, Leadership
+from ottla_core.cluster.etcd import EtcdClient
+from ottla_core.cluster.feed import ClusterStateFeed
+from ottla_core.cluster.keys import KeySpace
+from ottla_core.cluster.lease import LeaseSession
+from ottla_core.cluster.model import ClusterState
+from ottla_core.errors import NotController, OttlaError
+
+STATE_TIMEOUT_S = 10.0
+RETRY_DELAY_S = 0.5
+
+log = structlog.get_logger("controller")
+
+
+class LeadershipLoop:
+    """Runs one controller's terms."""
+
+    def __init__(
+        self,
+        *,
+        config: ControllerConfig,
+        etcd: EtcdClient,
+        feed: ClusterStateFeed,
+        session: LeaseSession,
+        rpc_address: str,
+    ) -> None:
+        self._config = config
+        self._etcd = etcd
+        self._feed = feed
+        self._key_space = KeySpace(config.cluster_name)
+        self._election = Election(
+            etcd,
+            session,
+            key=self._key_space.controller,
+            value=encode_controller(config.node_id, rpc_address),
+        )
+        self._leadership: Leadership | None = None
+        self._active: ActiveController | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def active(self) -> ActiveController | None:
+        """The controller of the present term, or None while this process does not lead."""
+        leads = self._leadership is not None and self._leadership.is_current()
+        return self._active if leads else None
+
+    def start(self) -> None:
+        """Begin to campaign."""
+        self._task = asyncio.create_task(self._run(), name="leadership")
+
+    async def close(self) -> None:
+        """End the term, if there is one, so that another controller can begin at once."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _run(self) -> None:
+        while True:
+            leadership = await self._election.campaign()
+            log.info("leading", id=self._config.node_id, epoch=leadership.epoch)
+            try:
+                await self._lead(leadership)
+            except OttlaError as error:
+                log.warning("term ended by a failure", epoch=leadership.epoch, error=str(error))
+                await asyncio.sleep(RETRY_DELAY_S)
+            finally:
+                self._leadership = self._active = None
+                if leadership.is_current():
+                    await self._election.resign(leadership)
+            log.warning("not leading any more", epoch=leadership.epoch)
+
+    async def _lead(self, leadership: Leadership) -> None:
+        """Lead until the term is over.
+
+        Raises:
+            OttlaError: the term could not begin, for example because etcd fails.
+        """
+        changed = asyncio.Event()
+
+        def look(_former: ClusterState, new: ClusterState) -> None:
+            changed.set()
+            if new.revision >= leadership.epoch and (
+                new.controller is None or new.controller.epoch != leadership.epoch
+            ):
+                leadership.give_up()
+
+        unsubscribe = self._feed.subscribe(look)
+        electing = None
+        try:
+            # From this revision on nobody else writes, so the state read here is complete.
+            await self._feed.wait_for_revision(leadership.epoch, STATE_TIMEOUT_S)
+            active = ActiveController(
+                etcd=self._etcd,
+                feed=self._feed,
+                writer=StateWriter(self._etcd, self._key_space, leadership),
+                key_space=self._key_space,
+                defaults=TopicDefaults(
+                    partition_count=self._config.num_partitions,
+                    replication_factor=self._config.default_replication_factor,
+                ),
+                unclean_election_default=self._config.unclean_leader_election_enable,
+            )
+            await active.begin_term()
+            self._leadership, self._active = leadership, active
+            electing = asyncio.create_task(_elect_on_changes(active, changed), name="leader elections")
+            await leadership.wait_over()
+        finally:
+            unsubscribe()
+            if electing is not None:
+                electing.cancel()
+                await asyncio.gather(electing, return_exceptions=True)
+
+
+async def _elect_on_changes(active: ActiveController, changed: asyncio.Event) -> None:
+    """Look at the partitions' leaders whenever the state has changed."""
+    while True:
+        await changed.wait()
+        changed.clear()
+        try:
+            await active.elect_leaders()
+        except NotController:
+            return
+        except OttlaError as error:
+            log.error("leader election failed; trying again", error=str(error))
+            changed.set()
+            await asyncio.sleep(RETRY_DELAY_S)

@@ -1,0 +1,22 @@
+"""How producer ids are handed out: in blocks, each to one broker, none twice; pure.
+
+A broker numbers its idempotent producers from its block without asking; what it has not used when it stops is
+lost, which 2^63 ids allow. Source: Kafka's ProducerIdControlManager.
+"""
+
+from ottla_core.cluster.controller_api import ProducerIdBlock
+from ottla_core.errors import KafkaError
+
+BLOCK_LENGTH = 1000
+PRODUCER_ID_MAX = 2**63 - 1
+
+
+def next_block(next_producer_id: int) -> ProducerIdBlock:
+    """Return the block that begins at the first id never handed out.
+
+    Raises:
+        KafkaError: there are no ids left.
+    """
+    if next_producer_id > PRODUCER_ID_MAX - BLOCK_LENGTH:
+        raise KafkaError(f"no producer ids are left after {next_producer_id}")
+    return ProducerIdBlock(first=next_producer_id, length=BLOCK_LENGTH)

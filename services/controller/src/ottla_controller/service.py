@@ -1,0 +1,78 @@
+"""The controller's gRPC service: messages to values, the active controller's answer, values to messages."""
+# ruff: noqa: N802 - gRPC's generated code sets the names of the methods
+
+from typing import TYPE_CHECKING, Any
+
+from grpc import aio
+
+from ottla_controller.active_controller import ActiveController
+from ottla_controller.leadership_loop import LeadershipLoop
+from ottla_core.cluster import controller_messages as messages
+from ottla_core.errors import NotController
+from ottla_proto.gen.ottla import controller_pb2 as pb
+from ottla_proto.gen.ottla.controller_pb2_grpc import ControllerServicer
+
+if TYPE_CHECKING:  # generic in the stubs only
+    Context = aio.ServicerContext[Any, Any]
+
+
+class ControllerService(ControllerServicer):
+    """Answers while this process leads, and refuses with NOT_CONTROLLER otherwise."""
+
+    def __init__(self, leadership: LeadershipLoop) -> None:
+        self._leadership = leadership
+
+    async def CreateTopics(self, request: pb.CreateTopicsRequest, context: "Context") -> pb.CreateTopicsResponse:
+        """Create topics."""
+        results, revision = await self._active().create_topics(
+            [messages.new_topic_from_message(topic) for topic in request.topics],
+            validate_only=request.validate_only,
+        )
+        return pb.CreateTopicsResponse(
+            topics=[messages.created_topic_to_message(result) for result in results], revision=revision
+        )
+
+    async def DeleteTopics(self, request: pb.DeleteTopicsRequest, context: "Context") -> pb.DeleteTopicsResponse:
+        """Delete topics."""
+        results, revision = await self._active().delete_topics(
+            [messages.topic_reference_from_message(topic) for topic in request.topics]
+        )
+        return pb.DeleteTopicsResponse(
+            topics=[messages.deleted_topic_to_message(result) for result in results], revision=revision
+        )
+
+    async def CreatePartitions(
+        self, request: pb.CreatePartitionsRequest, context: "Context"
+    ) -> pb.CreatePartitionsResponse:
+        """Add partitions to topics."""
+        results, revision = await self._active().create_partitions(
+            [messages.new_partitions_from_message(topic) for topic in request.topics],
+            validate_only=request.validate_only,
+        )
+        return pb.CreatePartitionsResponse(
+            topics=[messages.grown_topic_to_message(result) for result in results], revision=revision
+        )
+
+    async def AlterConfigs(self, request: pb.AlterConfigsRequest, context: "Context") -> pb.AlterConfigsResponse:
+        """Change settings of topics and brokers."""
+        results, revision = await self._active().alter_configs(
+            [messages.resource_change_from_message(resource) for resource in request.resources],
+            replace_all=request.replace_all,
+            validate_only=request.validate_only,
+        )
+        return pb.AlterConfigsResponse(
+            resources=[messages.altered_resource_to_message(result) for result in results], revision=revision
+        )
+
+    async def AllocateProducerIds(
+        self, request: pb.AllocateProducerIdsRequest, context: "Context"
+    ) -> pb.AllocateProducerIdsResponse:
+        """Hand out a block of producer ids."""
+        block = await self._active().allocate_producer_ids(request.broker_id, request.broker_epoch)
+        return pb.AllocateProducerIdsResponse(first_producer_id=block.first, length=block.length)
+
+    def _active(self) -> ActiveController:
+        active = self._leadership.active
+        if active is None:
+            raise NotController("this controller does not lead")
+        return active

@@ -1,0 +1,249 @@
+"""What creating, deleting and growing topics comes to; pure.
+
+Each function looks at a request and the cluster's state and returns one plan per item: the answer, and for an item
+that is to be carried out the topic as it shall be. Nothing here writes. Rules and codes are Kafka's
+(ReplicationControlManager, ControllerApis).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ottla_controller.leader_election import first_state
+from ottla_controller.placement import check_assignment, place_replicas
+from ottla_core.cluster.controller_api import (
+    USE_DEFAULT,
+    CreatedTopic,
+    DeletedTopic,
+    GrownTopic,
+    NewPartitions,
+    NewTopic,
+    TopicReference,
+)
+from ottla_core.cluster.model import ClusterState, PartitionState, Topic
+from ottla_core.errors import (
+    InvalidConfig,
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    InvalidTopic,
+    KafkaError,
+    TopicAlreadyExists,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from ottla_core.kafka_uuid import ZERO_UUID
+from ottla_core.topic_config import parse_topic_configs
+from ottla_core.topic_name import check_topic_name, collides
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDefaults:
+    """What a topic gets that does not say."""
+
+    partition_count: int
+    replication_factor: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreationPlan:
+    """The answer to one creation and, unless it is refused or done already, the topic to write."""
+
+    result: CreatedTopic
+    topic: Topic | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionPlan:
+    """The answer to one deletion and, unless it is refused, the topic to delete."""
+
+    result: DeletedTopic
+    topic: Topic | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthPlan:
+    """The answer to one growth and, unless it is refused, the topic with its partitions old and new."""
+
+    result: GrownTopic
+    topic: Topic | None = None
+    added: tuple[PartitionState, ...] = ()
+
+
+def plan_creations(requested: Sequence[NewTopic], state: ClusterState, defaults: TopicDefaults) -> list[CreationPlan]:
+    """Return one plan per requested topic, in order."""
+    repeated = _repeated(topic.name for topic in requested)
+    accepted: list[str] = []
+    plans: list[CreationPlan] = []
+    for new in requested:
+        try:
+            if new.name in repeated:
+                raise InvalidRequest(f"Topic '{new.name}' appears more than once in the request.")
+            existing = state.topics.get(new.name)
+            if existing is not None and existing.id == new.topic_id:
+                plans.append(CreationPlan(_created(existing)))
+                continue
+            _check_name(new.name, state.topics, accepted)
+            topic = _build(new, state, defaults)
+        except KafkaError as error:
+            plans.append(
+                CreationPlan(CreatedTopic(name=new.name, error_code=error.code, error_message=error.message))
+            )
+        else:
+            accepted.append(new.name)
+            plans.append(CreationPlan(_created(topic), topic))
+    return plans
+
+
+def plan_deletions(requested: Sequence[TopicReference], state: ClusterState) -> list[DeletionPlan]:
+    """Return one plan per topic named, in order."""
+    plans: list[DeletionPlan] = []
+    doomed: set[str] = set()
+    for reference in requested:
+        try:
+            topic = _find(reference, state)
+            if topic.name in doomed:
+                raise InvalidRequest(f"Topic '{topic.name}' appears more than once in the request.")
+        except KafkaError as error:
+            result = DeletedTopic(
+                name=reference.name,
+                topic_id=reference.topic_id or ZERO_UUID,
+                error_code=error.code,
+                error_message=error.message,
+            )
+            plans.append(DeletionPlan(result))
+        else:
+            doomed.add(topic.name)
+            plans.append(DeletionPlan(DeletedTopic(name=topic.name, topic_id=topic.id), topic))
+    return plans
+
+
+def plan_growths(requested: Sequence[NewPartitions], state: ClusterState) -> list[GrowthPlan]:
+    """Return one plan per topic named, in order."""
+    repeated = _repeated(topic.topic for topic in requested)
+    plans: list[GrowthPlan] = []
+    for new in requested:
+        try:
+            if new.topic in repeated:
+                raise InvalidRequest(f"Topic '{new.topic}' appears more than once in the request.")
+            topic = _find(TopicReference(name=new.topic), state)
+            added = _added_partitions(new, topic, state)
+        except KafkaError as error:
+            plans.append(GrowthPlan(GrownTopic(topic=new.topic, error_code=error.code, error_message=error.message)))
+        else:
+            grown = replace(topic, partitions=topic.partitions + added)
+            plans.append(GrowthPlan(GrownTopic(topic=new.topic), grown, added))
+    return plans
+
+
+def _created(topic: Topic) -> CreatedTopic:
+    return CreatedTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        partition_count=len(topic.partitions),
+        replication_factor=len(topic.partitions[0].replicas),
+        configs=topic.configs,
+    )
+
+
+def _check_name(name: str, existing: Mapping[str, Topic], accepted: Iterable[str]) -> None:
+    check_topic_name(name)
+    if name in existing:
+        raise TopicAlreadyExists(f"Topic '{name}' already exists.")
+    if "." in name or "_" in name:
+        for other in (*existing, *accepted):
+            if collides(name, other):
+                raise InvalidTopic(f"Topic '{name}' collides with existing topic: {other}")
+
+
+def _build(new: NewTopic, state: ClusterState, defaults: TopicDefaults) -> Topic:
+    replicas = _assigned(new, state) if new.assignments else _placed(new, state, defaults)
+    return Topic(
+        name=new.name,
+        id=new.topic_id,
+        partitions=tuple(
+            first_state(new.topic_id, index, broker_ids, state.brokers) for index, broker_ids in enumerate(replicas)
+        ),
+        configs=_checked_configs(new.configs),
+    )
+
+
+def _checked_configs(configs: Mapping[str, str | None]) -> Mapping[str, str]:
+    given = {name: value for name, value in configs.items() if value is not None}
+    if len(given) != len(configs):
+        nulls = ", ".join(name for name, value in configs.items() if value is None)
+        raise InvalidConfig(f"Null value not supported for topic configs: {nulls}")
+    parse_topic_configs(given)
+    return given
+
+
+def _assigned(new: NewTopic, state: ClusterState) -> list[tuple[int, ...]]:
+    if new.replication_factor != USE_DEFAULT or new.partition_count != USE_DEFAULT:
+        raise InvalidRequest(
+            "With a replica assignment, partition count and replication factor must both be -1; they follow "
+            "from the assignment."
+        )
+    by_index: dict[int, tuple[int, ...]] = {}
+    replication_factor: int | None = None
+    for assignment in new.assignments:
+        if assignment.index in by_index:
+            raise InvalidReplicaAssignment(f"Partition {assignment.index} has more than one assignment.")
+        check_assignment(assignment.broker_ids, state.brokers, replication_factor)
+        replication_factor = len(assignment.broker_ids)
+        by_index[assignment.index] = assignment.broker_ids
+    if by_index.keys() != set(range(len(by_index))):
+        raise InvalidReplicaAssignment(
+            f"Assigned partitions must be numbered from 0 without gaps, not {sorted(by_index)}."
+        )
+    return [by_index[index] for index in range(len(by_index))]
+
+
+def _placed(new: NewTopic, state: ClusterState, defaults: TopicDefaults) -> list[tuple[int, ...]]:
+    if new.replication_factor == 0 or new.replication_factor < USE_DEFAULT:
+        raise InvalidReplicationFactor("Replication factor must be larger than 0, or -1 for the default.")
+    if new.partition_count == 0 or new.partition_count < USE_DEFAULT:
+        raise InvalidPartitions("Number of partitions must be larger than 0, or -1 for the default.")
+    count = defaults.partition_count if new.partition_count == USE_DEFAULT else new.partition_count
+    factor = defaults.replication_factor if new.replication_factor == USE_DEFAULT else new.replication_factor
+    return place_replicas(state.brokers, partitions=range(count), replication_factor=factor, start=new.topic_id.int)
+
+
+def _added_partitions(new: NewPartitions, topic: Topic, state: ClusterState) -> tuple[PartitionState, ...]:
+    present = len(topic.partitions)
+    if new.total_count <= present:
+        raise InvalidPartitions(
+            f"Topic '{topic.name}' has {present} partition(s); {new.total_count} would not be an increase."
+        )
+    factor = len(topic.partitions[0].replicas)
+    indexes = range(present, new.total_count)
+    if new.assignments:
+        if len(new.assignments) != len(indexes):
+            raise InvalidReplicaAssignment(
+                f"{len(indexes)} partition(s) are to be added, but {len(new.assignments)} have an assignment."
+            )
+        for broker_ids in new.assignments:
+            check_assignment(broker_ids, state.brokers, factor)
+        replicas = list(new.assignments)
+    else:
+        replicas = place_replicas(state.brokers, partitions=indexes, replication_factor=factor, start=topic.id.int)
+    return tuple(
+        first_state(topic.id, index, broker_ids, state.brokers)
+        for index, broker_ids in zip(indexes, replicas, strict=True)
+    )
+
+
+def _find(reference: TopicReference, state: ClusterState) -> Topic:
+    if reference.topic_id is not None:
+        by_id = state.topics_by_id.get(reference.topic_id)
+        if by_id is None:
+            raise UnknownTopicId("This server does not host a topic with this id.")
+        return by_id
+    by_name = state.topics.get(reference.name or "")
+    if by_name is None:
+        raise UnknownTopicOrPartition(f"Topic '{reference.name}' does not exist.")
+    return by_name
+
+
+def _repeated(names: Iterable[str]) -> set[str]:
+    return {name for name, times in Counter(names).items() if times > 1}

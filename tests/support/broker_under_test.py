@@ -1,0 +1,85 @@
+"""Which broker the suites of real clients run against.
+
+By default a fresh `ottla up`. `OTTLA_TEST_BOOTSTRAP=host:port` names a broker that already runs (and
+`OTTLA_TEST_DATA` its data directory, for the suites that look at files), and `OTTLA_TEST_REFERENCE=1` starts a real
+Apache Kafka: whatever passes there is a fact about Kafka's protocol and not about our idea of it.
+"""
+
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kio.schema.errors import ErrorCode
+
+from tests.support.eventually import eventually
+from tests.support.ottla_cluster import OttlaCluster
+from tests.support.raw_client import RawClient
+from tests.support.raw_requests import create_topic_request, metadata_request
+from tests.support.reference_kafka import ReferenceKafka
+
+BOOTSTRAP_VARIABLE = "OTTLA_TEST_BOOTSTRAP"
+DATA_VARIABLE = "OTTLA_TEST_DATA"
+REFERENCE_VARIABLE = "OTTLA_TEST_REFERENCE"
+
+# The tests' timestamps lie years back, so that nothing depends on the clock; by default such records expire.
+KEEP_FOR_EVER = {"retention.ms": "-1"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerUnderTest:
+    """A running broker.
+
+    Attributes:
+        data: a directory that contains its log directories; None where that is unknown.
+        pid: of the broker's process; None where that is unknown.
+        is_reference: whether it is a real Apache Kafka.
+    """
+
+    bootstrap: str
+    data: Path | None = None
+    pid: int | None = None
+    is_reference: bool = False
+
+    def partition_directory(self, topic: str, partition: int) -> Path:
+        """Where the broker keeps this partition."""
+        assert self.data is not None, f"set {DATA_VARIABLE}"
+        (directory,) = self.data.rglob(f"{topic}-{partition}")
+        return directory
+
+
+@contextmanager
+def running_broker(directory: Path) -> Iterator[BrokerUnderTest]:
+    """Yields the broker under test."""
+    if bootstrap := os.environ.get(BOOTSTRAP_VARIABLE):
+        data = os.environ.get(DATA_VARIABLE)
+        yield BrokerUnderTest(bootstrap=bootstrap, data=Path(data) if data else None)
+    elif os.environ.get(REFERENCE_VARIABLE):
+        with ReferenceKafka(directory / "reference-kafka") as kafka:
+            yield BrokerUnderTest(
+                bootstrap=kafka.bootstrap, data=kafka.data, pid=kafka.process.pid, is_reference=True
+            )
+    else:
+        with OttlaCluster(directory / "cluster") as cluster:
+            yield BrokerUnderTest(bootstrap=cluster.bootstrap, data=cluster.directory, pid=cluster.broker.pid)
+
+
+def make_topic(
+    bootstrap: str, *, prefix: str = "topic", partitions: int = 1, configs: Mapping[str, str | None] | None = None
+) -> str:
+    """Creates a topic with a name of its own, waits until every partition has a leader, and returns the name."""
+    topic = f"{prefix}-{uuid.uuid4().hex[:12]}"
+    request = create_topic_request(topic, partitions=partitions, configs={**KEEP_FOR_EVER, **(configs or {})})
+    with RawClient.to(bootstrap) as client:
+        answer = client.ask(request).topics[0]
+        assert answer.error_code is ErrorCode.none, f"{topic}: {answer.error_code!r} {answer.error_message}"
+        eventually(lambda: _has_leaders(client, topic, partitions), f"{topic} has leaders")
+    return topic
+
+
+def _has_leaders(client: RawClient, topic: str, partitions: int) -> bool:
+    described = client.ask(metadata_request([topic])).topics[0]
+    led = [partition for partition in described.partitions if partition.leader_id >= 0]
+    return described.error_code is ErrorCode.none and len(led) == partitions

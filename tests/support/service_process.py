@@ -1,0 +1,178 @@
+"""Ottla's services as single processes: an etcd, a controller and a broker that a test may kill and start again.
+
+`ottla up` looks after its processes, so a test that crashes a broker starts the services itself, each by its own
+command and a properties file. The broker keeps its port and data over restarts. Member leases are short, so that
+a killed broker's place is free again soon.
+"""
+
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from tests.support.child_process import ChildProcess
+from tests.support.etcd_process import EtcdProcess
+from tests.support.eventually import eventually
+from tests.support.free_ports import LOOPBACK, free_ports
+from tests.support.raw_client import RawClient, Silence
+from tests.support.raw_requests import metadata_request
+
+START_DEADLINE_S = 60.0
+MEMBER_LEASE_TTL_MS = 1500
+NODE_ID = 1
+
+
+class RestartableBroker(Protocol):
+    """A broker that tests may crash: `BrokerProcess` below, or `ReferenceKafka`."""
+
+    data: Path
+    process: ChildProcess
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    def start(self) -> None:
+        """Starts it on the data of its last run and waits until it answers."""
+
+    def stop(self) -> None:
+        """A clean stop."""
+
+    def kill(self) -> None:
+        """A crash."""
+
+
+class ControllerProcess:
+    """One `ottla-controller`."""
+
+    def __init__(self, directory: Path, etcd: EtcdProcess, *, settings: Mapping[str, str] | None = None):
+        (self.rpc_port,) = free_ports(1)
+        properties = {
+            "node.id": str(NODE_ID),
+            "rpc.listener": f"{LOOPBACK}:{self.rpc_port}",
+            **_etcd_properties(etcd),
+            **(settings or {}),
+        }
+        self.process = _service("ottla-controller", directory, properties)
+
+    def start(self) -> None:
+        self.process.start()
+
+    def stop(self) -> None:
+        self.process.stop()
+
+
+class BrokerProcess:
+    """One `ottla-broker`.
+
+    Attributes:
+        data: its only log directory.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        etcd: EtcdProcess,
+        *,
+        data: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+    ):
+        self.port, rpc_port = free_ports(2)
+        self.data = data or directory / "data"
+        properties = {
+            "node.id": str(NODE_ID),
+            "listeners": f"PLAINTEXT://{LOOPBACK}:{self.port}",
+            "rpc.listener": f"{LOOPBACK}:{rpc_port}",
+            "log.dirs": str(self.data),
+            **_etcd_properties(etcd),
+            **(settings or {}),
+        }
+        self.process = _service("ottla-broker", directory, properties)
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{LOOPBACK}:{self.port}"
+
+    def start(self) -> None:
+        self.process.start()
+        eventually(self._is_ready, "the broker answers and knows itself", within_s=START_DEADLINE_S)
+
+    def stop(self) -> None:
+        self.process.stop()
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def _is_ready(self) -> bool:
+        self.process.check_running()
+        try:
+            with RawClient(LOOPBACK, self.port) as client:
+                known = client.ask(metadata_request([])).brokers
+        except (OSError, Silence):
+            return False
+        return [(member.host, member.port) for member in known] == [(LOOPBACK, self.port)]
+
+
+class SingleBrokerServices:
+    """An etcd, a controller and a broker, started in this order and stopped in the other."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        data: Path | None = None,
+        broker_settings: Mapping[str, str] | None = None,
+        controller_settings: Mapping[str, str] | None = None,
+    ):
+        self.etcd = EtcdProcess(directory / "etcd")
+        self.controller = ControllerProcess(directory / "controller", self.etcd, settings=controller_settings)
+        self.broker = BrokerProcess(directory / "broker", self.etcd, data=data, settings=broker_settings)
+
+    def __enter__(self) -> Self:
+        try:
+            (self.etcd.directory).mkdir(parents=True, exist_ok=True)
+            self.etcd.start()
+            self.controller.start()
+            self.broker.start()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        try:
+            self.broker.stop()
+            self.controller.stop()
+        finally:
+            self.broker.kill()
+            self.controller.process.kill()
+            self.etcd.stop()
+
+
+def service_command(name: str) -> str:
+    """The installed command of a service, next to the running interpreter or on PATH."""
+    beside = Path(sys.executable).parent / name
+    found = str(beside) if beside.exists() else shutil.which(name)
+    assert found, f"the `{name}` command is not installed in this environment"
+    return found
+
+
+def _etcd_properties(etcd: EtcdProcess) -> dict[str, str]:
+    return {
+        "etcd.endpoints": etcd.endpoint,
+        "cluster.name": "test",
+        "member.lease.ttl.ms": str(MEMBER_LEASE_TTL_MS),
+    }
+
+
+def _service(name: str, directory: Path, properties: Mapping[str, str]) -> ChildProcess:
+    directory.mkdir(parents=True, exist_ok=True)
+    config = directory / f"{name}.properties"
+    config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    return ChildProcess(name, [service_command(name), "--config", str(config)], log=directory / f"{name}.log")

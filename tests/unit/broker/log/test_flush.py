@@ -1,0 +1,118 @@
+"""Durability: the recovery point, shared fsyncs, and what a failed one means."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower
+from ottla_core.topic_config import TopicConfig
+from tests.support.partition_logs import NOW_MS, HeldBackground, append, open_log, read_values, small_segments
+
+EVERY_RECORD = replace(TopicConfig(), flush_messages=1)
+
+
+async def test_without_a_demand_nobody_waits(tmp_path: Path) -> None:
+    background = HeldBackground()
+    log = open_log(tmp_path, background=background)
+    append(log, b"v")
+    await asyncio.wait_for(log.flushed(1), 5)
+    assert (background.waiting, log.recovery_point) == ([], 0)
+
+
+async def test_appends_that_wait_share_one_fsync(tmp_path: Path) -> None:
+    background = HeldBackground()
+    log = open_log(tmp_path, config=EVERY_RECORD, background=background)
+    append(log, b"first")
+    waiters = [asyncio.create_task(log.flushed(1))]
+    await asyncio.sleep(0)
+    for number in range(2, 6):
+        append(log, b"more")
+        waiters.append(asyncio.create_task(log.flushed(number)))
+    await asyncio.sleep(0)
+    assert len(background.waiting) == 1
+    background.run_one()
+    await asyncio.wait(waiters[:1])
+    assert log.recovery_point == 1
+    await asyncio.sleep(0)
+    assert len(background.waiting) == 1, "the four that came meanwhile wait for one more"
+    background.run_one()
+    await asyncio.gather(*waiters)
+    assert (log.recovery_point, background.waiting) == (5, [])
+
+
+async def test_flush_messages_counts_records(tmp_path: Path) -> None:
+    background = HeldBackground()
+    log = open_log(tmp_path, config=replace(TopicConfig(), flush_messages=3), background=background)
+    append(log, b"1", b"2")
+    await log.flushed(2)
+    assert not log.flush_is_due
+    append(log, b"3")
+    assert log.flush_is_due
+    waiter = asyncio.create_task(log.flushed(3))
+    await asyncio.sleep(0)
+    background.run_one()
+    await waiter
+    assert log.recovery_point == 3
+
+
+async def test_a_failed_fsync_ends_appends_but_not_reads(tmp_path: Path) -> None:
+    background = HeldBackground()
+    log = open_log(tmp_path, config=EVERY_RECORD, background=background)
+    append(log, b"v")
+    waiter = asyncio.create_task(log.flushed(1))
+    await asyncio.sleep(0)
+    background.run_one(OSError(5, "Input/output error"))
+    with pytest.raises(KafkaStorageError, match=r"fsync failed in .*Input/output error"):
+        await waiter
+    with pytest.raises(KafkaStorageError, match="restart the broker"):
+        append(log, b"w")
+    assert read_values(log) == [(0, b"v")]
+    with pytest.raises(KafkaStorageError):
+        log.close()
+
+
+async def test_a_truncation_meanwhile_fails_those_who_wait(tmp_path: Path) -> None:
+    background = HeldBackground()
+    log = open_log(tmp_path, config=EVERY_RECORD, background=background)
+    append(log, b"1")
+    append(log, b"2")
+    waiter = asyncio.create_task(log.flushed(2))
+    await asyncio.sleep(0)
+    log.truncate_to(1, NOW_MS)
+    append(log, b"other")
+    background.run_one()
+    with pytest.raises(NotLeaderOrFollower, match="truncated"):
+        await waiter
+    assert log.recovery_point == 0, "the fsync may not have covered what is there now"
+
+
+def test_a_roll_flushes_the_full_segment_in_the_background(tmp_path: Path) -> None:
+    background = HeldBackground()
+    log = open_log(tmp_path, config=small_segments(), background=background)
+    while len(log.segments) < 2:
+        append(log, b"v" * 50)
+    assert log.recovery_point == 0
+    background.run_one()
+    assert log.recovery_point == log.segments.active.base_offset
+
+
+def test_flush_ms_begins_a_flush_when_its_time_has_come(tmp_path: Path) -> None:
+    log = open_log(tmp_path, config=replace(TopicConfig(), flush_ms=1000))
+    log.flush_if_due(NOW_MS + 500)
+    append(log, b"v")
+    log.flush_if_due(NOW_MS + 1400)
+    assert log.recovery_point == 0
+    log.flush_if_due(NOW_MS + 1500)
+    assert log.recovery_point == 1
+
+
+def test_leader_epochs_are_on_disk_before_the_recovery_point_moves(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.start_leader_epoch(3)
+    append(log, b"v", leader_epoch=3)
+    assert not (tmp_path / "leader-epoch-checkpoint").exists()
+    log.flush()
+    assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n1\n3 0\n"
+    assert log.recovery_point == 1

@@ -1,0 +1,256 @@
+"""One connection over a real socket pair: framing, order, bounds, and garbage."""
+
+import asyncio
+import os
+import socket
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from ottla_broker.connection import PIPELINED_REQUESTS_MAX, Connection, Outcome
+from ottla_broker.log.log_reader import LogSlice
+from ottla_broker.receive_buffer import BufferPool, RequestBudget
+from ottla_core.errors import InvalidRequest
+
+DEADLINE_SECONDS = 10
+
+
+def framed(content: bytes) -> bytes:
+    return struct.pack(">i", len(content)) + content
+
+
+@dataclass
+class Owner:
+    """Stands for the listener; `answer` decides what a frame is answered with."""
+
+    answer: Callable[[bytes], Outcome]
+    request_bytes_max: int = 1_000_000
+    budget: RequestBudget = field(default_factory=lambda: RequestBudget(10_000_000))
+    pool: BufferPool = field(default_factory=BufferPool)
+    shared_buffer: memoryview = field(default_factory=lambda: memoryview(bytearray(64 * 1024)))
+    frames: list[bytes] = field(default_factory=list)
+    waiting: list[Connection] = field(default_factory=list)
+    closed: int = 0
+
+    def handle(self, frame: memoryview, connection: Connection) -> Outcome:
+        self.frames.append(bytes(frame))
+        return self.answer(self.frames[-1])
+
+    def on_closed(self, connection: Connection) -> None:
+        self.closed += 1
+
+    def wait_for_budget(self, connection: Connection) -> None:
+        self.waiting.append(connection)
+
+    def budget_released(self) -> None:
+        for connection in self.waiting:
+            asyncio.get_running_loop().call_soon(connection.resume)
+        self.waiting = []
+
+
+@dataclass
+class Peer:
+    """The client's end."""
+
+    connection: Connection
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def receive(self) -> bytes:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            (size,) = struct.unpack(">i", await self.reader.readexactly(4))
+            return await self.reader.readexactly(size)
+
+    async def is_closed(self) -> bool:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            return await self.reader.read(1) == b""
+
+
+@pytest.fixture
+async def connect():
+    peers: list[Peer] = []
+
+    async def open_peer(owner: Owner) -> Peer:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        connection = Connection(ours, ("test", 1), "PLAINTEXT", owner, asyncio.get_running_loop())
+        peer = Peer(connection, *await asyncio.open_connection(sock=theirs))
+        peers.append(peer)
+        return peer
+
+    yield open_peer
+    for peer in peers:
+        peer.connection.close()
+        peer.writer.close()
+
+
+async def wait_until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def test_frames_in_one_read_are_handled_and_answered_in_order(connect) -> None:
+    owner = Owner(lambda frame: [framed(frame.upper())])
+    peer = await connect(owner)
+    peer.writer.write(framed(b"one") + framed(b"two") + framed(b"three"))
+
+    assert [await peer.receive() for _ in range(3)] == [b"ONE", b"TWO", b"THREE"]
+
+
+async def test_a_frame_that_arrives_byte_by_byte_is_handled_whole(connect) -> None:
+    owner = Owner(lambda frame: [framed(frame)])
+    peer = await connect(owner)
+    for byte in framed(b"slowly") + framed(b"again"):
+        peer.writer.write(bytes((byte,)))
+        await asyncio.sleep(0)
+
+    assert [await peer.receive() for _ in range(2)] == [b"slowly", b"again"]
+
+
+async def test_a_frame_larger_than_the_shared_buffer_is_handled_whole_and_its_memory_is_given_back(connect) -> None:
+    content = os.urandom(700_000)
+    owner = Owner(lambda frame: [framed(b"ok")])
+    peer = await connect(owner)
+    peer.writer.write(framed(content) + framed(b"next"))
+
+    assert [await peer.receive() for _ in range(2)] == [b"ok", b"ok"]
+    assert owner.frames == [content, b"next"]
+    assert owner.budget.reserved == 0
+
+
+async def test_a_later_request_may_be_ready_first_but_is_answered_second(connect) -> None:
+    first: asyncio.Future = asyncio.get_running_loop().create_future()
+    owner = Owner(lambda frame: first if frame == b"first" else [framed(frame)])
+    peer = await connect(owner)
+    peer.writer.write(framed(b"first") + framed(b"second"))
+    await wait_until(lambda: len(owner.frames) == 2)
+    first.set_result([framed(b"first, at last")])
+
+    assert [await peer.receive() for _ in range(2)] == [b"first, at last", b"second"]
+
+
+async def test_a_request_without_an_answer_leaves_no_gap(connect) -> None:
+    owner = Owner(lambda frame: None if frame == b"silent" else [framed(frame)])
+    peer = await connect(owner)
+    peer.writer.write(framed(b"silent") + framed(b"heard"))
+
+    assert await peer.receive() == b"heard"
+
+
+async def test_file_ranges_are_sent_between_bytes(connect, tmp_path: Path) -> None:
+    content = os.urandom(3_000_000)
+    path = tmp_path / "segment"
+    path.write_bytes(content)
+    with path.open("rb") as file:
+        size = len(content) - 1000
+        owner = Owner(lambda _: [struct.pack(">i", size + 6) + b"abc", LogSlice(file, 500, size), b"xyz"])
+        peer = await connect(owner)
+        peer.writer.write(framed(b"fetch"))
+
+        assert await peer.receive() == b"abc" + content[500:-500] + b"xyz"
+
+
+@pytest.mark.parametrize("size", [-1, 0, 1_000_001, 2**31 - 1, -(2**31)])
+async def test_an_impossible_length_closes_the_connection(connect, size: int) -> None:
+    owner = Owner(lambda frame: [framed(frame)])
+    peer = await connect(owner)
+    peer.writer.write(framed(b"good") + struct.pack(">i", size) + b"whatever")
+
+    assert await peer.receive() == b"good"
+    assert await peer.is_closed()
+    assert owner.closed == 1
+
+
+async def test_a_bad_request_closes_the_connection_after_the_good_ones_before_it_are_answered(connect) -> None:
+    def answer(frame: bytes) -> Outcome:
+        if frame == b"bad":
+            raise InvalidRequest("no such thing")
+        return [framed(frame)]
+
+    owner = Owner(answer)
+    peer = await connect(owner)
+    peer.writer.write(framed(b"good") + framed(b"bad") + framed(b"never"))
+
+    assert await peer.receive() == b"good"
+    assert await peer.is_closed()
+    assert owner.frames == [b"good", b"bad"]
+
+
+async def test_a_slow_reader_is_not_read_from_until_it_has_read(connect) -> None:
+    owner = Owner(lambda frame: [framed(bytes(100_000))])
+    peer = await connect(owner)
+    peer.writer.transport.pause_reading()
+    for _ in range(300):
+        peer.writer.write(framed(b"x" * 1000))
+    await asyncio.sleep(0.05)
+    handled = len(owner.frames)
+    assert handled < 300, "requests are left unread while their answers cannot leave"
+
+    peer.writer.transport.resume_reading()
+    for _ in range(300):
+        await peer.receive()
+
+
+async def test_requests_beyond_the_pipelining_limit_wait_and_are_all_answered(connect) -> None:
+    gate = asyncio.Event()
+
+    async def later(frame: bytes):
+        await gate.wait()
+        return [framed(frame)]
+
+    owner = Owner(later)
+    peer = await connect(owner)
+    count = 3 * PIPELINED_REQUESTS_MAX
+    sent = [str(number).encode() for number in range(count)]
+    peer.writer.write(b"".join(map(framed, sent)))
+    await wait_until(lambda: len(owner.frames) == PIPELINED_REQUESTS_MAX)
+    await asyncio.sleep(0.02)
+    assert len(owner.frames) == PIPELINED_REQUESTS_MAX
+
+    gate.set()
+    assert [await peer.receive() for _ in range(count)] == sent
+
+
+async def test_a_large_frame_waits_for_the_budget(connect) -> None:
+    owner = Owner(lambda frame: [framed(b"done")], budget=RequestBudget(500_000))
+    assert owner.budget.reserve(400_000)
+    peer = await connect(owner)
+    peer.writer.write(framed(bytes(200_000)))
+    await wait_until(lambda: bool(owner.waiting))
+    assert owner.frames == []
+
+    owner.budget.release(400_000)
+    owner.budget_released()
+    assert await peer.receive() == b"done"
+    assert owner.budget.reserved == 0
+
+
+async def test_closing_cancels_what_is_still_handled_and_gives_the_memory_back(connect) -> None:
+    never: asyncio.Future = asyncio.get_running_loop().create_future()
+    owner = Owner(lambda frame: never)
+    peer = await connect(owner)
+    peer.writer.write(framed(b"wait") + framed(bytes(100_000))[:50_000])
+    await wait_until(lambda: owner.frames == [b"wait"] and owner.budget.reserved == 100_000)
+    peer.writer.close()
+    await wait_until(lambda: owner.closed == 1)
+
+    assert never.cancelled()
+    assert owner.budget.reserved == 0
+
+
+async def test_a_handler_that_fails_unexpectedly_closes_only_its_connection(connect) -> None:
+    def answer(frame: bytes) -> Outcome:
+        if frame == b"bug":
+            raise ZeroDivisionError
+        return [framed(frame)]
+
+    owner = Owner(answer)
+    victim, bystander = await connect(owner), await connect(owner)
+    victim.writer.write(framed(b"bug"))
+    assert await victim.is_closed()
+    bystander.writer.write(framed(b"hello"))
+    assert await bystander.receive() == b"hello"

@@ -1,0 +1,93 @@
+"""Values in etcd: round trips, tolerance of newer writers, refusal of bad values by name."""
+
+import json
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+
+from ottla_core.cluster import codec
+from ottla_core.cluster.codec import BadValue, TopicRecord
+from ottla_core.cluster.keys import MemberKey, PartitionKey
+from ottla_core.cluster.model import ControllerLeader, Endpoint, Member, PartitionState, Role
+
+TOPIC_ID = UUID(int=1)
+PARTITION = PartitionState(
+    topic_id=TOPIC_ID,
+    index=2,
+    replicas=(3, 1),
+    isr=(3,),
+    leader=3,
+    leader_epoch=5,
+    leader_broker_epoch=44,
+    adding=(1,),
+    removing=(9,),
+    partition_epoch=77,
+)
+MEMBER = Member(
+    role=Role.BROKER,
+    id=4,
+    epoch=12,
+    incarnation=UUID(int=2),
+    rpc_address="10.0.0.1:9090",
+    version="0.1.0",
+    rack="r1",
+    endpoints=(Endpoint(listener="PLAINTEXT", host="broker-4", port=9092),),
+    directory_ids=(UUID(int=3), UUID(int=4)),
+)
+
+
+def test_a_partition_comes_back_with_its_mod_revision_as_partition_epoch() -> None:
+    assert codec.decode_partition(PartitionKey(TOPIC_ID, 2), codec.encode_partition(PARTITION), 77) == PARTITION
+
+
+def test_a_member_comes_back_with_its_create_revision_as_epoch() -> None:
+    assert codec.decode_member(MemberKey(Role.BROKER, 4), codec.encode_member(MEMBER), 12) == MEMBER
+
+
+def test_a_topic_comes_back() -> None:
+    record = TopicRecord(id=TOPIC_ID, partition_count=3, configs={"retention.ms": "1"})
+    assert codec.decode_topic("t", codec.encode_topic(record)) == record
+
+
+def test_the_small_values_come_back() -> None:
+    assert codec.decode_controller(codec.encode_controller(1, "h:1"), 9) == ControllerLeader(
+        id=1, epoch=9, rpc_address="h:1"
+    )
+    assert codec.decode_cluster_id(codec.encode_cluster_id("abc")) == "abc"
+    assert codec.decode_broker_config(codec.encode_broker_config({"a": "b"})) == {"a": "b"}
+    assert codec.decode_next_producer_id(codec.encode_next_producer_id(2000)) == 2000
+
+
+def test_fields_of_a_newer_version_are_skipped() -> None:
+    value = json.loads(codec.encode_partition(PARTITION)) | {"elr": [1], "note": None}
+    decoded = codec.decode_partition(PartitionKey(TOPIC_ID, 2), json.dumps(value).encode(), 77)
+    assert decoded == PARTITION
+
+
+def partition_with(**fields: object) -> bytes:
+    return json.dumps(json.loads(codec.encode_partition(PARTITION)) | fields).encode()
+
+
+def decode_partition(value: bytes) -> object:
+    return codec.decode_partition(PartitionKey(TOPIC_ID, 2), value, 1)
+
+
+@pytest.mark.parametrize(
+    ("decode", "value", "named"),
+    [
+        (decode_partition, b"\xff", "not JSON"),
+        (decode_partition, b"[1]", "not a JSON object"),
+        (decode_partition, partition_with(leader="3"), "leader"),
+        (decode_partition, partition_with(leader=True), "leader"),
+        (decode_partition, partition_with(isr=None), "isr"),
+        (decode_partition, partition_with(replicas=[1, "2"]), "replicas"),
+        (lambda value: codec.decode_topic("flights", value), b'{"partitions":1,"configs":{}}', "flights.id"),
+        (lambda value: codec.decode_topic("flights", value), b'{"id":"x"}', "not a UUID"),
+        (codec.decode_broker_config, b'{"configs":{"a":1}}', "configs.a"),
+        (codec.decode_cluster_id, b"{}", "cluster_id"),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(decode: Callable[[bytes], object], value: bytes, named: str) -> None:
+    with pytest.raises(BadValue, match=named):
+        decode(value)

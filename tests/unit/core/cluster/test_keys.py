@@ -1,0 +1,65 @@
+"""The key space: what is written is read back, and foreign keys are nobody's."""
+
+from uuid import UUID
+
+import pytest
+
+from ottla_core.cluster.keys import (
+    BrokerConfigKey,
+    ClusterIdKey,
+    ControllerKey,
+    Key,
+    KeySpace,
+    MemberKey,
+    PartitionKey,
+    ProducerIdsKey,
+    TopicKey,
+    range_end,
+)
+from ottla_core.cluster.model import Role
+
+SPACE = KeySpace("test")
+TOPIC_ID = UUID("00112233-4455-6677-8899-aabbccddeeff")
+
+KEYS: list[tuple[str, str, Key]] = [
+    (SPACE.cluster_id, "/ottla/test/id", ClusterIdKey()),
+    (SPACE.controller, "/ottla/test/controller", ControllerKey()),
+    (SPACE.producer_ids, "/ottla/test/producer-ids", ProducerIdsKey()),
+    (SPACE.member(Role.BROKER, 3), "/ottla/test/members/broker/3", MemberKey(Role.BROKER, 3)),
+    (SPACE.topic("a.b_c"), "/ottla/test/topics/a.b_c", TopicKey("a.b_c")),
+    (
+        SPACE.partition(TOPIC_ID, 7),
+        "/ottla/test/partitions/00112233-4455-6677-8899-aabbccddeeff/7",
+        PartitionKey(TOPIC_ID, 7),
+    ),
+    (SPACE.broker_config(2), "/ottla/test/configs/brokers/2", BrokerConfigKey(2)),
+    (SPACE.broker_config(None), "/ottla/test/configs/brokers/default", BrokerConfigKey(None)),
+]
+
+
+@pytest.mark.parametrize(("written", "text", "meaning"), KEYS)
+def test_every_key_is_read_back_as_what_it_was_written_for(written: str, text: str, meaning: Key) -> None:
+    assert written == text
+    assert SPACE.parse(written) == meaning
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        "/ottla/testing/controller",
+        "/ottla/other/topics/a",
+        "/ottla/test/",
+        "/ottla/test/shards/x/1",
+        "/ottla/test/members/janitor/1",
+        "/ottla/test/members/broker/one",
+        "/ottla/test/partitions/not-a-uuid/0",
+        "/ottla/test/topics/a/b",
+    ],
+)
+def test_keys_of_others_and_of_newer_versions_are_unknown(foreign: str) -> None:
+    assert SPACE.parse(foreign) is None
+
+
+def test_a_range_covers_its_prefix_and_nothing_else() -> None:
+    assert b"/ottla/test/" <= b"/ottla/test/zzz" < range_end("/ottla/test/")
+    assert not range_end("/ottla/test/") > b"/ottla/test0"

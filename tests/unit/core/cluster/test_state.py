@@ -1,0 +1,205 @@
+"""How the cluster state advances: visibility of topics, identity of what did not change, bad values, deletions."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from ottla_core.cluster import codec
+from ottla_core.cluster.codec import TopicRecord
+from ottla_core.cluster.key_value import KeyDeletion, KeyValue
+from ottla_core.cluster.keys import KeySpace
+from ottla_core.cluster.model import ClusterState, ControllerLeader, Member, PartitionState, Role
+from ottla_core.cluster.state import StateTracker
+
+SPACE = KeySpace("test")
+A, B = UUID(int=1), UUID(int=2)
+
+
+def entry(key: str, value: bytes, revision: int) -> KeyValue:
+    return KeyValue(key=key, value=value, create_revision=revision, mod_revision=revision)
+
+
+def topic(name: str, topic_id: UUID, count: int, revision: int = 1, **configs: str) -> KeyValue:
+    record = TopicRecord(id=topic_id, partition_count=count, configs=configs)
+    return entry(SPACE.topic(name), codec.encode_topic(record), revision)
+
+
+def partition(topic_id: UUID, index: int, revision: int = 1, leader: int = 1) -> KeyValue:
+    state = PartitionState(topic_id=topic_id, index=index, replicas=(1, 2), isr=(1, 2), leader=leader, leader_epoch=0)
+    return entry(SPACE.partition(topic_id, index), codec.encode_partition(state), revision)
+
+
+def partition_gone(topic_id: UUID, index: int) -> KeyDeletion:
+    return KeyDeletion(key=SPACE.partition(topic_id, index), mod_revision=9)
+
+
+def topic_gone(name: str) -> KeyDeletion:
+    return KeyDeletion(key=SPACE.topic(name), mod_revision=9)
+
+
+def member(role: Role, member_id: int, revision: int) -> KeyValue:
+    value = codec.encode_member(
+        Member(role=role, id=member_id, epoch=0, incarnation=UUID(int=5), rpc_address="h:1", version="1")
+    )
+    return entry(SPACE.member(role, member_id), value, revision)
+
+
+@pytest.fixture
+def tracker() -> StateTracker:
+    """A tracker that knows topic `a` with two partitions and topic `b` with one."""
+    tracker = StateTracker(SPACE)
+    tracker.advance(
+        [
+            *(partition(A, 0), partition(A, 1), topic("a", A, 2)),
+            *(partition(B, 0), topic("b", B, 1), member(Role.BROKER, 1, 3)),
+        ],
+        revision=5,
+    )
+    return tracker
+
+
+def test_a_listing_becomes_a_state(tracker: StateTracker) -> None:
+    state = tracker.state
+    assert state.revision == 5
+    assert set(state.topics) == {"a", "b"}
+    assert state.topics_by_id[A] is state.topics["a"]
+    assert [p.index for p in state.topics["a"].partitions] == [0, 1]
+    assert state.brokers[1].epoch == 3
+
+
+def test_a_topic_is_invisible_until_its_record_is_there() -> None:
+    tracker = StateTracker(SPACE)
+    tracker.advance([partition(A, 0), partition(A, 1)], 1)
+    assert tracker.state.topics == {}
+    tracker.advance([topic("a", A, 2)], 2)
+    assert len(tracker.state.topics["a"].partitions) == 2
+
+
+def test_a_topic_is_invisible_while_a_partition_is_missing(tracker: StateTracker) -> None:
+    tracker.advance([topic("c", UUID(int=3), 1, revision=6)], 6)
+    assert "c" not in tracker.state.topics
+    tracker.advance([partition_gone(A, 1)], 7)
+    assert "a" not in tracker.state.topics
+    assert A not in tracker.state.topics_by_id
+    tracker.advance([partition(A, 1, 8)], 8)
+    assert "a" in tracker.state.topics
+
+
+def test_partitions_beyond_the_count_wait_for_the_record(tracker: StateTracker) -> None:
+    before = tracker.state.topics["a"]
+    tracker.advance([partition(A, 2, 6), partition(A, 3, 6)], 6)
+    assert tracker.state.topics["a"] is before
+    tracker.advance([topic("a", A, 4, 7)], 7)
+    assert [p.index for p in tracker.state.topics["a"].partitions] == [0, 1, 2, 3]
+
+
+def test_what_did_not_change_keeps_its_identity(tracker: StateTracker) -> None:
+    before = tracker.state
+    tracker.advance([partition(A, 1, 6, leader=2)], 6)
+    after = tracker.state
+    assert after.topics["b"] is before.topics["b"]
+    assert after.topics["a"].partitions[0] is before.topics["a"].partitions[0]
+    assert after.topics["a"].partitions[1].leader == 2
+    assert after.brokers is before.brokers
+    assert before.topics["a"].partitions[1].leader == 1, "an older snapshot never changes"
+
+
+def test_a_deleted_topic_goes_with_its_record_and_leaves_orphans_until_they_are_deleted(
+    tracker: StateTracker,
+) -> None:
+    tracker.advance([topic_gone("a")], 6)
+    assert set(tracker.state.topics) == {"b"}
+    assert {(p.topic_id, p.index) for p in tracker.orphans()} == {(A, 0), (A, 1)}
+    tracker.advance([partition_gone(A, 0), partition_gone(A, 1)], 7)
+    assert tracker.orphans() == []
+
+
+def test_partitions_beyond_the_count_are_orphans(tracker: StateTracker) -> None:
+    tracker.advance([partition(B, 1, 6)], 6)
+    assert [(p.topic_id, p.index, p.partition_epoch) for p in tracker.orphans()] == [(B, 1, 6)]
+
+
+def test_a_topic_deleted_and_created_anew_in_one_batch_has_its_new_id(tracker: StateTracker) -> None:
+    new_id = UUID(int=8)
+    tracker.advance([topic_gone("a"), partition(new_id, 0, 6), topic("a", new_id, 1, 6)], 6)
+    assert tracker.state.topics["a"].id == new_id
+    assert A not in tracker.state.topics_by_id
+
+
+def test_changed_configs_make_a_new_topic_with_the_same_partitions(tracker: StateTracker) -> None:
+    before = tracker.state.topics["a"]
+    tracker.advance([topic("a", A, 2, 6, **{"retention.ms": "1"})], 6)
+    after = tracker.state.topics["a"]
+    assert after.configs == {"retention.ms": "1"}
+    assert after.mod_revision == 6
+    assert after.partitions == before.partitions
+
+
+def test_members_the_leader_settings_and_the_cluster_id_come_and_go(tracker: StateTracker) -> None:
+    tracker.advance(
+        [
+            member(Role.CONTROLLER, 1, 6),
+            entry(SPACE.controller, codec.encode_controller(1, "h:1"), 6),
+            entry(SPACE.cluster_id, codec.encode_cluster_id("x"), 6),
+            entry(SPACE.broker_config(None), codec.encode_broker_config({"a": "1"}), 6),
+            entry(SPACE.broker_config(1), codec.encode_broker_config({"a": "2"}), 6),
+        ],
+        6,
+    )
+    state = tracker.state
+    assert set(state.controllers) == {1}
+    assert state.controller == ControllerLeader(id=1, epoch=6, rpc_address="h:1")
+    assert state.cluster_id == "x"
+    assert state.broker_configs == {None: {"a": "1"}, 1: {"a": "2"}}
+    gone = (SPACE.controller, SPACE.member(Role.CONTROLLER, 1), SPACE.broker_config(1))
+    tracker.advance([KeyDeletion(key=key, mod_revision=7) for key in gone], 7)
+    state = tracker.state
+    assert (state.controller, state.controllers, state.broker_configs) == (None, {}, {None: {"a": "1"}})
+
+
+def test_a_bad_value_is_reported_and_leaves_what_was_known(tracker: StateTracker) -> None:
+    before = tracker.state.topics["a"]
+    bad_values = tracker.advance([entry(SPACE.partition(A, 0), b"{", 6), member(Role.BROKER, 2, 6)], 6)
+    assert len(bad_values) == 1
+    assert tracker.state.topics["a"] is before
+    assert set(tracker.state.brokers) == {1, 2}
+
+
+def test_listing_again_forgets_what_is_gone_and_keeps_the_identity_of_what_is_equal(
+    tracker: StateTracker,
+) -> None:
+    before = tracker.state
+    tracker.reload([partition(B, 0), topic("b", B, 1), member(Role.BROKER, 1, 3)], 20)
+    assert set(tracker.state.topics) == {"b"}
+    assert tracker.state.topics["b"] is before.topics["b"]
+    assert tracker.state.topics_by_id[B] is before.topics["b"]
+    assert tracker.state.brokers is before.brokers
+    assert tracker.state.revision == 20
+    assert tracker.orphans() == []
+
+
+def test_a_listing_and_the_changes_that_led_to_it_give_the_same_state(tracker: StateTracker) -> None:
+    changes = [
+        [partition(A, 2, 6), topic("a", A, 3, 6)],
+        [partition(A, 0, 7, leader=2)],
+        [topic_gone("b")],
+        [partition_gone(B, 0)],
+    ]
+    for revision, batch in enumerate(changes, start=6):
+        tracker.advance(batch, revision)
+    listed = StateTracker(SPACE)
+    listed.reload(
+        [
+            *(partition(A, 0, 7, leader=2), partition(A, 1), partition(A, 2, 6), topic("a", A, 3, 6)),
+            member(Role.BROKER, 1, 3),
+        ],
+        9,
+    )
+    assert tracker.state == listed.state
+
+
+def test_a_fresh_tracker_publishes_the_empty_state() -> None:
+    tracker = StateTracker(SPACE)
+    tracker.reload([], 3)
+    assert tracker.state == replace(ClusterState(), revision=3)

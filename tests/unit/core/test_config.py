@@ -1,0 +1,73 @@
+"""Settings come from a file, the environment and the command line, and are refused all at once when wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from ottla_broker.config import BrokerConfig
+from ottla_core.config import load_config
+from ottla_core.errors import ConfigurationError
+
+
+def load(*assignments: str, environment: dict[str, str] | None = None, file: Path | None = None) -> BrokerConfig:
+    arguments = [word for assignment in assignments for word in ("--set", assignment)]
+    if file is not None:
+        arguments += ["--config", str(file)]
+    return load_config(BrokerConfig, arguments, environment or {})
+
+
+def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "broker.properties"
+    file.write_text("# a comment\nnode.id=1\nlog.dirs=/a, /b\nnum.partitions=2\nfetch.max.bytes=2048\n")
+
+    config = load(
+        "num.partitions=4",
+        environment={"OTTLA_NUM_PARTITIONS": "3", "OTTLA_FETCH_MAX_BYTES": "4096", "HOME": "/root"},
+        file=file,
+    )
+
+    assert (config.node_id, config.num_partitions, config.fetch_max_bytes) == (1, 4, 4096)
+    assert config.log_dirs == (Path("/a"), Path("/b"))
+
+
+def test_everything_that_is_wrong_is_reported_at_once() -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        load("log.dirs=/a", "nonsense=1", "num.partitions=none", "log.retention.ms=soon", "listeners=SSL://a:1")
+
+    message = str(raised.value)
+    for part in ("node.id: must be set", "nonsense: unknown setting", "num.partitions", "log.retention.ms", "SSL"):
+        assert part in message
+
+
+def test_a_line_that_is_no_assignment_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "broker.properties"
+    file.write_text("node.id=1\nwhat is this\n")
+
+    with pytest.raises(ConfigurationError, match=r"broker.properties:2: not a key=value line"):
+        load(file=file)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot read the configuration file"):
+        load(file=tmp_path / "absent.properties")
+
+
+def test_settings_that_give_topics_their_defaults_keep_their_historic_units() -> None:
+    config = load("node.id=1", "log.dirs=/a", "log.retention.hours=5", "log.roll.ms=1000", "log.roll.hours=9")
+
+    defaults = config.topic_defaults()
+
+    assert defaults.retention_ms == 5 * 3_600_000
+    assert defaults.segment_ms == 1000, "the more specific setting wins"
+    assert config.topic_defaults({"log.retention.ms": "7"}).retention_ms == 7
+
+
+def test_an_advertised_listener_must_be_a_listener() -> None:
+    config = load(
+        "node.id=1",
+        "log.dirs=/a",
+        "listeners=PLAINTEXT://0.0.0.0:9092",
+        "advertised.listeners=PLAINTEXT://broker:19092",
+    )
+
+    assert config.advertised_listeners == (("PLAINTEXT", "broker", 19092),)
