@@ -94,12 +94,12 @@ def test_an_elected_state_is_valid_and_needs_no_further_election() -> None:
     assert after_election(elected, brokers) is elected
 
 
-def test_a_new_partition_is_led_by_its_first_live_replica_with_all_live_ones_in_sync() -> None:
+def test_a_new_partition_is_led_by_its_first_live_replica_which_alone_is_in_sync() -> None:
     assert first_state(ID, 0, (3, 1, 2), live("1@5", "2@6")) == PartitionState(
         topic_id=ID,
         index=0,
         replicas=(3, 1, 2),
-        isr=(1, 2),
+        isr=(1,),
         leader=1,
         leader_epoch=0,
         leader_broker_epoch=5,

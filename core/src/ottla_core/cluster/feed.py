@@ -131,6 +131,9 @@ class ClusterStateFeed:
                 await self._watch()
             except WatchHistoryLost as error:
                 log.warning("listing cluster state again", reason=str(error))
+            except Exception:  # a bug must not leave the process with a view that never changes again
+                log.exception("watching cluster state failed; listing it again")
+                await asyncio.sleep(RETRY_DELAY_S)
             await self._list_patiently()
 
     async def _watch(self) -> None:

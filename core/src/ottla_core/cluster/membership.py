@@ -5,6 +5,7 @@ key is there already, its holder may be
 
 - ourselves, from an attempt whose answer was lost or under a lease that was lost: replaced;
 - our predecessor, known by a log directory that we hold the lock of now: replaced;
+- our successor, known by the same sign when we have been registered before: we have lost our place;
 - a process that has just died and whose lease has not run out: waited for;
 - a live process with the same id: refused, naming who it is.
 
@@ -155,6 +156,10 @@ class Membership:
         if found is not None and found.create_revision != self._epoch:
             raise MemberIdInUse(self._describe_holder(found, self._decode(found)))
 
+    @property
+    def _was_registered(self) -> bool:
+        return self._epoch != NO_EPOCH
+
     async def _register(self) -> None:
         deadline = self._clock.monotonic() + self.session.ttl_s + EXPIRY_GRACE_S
         while True:
@@ -188,9 +193,15 @@ class Membership:
         return holder.create_revision if holder.lease_id == lease.id else holder
 
     async def _make_way(self, found: KeyValue, deadline: float) -> None:
-        """Remove what an earlier registration of ours left, or wait for another's to go."""
+        """Remove what an earlier registration of ours left, or wait for another's to go.
+
+        Raises:
+            MemberIdInUse: another's is there to stay.
+        """
         holder = self._decode(found)
         if holder is not None and is_predecessor(holder, self._member):
+            if holder.incarnation != self._member.incarnation and self._was_registered:
+                raise MemberIdInUse(self._describe_holder(found, holder))
             log.info("replacing an earlier registration", key=self._key, former_epoch=holder.epoch)
             with contextlib.suppress(WriteOutcomeUnknown):  # the next attempt to create the key will tell
                 await self._etcd.transaction([op.modified_at(self._key, found.mod_revision)], [op.delete(self._key)])

@@ -44,7 +44,7 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
-def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
+def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     """Return a zigzag-coded varint (up to 64 bits) and the position after it.
 
     Raises:
@@ -118,6 +118,35 @@ def iterate_records(
         raise InvalidRecord(
             f"The batch at offset {base_offset} declares {header.record_count} records,"
             f" but {len(section) - position} bytes follow them"
+        )
+
+
+def check_record_lengths(batch: Buffer, header: RecordBatchHeader) -> None:
+    """Check that an uncompressed batch holds exactly its declared count of records, by their lengths alone.
+
+    Raises:
+        InvalidRecord: the lengths do not add up.
+    """
+    position, end = HEADER_SIZE_BYTES, header.size_bytes
+    try:
+        for _ in range(header.record_count):
+            byte = batch[position]
+            if byte & 1:  # the sign of a zigzag-coded number
+                raise InvalidRecord(f"A record of the batch at offset {header.base_offset} has a negative length")
+            if byte < 0x80:
+                position += 1 + (byte >> 1)
+                continue
+            second = batch[position + 1]
+            if second < 0x80:
+                position += 2 + ((byte & 0x7F | second << 7) >> 1)
+                continue
+            length, position = read_varint(batch, position)
+            position += length
+    except IndexError:
+        position = end + 1
+    if position != end:
+        raise InvalidRecord(
+            f"The lengths of {header.record_count} records do not add up in the batch at offset {header.base_offset}"
         )
 
 

@@ -76,19 +76,26 @@ async def run_controller(config: ControllerConfig, stop: asyncio.Event) -> None:
         closing.push_async_callback(leadership.close)
         await server.set_serving(serving=True)
         log.info("ready", id=config.node_id, rpc_address=rpc_address)
-        await _wait_for_end(stop, membership)
+        await _wait_for_end(stop, membership, leadership)
         await server.set_serving(serving=False)
 
 
-async def _wait_for_end(stop: asyncio.Event, membership: Membership) -> None:
+async def _wait_for_end(stop: asyncio.Event, membership: Membership, leadership: LeadershipLoop) -> None:
     """Return when the process shall stop, raise when it must."""
-    stopping = asyncio.create_task(stop.wait())
-    failing = asyncio.create_task(membership.wait_failed())
-    await asyncio.wait([stopping, failing], return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    failing.cancel()
-    if failing.done() and not failing.cancelled():
-        raise failing.result()
+
+    async def replaced() -> None:
+        raise await membership.wait_failed()
+
+    ends = [asyncio.create_task(end) for end in (_wait_for(stop), replaced(), leadership.wait_failed())]
+    done, pending = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    for end in pending:
+        end.cancel()
+    for end in done:
+        end.result()
+
+
+async def _wait_for(stop: asyncio.Event) -> None:
+    await stop.wait()
 
 
 def _member(config: ControllerConfig, rpc_address: str) -> Member:

@@ -30,20 +30,21 @@ Brokers = Mapping[int, Member]
 
 
 def first_state(topic_id: UUID, index: int, replicas: tuple[int, ...], brokers: Brokers) -> PartitionState:
-    """Return a new partition's state: all live replicas in sync, the first of them leading.
+    """Return a new partition's state: the first live replica leads, alone in the in-sync set.
 
+    A replica is in sync when it has fetched what the leader has. One that has fetched nothing must not count,
+    though the log is still empty: it would be elected later on, without the records acknowledged meanwhile.
     At least one replica must be live.
     """
-    isr = tuple(broker_id for broker_id in replicas if broker_id in brokers)
-    assert isr, "placement chooses live brokers only"
+    leader = next(broker_id for broker_id in replicas if broker_id in brokers)
     return PartitionState(
         topic_id=topic_id,
         index=index,
         replicas=replicas,
-        isr=isr,
-        leader=isr[0],
+        isr=(leader,),
+        leader=leader,
         leader_epoch=0,
-        leader_broker_epoch=brokers[isr[0]].epoch,
+        leader_broker_epoch=brokers[leader].epoch,
     )
 
 

@@ -64,6 +64,11 @@ class LeadershipLoop:
         """Begin to campaign."""
         self._task = asyncio.create_task(self._run(), name="leadership")
 
+    async def wait_failed(self) -> None:
+        """Wait for as long as the loop runs, and raise what broke it; only a bug does."""
+        assert self._task is not None, "the loop was not started"
+        await asyncio.shield(self._task)
+
     async def close(self) -> None:
         """End the term, if there is one, so that another controller can begin at once."""
         if self._task is not None:

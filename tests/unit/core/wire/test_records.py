@@ -5,8 +5,22 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 
 from ottla_core.errors import InvalidRecord, UnsupportedCompressionType
 from ottla_core.wire.compression import Codec
-from ottla_core.wire.record_batch import HEADER_SIZE_BYTES, RecordBatchHeader, TimestampType, parse_header
-from ottla_core.wire.records import Record, encode_batch, iterate_records, read_varint, write_varint
+from ottla_core.wire.record_batch import (
+    HEADER_SIZE_BYTES,
+    LOG_OVERHEAD_BYTES,
+    RecordBatchHeader,
+    TimestampType,
+    pack_header,
+    parse_header,
+)
+from ottla_core.wire.records import (
+    Record,
+    check_record_lengths,
+    encode_batch,
+    iterate_records,
+    read_varint,
+    write_varint,
+)
 
 RECORDS = [
     Record(100, 5000, b"key", b"value", (("trace", b"\x00\xff"), ("none", None))),
@@ -98,3 +112,40 @@ def test_varints_round_trip(value: int) -> None:
     output = bytearray()
     write_varint(output, value)
     assert read_varint(bytes(output), 0) == (value, len(output))
+
+
+def spoilt(section: bytes, count: int) -> bytes:
+    """Return a batch with this records section and count, whatever the section holds."""
+    header = parse_header(encode_batch([Record(0, 1, None, b"x")]))._replace(
+        batch_length=HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES + len(section),
+        record_count=count,
+        last_offset_delta=count - 1,
+    )
+    return pack_header(header, section) + section
+
+
+@pytest.mark.parametrize("size", [1, 50, 57, 58, 120, 8000, 9000, 70_000])
+def test_the_lengths_of_whole_records_add_up(size: int) -> None:
+    batch = encode_batch([Record(number, 1, b"k", bytes(size)) for number in range(3)])
+    check_record_lengths(batch, parse_header(batch))
+
+
+@pytest.mark.parametrize(
+    ("section", "count"),
+    [
+        (b"", 1),
+        (b"\x02a\x02b", 1),
+        (b"\x02a\x02b", 3),
+        (b"\x02a\x02", 2),
+        (b"\x04a", 1),
+        (b"\x01a", 1),
+        (b"\x80", 1),
+        (b"\x80\x80", 1),
+        (b"\xfe\xff\xff\xff\x0f" + bytes(9), 1),
+        (b"\x02a", 2**31 - 1),
+    ],
+)
+def test_lengths_that_do_not_add_up_are_refused(section: bytes, count: int) -> None:
+    batch = spoilt(section, count)
+    with pytest.raises(InvalidRecord):
+        check_record_lengths(batch, parse_header(batch))

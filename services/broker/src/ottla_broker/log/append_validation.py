@@ -1,7 +1,8 @@
 """What a batch from a client must fulfil before it is appended: the checks of Kafka's LogValidator.
 
-All of them look at the 61-byte header and the CRC; the records stay packed. Only a topic whose cleanup policy
-is compaction has its records looked into, because each needs a key there.
+They look at the 61-byte header, the CRC and, in an uncompressed batch, the length of each record, so that no batch
+is stored that stops its readers. Compressed records stay packed: what Kafka would find by unpacking them is not
+found here. Only a topic whose cleanup policy is compaction has its records looked into, as each needs a key there.
 """
 
 from typing import Final
@@ -36,7 +37,7 @@ from ottla_core.wire.record_batch import (
     TRANSACTIONAL_FLAG,
     RecordBatchHeader,
 )
-from ottla_core.wire.records import iterate_records
+from ottla_core.wire.records import check_record_lengths, iterate_records
 
 _CODEC_ID_MAX: Final = max(Codec)
 _REFUSED_FLAGS: Final = CONTROL_FLAG | TRANSACTIONAL_FLAG | TIMESTAMP_TYPE_FLAG
@@ -84,7 +85,9 @@ def check_batch(
         )
     if attributes & _REFUSED_FLAGS:
         _check_flags(attributes, config, topic_partition)
-    if attributes & CODEC_MASK > _CODEC_ID_MAX:
+    if not attributes & CODEC_MASK:
+        check_record_lengths(records, header)
+    elif attributes & CODEC_MASK > _CODEC_ID_MAX:
         raise UnsupportedCompressionType(
             f"Unknown compression codec {attributes & CODEC_MASK} in a batch for {topic_partition}"
         )

@@ -3,7 +3,8 @@
 New entries wait in memory and are written a block at a time, because an index only helps reading: after a
 crash every segment beyond the recovery point is scanned and its indexes rebuilt, and the recovery point moves
 only after the entries are on disk. Entries on disk are never all loaded. A lookup narrows the range with a few
-8-byte reads, then keeps the block it ended in, since the next lookup is mostly near.
+8-byte reads, then keeps the block it ended in, since the next lookup is mostly near. The block may be dropped by another
+thread at any time (see `OpenFiles`), so it is one tuple that a lookup takes hold of once.
 """
 
 import errno
@@ -21,6 +22,8 @@ PENDING_ENTRIES_MAX: Final = 512
 _BLOCK_ENTRIES: Final = 256
 """A lookup keeps up to twice as many entries in memory."""
 
+_NO_BLOCK: Final = (0, b"")
+
 INT32_MAX: Final = 2**31 - 1
 
 Entry = tuple[int, int]
@@ -37,7 +40,7 @@ class IndexFile:
     """
 
     ENTRY: ClassVar[struct.Struct]
-    __slots__ = ("_block", "_block_start", "_pending", "_written_count", "base_offset", "entry_count", "path")
+    __slots__ = ("_block", "_pending", "_written_count", "base_offset", "entry_count", "path")
 
     def __init__(self, path: Path, base_offset: int, written_count: int) -> None:
         self.path = path
@@ -45,8 +48,7 @@ class IndexFile:
         self.entry_count = written_count
         self._written_count = written_count
         self._pending = bytearray()
-        self._block = b""
-        self._block_start = 0
+        self._block = _NO_BLOCK
 
     def _add(self, entry: Entry) -> None:
         self._pending += self.ENTRY.pack(*entry)
@@ -71,20 +73,20 @@ class IndexFile:
             os.close(descriptor)
         self._written_count = self.entry_count
         self._pending.clear()
-        self._block = b""
+        self._block = _NO_BLOCK
 
     def release(self) -> None:
         """Give up the cached block; pending entries stay."""
-        self._block = b""
+        self._block = _NO_BLOCK
 
     def entry(self, number: int) -> Entry:
         """Return one entry by its number."""
         assert 0 <= number < self.entry_count
         if number >= self._written_count:
             return self._unpack(self._pending, number - self._written_count)
-        in_block = number - self._block_start
-        if 0 <= in_block * self.ENTRY.size < len(self._block):
-            return self._unpack(self._block, in_block)
+        start, block = self._block
+        if 0 <= (number - start) * self.ENTRY.size < len(block):
+            return self._unpack(block, number - start)
         return self._unpack(self._read(number, 1), 0)
 
     def _unpack(self, entries: bytes | bytearray, number: int) -> Entry:
@@ -107,9 +109,10 @@ class IndexFile:
             return self._written_count + self._search(pending, value, column)
         if not self._written_count:
             return -1
-        if not self._block or not self._block_decides(value, column):
-            self._load_block_for(value, column)
-        return self._block_start + self._search(self._block, value, column)
+        start, block = self._block
+        if not block or not self._decides(start, block, value, column):
+            start, block = self._block = self._read_block_for(value, column)
+        return start + self._search(block, value, column)
 
     def _search(self, entries: bytes | bytearray, value: int, column: int) -> int:
         unpack_from, size = self.ENTRY.unpack_from, self.ENTRY.size
@@ -120,15 +123,14 @@ class IndexFile:
             - 1
         )
 
-    def _block_decides(self, value: int, column: int) -> bool:
-        """Return whether the answer to a lookup lies within the block in memory."""
-        block, start = self._block, self._block_start
+    def _decides(self, start: int, block: bytes, value: int, column: int) -> bool:
+        """Return whether the answer to a lookup lies within a block of entries from number `start`."""
         count = len(block) // self.ENTRY.size
         return (start == 0 or self._unpack(block, 0)[column] <= value) and (
             start + count == self._written_count or value < self._unpack(block, count - 1)[column]
         )
 
-    def _load_block_for(self, value: int, column: int) -> None:
+    def _read_block_for(self, value: int, column: int) -> tuple[int, bytes]:
         size = self.ENTRY.size
         low, high = 0, self._written_count
         descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -141,8 +143,7 @@ class IndexFile:
                     high = middle
             # Reach a little beyond, so that lookups which follow on find their answer here too.
             high = min(self._written_count, low + 2 * _BLOCK_ENTRIES)
-            self._block = os.pread(descriptor, (high - low) * size, low * size)
-            self._block_start = low
+            return low, os.pread(descriptor, (high - low) * size, low * size)
         finally:
             os.close(descriptor)
 
@@ -165,4 +166,4 @@ class IndexFile:
         else:
             del self._pending[(count - self._written_count) * self.ENTRY.size :]
         self.entry_count = count
-        self._block = b""
+        self._block = _NO_BLOCK

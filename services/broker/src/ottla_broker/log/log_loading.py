@@ -5,7 +5,6 @@ rebuilt. After a crash every segment from the recovery point on goes through rec
 steps: Kafka's LogLoader.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -13,7 +12,7 @@ from typing import Final
 import structlog
 
 from ottla_broker.log.checkpoint_file import TEMPORARY_SUFFIX
-from ottla_broker.log.index_file import IndexFile
+from ottla_broker.log.index_file import INT32_MAX, IndexFile
 from ottla_broker.log.leader_epoch_checkpoint import LeaderEpochs, read_leader_epochs
 from ottla_broker.log.offset_index import OffsetIndex
 from ottla_broker.log.producer_snapshot import decode_snapshot, snapshot_offsets, snapshot_path
@@ -112,7 +111,7 @@ def _load_log(request: LoadRequest) -> LoadedLog:
         log_end_offset,
         log_end_offset if request.was_clean else min(request.recovery_point, log_end_offset),
         epochs,
-        load_producers(request, segments, log_start_offset, log_end_offset),
+        load_producers(request, segments, log_end_offset),
     )
 
 
@@ -153,19 +152,27 @@ def _load_segments(request: LoadRequest, base_offsets: list[int], epochs: Leader
     log_end_offset = 0
     for base_offset, end_offset in zip(base_offsets, [*base_offsets[1:], None], strict=True):
         is_beyond_recovery_point = end_offset is None or end_offset > request.recovery_point
-        if (is_beyond_recovery_point and not request.was_clean) or not _indexes_are_sane(request, base_offset):
+        needs_recovery = is_beyond_recovery_point and not request.was_clean
+        if needs_recovery or not _indexes_are_sane(request, base_offset, end_offset):
             _recover(request, base_offset, end_offset, epochs)
         segment = _open_segment(request, base_offset)
         if end_offset is None:
-            log_end_offset, valid_end = segment.load_tail()
-            if valid_end != segment.size_bytes:
-                segment.close()
-                _recover(request, base_offset, None, epochs)
-                segment = _open_segment(request, base_offset)
-                log_end_offset, _ = segment.load_tail()
-            segment.close()  # an idle partition needs no descriptor
+            segment, log_end_offset = _load_tail(request, segment, epochs)
         segments.append(segment)
     return Segments(segments), log_end_offset
+
+
+def _load_tail(request: LoadRequest, segment: LogSegment, epochs: LeaderEpochs) -> tuple[LogSegment, int]:
+    """Return the last segment and the log's end, after one more recovery if they do not fit together."""
+    base_offset = segment.base_offset
+    log_end_offset, valid_end = segment.load_tail()
+    if valid_end != segment.size_bytes or not _indexes_are_sane(request, base_offset, log_end_offset):
+        segment.close()
+        _recover(request, base_offset, None, epochs)
+        segment = _open_segment(request, base_offset)
+        log_end_offset, _ = segment.load_tail()
+    segment.close()  # an idle partition needs no descriptor
+    return segment, log_end_offset
 
 
 def _open_segment(request: LoadRequest, base_offset: int) -> LogSegment:
@@ -186,67 +193,60 @@ def _recover(request: LoadRequest, base_offset: int, end_offset: int | None, epo
             epochs.assign(epoch, start_offset)
 
 
-def _indexes_are_sane(request: LoadRequest, base_offset: int) -> bool:
+def _indexes_are_sane(request: LoadRequest, base_offset: int, end_offset: int | None) -> bool:
+    """Return whether both indexes can be right; an `end_offset` of None means that it is not known yet."""
     size = segment_path(request.directory, base_offset, LOG_SUFFIX).stat().st_size
-    kinds: Iterable[tuple[type[IndexFile], str]] = ((OffsetIndex, INDEX_SUFFIX), (TimeIndex, TIME_INDEX_SUFFIX))
-    for kind, suffix in kinds:
-        path = segment_path(request.directory, base_offset, suffix)
-        problem = _index_problem(kind, path, base_offset, size)
-        if problem:
-            _logger.warning("rebuilding the indexes of a segment", file=str(path), problem=problem)
-            return False
-    return True
-
-
-def _index_problem(kind: type[IndexFile], path: Path, base_offset: int, segment_size: int) -> str | None:
+    relative_end = INT32_MAX + 1 if end_offset is None else end_offset - base_offset
+    offset_path = segment_path(request.directory, base_offset, INDEX_SUFFIX)
+    time_path = segment_path(request.directory, base_offset, TIME_INDEX_SUFFIX)
     try:
-        size = path.stat().st_size
-    except FileNotFoundError:
-        return "the file is missing"
-    if size % kind.ENTRY.size:
-        return f"{size} bytes are no multiple of {kind.ENTRY.size}"
-    entry = kind(path, base_offset, size // kind.ENTRY.size).last_entry()
-    if entry is None:
-        return None
-    if kind is OffsetIndex and not (entry[0] > 0 or size == kind.ENTRY.size):
-        return f"the last entry has relative offset {entry[0]}"
-    if kind is OffsetIndex and not 0 < entry[1] < segment_size:
-        return f"the last entry points to position {entry[1]} of {segment_size}"
-    if kind is TimeIndex and (entry[1] < 0 or entry[0] < 0 or not segment_size):
-        return f"the last entry is {entry}"
-    return None
+        problem = _partial_entry(OffsetIndex, offset_path) or _partial_entry(TimeIndex, time_path)
+        if not problem:
+            offset_entry = OffsetIndex.open(offset_path, base_offset).last_entry()
+            time_entry = TimeIndex.open(time_path, base_offset).last_entry()
+            if offset_entry and not (0 <= offset_entry[0] < relative_end and 0 < offset_entry[1] < size):
+                problem = f"{offset_path.name} ends with {offset_entry}, the segment has {size} bytes"
+            elif time_entry and not (0 <= time_entry[1] < relative_end and time_entry[0] >= 0 and size):
+                problem = f"{time_path.name} ends with {time_entry}, the segment has {size} bytes"
+    except FileNotFoundError as error:
+        problem = f"{error.filename} is missing"
+    if problem:
+        _logger.warning("rebuilding the indexes of a segment", directory=str(request.directory), problem=problem)
+    return not problem
 
 
-def load_producers(
-    request: LoadRequest, segments: Segments, log_start_offset: int, log_end_offset: int
-) -> ProducerStates:
+def _partial_entry(kind: type[IndexFile], path: Path) -> str:
+    size = path.stat().st_size
+    return f"{path.name} has {size} bytes, no multiple of {kind.ENTRY.size}" if size % kind.ENTRY.size else ""
+
+
+def load_producers(request: LoadRequest, segments: Segments, log_end_offset: int) -> ProducerStates:
     """Return the producers as of the log's end: the newest usable snapshot and the batches after it.
 
-    Snapshots beyond the end, and those that belong to no segment, are removed.
+    Without a snapshot all batches that are still there count, even if they lie before the log start offset.
+    Snapshots beyond either end, and older ones that belong to no segment, are removed.
 
     Raises:
         OSError: the disk failed.
     """
     producers = ProducerStates(request.topic_partition)
-    replay_from = log_start_offset
-    wanted = {segment.base_offset for segment in segments}
+    replay_from = None
+    base_offsets = {segment.base_offset for segment in segments}
     for offset in reversed(snapshot_offsets(request.directory)):
         path = snapshot_path(request.directory, offset)
-        if offset > log_end_offset or offset < log_start_offset:
+        if not segments[0].base_offset <= offset <= log_end_offset:
             path.unlink()
-        elif replay_from == log_start_offset:
+        elif replay_from is None:
             try:
-                entries = decode_snapshot(path.read_bytes())
+                producers = ProducerStates(request.topic_partition, decode_snapshot(path.read_bytes()))
+                replay_from = offset
             except CorruptMessage as error:
                 _logger.warning("removed an unreadable producer snapshot", file=str(path), problem=str(error))
                 path.unlink()
-                continue
-            producers = ProducerStates(request.topic_partition, entries)
-            replay_from = offset
-        elif offset not in wanted:
+        elif offset not in base_offsets:
             path.unlink()
-    if replay_from < log_end_offset:
-        _replay(producers, segments, replay_from)
+    if replay_from != log_end_offset:
+        _replay(producers, segments, segments[0].base_offset if replay_from is None else replay_from)
     producers.expire(request.now_ms, request.producer_expiration_ms)
     return producers
 

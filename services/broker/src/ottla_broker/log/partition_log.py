@@ -490,7 +490,7 @@ class PartitionLog:
         self.log_start_offset = min(self.log_start_offset, offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.leader_epochs.truncate_from_end(offset)
-        self.producers = load_producers(self._load, self.segments, self.log_start_offset, offset)
+        self.producers = load_producers(self._load, self.segments, offset)
 
     # Producers
 
@@ -514,7 +514,7 @@ class PartitionLog:
             raise KafkaStorageError(self._flush.failure)
         try:
             self.segments.active.become_inactive()
-            if self.log_end_offset > max(snapshot_offsets(self.directory), default=self.log_start_offset):
+            if self.log_end_offset > max(snapshot_offsets(self.directory), default=self.first_segment_offset):
                 write_snapshot(snapshot_path(self.directory, self.log_end_offset), self.producers, sync=True)
         except OSError as error:
             raise self._storage_error("close", error) from error

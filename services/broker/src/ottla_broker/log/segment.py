@@ -208,7 +208,8 @@ class LogSegment:
         Raises:
             CorruptMessage: something is there that is no batch.
         """
-        return walk_headers(self.file(), position, self.size_bytes if end is None else end)
+        stop = self.size_bytes if end is None else end
+        return walk_headers(self.file(), position, stop) if position < stop else iter(())
 
     def find_batch(self, offset: int) -> tuple[int, RecordBatchHeader] | None:
         """Return position and header of the first batch whose last offset is at least `offset`, or None."""
