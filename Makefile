@@ -6,6 +6,8 @@ SOURCES := core services cli tests benchmarks demo
 # Python writes its bytecode here whatever the shell says, or every start of a service would compile it all again.
 unexport PYTHONDONTWRITEBYTECODE
 
+ARGUMENTS ?= all
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check compat bench format stubs clean
 
@@ -31,7 +33,7 @@ test: setup ## all tests but those that need Java
 compat: setup ## Kafka's own Java tools against Ottla; needs Java 17 and Maven
 	$(PYTHON) -m pytest -q tests/compat/java
 
-bench: setup ## measure broker and clients; ARGUMENTS="--help" shows how
+bench: setup ## measure Ottla next to the floor; ARGUMENTS="--help" shows what else can be measured
 	$(PYTHON) -m benchmarks $(ARGUMENTS)
 
 format: setup ## put the sources into their form

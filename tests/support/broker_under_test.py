@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode
 from tests.support.eventually import eventually
 from tests.support.ottla_cluster import OttlaCluster
 from tests.support.raw_client import RawClient
-from tests.support.raw_requests import create_topic_request, metadata_request
+from tests.support.raw_requests import LATEST, create_topic_request, list_offsets_request, metadata_request
 from tests.support.reference_kafka import ReferenceKafka
 
 BOOTSTRAP_VARIABLE = "OTTLA_TEST_BOOTSTRAP"
@@ -69,13 +69,14 @@ def running_broker(directory: Path) -> Iterator[BrokerUnderTest]:
 def make_topic(
     bootstrap: str, *, prefix: str = "topic", partitions: int = 1, configs: Mapping[str, str | None] | None = None
 ) -> str:
-    """Creates a topic with a name of its own, waits until every partition has a leader, and returns the name."""
+    """Creates a topic with a name of its own, waits until every partition can be used, and returns the name."""
     topic = f"{prefix}-{uuid.uuid4().hex[:12]}"
     request = create_topic_request(topic, partitions=partitions, configs={**KEEP_FOR_EVER, **(configs or {})})
     with RawClient.to(bootstrap) as client:
         answer = client.ask(request).topics[0]
         assert answer.error_code is ErrorCode.none, f"{topic}: {answer.error_code!r} {answer.error_message}"
         eventually(lambda: _has_leaders(client, topic, partitions), f"{topic} has leaders")
+        eventually(lambda: _is_led(client, topic, partitions), f"the leaders of {topic} lead")
     return topic
 
 
@@ -83,3 +84,8 @@ def _has_leaders(client: RawClient, topic: str, partitions: int) -> bool:
     described = client.ask(metadata_request([topic])).topics[0]
     led = [partition for partition in described.partitions if partition.leader_id >= 0]
     return described.error_code is ErrorCode.none and len(led) == partitions
+
+
+def _is_led(client: RawClient, topic: str, partitions: int) -> bool:
+    answers = [client.ask(list_offsets_request(topic, LATEST, partition=index)) for index in range(partitions)]
+    return all(answer.topics[0].partitions[0].error_code is ErrorCode.none for answer in answers)

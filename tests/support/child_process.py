@@ -48,7 +48,7 @@ class ChildProcess:
         assert self._process is None, f"{self.name} is already running"
         self.log.parent.mkdir(parents=True, exist_ok=True)
         program = shutil.which(self.command[0]) or self.command[0]
-        # Tied to this process by a script and not by a preexec_fn, which would run Python in a fork of gRPC's threads.
+        # Tied to us by a script and not by a preexec_fn, which would run Python in a fork of gRPC's threads.
         tie = [sys.executable, "-I", "-S", tied_exec.__file__, str(os.getpid())]
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(

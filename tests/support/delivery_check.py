@@ -8,6 +8,7 @@ answer was lost in the crash), but none twice, none out of order and none that w
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 PROBLEMS_SHOWN_MAX = 10
@@ -88,7 +89,7 @@ def stream_problems(
             yield f"{stream}: acknowledged {number} (offset {offset}) is lost"
         elif counts[number] == 1 and offset_of[number] != offset:
             yield f"{stream}: {number} was acknowledged at offset {offset} and stands at {offset_of[number]}"
-    for earlier, later in zip(records, records[1:], strict=False):
+    for earlier, later in pairwise(records):
         if later.number < earlier.number:
             yield f"{stream}: {later.number} follows {earlier.number}"
 

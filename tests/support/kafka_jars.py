@@ -6,7 +6,7 @@ Kafka version. Where Java or Maven is missing, `unavailable_reason` says so and 
 
 import shutil
 import subprocess
-import xml.etree.ElementTree as ElementTree
+import xml.etree.ElementTree as ET
 from functools import cache
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def unavailable_reason() -> str | None:
 @cache
 def kafka_version() -> str:
     """The version that the pom names."""
-    version = ElementTree.parse(POM).findtext("pom:properties/pom:kafka.version", namespaces=_POM_NAMESPACE)
+    version = ET.parse(POM).findtext("pom:properties/pom:kafka.version", namespaces=_POM_NAMESPACE)
     assert version, f"{POM} has no property kafka.version"
     return version
 

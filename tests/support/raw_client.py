@@ -172,7 +172,7 @@ def answers_api_versions(host: str, port: int) -> bool:
     """Whether something on this port speaks the Kafka protocol."""
     try:
         with RawClient(host, port) as client:
-            return client.ask(request_type(API_VERSIONS_KEY, 0)()).error_code == 0
+            return bool(client.ask(request_type(API_VERSIONS_KEY, 0)()).error_code == 0)
     except (OSError, Silence):
         return False
 

@@ -120,6 +120,17 @@ def read_values(records: bytes) -> list[tuple[int, bytes]]:
     return values
 
 
+def codec_numbers(records: bytes) -> list[int]:
+    """The codec of each whole batch, as its attributes number it."""
+    numbers: list[int] = []
+    while len(records) >= HEADER_BYTES:
+        (length,) = struct.unpack_from(">i", records, 8)
+        (attributes,) = struct.unpack_from(">h", records, CRC_COVERS_FROM)
+        numbers.append(attributes & 0x07)
+        records = records[12 + length :]
+    return numbers
+
+
 def _read_record(batch: bytes, position: int) -> tuple[int, int, bytes]:
     length, position = _read_varint(batch, position)
     end = position + length

@@ -22,5 +22,5 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        """Return seconds of CLOCK_MONOTONIC."""
-        return time.monotonic()
+        """Return seconds of CLOCK_BOOTTIME, which goes on while the machine is suspended, as leases do."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -10,7 +10,7 @@ import argparse
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -23,6 +23,31 @@ def _split_list(value: object) -> object:
     return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
 
 
+class HostPort(NamedTuple):
+    """Where to listen or connect; prints as it is written in a configuration."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Return ``HOST:PORT``."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> HostPort:
+    """Return host and port of `HOST:PORT` or `[IPV6]:PORT`.
+
+    Raises:
+        ValueError: the text is no address.
+    """
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"write an address as HOST:PORT, not {text!r}")
+    return HostPort(host, int(port))
+
+
+Address = Annotated[HostPort, BeforeValidator(lambda v: parse_address(v) if isinstance(v, str) else v)]
 CommaSeparated = Annotated[tuple[str, ...], BeforeValidator(_split_list)]
 
 
@@ -38,8 +63,11 @@ class ServiceConfig(BaseModel):
 
     def as_properties(self) -> dict[str, str]:
         """Return every setting that has a value, written as in a properties file."""
+        fields = type(self).model_fields
         return {
-            key: _format(value) for key, name in self.keys().items() if (value := getattr(self, name)) is not None
+            key: _format(value)
+            for key, name in self.keys().items()
+            if name in fields and (value := getattr(self, name)) is not None
         }
 
 
@@ -75,6 +103,37 @@ class EtcdSettings(ServiceConfig):
         description="Milliseconds after which a silent process loses its place in the cluster. At least 1.5 times "
         "etcd's election timeout.",
     )
+
+
+class ClusterProcessConfig(EtcdSettings):
+    """What every process that joins a cluster can be told."""
+
+    node_id: int = Field(
+        alias="node.id", ge=0, le=2**31 - 1, description="This process's id, unique among those of its kind."
+    )
+    rpc_listener: Address = Field(
+        HostPort("127.0.0.1", 0),
+        alias="rpc.listener",
+        description="HOST:PORT of the gRPC server, which also answers health checks; port 0 takes any free one.",
+    )
+    rpc_advertised_listener: Address | None = Field(
+        None,
+        alias="rpc.advertised.listener",
+        description="HOST:PORT at which other processes reach the gRPC server; by default where it listens.",
+    )
+    metrics_listener: Address | None = Field(
+        None, alias="metrics.listener", description="HOST:PORT of the Prometheus endpoint; none by default."
+    )
+    log_level: str = Field(
+        "info",
+        alias="log.level",
+        pattern="^(debug|info|warning|error)$",
+        description="Least severe level that is logged: debug, info, warning or error.",
+    )
+
+    def rpc_address(self, bound_port: int) -> str:
+        """Return where other processes reach the gRPC server, which is bound to `bound_port`."""
+        return str(self.rpc_advertised_listener or HostPort(self.rpc_listener.host, bound_port))
 
 
 Model = TypeVar("Model", bound=ServiceConfig)
@@ -188,6 +247,6 @@ def _describe(problem: Any, aliases: Mapping[str, str], origins: Mapping[str, st
 def _format(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, tuple | list | frozenset):
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return ",".join(str(item) for item in value)
     return "" if value is None else str(value)

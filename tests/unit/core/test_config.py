@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ottla_broker.config import BrokerConfig
-from ottla_core.config import load_config
+from ottla_core.config import load_config, parse_address
 from ottla_core.errors import ConfigurationError
 
 
@@ -71,3 +71,18 @@ def test_an_advertised_listener_must_be_a_listener() -> None:
     )
 
     assert config.advertised_listeners == (("PLAINTEXT", "broker", 19092),)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [("127.0.0.1:9090", ("127.0.0.1", 9090)), ("[::1]:1", ("::1", 1)), ("host:0", ("host", 0))],
+)
+def test_addresses(address: str, expected: tuple[str, int]) -> None:
+    assert parse_address(address) == expected
+    assert str(parse_address(address)) == address
+
+
+@pytest.mark.parametrize("address", ["", "host", ":1", "host:", "host:x", "host:70000"])
+def test_bad_addresses(address: str) -> None:
+    with pytest.raises(ValueError, match="HOST:PORT"):
+        parse_address(address)

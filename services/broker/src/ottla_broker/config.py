@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from ottla_core.config import EtcdSettings
+from ottla_core.config import ClusterProcessConfig, HostPort, parse_address
 from ottla_core.errors import InvalidConfig
 from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, TopicConfig, topic_defaults
 
@@ -24,14 +24,25 @@ TOPIC_DEFAULT_KEYS: Mapping[str, str] = MappingProxyType(
 """Broker settings that only provide the default of a topic setting, with the topic setting's name."""
 
 
-def _parse_listener(text: str) -> tuple[str, str, int]:
+class ListenerAddress(NamedTuple):
+    """One listener; prints as it is written in a configuration."""
+
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Return ``NAME://HOST:PORT``."""
+        return f"{self.name}://{HostPort(self.host, self.port)}"
+
+
+def _parse_listener(text: str) -> ListenerAddress:
     name, separator, address = text.partition("://")
-    host, colon, port = address.rpartition(":")
-    if not separator or not colon or not port.isdigit() or int(port) > 65535:
+    if not separator:
         raise ValueError(f"write a listener as NAME://HOST:PORT, not {text!r}")
     if name.upper() != PLAINTEXT:
         raise ValueError(f"the listener {text!r} asks for {name}; only {PLAINTEXT} is available")
-    return name.upper(), host.strip("[]"), int(port)
+    return ListenerAddress(name.upper(), *parse_address(address))
 
 
 def _parse_listeners(value: object) -> object:
@@ -40,34 +51,18 @@ def _parse_listeners(value: object) -> object:
     return tuple(_parse_listener(word.strip()) for word in value.split(",") if word.strip())
 
 
-Listeners = Annotated[tuple[tuple[str, str, int], ...], BeforeValidator(_parse_listeners)]
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Return host and port of `HOST:PORT`.
-
-    Raises:
-        ValueError: the text is no address.
-    """
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"write an address as HOST:PORT, not {text!r}")
-    return host.strip("[]"), int(port)
-
-
-Address = Annotated[tuple[str, int], BeforeValidator(lambda v: parse_address(v) if isinstance(v, str) else v)]
+Listeners = Annotated[tuple[ListenerAddress, ...], BeforeValidator(_parse_listeners)]
 
 
 def _paths(value: object) -> object:
     return tuple(Path(word.strip()) for word in value.split(",") if word.strip()) if isinstance(value, str) else value
 
 
-class BrokerConfig(EtcdSettings):
+class BrokerConfig(ClusterProcessConfig):
     """All settings of a broker process."""
 
-    node_id: int = Field(alias="node.id", ge=0, le=MAX_INT, description="The broker's id, unique in the cluster.")
     listeners: Listeners = Field(
-        ((PLAINTEXT, "127.0.0.1", 9092),),
+        (ListenerAddress(PLAINTEXT, "127.0.0.1", 9092),),
         alias="listeners",
         min_length=1,
         description="Where clients connect: NAME://HOST:PORT, separated by commas. Port 0 takes any free port.",
@@ -76,15 +71,6 @@ class BrokerConfig(EtcdSettings):
         (),
         alias="advertised.listeners",
         description="What clients are told, if not the listeners themselves; by listener name.",
-    )
-    rpc_listener: Address = Field(
-        ("127.0.0.1", 0), alias="rpc.listener", description="HOST:PORT of the gRPC server (health checks)."
-    )
-    metrics_listener: Address | None = Field(
-        None, alias="metrics.listener", description="HOST:PORT of the Prometheus endpoint; none by default."
-    )
-    log_level: str = Field(
-        "info", alias="log.level", pattern="^(debug|info|warning|error)$", description="Least severe level logged."
     )
     broker_rack: str | None = Field(None, alias="broker.rack", description="Rack or zone the broker stands in.")
 
@@ -223,20 +209,3 @@ class BrokerConfig(EtcdSettings):
         """Return the settings that somebody gave, by key."""
         given = {key for key, name in self.keys().items() if name in self.model_fields_set}
         return {key: value for key, value in self.as_properties().items() if key in given} | dict(self.topic_settings)
-
-    def as_properties(self) -> dict[str, str]:
-        """Return every setting of the broker itself, written as in a properties file."""
-        shown = {key: name for key, name in self.keys().items() if name in type(self).model_fields}
-        return {key: _show(value) for key, name in shown.items() if (value := getattr(self, name)) is not None}
-
-
-def _show(value: object) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case (str(host), int(port)):
-            return f"{host}:{port}"
-        case tuple():
-            return ",".join(f"{i[0]}://{i[1]}:{i[2]}" if isinstance(i, tuple) else str(i) for i in value)
-        case _:
-            return str(value)

@@ -150,7 +150,7 @@ def _describe_self(config: BrokerConfig, ports: dict[str, int], rpc_port: int, s
         id=config.node_id,
         epoch=0,
         incarnation=uuid4(),
-        rpc_address=f"{config.rpc_listener[0]}:{rpc_port}",
+        rpc_address=config.rpc_address(rpc_port),
         version=version("ottla-broker"),
         rack=config.broker_rack,
         endpoints=tuple(endpoints),

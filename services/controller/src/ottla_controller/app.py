@@ -11,7 +11,8 @@ from uuid import uuid4
 import structlog
 
 import ottla_controller
-from ottla_controller.config import ControllerConfig, split_address
+from ottla_controller.config import ControllerConfig
+from ottla_controller.controller_metrics import serve_metrics
 from ottla_controller.leadership_loop import LeadershipLoop
 from ottla_controller.service import ControllerService
 from ottla_core.cluster.cluster_id import ensure_cluster_id
@@ -58,9 +59,7 @@ async def run_controller(config: ControllerConfig, stop: asyncio.Event) -> None:
         closing.push_async_callback(feed.close)
 
         server = RpcServer()
-        host, port = split_address(config.rpc_listener)
-        port = server.bind(host, port)
-        rpc_address = config.rpc_advertised_listener or f"{config.rpc_listener.rpartition(':')[0]}:{port}"
+        rpc_address = config.rpc_address(server.bind(*config.rpc_listener))
         membership = Membership(
             etcd, config.cluster_name, _member(config, rpc_address), lease_ttl_ms=config.member_lease_ttl_ms
         )
@@ -74,6 +73,8 @@ async def run_controller(config: ControllerConfig, stop: asyncio.Event) -> None:
         closing.push_async_callback(membership.close)
         leadership.start()
         closing.push_async_callback(leadership.close)
+        if config.metrics_listener is not None:
+            closing.callback(serve_metrics(config, feed, leadership).close)
         await server.set_serving(serving=True)
         log.info("ready", id=config.node_id, rpc_address=rpc_address)
         await _wait_for_end(stop, membership, leadership)

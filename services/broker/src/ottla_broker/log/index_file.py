@@ -3,8 +3,8 @@
 New entries wait in memory and are written a block at a time, because an index only helps reading: after a
 crash every segment beyond the recovery point is scanned and its indexes rebuilt, and the recovery point moves
 only after the entries are on disk. Entries on disk are never all loaded. A lookup narrows the range with a few
-8-byte reads, then keeps the block it ended in, since the next lookup is mostly near. The block may be dropped by another
-thread at any time (see `OpenFiles`), so it is one tuple that a lookup takes hold of once.
+8-byte reads, then keeps the block it ended in, since the next lookup is mostly near. The block may be dropped by
+another thread at any time (see `OpenFiles`), so it is one tuple that a lookup takes hold of once.
 """
 
 import errno

@@ -296,6 +296,7 @@ class PartitionLog:
 
         Raises:
             OffsetOutOfRange: the offset is below the log's start or above its end.
+            CorruptMessage: the disk has damaged a batch's header since it was written or recovered.
             KafkaStorageError: the disk failed.
         """
         if offset >= end_offset or not self.log_start_offset <= offset <= self.log_end_offset:

@@ -202,14 +202,13 @@ class LogSegment:
 
     # Looking up
 
-    def walk(self, position: int, end: int | None = None) -> Iterator[tuple[int, RecordBatchHeader]]:
+    def walk(self, position: int) -> Iterator[tuple[int, RecordBatchHeader]]:
         """Yield position and header of each batch from `position`, which must be a batch's start.
 
         Raises:
             CorruptMessage: something is there that is no batch.
         """
-        stop = self.size_bytes if end is None else end
-        return walk_headers(self.file(), position, stop) if position < stop else iter(())
+        return walk_headers(self.file(), position, self.size_bytes) if position < self.size_bytes else iter(())
 
     def find_batch(self, offset: int) -> tuple[int, RecordBatchHeader] | None:
         """Return position and header of the first batch whose last offset is at least `offset`, or None."""

@@ -1,0 +1,1 @@
+"""The command groups of `ottla`, one file each."""

@@ -1,0 +1,240 @@
+"""`ottla consume`: read partitions from a chosen place, without joining a group.
+
+Without `--follow` it reads what is there when it starts and ends; with it, it goes on until Ctrl-C or `--count`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ottla.errors import CommandError, UsageProblem
+from ottla.kafka_client import (
+    BOOTSTRAP_DEFAULT,
+    REQUEST_TIMEOUT_S,
+    Bootstrap,
+    ClientProperties,
+    consumer_client,
+    describe_error,
+    partition_count,
+    plain_errors,
+)
+from ottla.output import write_result
+from ottla.records.record_line import Format, LineOptions, Record, record_writer
+from ottla.records.start_offset import Anchor, BadOffset, StartOffset, parse_start_offset
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+BATCH_RECORDS_MAX = 1_000
+POLL_S = 0.05
+EXIT_INTERRUPTED = 130
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the top level."""
+    app.command("consume")(consume)
+
+
+def consume(
+    *,
+    topic: Annotated[str, typer.Argument(help="The topic to read.")],
+    partitions: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", min=0, show_default="all", help="Repeatable.")
+    ] = None,
+    offset: Annotated[
+        str,
+        typer.Option(
+            "--offset",
+            "-o",
+            help="earliest, latest, a number, -N (the last N of each partition), @MILLISECONDS, or a date and time.",
+        ),
+    ] = "earliest",
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for new records; Ctrl-C ends.")] = False,
+    format_: Annotated[
+        Format, typer.Option("--format", "-f", help="lines or json: the value; record: all of a record as JSON.")
+    ] = Format.LINES,
+    key_separator: Annotated[
+        str | None, typer.Option("--key-separator", "-K", help="In lines: write the key and this before the value.")
+    ] = None,
+    null_text: Annotated[str | None, typer.Option("--null", help="In lines: write this for null.")] = None,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format record.")] = False,
+) -> None:
+    """Read records.
+
+    [bold]Examples[/bold]
+
+      ottla consume flights --count 3
+
+      ottla consume flights --partition 0 --offset 1000 --format record
+
+      ottla consume flights --offset 2013-07-01T00:00 --follow
+
+      ottla consume prices --key-separator : --offset -10
+    """  # fmt: skip
+    chosen = Format.RECORD if as_json else format_
+    if chosen is not Format.LINES and (key_separator is not None or null_text is not None):
+        raise UsageProblem("--key-separator and --null are for --format lines")
+    try:
+        start = parse_start_offset(offset)
+    except BadOffset as error:
+        raise UsageProblem(f"--offset: {error}") from None
+    if start.anchor is Anchor.LATEST and not follow:
+        raise UsageProblem("--offset latest shows only what is still to come; add --follow")
+    writer = record_writer(
+        LineOptions(chosen, _encoded(key_separator), None, _encoded(null_text)),
+    )
+    consumer = consumer_client(
+        bootstrap, properties, {"enable.partition.eof": not follow, "auto.offset.reset": "error"}
+    )
+    try:
+        with plain_errors(bootstrap, topic):
+            reading = Reading(consumer, topic, _chosen_partitions(consumer, topic, partitions, bootstrap), start)
+            reading.run(_print_records(writer), count=count, follow=follow, bootstrap=bootstrap)
+    except KeyboardInterrupt:
+        if not follow:
+            raise
+    finally:
+        consumer.close()
+
+
+class Reading:
+    """Partitions being read, each up to where it ended at the start.
+
+    Raises:
+        KafkaException: the cluster does not tell the offsets.
+    """
+
+    def __init__(self, consumer: "Consumer", topic: str, partitions: Sequence[int], start: StartOffset) -> None:
+        from confluent_kafka import TopicPartition  # noqa: PLC0415
+
+        self._consumer = consumer
+        self._ends = {}
+        assigned = []
+        by_time = _offsets_at(consumer, topic, partitions, start) if start.anchor is Anchor.TIME_MS else {}
+        for partition in partitions:
+            first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), REQUEST_TIMEOUT_S)
+            begin = by_time[partition] if by_time else first_offset(start, first, end, partition)
+            assigned.append(TopicPartition(topic, partition, end if begin < 0 else begin))
+            if begin < end and begin >= 0:
+                self._ends[partition] = end
+        consumer.assign(assigned)
+
+    def run(
+        self, print_records: Callable[[list["Message"]], None], *, count: int | None, follow: bool, bootstrap: str
+    ) -> None:
+        """Read until `count`, the ends (unless `follow`), or an interrupt.
+
+        Raises:
+            CommandError: a partition cannot be read.
+        """
+        remaining = count
+        while (follow or self._ends) and remaining != 0:
+            wanted = BATCH_RECORDS_MAX if remaining is None else min(remaining, BATCH_RECORDS_MAX)
+            messages = self._consumer.consume(wanted, POLL_S)
+            records = [message for message in messages if self._take(message, bootstrap, follow=follow)]
+            if records:
+                print_records(records)
+            if remaining is not None:
+                remaining -= len(records)
+
+    def _take(self, message: "Message", bootstrap: str, *, follow: bool) -> bool:
+        """Tell whether a message is a record to print, and note where its partition is."""
+        from confluent_kafka import KafkaError  # noqa: PLC0415
+
+        partition = _number(message.partition())
+        error = message.error()
+        if error is not None:
+            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public name
+                self._ends.pop(partition, None)
+                return False
+            if error.retriable() and not error.fatal():
+                return False
+            raise CommandError(describe_error(error, bootstrap, f"{message.topic()} partition {partition}"))
+        if follow:
+            return True
+        end = self._ends.get(partition)
+        if end is None:
+            return False
+        offset = _number(message.offset())
+        if offset + 1 >= end:
+            del self._ends[partition]
+        return offset < end
+
+
+def first_offset(start: StartOffset, first: int, end: int, partition: int) -> int:
+    """Return the offset a partition is read from, given the first there is and the one after the last.
+
+    Raises:
+        CommandError: the partition does not have the offset asked for.
+    """
+    match start.anchor:
+        case Anchor.EARLIEST:
+            return first
+        case Anchor.LATEST:
+            return end
+        case Anchor.BEFORE_END:
+            return max(first, end - start.number)
+        case Anchor.OFFSET if not first <= start.number <= end:
+            raise CommandError(
+                f"partition {partition} has no offset {start.number}; it holds {describe_range(first, end)}"
+            )
+        case _:
+            return start.number
+
+
+def describe_range(first: int, end: int) -> str:
+    """Return in words which offsets a partition holds."""
+    return f"{first} to {end - 1}" if end > first else f"no records; its next offset is {end}"
+
+
+def _offsets_at(consumer: "Consumer", topic: str, partitions: Sequence[int], start: StartOffset) -> dict[int, int]:
+    from confluent_kafka import TopicPartition  # noqa: PLC0415
+
+    wanted = [TopicPartition(topic, partition, start.number) for partition in partitions]
+    found = consumer.offsets_for_times(wanted, REQUEST_TIMEOUT_S)
+    return {each.partition: each.offset for each in found}
+
+
+def _chosen_partitions(consumer: "Consumer", topic: str, chosen: Sequence[int] | None, bootstrap: str) -> list[int]:
+    count = partition_count(consumer, topic, bootstrap)
+    for partition in chosen or ():
+        if partition >= count:
+            raise CommandError(f"topic {topic} has no partition {partition}; its partitions are 0 to {count - 1}")
+    return sorted(set(chosen)) if chosen else list(range(count))
+
+
+def _print_records(writer: Callable[[Record], bytes]) -> Callable[[list["Message"]], None]:
+    def print_records(messages: list["Message"]) -> None:
+        write_result(b"".join(writer(to_record(message)) for message in messages))
+
+    return print_records
+
+
+def to_record(message: "Message") -> Record:
+    """Return what a message holds."""
+    kind, timestamp = message.timestamp()
+    headers: Any = message.headers() or ()
+    key: Any = message.key()
+    value: Any = message.value()
+    return Record(
+        topic=message.topic(),
+        partition=message.partition(),
+        offset=message.offset(),
+        timestamp=timestamp if kind else None,
+        key=key,
+        value=value,
+        headers=tuple(headers),
+    )
+
+
+def _number(value: int | None) -> int:
+    assert value is not None
+    return value
+
+
+def _encoded(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()

@@ -1,0 +1,294 @@
+"""`ottla produce`: publish the lines of standard input or of files.
+
+Every line is accounted for: published, or reported with its number and reason. Lines are read no faster than
+librdkafka's bounded queue drains, so input of any size needs little memory.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from ottla.errors import CommandError, UsageProblem
+from ottla.kafka_client import (
+    BOOTSTRAP_DEFAULT,
+    Bootstrap,
+    ClientProperties,
+    Json,
+    parse_assignments,
+    partition_count,
+    producer_client,
+)
+from ottla.output import note, print_json, progress_bar
+from ottla.records.number_ranges import NumberRanges
+from ottla.records.record_line import BadLine, Format, LineOptions, Record, record_reader
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+EXIT_INTERRUPTED = 130
+INTERRUPT_FLUSH_S = 5.0
+CREATION_WAIT_S = 3.0
+DELIVERY_TIMEOUT_MS = 60_000
+QUEUE_BYTES_MAX_KIB = 65_536
+PROGRESS_EVERY = 1_000
+UNSET_PARTITION = -1
+
+
+class Compression(StrEnum):
+    """Codecs of the Kafka protocol."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+class Acks(StrEnum):
+    """What a publish waits for."""
+
+    ZERO = "0"
+    ONE = "1"
+    ALL = "all"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the top level."""
+    app.command("produce")(produce)
+
+
+def produce(
+    *,
+    topic: Annotated[str, typer.Argument(help="The topic to publish to.")],
+    files: Annotated[list[Path] | None, typer.Argument(help="Files to read instead of standard input.")] = None,
+    format_: Annotated[
+        Format,
+        typer.Option("--format", "-f", help="lines: a value each; json: a document each; record: all of a record."),
+    ] = Format.LINES,
+    key_separator: Annotated[
+        str | None, typer.Option("--key-separator", "-K", help="In lines: what stands between key and value.")
+    ] = None,
+    key_field: Annotated[str | None, typer.Option(help="In json: the field whose value is the key.")] = None,
+    null_text: Annotated[str | None, typer.Option("--null", help="In lines: this text means null.")] = None,
+    headers: Annotated[
+        list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header for each; repeatable.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, show_default="by the key", help="Only this partition.")
+    ] = None,
+    compression: Annotated[Compression, typer.Option("--compression", "-z", help="Codec.")] = Compression.NONE,
+    acks: Annotated[Acks, typer.Option(help="Wait for none, the leader, or all in-sync copies.")] = Acks.ALL,
+    idempotence: Annotated[
+        bool | None,
+        typer.Option(
+            "--idempotence/--no-idempotence", show_default="on with acks all", help="Retry without doubles."
+        ),
+    ] = None,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
+    as_json: Json = False,
+) -> None:
+    """Publish lines. Exits with 1 if any line was not published, and says which and why.
+
+    [bold]Examples[/bold]
+
+      echo hello | ottla produce greetings
+
+      ottla produce prices --key-separator : prices.txt          lines such as EUR:1.07
+
+      ottla produce flights -f json --key-field carrier flights.jsonl
+
+      ottla consume flights -f record | ottla produce copy -f record
+    """
+    line_options = _line_options(format_, key_separator, key_field, null_text)
+    fixed_headers = [(name, value.encode()) for name, value in _header_pairs(headers or ())]
+    settings = producer_settings(compression.value, acks.value, idempotence)
+    producer = producer_client(bootstrap, properties, settings)
+    count = partition_count(producer, topic, bootstrap, creation_wait_s=CREATION_WAIT_S)
+    if partition is not None and partition >= count:
+        raise CommandError(f"topic {topic} has no partition {partition}; its partitions are 0 to {count - 1}")
+    publication = Publication(producer, topic, UNSET_PARTITION if partition is None else partition, fixed_headers)
+    interrupted = False
+    try:
+        with ExitStack() as opened:
+            _publish_all(publication, _input_lines(files or [], opened), line_options)
+        publication.finish()
+    except KeyboardInterrupt:
+        interrupted = True
+        publication.finish_interrupted()
+    _report(publication, as_json=as_json)
+    if interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if publication.failed:
+        raise typer.Exit(1)
+
+
+class Publication:
+    """The records of one command and what became of each."""
+
+    def __init__(self, producer: "Producer", topic: str, partition: int, headers: list[tuple[str, bytes]]) -> None:
+        self.topic = topic
+        self.read = 0
+        self.delivered: Counter[int] = Counter()
+        self.failed: dict[str, NumberRanges] = {}
+        self.failed_count = 0
+        self.unconfirmed = 0
+        self._producer = producer
+        self._partition = partition
+        self._headers = headers
+
+    def publish(self, record: Record, line_number: int) -> None:
+        """Hand one record to the client, waiting while its queue is full."""
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        optional: dict[str, Any] = {} if record.timestamp is None else {"timestamp": record.timestamp}
+        partition = self._partition
+        if partition == UNSET_PARTITION and record.partition is not None:
+            partition = record.partition
+        while True:
+            try:
+                self._producer.produce(
+                    self.topic,
+                    value=record.value,
+                    key=record.key,
+                    partition=partition,
+                    headers=[*record.headers, *self._headers],
+                    on_delivery=self._outcome_of(line_number),
+                    **optional,
+                )
+            except BufferError:
+                self._producer.poll(0.1)
+                continue
+            except KafkaException as exception:
+                self.fail(line_number, str(exception.args[0].str()))
+            self._producer.poll(0)
+            return
+
+    def fail(self, line_number: int, reason: str) -> None:
+        """Note that a line was not published."""
+        self.failed.setdefault(reason, NumberRanges()).add(line_number)
+        self.failed_count += 1
+
+    def finish(self) -> None:
+        """Wait until the fate of every record is known."""
+        while self._producer.flush(1.0):
+            pass
+
+    def finish_interrupted(self) -> None:
+        """Give records under way a moment; those that stay without an answer are counted as unconfirmed."""
+        self.unconfirmed = self._producer.flush(INTERRUPT_FLUSH_S)
+
+    def _outcome_of(self, line_number: int) -> Any:
+        def on_delivery(error: "KafkaError | None", message: "Message") -> None:
+            if error is None:
+                self.delivered[message.partition() or 0] += 1
+            else:
+                self.fail(line_number, str(error.str()))
+
+        return on_delivery
+
+
+def producer_settings(compression: str, acks: str, idempotence: bool | None) -> dict[str, Any]:
+    """Return librdkafka's settings; keys go to the partitions that Kafka's own client would choose.
+
+    Raises:
+        UsageProblem: idempotence was asked for with acks that do not allow it.
+    """
+    if idempotence and acks != Acks.ALL:
+        raise UsageProblem("--idempotence needs --acks all")
+    return {
+        "compression.type": compression,
+        "acks": acks,
+        "enable.idempotence": acks == Acks.ALL if idempotence is None else idempotence,
+        "partitioner": "murmur2_random",
+        "linger.ms": 5,
+        "message.timeout.ms": DELIVERY_TIMEOUT_MS,
+        "message.max.bytes": 100_000_000,  # the topic's own limit decides, not the client's
+        "queue.buffering.max.kbytes": QUEUE_BYTES_MAX_KIB,
+    }
+
+
+def _line_options(
+    format_: Format, key_separator: str | None, key_field: str | None, null_text: str | None
+) -> LineOptions:
+    if format_ is not Format.LINES and (key_separator is not None or null_text is not None):
+        raise UsageProblem("--key-separator and --null are for --format lines")
+    if format_ is not Format.JSON and key_field is not None:
+        raise UsageProblem("--key-field is for --format json")
+    if key_separator == "":
+        raise UsageProblem("--key-separator must not be empty")
+    separator = None if key_separator is None else key_separator.encode()
+    return LineOptions(format_, separator, key_field, None if null_text is None else null_text.encode())
+
+
+def _header_pairs(headers: Sequence[str]) -> list[tuple[str, str]]:
+    # One by one, since a header's name may stand there more than once.
+    return [pair for header in headers for pair in parse_assignments([header], "--header").items()]
+
+
+def _input_lines(files: Sequence[Path], opened: ExitStack) -> Iterator[bytes]:
+    if not files:
+        yield from _without_ends(sys.stdin.buffer)
+    for file in files:
+        try:
+            stream: BinaryIO = opened.enter_context(file.open("rb"))
+        except OSError as error:
+            raise CommandError(f"cannot read {file}: {error.strerror}") from None
+        yield from _without_ends(stream)
+
+
+def _without_ends(lines: Iterable[bytes]) -> Iterator[bytes]:
+    for line in lines:
+        yield line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _publish_all(publication: Publication, lines: Iterable[bytes], options: LineOptions) -> None:
+    read_record = record_reader(options)
+    is_json = options.format is not Format.LINES
+    with progress_bar() as progress:
+        shown = progress.add_task("publishing", total=None, visible=not sys.stdin.isatty())
+        for number, line in enumerate(lines, start=1):
+            if is_json and not line.strip():
+                continue
+            publication.read += 1
+            try:
+                record = read_record(line)
+            except BadLine as problem:
+                publication.fail(number, str(problem))
+                continue
+            publication.publish(record, number)
+            if number % PROGRESS_EVERY == 0:
+                progress.update(shown, description=f"publishing, {publication.delivered.total():,} done")
+
+
+def _report(publication: Publication, *, as_json: bool) -> None:
+    delivered = publication.delivered.total()
+    for reason, numbers in publication.failed.items():
+        note(f"ottla: not published, line {numbers}: {reason}")
+    if publication.unconfirmed:
+        note(
+            f"ottla: interrupted with {publication.unconfirmed} records unconfirmed; they may or may not be published"
+        )
+    if as_json:
+        print_json(
+            {
+                "topic": publication.topic,
+                "read": publication.read,
+                "published": delivered,
+                "failed": publication.failed_count,
+                "unconfirmed": publication.unconfirmed,
+                "partitions": {str(number): count for number, count in sorted(publication.delivered.items())},
+                "errors": [
+                    {"reason": reason, "lines": str(numbers)} for reason, numbers in publication.failed.items()
+                ],
+            }
+        )
+    else:
+        failed = f", {publication.failed_count:,} failed" if publication.failed_count else ""
+        note(f"published {delivered:,} records to {publication.topic}{failed}")

@@ -1,0 +1,276 @@
+"""`ottla topic`: create, list, describe, alter and delete topics."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ottla.errors import CommandError, UsageProblem
+from ottla.kafka_client import (
+    BOOTSTRAP_DEFAULT,
+    REQUEST_TIMEOUT_S,
+    Bootstrap,
+    ClientProperties,
+    Json,
+    admin_client,
+    describe_error,
+    parse_assignments,
+    plain_errors,
+)
+from ottla.output import note, print_json, print_table
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient, TopicMetadata
+
+app = typer.Typer(no_args_is_help=True, help="Create, list, describe, alter and delete topics.")
+
+TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC", help="One or more topics.")]
+
+
+@app.command()
+def create(
+    *,
+    topics: TopicNames,
+    partitions: Annotated[int | None, typer.Option(min=1, show_default="the broker's", help="Partitions.")] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option(min=1, show_default="the broker's", help="Copies of each partition.")
+    ] = None,
+    assignment: Annotated[
+        str | None,
+        typer.Option(metavar="1:2,2:1", help="Broker ids per partition instead: ':' between copies, ',' between."),
+    ] = None,
+    configs: Annotated[
+        list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE", help="Topic setting; repeatable.")
+    ] = None,
+    if_not_exists: Annotated[bool, typer.Option(help="Do nothing for a topic that is there.")] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
+    as_json: Json = False,
+) -> None:
+    """Create topics.
+
+    [bold]Examples[/bold]
+
+      ottla topic create flights --partitions 6
+
+      ottla topic create prices --config cleanup.policy=compact --config retention.ms=-1
+
+      ottla topic create placed --assignment 1:2,2:3,3:1
+    """
+    from confluent_kafka import KafkaError  # noqa: PLC0415
+    from confluent_kafka.admin import NewTopic  # noqa: PLC0415
+
+    if assignment is not None and (partitions is not None or replication_factor is not None):
+        raise UsageProblem("--assignment already says how many partitions and copies there are")
+    layout: dict[str, Any] = {"num_partitions": partitions or -1, "replication_factor": replication_factor or -1}
+    if assignment is not None:
+        replicas = parse_replica_assignment(assignment)
+        layout = {"num_partitions": len(replicas), "replica_assignment": replicas}
+    config = parse_assignments(configs or (), "--config")
+    client = admin_client(bootstrap, properties)
+    wanted = [NewTopic(name, config=config, **layout) for name in topics]
+    tolerated = {KafkaError.TOPIC_ALREADY_EXISTS} if if_not_exists else set()
+    with plain_errors(bootstrap):
+        futures = client.create_topics(wanted, request_timeout=REQUEST_TIMEOUT_S)
+    _finish("created", futures, bootstrap, as_json=as_json, tolerated=tolerated)
+
+
+@app.command("list")
+def list_(
+    *,
+    internal: Annotated[bool, typer.Option(help="Also topics whose name begins with two underscores.")] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
+    as_json: Json = False,
+) -> None:
+    """List the topics with their partitions and copies.
+
+    [bold]Examples[/bold]
+
+      ottla topic list
+
+      ottla topic list --internal --json
+    """
+    client = admin_client(bootstrap, properties)
+    with plain_errors(bootstrap):
+        found = client.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+    rows = [
+        {"topic": name, "partitions": len(topic.partitions), "replication_factor": _replication_factor(topic)}
+        for name, topic in sorted(found.items())
+        if internal or not name.startswith("__")
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(["topic", "partitions#", "copies#"], [tuple(row.values()) for row in rows])
+
+
+@app.command()
+def describe(
+    *,
+    topics: TopicNames,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
+    as_json: Json = False,
+) -> None:
+    """Show each partition's leader, copies, in-sync copies and offsets.
+
+    [bold]Examples[/bold]
+
+      ottla topic describe flights
+
+      ottla topic describe flights prices --json
+    """
+    client = admin_client(bootstrap, properties)
+    with plain_errors(bootstrap):
+        found = client.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+    missing = [name for name in topics if name not in found]
+    if missing:
+        raise CommandError(f"there is no topic {', '.join(missing)}")
+    documents: list[dict[str, Any]] = [
+        {"topic": name, "partitions": _partitions(client, name, found[name], bootstrap)} for name in topics
+    ]
+    if as_json:
+        print_json(documents)
+        return
+    for document in documents:
+        print_table(
+            ["partition#", "leader#", "copies", "in sync", "first offset#", "next offset#", "records at most#"],
+            [
+                (
+                    each["partition"], each["leader"], _join(each["replicas"]), _join(each["in_sync_replicas"]),
+                    each["first_offset"], each["next_offset"], each["next_offset"] - each["first_offset"],
+                )
+                for each in document["partitions"]
+            ],
+            title=str(document["topic"]),
+        )  # fmt: skip
+
+
+@app.command()
+def alter(
+    *,
+    topics: TopicNames,
+    partitions: Annotated[int, typer.Option(min=1, help="The new number of partitions; it can only grow.")],
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
+    as_json: Json = False,
+) -> None:
+    """Give topics more partitions. Settings are changed with `ottla config set topic`.
+
+    Records with keys go to other partitions from then on; those already there stay.
+
+    [bold]Examples[/bold]
+
+      ottla topic alter flights --partitions 12
+    """
+    from confluent_kafka.admin import NewPartitions  # noqa: PLC0415
+
+    client = admin_client(bootstrap, properties)
+    wanted = [NewPartitions(name, partitions) for name in topics]
+    with plain_errors(bootstrap):
+        futures = client.create_partitions(wanted, request_timeout=REQUEST_TIMEOUT_S)
+    _finish("altered", futures, bootstrap, as_json=as_json)
+
+
+@app.command()
+def delete(
+    *,
+    topics: TopicNames,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
+    as_json: Json = False,
+) -> None:
+    """Delete topics and all their records. Asks first when typed at a terminal.
+
+    [bold]Examples[/bold]
+
+      ottla topic delete flights
+
+      ottla topic delete flights prices --yes
+    """
+    client = admin_client(bootstrap, properties)
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"Delete {', '.join(topics)} and all their records?", abort=True, err=True)
+    with plain_errors(bootstrap):
+        futures = client.delete_topics(topics, request_timeout=REQUEST_TIMEOUT_S, operation_timeout=REQUEST_TIMEOUT_S)
+    _finish("deleted", futures, bootstrap, as_json=as_json)
+
+
+def parse_replica_assignment(text: str) -> list[list[int]]:
+    """Read ``1:2,2:1``: for each partition the broker ids of its copies, the preferred leader first.
+
+    Raises:
+        UsageProblem: something in it is no number.
+    """
+    try:
+        return [[int(broker) for broker in partition.split(":")] for partition in text.split(",")]
+    except ValueError:
+        raise UsageProblem(f"--assignment {text}: write broker ids as in 1:2,2:1") from None
+
+
+def _finish(
+    done: str,
+    futures: Mapping[str, "Future[None]"],
+    bootstrap: str,
+    *,
+    as_json: bool,
+    tolerated: set[int] | None = None,
+) -> None:
+    """Wait for one operation per topic, report each, and fail if any failed."""
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+
+    results: list[dict[str, str | None]] = []
+    for topic, future in futures.items():
+        error = None
+        try:
+            future.result()
+        except KafkaException as exception:
+            if exception.args[0].code() not in (tolerated or set()):
+                error = describe_error(exception.args[0], bootstrap)
+        results.append({"topic": topic, "error": error})
+    failed = [result for result in results if result["error"] is not None]
+    if as_json:
+        print_json([{**result, "status": "failed" if result["error"] else done} for result in results])
+    for result in results:
+        if result["error"] is not None:
+            note(f"ottla: {result['topic']} was not {done}: {result['error']}")
+        elif not as_json:
+            print(f"{done} {result['topic']}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _partitions(client: "AdminClient", name: str, topic: "TopicMetadata", bootstrap: str) -> list[dict[str, Any]]:
+    from confluent_kafka import TopicPartition  # noqa: PLC0415
+    from confluent_kafka.admin import OffsetSpec  # noqa: PLC0415
+
+    def offsets(spec: Any) -> dict[int, int]:
+        wanted = {TopicPartition(name, number): spec for number in topic.partitions}
+        futures = client.list_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S)
+        return {partition.partition: future.result().offset for partition, future in futures.items()}
+
+    with plain_errors(bootstrap, name):
+        first, following = offsets(OffsetSpec.earliest()), offsets(OffsetSpec.latest())  # type: ignore[no-untyped-call] # the library's
+    return [
+        {
+            "partition": number,
+            "leader": partition.leader,
+            "replicas": list(partition.replicas),
+            "in_sync_replicas": list(partition.isrs),
+            "first_offset": first[number],
+            "next_offset": following[number],
+        }
+        for number, partition in sorted(topic.partitions.items())
+    ]
+
+
+def _replication_factor(topic: "TopicMetadata") -> int:
+    return max((len(partition.replicas) for partition in topic.partitions.values()), default=0)
+
+
+def _join(numbers: Sequence[int]) -> str:
+    return ",".join(str(number) for number in numbers)

@@ -1,0 +1,199 @@
+"""How every command reaches a cluster: the common options, librdkafka's configuration, and its errors in plain words.
+
+librdkafka itself keeps trying for minutes and logs to standard error. Commands instead check first that something
+listens at a bootstrap address, keep librdkafka's log lines to themselves, and turn its errors into `CommandError`.
+"""
+
+import logging
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ottla.errors import CommandError, UsageProblem
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Producer
+    from confluent_kafka.admin import AdminClient
+
+BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
+KAFKA_PORT_DEFAULT = 9092
+CONNECT_TIMEOUT_S = 5.0
+REQUEST_TIMEOUT_S = 30.0
+CREATION_POLL_S = 0.1
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap", "-b", envvar="OTTLA_BOOTSTRAP", metavar="HOST:PORT[,…]", help="Brokers to connect to first."
+    ),
+]
+ClientProperties = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--property", "-X", metavar="KEY=VALUE", help="librdkafka setting, such as security.protocol=ssl; repeatable."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def client_config(bootstrap: str, properties: Sequence[str] | None) -> dict[str, Any]:
+    """Return librdkafka's configuration for a command.
+
+    Raises:
+        UsageProblem: a property is no KEY=VALUE.
+    """
+    quiet = logging.getLogger("ottla.librdkafka")
+    quiet.addHandler(logging.NullHandler())
+    quiet.propagate = False
+    config: dict[str, Any] = {"bootstrap.servers": bootstrap, "client.id": "ottla", "logger": quiet}
+    return {**config, **parse_assignments(properties or (), "--property")}
+
+
+def parse_assignments(assignments: Sequence[str], option: str) -> dict[str, str]:
+    """Return the pairs of repeated KEY=VALUE options.
+
+    Raises:
+        UsageProblem: one has no key or no equals sign.
+    """
+    pairs = {}
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        if not equals or not key.strip():
+            raise UsageProblem(f"{option} {assignment}: write it as KEY=VALUE")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def admin_client(bootstrap: str, properties: Sequence[str] | None) -> "AdminClient":
+    """Return a connected admin client.
+
+    Raises:
+        CommandError: nothing listens at the bootstrap addresses.
+    """
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - takes a tenth of a second
+
+    check_reachable(bootstrap)
+    with plain_errors(bootstrap):
+        return AdminClient(client_config(bootstrap, properties))
+
+
+def producer_client(bootstrap: str, properties: Sequence[str] | None, settings: Mapping[str, Any]) -> "Producer":
+    """Return a producer; properties of the user win over the command's settings.
+
+    Raises:
+        CommandError: nothing listens at the bootstrap addresses, or a setting is bad.
+    """
+    from confluent_kafka import Producer  # noqa: PLC0415
+
+    check_reachable(bootstrap)
+    with plain_errors(bootstrap):
+        return Producer({**settings, **client_config(bootstrap, properties)})
+
+
+def consumer_client(bootstrap: str, properties: Sequence[str] | None, settings: Mapping[str, Any]) -> "Consumer":
+    """Return a consumer for assigned partitions; it joins no group.
+
+    Raises:
+        CommandError: nothing listens at the bootstrap addresses, or a setting is bad.
+    """
+    from confluent_kafka import Consumer  # noqa: PLC0415
+
+    check_reachable(bootstrap)
+    # librdkafka wants a group's name even where none is joined and nothing is committed.
+    fixed = {"group.id": "ottla-consume-without-group", "enable.auto.commit": False}
+    with plain_errors(bootstrap):
+        return Consumer({**settings, **fixed, **client_config(bootstrap, properties)})
+
+
+def partition_count(
+    client: "Producer | Consumer", topic: str, bootstrap: str, *, creation_wait_s: float = 0.0
+) -> int:
+    """Return how many partitions a topic has.
+
+    Args:
+        client: a producer's question makes a broker that creates topics by itself create it.
+        topic: the topic's name.
+        bootstrap: where the client connects, for messages.
+        creation_wait_s: seconds to wait for that.
+
+    Raises:
+        CommandError: there is no such topic.
+    """
+    from confluent_kafka import KafkaError  # noqa: PLC0415
+
+    missing = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE)
+    deadline = time.monotonic() + creation_wait_s
+    with plain_errors(bootstrap):
+        found = client.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+        while found.error is not None and found.error.code() in missing and time.monotonic() < deadline:
+            time.sleep(CREATION_POLL_S)
+            found = client.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+    if found.error is not None:
+        if found.error.code() in missing:
+            raise CommandError(f"there is no topic {topic}; create it with `ottla topic create {topic}`")
+        raise CommandError(f"topic {topic}: {found.error.str()}")
+    return len(found.partitions)
+
+
+def check_reachable(bootstrap: str) -> None:
+    """Check that something listens at one of the addresses.
+
+    Raises:
+        CommandError: nothing does.
+        UsageProblem: an address is not HOST:PORT.
+    """
+    problems = []
+    for address in bootstrap.split(","):
+        host, port = split_address(address.strip())
+        try:
+            with socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_S):
+                return
+        except OSError as error:
+            problems.append(f"{address.strip()} ({error.strerror or error})")
+    raise CommandError(
+        f"cannot reach {', '.join(problems)}; start a local cluster with `ottla up`, or name another with --bootstrap"
+    )
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Return host and port of HOST, HOST:PORT or [IPV6]:PORT.
+
+    Raises:
+        UsageProblem: the port is no number.
+    """
+    if address.endswith("]") or ":" not in address:
+        return address.strip("[]"), KAFKA_PORT_DEFAULT
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise UsageProblem(f"--bootstrap {address}: write it as HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+@contextmanager
+def plain_errors(bootstrap: str, subject: str = "") -> Iterator[None]:
+    """Turn librdkafka's errors inside into one clear sentence.
+
+    Args:
+        bootstrap: named when the cluster does not answer.
+        subject: what the work inside is about, put before the error.
+    """
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+
+    try:
+        yield
+    except KafkaException as exception:
+        raise CommandError(describe_error(exception.args[0], bootstrap, subject)) from None
+
+
+def describe_error(error: Any, bootstrap: str, subject: str = "") -> str:
+    """Return a `confluent_kafka.KafkaError` in words."""
+    from confluent_kafka import KafkaError  # noqa: PLC0415
+
+    code = error.code()
+    silent = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)  # noqa: SLF001 - public names
+    reason = f"the cluster at {bootstrap} did not answer ({error.str()})" if code in silent else str(error.str())
+    return f"{subject}: {reason}" if subject else reason

@@ -1,0 +1,125 @@
+"""The directory of one local cluster: its lock, its state file, and where its data and logs lie.
+
+cluster.lock            held (flock) by the supervisor for as long as it lives
+cluster.json            the last `ClusterReport`, replaced atomically
+config/broker-1.properties, logs/broker-1.log, logs/supervisor.log
+etcd/, broker-1/        data
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ottla.local.cluster_report import ClusterReport, UnreadableReport
+
+DIRECTORY_VARIABLE = "OTTLA_DIR"
+TAIL_BYTES = 16_384
+
+
+class DirectoryInUse(Exception):
+    """Another supervisor holds the directory's lock."""
+
+
+class UnusableDirectory(Exception):
+    """The directory cannot be made, read or written, or its state file is not ours; the message says which."""
+
+
+def default_directory() -> Path:
+    """Return the directory of the cluster that is meant when none is named."""
+    if named := os.environ.get(DIRECTORY_VARIABLE):
+        return Path(named)
+    data_home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return Path(data_home) / "ottla" / "local"
+
+
+class ClusterDirectory:
+    """Paths and the state file below one directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser().absolute()
+        self.logs = self.path / "logs"
+        self.config = self.path / "config"
+        self.etcd_data = self.path / "etcd"
+        self.state_file = self.path / "cluster.json"
+        self.lock_file = self.path / "cluster.lock"
+        self.supervisor_log = self.logs / "supervisor.log"
+
+    def log_of(self, name: str) -> Path:
+        """Return the log file of a process."""
+        return self.logs / f"{name}.log"
+
+    def config_of(self, name: str) -> Path:
+        """Return the properties file of a service process."""
+        return self.config / f"{name}.properties"
+
+    def data_of(self, name: str) -> Path:
+        """Return the data directory of a process."""
+        return self.path / name
+
+    def create(self) -> None:
+        """Make the directory and its folders.
+
+        Raises:
+            UnusableDirectory: they cannot be made.
+        """
+        try:
+            for folder in (self.path, self.logs, self.config):
+                folder.mkdir(parents=True, exist_ok=True)
+            self.etcd_data.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise UnusableDirectory(f"cannot use the directory {self.path}: {error.strerror}") from None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory for this process.
+
+        Raises:
+            DirectoryInUse: another process holds it.
+            UnusableDirectory: the lock file cannot be opened.
+        """
+        try:
+            descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise UnusableDirectory(f"cannot open {self.lock_file}: {error.strerror}") from None
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DirectoryInUse from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    def read_report(self) -> ClusterReport | None:
+        """Return the last report, or None if no cluster was ever started here.
+
+        Raises:
+            UnusableDirectory: there is a state file, but not one of ours.
+        """
+        try:
+            return ClusterReport.from_json(self.state_file.read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, UnreadableReport) as error:
+            raise UnusableDirectory(f"cannot read the state file {self.state_file}: {error}") from None
+
+    def write_report(self, report: ClusterReport) -> None:
+        """Replace the state file, so that a reader sees the old one or the new one."""
+        draft = self.state_file.with_suffix(".json.new")
+        draft.write_text(json.dumps(report.to_document(), indent=2) + "\n", encoding="utf-8")
+        draft.replace(self.state_file)
+
+
+def last_lines(file: Path, count: int) -> list[str]:
+    """Return the last non-empty lines of a log, reading no more than its last few kilobytes."""
+    try:
+        with file.open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(0, size - TAIL_BYTES))
+            text = log.read().decode(errors="replace")
+    except OSError:
+        return []
+    return [line for line in text.splitlines() if line.strip()][-count:]

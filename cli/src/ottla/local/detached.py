@@ -1,0 +1,151 @@
+"""`ottla up --detach`: the supervisor in a process and session of its own.
+
+The command and the supervisor share a socket until the cluster is ready. Over it goes the wish, then one JSON line
+per change of the report, and at the end of a failed start its message. If the command dies or is interrupted
+first, the supervisor reads the end of the socket and stops everything; once ready it lets the socket go.
+"""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ottla.errors import CommandError
+from ottla.local.cluster_directory import ClusterDirectory, UnusableDirectory
+from ottla.local.cluster_report import ClusterReport
+from ottla.local.launch import Wish, run_cluster
+from ottla.local.settings import Setting
+from ottla.local.supervisor import StopRequested, StopSignal
+
+END_DEADLINE_S = 60.0
+
+
+def start_detached(wish: Wish, on_change: Callable[[ClusterReport], None]) -> ClusterReport:
+    """Start a supervisor process and return its report once everything is ready.
+
+    Raises:
+        CommandError: the cluster did not start; nothing is left running.
+    """
+    directory = ClusterDirectory(wish.directory)
+    try:
+        directory.create()
+    except UnusableDirectory as error:
+        raise CommandError(str(error)) from None
+    ours, theirs = socket.socketpair()
+    with ours, directory.supervisor_log.open("ab") as log:
+        with theirs:
+            supervisor = subprocess.Popen(
+                [sys.executable, "-m", "ottla.local.detached", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        try:
+            ours.sendall(_wish_line(wish))
+            report = _follow(ours, on_change)
+        except BaseException:
+            ours.shutdown(socket.SHUT_RDWR)
+            supervisor.wait(END_DEADLINE_S)
+            raise
+        if report is None:
+            supervisor.wait(END_DEADLINE_S)
+            raise CommandError(
+                f"the supervisor ended without a word (exit code {supervisor.returncode}); "
+                f"its log is {directory.supervisor_log}"
+            )
+        return report
+
+
+def _follow(connection: socket.socket, on_change: Callable[[ClusterReport], None]) -> ClusterReport | None:
+    with connection.makefile(encoding="utf-8") as lines:
+        for line in lines:
+            message: dict[str, Any] = json.loads(line)
+            if "error" in message:
+                raise CommandError(message["error"])
+            report = ClusterReport.from_json(line)
+            on_change(report)
+            if report.state == "running":
+                return report
+    return None
+
+
+def _wish_line(wish: Wish) -> bytes:
+    return (json.dumps({**asdict(wish), "directory": str(wish.directory)}) + "\n").encode()
+
+
+def _read_wish(text: str) -> Wish:
+    document: dict[str, Any] = json.loads(text)
+    document["directory"] = Path(document["directory"])
+    document["settings"] = tuple(Setting(**each) for each in document["settings"])
+    if document["etcd_endpoints"] is not None:
+        document["etcd_endpoints"] = tuple(document["etcd_endpoints"])
+    return Wish(**document)
+
+
+class _Tether:
+    """The supervisor's end of the socket."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._attached = True
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def read_line(self) -> str:
+        """Return the first line, which the command sends at once."""
+        with self._connection.makefile("rb", buffering=0) as stream:
+            return bytes(stream.readline()).decode()
+
+    def stop_when_cut(self, loop: asyncio.AbstractEventLoop, stop: StopSignal) -> None:
+        """Ask for the end of the cluster if the command goes away before it is ready."""
+        self._loop = loop
+
+        def on_readable() -> None:
+            loop.remove_reader(self._connection)
+            stop.request()
+
+        loop.add_reader(self._connection, on_readable)
+
+    def tell(self, document: dict[str, Any]) -> None:
+        """Send one message, as long as somebody listens."""
+        if not self._attached:
+            return
+        try:
+            self._connection.sendall((json.dumps(document) + "\n").encode())
+        except OSError:
+            self._attached = False  # the reader callback sees the same end and stops the cluster
+
+    def tell_change(self, report: ClusterReport) -> None:
+        """Send a report; the first that says ``running`` is the last one."""
+        self.tell(report.to_document())
+        if report.state == "running" and self._attached:
+            self._attached = False
+            if self._loop is not None:
+                self._loop.remove_reader(self._connection)
+            self._connection.close()
+
+
+def main() -> int:
+    """Run a supervisor for the command at the other end of the socket."""
+    tether = _Tether(socket.socket(fileno=int(sys.argv[1])))
+    wish = _read_wish(tether.read_line())
+    os.chdir("/")  # the directory the command was typed in is not ours to hold
+    try:
+        run_cluster(wish, tether.tell_change, console=None, stop_on=tether.stop_when_cut)
+    except CommandError as error:
+        tether.tell({"error": str(error)})
+        return error.exit_code
+    except StopRequested:
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

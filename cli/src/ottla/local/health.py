@@ -1,0 +1,101 @@
+"""Asking a process whether it is ready: etcd by its HTTP health page, our services by gRPC's health protocol.
+
+A check answers None when all is well and else a short reason, so that a start that never gets there can say why.
+"""
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Protocol
+
+CHECK_TIMEOUT_S = 2.0
+HEALTH_METHOD = "/grpc.health.v1.Health/Check"
+
+
+class HealthCheck(Protocol):
+    """How to ask one process."""
+
+    async def problem(self) -> str | None:
+        """Return None if the process is ready, else what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpHealth:
+    """A health page: status 200, and where the body is etcd's JSON, `"health": "true"`."""
+
+    url: str
+
+    async def problem(self) -> str | None:
+        """Fetch the page once."""
+        return await asyncio.to_thread(self._ask)
+
+    def _ask(self) -> str | None:
+        try:
+            body = http_get(self.url)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return f"its health page answers {error.code}"
+        except (OSError, ValueError) as error:
+            return f"its health page does not answer ({_reason(error)})"
+        try:
+            healthy = json.loads(body).get("health") == "true"
+        except (ValueError, AttributeError):
+            healthy = True
+        return None if healthy else f"it reports {body.decode(errors='replace').strip()}"
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcHealth:
+    """The standard gRPC health service, asked for the server as a whole."""
+
+    host: str
+    port: int
+
+    async def problem(self) -> str | None:
+        """Ask once, over a fresh connection so that an earlier refusal causes no backoff."""
+        try:
+            _, writer = await asyncio.wait_for(asyncio.open_connection(self.host, self.port), CHECK_TIMEOUT_S)
+        except (OSError, TimeoutError):
+            return f"nothing answers on its RPC port {self.port}"
+        writer.close()
+        return await self._ask()
+
+    async def _ask(self) -> str | None:
+        import grpc.aio  # noqa: PLC0415 - slow to import, and not needed until a service is up
+        from grpc_health.v1 import health_pb2  # noqa: PLC0415
+
+        options = [("grpc.enable_http_proxy", 0)]
+        async with grpc.aio.insecure_channel(f"{self.host}:{self.port}", options=options) as channel:
+            check = channel.unary_unary(
+                HEALTH_METHOD,
+                request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+                response_deserializer=health_pb2.HealthCheckResponse.FromString,
+            )
+            try:
+                answer = await check(health_pb2.HealthCheckRequest(), timeout=CHECK_TIMEOUT_S)
+            except grpc.aio.AioRpcError as error:
+                return f"its health check fails ({error.code().name})"
+        serving = health_pb2.HealthCheckResponse.SERVING
+        status = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
+        return None if answer.status == serving else f"it reports {status}"
+
+
+def http_get(url: str) -> bytes:
+    """Fetch a page directly, whatever proxy the environment names.
+
+    Raises:
+        OSError: it cannot be fetched; `urllib.error.HTTPError` for a status of 400 and up.
+        ValueError: this is no HTTP URL, or no HTTP server.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"{url} is no HTTP URL")
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=CHECK_TIMEOUT_S) as response:
+        return bytes(response.read())
+
+
+def _reason(error: Exception) -> str:
+    inner = error.reason if isinstance(error, urllib.error.URLError) else error
+    return inner.strerror if isinstance(inner, OSError) and inner.strerror else str(inner) or type(inner).__name__

@@ -1,0 +1,226 @@
+"""From options to a running cluster: the checks before the start, the plan, and the supervisor with its state file.
+
+`run_cluster` is the whole life of a cluster in the calling process. `ottla up` runs it directly; with `--detach` it
+runs in a process of its own (see `detached`).
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ottla.errors import CommandError
+from ottla.local import ports
+from ottla.local.cluster_directory import ClusterDirectory, DirectoryInUse, UnusableDirectory
+from ottla.local.cluster_report import ClusterPhase, ClusterReport, ProcessReport
+from ottla.local.etcd_binary import EtcdNotFound, find_etcd
+from ottla.local.health import http_get
+from ottla.local.plan import ClusterOptions, ClusterPlan, internal_port_count, plan_cluster
+from ottla.local.process import ProcessFailed
+from ottla.local.process_identity import ProcessIdentity, identify, is_alive, send_signal
+from ottla.local.settings import Setting
+from ottla.local.supervisor import StopRequested, StopSignal, Supervisor, log, log_to
+
+BASE_PORT_DEFAULT = 9092
+LEFTOVER_DEADLINE_S = 10.0
+
+OnChange = Callable[[ClusterReport], None]
+StopSource = Callable[[asyncio.AbstractEventLoop, StopSignal], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What was typed; None means as the last time in this directory, or the default.
+
+    Attributes:
+        base_port: 0 means any free ports.
+        etcd_endpoints: empty means the embedded etcd.
+    """
+
+    directory: Path
+    brokers: int | None = None
+    controllers: int | None = None
+    base_port: int | None = None
+    etcd_endpoints: tuple[str, ...] | None = None
+    settings: tuple[Setting, ...] = ()
+
+
+def run_cluster(wish: Wish, on_change: OnChange, *, console: logging.Handler | None, stop_on: StopSource) -> None:
+    """Start the cluster and keep it until a signal, or `stop_on`, asks for its end.
+
+    Args:
+        wish: what to run.
+        on_change: told whenever the report changed; the first with state ``running`` means that all is ready.
+        console: where the supervisor's messages go besides its log file.
+        stop_on: registers further ways to stop, given the loop and the stop signal.
+
+    Raises:
+        CommandError: the cluster could not start or could not go on; nothing is left running.
+        StopRequested: the end was asked for before everything was ready.
+    """
+    directory = ClusterDirectory(wish.directory)
+    try:
+        directory.create()
+        with directory.locked():
+            log_to(directory.supervisor_log, also_to=console)
+            _run_locked(directory, wish, on_change, stop_on)
+    except DirectoryInUse:
+        raise CommandError(_describe_owner(directory)) from None
+    except (UnusableDirectory, EtcdNotFound, ProcessFailed) as error:
+        raise CommandError(str(error)) from None
+
+
+def _run_locked(directory: ClusterDirectory, wish: Wish, on_change: OnChange, stop_on: StopSource) -> None:
+    last = directory.read_report()
+    if last is not None:
+        _end_leftovers(last)
+    options = settle(wish, last)
+    plan = _plan(options, directory)
+    for path, text in plan.files.items():
+        path.write_text(text, encoding="utf-8")
+    asyncio.run(_supervise(plan, directory, on_change, stop_on))
+
+
+def settle(wish: Wish, last: ClusterReport | None) -> ClusterOptions:
+    """Return the options: what was typed, else what this directory last ran with, else the default."""
+    brokers = wish.brokers or (last.brokers if last else 1)
+    base_port = wish.base_port
+    if base_port is None:
+        base_port = last.base_port if last else BASE_PORT_DEFAULT
+    elif base_port == 0:
+        base_port = ports.free_port_block(brokers)
+    etcd = wish.etcd_endpoints
+    if etcd is None:
+        etcd = () if last is None or last.embedded_etcd else last.etcd
+    controllers = wish.controllers or (last.controllers if last else 1)
+    return ClusterOptions(brokers, controllers, base_port, etcd, wish.settings)
+
+
+def _plan(options: ClusterOptions, directory: ClusterDirectory) -> ClusterPlan:
+    broker_ports = range(options.base_port, options.base_port + options.brokers)
+    _check_broker_ports(broker_ports)
+    etcd_binary: Path | None = None
+    if options.etcd_endpoints:
+        check_etcd(options.etcd_endpoints)
+        log.info("using the etcd at %s", ",".join(options.etcd_endpoints))
+    else:
+        etcd = find_etcd()
+        etcd_binary = etcd.path
+        log.info("etcd %s from %s: %s", etcd.version_text, etcd.origin, etcd.path)
+        if etcd.warning:
+            log.warning("%s", etcd.warning)
+    internal = ports.free_ports(internal_port_count(options), avoid=broker_ports)
+    return plan_cluster(options, directory, internal, etcd_binary)
+
+
+def _check_broker_ports(broker_ports: range) -> None:
+    if broker_ports[-1] > ports.PORT_MAX:
+        raise CommandError(f"there is no port {broker_ports[-1]}; choose a lower --base-port")
+    for number, port in enumerate(broker_ports, start=1):
+        if not ports.is_free(port):
+            raise CommandError(
+                f"port {port} is in use, so broker-{number} cannot listen on {ports.LOOPBACK}:{port}; "
+                "stop what uses it, or choose another with --base-port (0 takes any that are free)"
+            )
+
+
+def check_etcd(endpoints: Sequence[str]) -> None:
+    """Check that an etcd answers at one of the URLs at least.
+
+    Raises:
+        CommandError: none does. An https URL is not asked: its certificates are the services' settings.
+    """
+    problems = []
+    for url in endpoints:
+        if url.startswith("https://"):
+            return
+        try:
+            body = http_get(f"{url.rstrip('/')}/version")
+        except (OSError, ValueError) as error:
+            problems.append(f"{url} does not answer ({error})")
+            continue
+        if b"etcdserver" in body:
+            return
+        problems.append(f"what answers at {url} is no etcd")
+    raise CommandError("cannot use the etcd given by --etcd: " + "; ".join(problems))
+
+
+def _end_leftovers(last: ClusterReport) -> None:
+    """End children of an earlier supervisor that was killed; the kernel is normally faster."""
+    identities = [process.identity for process in last.processes if process.identity is not None]
+    end_now(identities)
+
+
+def end_now(identities: Sequence[ProcessIdentity]) -> None:
+    """Kill these very processes and wait until they have gone.
+
+    Raises:
+        CommandError: one of them cannot be ended.
+    """
+    deadline = time.monotonic() + LEFTOVER_DEADLINE_S
+    for identity in identities:
+        send_signal(identity, signal.SIGKILL)
+    while alive := [identity.pid for identity in identities if is_alive(identity)]:
+        if time.monotonic() > deadline:
+            raise CommandError(f"process {alive[0]} of an earlier run does not end, even when killed")
+        time.sleep(0.02)
+
+
+async def _supervise(
+    plan: ClusterPlan, directory: ClusterDirectory, on_change: OnChange, stop_on: StopSource
+) -> None:
+    own = identify_self()
+
+    def publish(phase: ClusterPhase, processes: tuple[ProcessReport, ...]) -> None:
+        report = ClusterReport(
+            bootstrap=plan.bootstrap,
+            directory=str(directory.path),
+            state=phase,
+            etcd=plan.etcd_endpoints,
+            embedded_etcd=not plan.options.etcd_endpoints,
+            brokers=plan.options.brokers,
+            controllers=plan.options.controllers,
+            base_port=plan.options.base_port,
+            supervisor_pid=own.pid,
+            supervisor_start=own.start,
+            log=str(directory.supervisor_log),
+            processes=processes,
+        )
+        directory.write_report(report)
+        on_change(report)
+
+    stop = StopSignal()
+    loop = asyncio.get_running_loop()
+    for received in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(received, stop.request)
+    stop_on(loop, stop)
+    try:
+        await Supervisor(plan.stages, publish).run(stop)
+    except ProcessFailed as failure:
+        log.error("%s", failure)
+        raise
+    except StopRequested:
+        log.info("stopped before everything was ready")
+        raise
+
+
+def identify_self() -> ProcessIdentity:
+    """Return this process's identity."""
+    own = identify(os.getpid())
+    assert own is not None
+    return own
+
+
+def _describe_owner(directory: ClusterDirectory) -> str:
+    last = directory.read_report()
+    what = f"the directory {directory.path} is in use by another cluster"
+    if last is None or not is_alive(last.supervisor):
+        return f"{what}, which is just starting"
+    return (
+        f"{what} (process {last.supervisor_pid}, bootstrap {last.bootstrap}); "
+        f"stop it with `ottla down --dir {directory.path}`, or choose another --dir"
+    )

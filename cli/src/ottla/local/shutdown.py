@@ -1,0 +1,79 @@
+"""Looking at a cluster from outside, and ending it: `ottla status` and `ottla down`.
+
+Both trust the state file only as far as the kernel confirms it: a process counts as there if the process with that id
+also started when the file says.
+"""
+
+import asyncio
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ottla.errors import CommandError
+from ottla.local.cluster_directory import ClusterDirectory, UnusableDirectory
+from ottla.local.cluster_report import ClusterReport, ProcessReport
+from ottla.local.health import GrpcHealth, HttpHealth
+from ottla.local.launch import end_now
+from ottla.local.process_identity import ProcessIdentity, is_alive, send_signal
+
+STOP_DEADLINE_S = 90.0
+POLL_INTERVAL_S = 0.02
+
+
+def look_at(directory: ClusterDirectory) -> ClusterReport | None:
+    """Return the cluster as it is now, each running process asked for its health; None if there never was one.
+
+    Raises:
+        CommandError: the state file cannot be read.
+    """
+    try:
+        report = directory.read_report()
+    except UnusableDirectory as error:
+        raise CommandError(str(error)) from None
+    if report is None:
+        return None
+    if is_alive(report.supervisor):
+        return replace(report, processes=asyncio.run(_ask_all(report.processes)))
+    ended = report.state if report.state in ("stopped", "failed") else "lost"
+    return replace(report, state=ended, processes=tuple(_without_supervisor(each) for each in report.processes))
+
+
+def bring_down(report: ClusterReport) -> None:
+    """Stop a cluster and return when its supervisor and every process have gone.
+
+    Raises:
+        CommandError: something does not end.
+    """
+    deadline = time.monotonic() + STOP_DEADLINE_S
+    send_signal(report.supervisor, signal.SIGTERM)
+    while is_alive(report.supervisor):
+        if time.monotonic() > deadline:
+            end_now([report.supervisor])
+        time.sleep(POLL_INTERVAL_S)
+    end_now(_identities(report.processes))
+
+
+def _identities(processes: Sequence[ProcessReport]) -> list[ProcessIdentity]:
+    return [each.identity for each in processes if each.identity is not None]
+
+
+def _without_supervisor(process: ProcessReport) -> ProcessReport:
+    if process.identity is not None and is_alive(process.identity):
+        return replace(process, state="lost")
+    return replace(process, pid=None, start=None, state="failed" if process.state == "failed" else "stopped")
+
+
+async def _ask_all(processes: Sequence[ProcessReport]) -> tuple[ProcessReport, ...]:
+    return tuple(await asyncio.gather(*(_ask(process) for process in processes)))
+
+
+async def _ask(process: ProcessReport) -> ProcessReport:
+    if process.state != "ready":
+        return process
+    if process.rpc is None:
+        problem = await HttpHealth(f"http://{process.address}/health").problem()
+    else:
+        host, _, port = process.rpc.rpartition(":")
+        problem = await GrpcHealth(host, int(port)).problem()
+    return process if problem is None else replace(process, state="not ready")

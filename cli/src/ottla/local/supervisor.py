@@ -1,0 +1,213 @@
+"""Keeping a local cluster's processes: start in stages, watch, restart what crashes, stop in reverse order.
+
+Until everything is ready, one process's end is the end of the start: nothing stays running. Afterwards a process
+that ends is started again, a bounded number of times (see `restart_policy`). The cluster as a whole fails when its
+etcd, or the last process of a role, has been given up. Whatever way `run` is left, no child of it is alive.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from ottla.local.cluster_report import ClusterPhase, ProcessReport
+from ottla.local.plan import ProcessSpec
+from ottla.local.process import ManagedProcess, ProcessFailed, describe_exit
+from ottla.local.restart_policy import RESTARTS_MAX, RestartPolicy
+
+KILL_DEADLINE_S = 5.0
+
+log = logging.getLogger("ottla.local")
+
+
+class StopRequested(Exception):
+    """The user asked for the end while the cluster was still starting."""
+
+
+class StopSignal:
+    """The wish to stop: the first one is orderly, the second one at once."""
+
+    def __init__(self) -> None:
+        self.orderly = asyncio.Event()
+        self.at_once = asyncio.Event()
+
+    def request(self) -> None:
+        """Ask for the end, and the second time for an immediate one."""
+        if self.orderly.is_set():
+            self.at_once.set()
+        self.orderly.set()
+
+
+Publish = Callable[[ClusterPhase, tuple[ProcessReport, ...]], None]
+
+
+class Supervisor:
+    """The processes of one cluster.
+
+    Args:
+        stages: what to start together; each stage waits for the one before.
+        publish: called with the phase and all processes whenever something changed.
+    """
+
+    def __init__(self, stages: Sequence[Sequence[ProcessSpec]], publish: Publish) -> None:
+        self._stages = [[ManagedProcess(spec) for spec in stage] for stage in stages]
+        self._publish = publish
+        self._phase: ClusterPhase = "starting"
+
+    @property
+    def _processes(self) -> list[ManagedProcess]:
+        return [process for stage in self._stages for process in stage]
+
+    async def run(self, stop: StopSignal) -> None:
+        """Start the cluster, keep it until `stop`, and stop it.
+
+        Raises:
+            ProcessFailed: a process kept it from starting, or it cannot go on without one.
+            StopRequested: `stop` came before everything was ready.
+        """
+        outcome: ClusterPhase = "failed"
+        try:
+            for stage in self._stages:
+                await self._start_stage(stage, stop)
+            self._enter("running")
+            await self._keep(stop)
+            outcome = "stopped"
+        except StopRequested:
+            outcome = "stopped"
+            raise
+        finally:
+            await self._stop_all(stop)
+            self._enter(outcome)
+
+    async def _start_stage(self, stage: Sequence[ManagedProcess], stop: StopSignal) -> None:
+        """Start a stage's processes side by side; an end of any process, or a wish to stop, ends the attempt."""
+        started_before = [process for process in self._processes if process.is_running()]
+        starting = {asyncio.create_task(self._start(process)) for process in stage}
+        interruptions = {asyncio.create_task(_fail_at_end(process)) for process in started_before}
+        interruptions.add(asyncio.create_task(_raise_at_stop(stop)))
+        pending = starting | interruptions
+        try:
+            while not starting <= {task for task in starting if task.done()}:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+        finally:
+            await _cancel(starting | interruptions)
+
+    async def _start(self, process: ManagedProcess) -> None:
+        began = time.monotonic()
+        log.info("starting %s", process.spec.name)
+        await process.start()
+        log.info(
+            "%s is ready at %s after %.1f s", process.spec.name, process.report().address, time.monotonic() - began
+        )
+        self._changed()
+
+    async def _keep(self, stop: StopSignal) -> None:
+        keepers = {asyncio.create_task(self._keep_running(process)) for process in self._processes}
+        stopping = asyncio.create_task(stop.orderly.wait())
+        pending: set[asyncio.Task[None] | asyncio.Task[bool]] = {*keepers, stopping}
+        try:
+            while not stopping.done():
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+        finally:
+            await _cancel({*keepers, stopping})
+
+    async def _keep_running(self, process: ManagedProcess) -> None:
+        """Restart a process whenever it ends; returns when it is given up and the cluster can do without."""
+        policy = RestartPolicy()
+        while True:
+            code = await process.wait()
+            delay_s = policy.delay_after_crash_s(time.monotonic())
+            if delay_s is None:
+                self._give_up(process)
+                return
+            process.state = "restarting"
+            self._changed()
+            log.warning(
+                "%s ended (%s); restart %d of at most %d in %.2f s; its log is %s",
+                process.spec.name, describe_exit(code), policy.crashes_in_window, RESTARTS_MAX, delay_s,
+                process.spec.log,
+            )  # fmt: skip
+            await asyncio.sleep(delay_s)
+            process.restarts += 1
+            try:
+                await self._start(process)
+            except ProcessFailed as failure:
+                log.warning("%s", failure)
+                process.kill()  # if it lives, it never became ready; the next round sees its end
+
+    def _give_up(self, process: ManagedProcess) -> None:
+        """Stop restarting a process.
+
+        Raises:
+            ProcessFailed: the cluster is none without it.
+        """
+        process.state = "failed"
+        self._changed()
+        message = process.describe_end(f"ended more than {RESTARTS_MAX} times in a row and is given up")
+        others = [each for each in self._processes if each.spec.role == process.spec.role and each.state != "failed"]
+        if not others:
+            raise ProcessFailed(message)
+        log.warning("%s", message)
+
+    async def _stop_all(self, stop: StopSignal) -> None:
+        self._phase = "stopping" if self._phase == "running" else self._phase
+        self._changed()
+        for stage in reversed(self._stages):
+            await asyncio.gather(*(self._stop(process, stop) for process in stage))
+
+    async def _stop(self, process: ManagedProcess, stop: StopSignal) -> None:
+        if not process.is_running():
+            process.state = "failed" if process.state == "failed" else "stopped"
+            return
+        process.state = "stopping"
+        process.terminate()
+        ended = asyncio.create_task(process.wait())
+        at_once = asyncio.create_task(stop.at_once.wait())
+        await asyncio.wait({ended, at_once}, timeout=process.spec.stop_s, return_when=asyncio.FIRST_COMPLETED)
+        if not ended.done():
+            reason = "as asked" if at_once.done() else f"it did not stop within {process.spec.stop_s:.0f} s"
+            log.warning("killing %s: %s; its log is %s", process.spec.name, reason, process.spec.log)
+            process.kill()
+            await asyncio.wait({ended}, timeout=KILL_DEADLINE_S)
+        await _cancel({ended, at_once})
+        process.state = "stopped"
+        log.info("%s has stopped", process.spec.name)
+
+    def _enter(self, phase: ClusterPhase) -> None:
+        self._phase = phase
+        self._changed()
+
+    def _changed(self) -> None:
+        self._publish(self._phase, tuple(process.report() for process in self._processes))
+
+
+async def _fail_at_end(process: ManagedProcess) -> None:
+    await process.wait()
+    raise ProcessFailed(process.describe_end("ended while the rest of the cluster was starting"))
+
+
+async def _raise_at_stop(stop: StopSignal) -> None:
+    await stop.orderly.wait()
+    raise StopRequested
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[None] | asyncio.Task[bool] | asyncio.Task[int]]) -> None:
+    """Cancel tasks and wait for their end, whatever it is; their results are of no more interest."""
+    unfinished = [task for task in tasks if not task.done()]
+    for task in unfinished:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def log_to(file: Path, *, also_to: logging.Handler | None) -> None:
+    """Send the supervisor's own messages to its log file, and to a second place."""
+    to_file = logging.FileHandler(file)
+    to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
+    log.handlers = [to_file] if also_to is None else [to_file, also_to]
+    log.setLevel(logging.INFO)
+    log.propagate = False

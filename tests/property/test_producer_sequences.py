@@ -1,0 +1,69 @@
+"""Producer state agrees with an oracle that remembers every batch ever accepted."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla_broker.log.producer_snapshot import decode_snapshot, encode_snapshot
+from ottla_broker.log.producer_state import RETAINED_BATCHES, ProducerStates
+from ottla_core.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
+from ottla_core.wire.record_batch import RecordBatchHeader
+from tests.support.partition_logs import PARTITION
+
+WRAP = 2**31
+sequences = st.integers(0, 12) | st.integers(WRAP - 6, WRAP - 1)
+batches = st.tuples(st.integers(1, 2), st.integers(0, 2), sequences, st.integers(1, 4))
+
+
+class Oracle:
+    """The rules in prose, over complete histories: producer id to epoch to accepted batches."""
+
+    def __init__(self) -> None:
+        self.histories: dict[int, list[tuple[int, int, int, int]]] = {}
+
+    def verdict(self, producer_id: int, epoch: int, sequence: int, count: int) -> object:
+        history = self.histories.get(producer_id)
+        if not history:
+            return "append"
+        current = history[-1][0]
+        if epoch < current:
+            return InvalidProducerEpoch
+        if epoch > current:
+            return "append" if sequence == 0 else OutOfOrderSequenceNumber
+        recent = [entry for entry in history if entry[0] == current][-RETAINED_BATCHES:]
+        if sequence == (recent[-1][1] + recent[-1][2]) % WRAP:
+            return "append"
+        for _, first, length, offset in recent:
+            if (first, length) == (sequence, count):
+                return offset
+        return OutOfOrderSequenceNumber
+
+    def accept(self, producer_id: int, epoch: int, sequence: int, count: int, offset: int) -> None:
+        self.histories.setdefault(producer_id, []).append((epoch, sequence, count, offset))
+
+
+@given(st.lists(batches, max_size=40))
+def test_verdicts_match_the_oracle(attempts: list[tuple[int, int, int, int]]) -> None:
+    states, oracle, offset = ProducerStates(PARTITION), Oracle(), 0
+    for producer_id, drawn_epoch, drawn_sequence, count in attempts:
+        epoch, sequence = drawn_epoch, drawn_sequence
+        history = oracle.histories.get(producer_id, [])
+        # Half of the time continue where the producer is, so that long sequences come about.
+        if history and sequence % 2:
+            epoch, sequence = history[-1][0], (history[-1][1] + history[-1][2]) % WRAP
+        header = RecordBatchHeader(0, 0, 0, 2, 0, 0, count - 1, 0, 0, producer_id, epoch, sequence, count)
+        verdict: object = "append"
+        try:
+            duplicate = states.check(header)
+            if duplicate is not None:
+                verdict = duplicate.base_offset
+        except (InvalidProducerEpoch, OutOfOrderSequenceNumber) as error:
+            verdict = type(error)
+        assert verdict == oracle.verdict(producer_id, epoch, sequence, count)
+        if verdict == "append":
+            states.record(header, offset + count - 1, 0)
+            oracle.accept(producer_id, epoch, sequence, count, offset)
+            offset += count
+    restored = {entry.producer_id: entry for entry in decode_snapshot(encode_snapshot(states))}
+    for entry in states:
+        assert restored[entry.producer_id].last_sequence == entry.last_sequence
+        assert restored[entry.producer_id].producer_epoch == entry.producer_epoch

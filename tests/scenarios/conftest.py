@@ -1,0 +1,90 @@
+"""What the cluster scenarios share: a real etcd, a client of it, and members that are closed in the end."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from ottla_core.cluster.etcd import EtcdClient
+from ottla_core.cluster.feed import ClusterStateFeed
+from ottla_core.cluster.membership import Membership
+from ottla_core.cluster.model import NO_EPOCH, Member, Role
+from tests.support.etcd_process import EtcdProcess
+from tests.support.faulty_proxy import FaultyProxy
+
+CLUSTER = "test"
+SHORT_TTL_MS = 1000
+"""The shortest lease that the tests' etcd grants; for tests in which one is lost."""
+
+LONG_TTL_MS = 30_000
+"""A lease that is not lost, however busy the machine is."""
+
+
+@pytest.fixture
+def etcd_process(tmp_path: Path) -> Iterator[EtcdProcess]:
+    process = EtcdProcess(tmp_path / "etcd")
+    process.start()
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+async def etcd(etcd_process: EtcdProcess) -> AsyncIterator[EtcdClient]:
+    client = EtcdClient([etcd_process.endpoint])
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+async def proxy(etcd_process: EtcdProcess) -> AsyncIterator[FaultyProxy]:
+    """Stands between `proxied_etcd` and etcd."""
+    proxy = FaultyProxy(etcd_process.client_port)
+    await proxy.start()
+    yield proxy
+    await proxy.stop()
+
+
+@pytest.fixture
+async def proxied_etcd(proxy: FaultyProxy) -> AsyncIterator[EtcdClient]:
+    client = EtcdClient([f"http://127.0.0.1:{proxy.port}"])
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+async def feed(etcd: EtcdClient) -> AsyncIterator[ClusterStateFeed]:
+    feed = ClusterStateFeed(etcd, CLUSTER)
+    await feed.start()
+    yield feed
+    await feed.close()
+
+
+def broker_member(broker_id: int, *, directory_id: UUID | None = None) -> Member:
+    """A broker as it would register; each call is a new start of a process."""
+    return Member(
+        role=Role.BROKER,
+        id=broker_id,
+        epoch=NO_EPOCH,
+        incarnation=uuid4(),
+        rpc_address=f"127.0.0.1:{7000 + broker_id}",
+        version="test",
+        directory_ids=(directory_id or uuid4(),),
+    )
+
+
+Join = Callable[..., Membership]
+
+
+@pytest.fixture
+async def membership_of(etcd: EtcdClient) -> AsyncIterator[Join]:
+    """Makes a membership that is closed in the end: `membership_of(member)`, still to be started."""
+    async with AsyncExitStack() as closing:
+
+        def make(member: Member, *, client: EtcdClient | None = None, ttl_ms: int = LONG_TTL_MS) -> Membership:
+            membership = Membership(client or etcd, CLUSTER, member, lease_ttl_ms=ttl_ms)
+            closing.push_async_callback(membership.close)
+            return membership
+
+        yield make

@@ -1,0 +1,178 @@
+"""The watch and the feed against a real etcd that restarts, compacts, stalls or is emptied."""
+
+import asyncio
+import shutil
+from contextlib import aclosing
+
+import pytest
+
+from ottla_core.cluster import codec, etcd_connection
+from ottla_core.cluster import etcd_operations as op
+from ottla_core.cluster.etcd import EtcdClient
+from ottla_core.cluster.etcd_errors import EtcdUnavailable, WatchHistoryLost
+from ottla_core.cluster.feed import ClusterStateFeed
+from ottla_core.cluster.keys import KeySpace
+from ottla_core.cluster.model import ClusterState
+from ottla_core.errors import RequestTimedOut
+from tests.scenarios.conftest import CLUSTER
+from tests.support.etcd_process import EtcdProcess
+from tests.support.faulty_proxy import FaultyProxy
+from tests.support.free_ports import free_port
+
+SPACE = KeySpace(CLUSTER)
+WATCH_DEADLINE_S = 60
+
+
+async def write_setting(etcd: EtcdClient, broker_id: int, value: str) -> int:
+    """Writes a broker's setting and returns the revision."""
+    write = op.put(SPACE.broker_config(broker_id), codec.encode_broker_config({"v": value}))
+    return (await etcd.transaction([], [write])).revision
+
+
+async def test_a_feed_begins_with_what_is_there_and_follows(etcd: EtcdClient) -> None:
+    await write_setting(etcd, 1, "a")
+    feed = ClusterStateFeed(etcd, CLUSTER)
+    await feed.start()
+    steps: list[tuple[ClusterState, ClusterState]] = []
+    feed.subscribe(lambda former, new: steps.append((former, new)))
+    first = feed.state
+    assert first.broker_configs == {1: {"v": "a"}}
+
+    revision = await write_setting(etcd, 1, "b")
+    state = await feed.wait_for_revision(revision, 10)
+    assert state.broker_configs == {1: {"v": "b"}}
+    assert steps == [(first, state)]
+    await feed.close()
+
+
+async def test_waiting_for_a_revision_that_does_not_come_times_out(feed: ClusterStateFeed) -> None:
+    with pytest.raises(RequestTimedOut, match="revision"):
+        await feed.wait_for_revision(feed.state.revision + 1000, 0.05)
+
+
+async def test_a_listener_that_raises_does_not_stop_the_feed(etcd: EtcdClient, feed: ClusterStateFeed) -> None:
+    def fail(_former: ClusterState, _new: ClusterState) -> None:
+        raise RuntimeError("listener's bug")
+
+    feed.subscribe(fail)
+    heard: list[int] = []
+    unsubscribe = feed.subscribe(lambda _former, new: heard.append(new.revision))
+    revision = await write_setting(etcd, 1, "a")
+    await feed.wait_for_revision(revision, 10)
+    assert heard == [revision]
+    unsubscribe()
+    await feed.wait_for_revision(await write_setting(etcd, 1, "b"), 10)
+    assert heard == [revision]
+
+
+async def test_a_listing_longer_than_a_page_is_complete(etcd: EtcdClient) -> None:
+    count = 4500
+    for start in range(0, count, 100):
+        writes = [op.put(SPACE.broker_config(n), codec.encode_broker_config({})) for n in range(start, start + 100)]
+        await etcd.transaction([], writes)
+    listing = await etcd.list_prefix(SPACE.prefix)
+    assert len({entry.key for entry in listing.entries}) == count
+
+
+@pytest.mark.slow
+async def test_a_feed_goes_on_after_etcd_has_restarted(
+    etcd: EtcdClient, feed: ClusterStateFeed, etcd_process: EtcdProcess
+) -> None:
+    await feed.wait_for_revision(await write_setting(etcd, 1, "before"), 10)
+    etcd_process.restart()
+    other = EtcdClient([etcd_process.endpoint])
+    await other.server_version()
+    revision = await write_setting(other, 2, "after")
+    state = await feed.wait_for_revision(revision, 30)
+    assert state.broker_configs == {1: {"v": "before"}, 2: {"v": "after"}}
+    await other.close()
+
+
+@pytest.mark.slow
+async def test_an_interrupted_watch_delivers_every_change_once_and_in_order(
+    etcd: EtcdClient, proxied_etcd: EtcdClient, proxy: FaultyProxy
+) -> None:
+    """Catching up comes in several batches that all carry the newest revision in their header."""
+    first = await write_setting(etcd, 1, "0")
+    seen: list[int] = []
+    interruptions = 0
+    batches = proxied_etcd.watch_prefix(SPACE.prefix, first)
+    async with asyncio.timeout(WATCH_DEADLINE_S), aclosing(batches):
+        async for batch in batches:
+            seen.extend(change.mod_revision for change in batch.changes)
+            if seen == [first]:
+                proxy.lose_answers = True
+                proxy.sever()
+                last = first
+                for number in range(3000):
+                    last = await write_setting(etcd, 1, str(number))
+                proxy.lose_answers = False
+                proxy.sever()
+            elif interruptions < 2:
+                interruptions += 1
+                proxy.sever()
+            if seen[-1] == last:
+                break
+    assert seen == list(range(first, last + 1))
+
+
+@pytest.mark.slow
+async def test_a_feed_lists_again_when_its_history_was_compacted(
+    etcd: EtcdClient, proxied_etcd: EtcdClient, proxy: FaultyProxy, etcd_process: EtcdProcess
+) -> None:
+    feed = ClusterStateFeed(proxied_etcd, CLUSTER)
+    await feed.start()
+    await feed.wait_for_revision(await write_setting(etcd, 1, "kept"), 10)
+    proxy.lose_answers = True
+    proxy.sever()
+    for number in range(20):
+        revision = await write_setting(etcd, 2, str(number))
+    await etcd.transaction([], [op.delete(SPACE.broker_config(1))])
+    revision = await write_setting(etcd, 3, "last")
+    etcd_process.etcdctl("compact", str(revision))
+    proxy.lose_answers = False
+    proxy.sever()
+    state = await feed.wait_for_revision(revision, 30)
+    assert state.broker_configs == {2: {"v": "19"}, 3: {"v": "last"}}
+    await feed.close()
+
+
+async def test_a_watch_from_a_compacted_revision_says_that_history_is_lost(
+    etcd: EtcdClient, etcd_process: EtcdProcess
+) -> None:
+    for number in range(5):
+        revision = await write_setting(etcd, 1, str(number))
+    etcd_process.etcdctl("compact", str(revision))
+    with pytest.raises(WatchHistoryLost, match=f"keeps {revision}"):
+        await anext(etcd.watch_prefix(SPACE.prefix, 2))
+
+
+@pytest.mark.slow
+async def test_a_feed_notices_that_etcd_was_emptied(
+    etcd: EtcdClient, feed: ClusterStateFeed, etcd_process: EtcdProcess
+) -> None:
+    for number in range(20):
+        revision = await write_setting(etcd, number, "old")
+    await feed.wait_for_revision(revision, 10)
+    etcd_process.stop()
+    shutil.rmtree(etcd_process.directory / "data")
+    etcd_process.start()
+    await feed.wait_for(lambda state: state.broker_configs == {}, 30)
+    await feed.wait_for(lambda state: state.revision < revision, 1)
+
+
+@pytest.mark.slow
+async def test_an_etcd_that_is_not_there_is_reported_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(etcd_connection, "READ_TIMEOUT_S", 1.0)
+    client = EtcdClient([f"http://127.0.0.1:{free_port()}"])
+    with pytest.raises(EtcdUnavailable, match="Connection refused"):
+        await client.read("x")
+    await client.close()
+
+
+@pytest.mark.slow
+async def test_reads_move_on_to_an_endpoint_that_answers(etcd_process: EtcdProcess) -> None:
+    dead = [f"http://127.0.0.1:{free_port()}", f"http://localhost:{free_port()}"]
+    client = EtcdClient([*dead, etcd_process.endpoint])
+    assert (await client.list_prefix("x")).entries == ()
+    await client.close()

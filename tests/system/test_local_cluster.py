@@ -1,0 +1,215 @@
+"""`ottla up`, `status` and `down` with the real services."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.local.process_identity import identify
+from tests.support.etcd_process import EtcdProcess
+from tests.support.eventually import eventually
+from tests.support.ottla_cluster import OttlaCluster, ottla_command
+
+pytestmark = pytest.mark.slow
+
+
+def ottla(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [ottla_command(), *arguments], input=stdin, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def document_of(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+def state_of(directory: Path) -> dict[str, Any]:
+    return json.loads((directory / "cluster.json").read_text())
+
+
+def has_gone(pid: int) -> bool:
+    return identify(pid) is None
+
+
+def pids_of(report: dict[str, Any]) -> list[int]:
+    return [process["pid"] for process in report["processes"] if process["pid"]]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Path]:
+    made = tmp_path / "cluster"
+    yield made
+    if (made / "cluster.json").exists():
+        ottla("down", "--dir", str(made))
+
+
+@pytest.fixture
+def detached(directory: Path) -> dict[str, Any]:
+    return document_of(ottla("up", "--dir", str(directory), "--base-port", "0", "--detach", "--json"))
+
+
+def test_a_cluster_in_the_foreground_serves_and_stops_with_its_launcher(directory):
+    with OttlaCluster(directory, brokers=2, controllers=2) as cluster:
+        roles = sorted((service.role, service.id) for service in cluster.services)
+        assert roles == [("broker", 1), ("broker", 2), ("controller", 1), ("controller", 2), ("etcd", 1)]
+        assert all(service.log.exists() for service in cluster.services)
+        created = ottla("topic", "create", "t", "--replication-factor", "2", "--bootstrap", cluster.bootstrap)
+        assert created.stdout == "created t\n", created.stderr
+    assert state_of(directory)["state"] == "stopped"
+
+
+def test_a_detached_cluster_outlives_the_command_until_down(directory, detached):
+    report = document_of(ottla("status", "--dir", str(directory), "--json"))
+    assert {process["state"] for process in report["processes"]} == {"ready"}
+    assert report["state"] == "running"
+    down = ottla("down", "--dir", str(directory))
+    assert (down.returncode, down.stdout) == (0, "stopped\n")
+    assert all(has_gone(pid) for pid in [*pids_of(detached), detached["supervisor_pid"]])
+    again = ottla("status", "--dir", str(directory), "--json")
+    assert again.returncode == 1
+    assert document_of(again)["state"] == "stopped"
+    assert ottla("down", "--dir", str(directory)).stdout == "it was not running\n"
+
+
+def test_a_second_start_has_the_data_and_the_ports_of_the_first(directory, detached):
+    bootstrap = detached["bootstrap"]
+    assert ottla("produce", "kept", "--bootstrap", bootstrap, stdin="one\ntwo\n").returncode == 0
+    ottla("down", "--dir", str(directory))
+    again = document_of(ottla("up", "--dir", str(directory), "--detach", "--json"))
+    assert again["bootstrap"] == bootstrap
+    assert ottla("consume", "kept", "--bootstrap", bootstrap).stdout == "one\ntwo\n"
+
+
+def test_a_directory_in_use_is_refused_and_the_cluster_there_is_untouched(directory, detached):
+    for extra in ([], ["--detach"]):
+        second = ottla("up", "--dir", str(directory), "--base-port", "0", *extra)
+        assert second.returncode == 1
+        assert second.stderr.startswith(f"ottla: the directory {directory} is in use by another cluster (process ")
+        assert second.stderr.count("\n") == 1
+    assert ottla("status", "--dir", str(directory)).returncode == 0
+
+
+def test_a_killed_supervisor_takes_everything_with_it_and_a_new_start_works(directory, detached):
+    os.kill(detached["supervisor_pid"], signal.SIGKILL)
+    eventually(lambda: all(has_gone(pid) for pid in pids_of(detached)), "every process has gone")
+    status = ottla("status", "--dir", str(directory), "--json")
+    assert (status.returncode, document_of(status)["state"]) == (1, "lost")
+    again = ottla("up", "--dir", str(directory), "--detach", "--json")
+    assert document_of(again)["state"] == "running"
+
+
+def test_a_killed_broker_is_started_again_and_status_shows_it(directory, detached):
+    broker = next(process for process in detached["processes"] if process["role"] == "broker")
+    os.kill(broker["pid"], signal.SIGKILL)
+
+    def is_back() -> bool:
+        process = next(each for each in state_of(directory)["processes"] if each["role"] == "broker")
+        return process["restarts"] == 1 and process["state"] == "ready"
+
+    eventually(is_back, "the broker is back", within_s=60)
+    assert "broker-1 ended (killed by signal 9); restart 1 of at most 5" in Path(detached["log"]).read_text()
+    assert ottla("topic", "list", "--bootstrap", detached["bootstrap"]).returncode == 0
+
+
+def test_a_service_that_refuses_its_settings_is_named_with_its_log_and_nothing_stays(directory):
+    for extra in ([], ["--detach"]):
+        up = ottla("up", "--dir", str(directory), "--base-port", "0", "--set", "broker:no.such.key=1", *extra)
+        assert up.returncode == 1
+        message = up.stderr[up.stderr.index("ottla: ") :]
+        assert message.startswith(
+            f"ottla: broker-1 ended while it was starting (exit code 2); its log is {directory}/logs/"
+        )
+        assert "no.such.key: unknown setting" in message
+        assert "Traceback" not in up.stderr
+        report = state_of(directory)
+        assert report["state"] == "failed"
+        assert pids_of(report) == []
+
+
+@pytest.mark.parametrize(
+    "received", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda received: received.name
+)
+def test_a_detached_start_that_is_interrupted_leaves_nothing(directory, received):
+    starting = subprocess.Popen(
+        [ottla_command(), "up", "--dir", str(directory), "--base-port", "0", "--detach"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        state = directory / "cluster.json"
+        eventually(lambda: state.exists() and pids_of(state_of(directory)), "something has started")
+        seen = {state_of(directory)["supervisor_pid"], *pids_of(state_of(directory))}
+        starting.send_signal(received)
+        starting.wait(60)
+    finally:
+        starting.kill()
+        starting.wait()
+    eventually(lambda: state_of(directory)["state"] == "stopped", "the supervisor has stopped", within_s=60)
+    eventually(lambda: all(has_gone(pid) for pid in {*seen, *pids_of(state_of(directory))}), "all have gone")
+
+
+def test_ctrl_c_stops_a_cluster_in_the_foreground(directory):
+    cluster = OttlaCluster(directory)
+    cluster.start()
+    try:
+        launcher = cluster._launcher
+        assert launcher is not None
+        launcher.send_signal(signal.SIGINT)
+        assert launcher.wait(60) == 0
+        assert all(has_gone(service.pid) for service in cluster.services)
+    finally:
+        cluster.stop()
+
+
+def test_down_never_touches_a_process_that_got_the_id_of_one_of_ours(directory, detached):
+    ottla("down", "--dir", str(directory))
+    bystander = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
+    try:
+        report = state_of(directory)
+        report |= {"state": "running", "supervisor_pid": bystander.pid}
+        report["processes"][0] |= {"pid": bystander.pid, "start": report["supervisor_start"], "state": "ready"}
+        (directory / "cluster.json").write_text(json.dumps(report))
+        assert ottla("down", "--dir", str(directory)).stdout == "it was not running\n"
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_a_brokers_files_are_dumped_and_damage_is_found(directory, detached):
+    lines = "".join(f"value {number}\n" for number in range(100))
+    assert ottla("produce", "dumped", "--bootstrap", detached["bootstrap"], stdin=lines).returncode == 0
+    ottla("down", "--dir", str(directory))
+    partition = directory / "broker-1" / "dumped-0"
+    dump = ottla("log", "dump", str(partition), "--records", "--json")
+    assert dump.returncode == 0, dump.stderr
+    rows = [json.loads(line) for line in dump.stdout.splitlines()]
+    assert [row["payload"] for row in rows if row["kind"] == "record"] == lines.splitlines()
+    assert "baseOffset: 0 lastOffset: 99" in ottla("log", "dump", str(partition)).stdout
+    segment = partition / "00000000000000000000.log"
+    data = bytearray(segment.read_bytes())
+    data[-3] ^= 1
+    segment.write_bytes(data)
+    damaged = ottla("log", "dump", str(segment))
+    assert (damaged.returncode, damaged.stderr) == (1, "ottla: 1 problem found\n")
+    assert "isvalid: false" in damaged.stdout
+
+
+def test_an_etcd_that_runs_already_is_used_and_left_running(directory, tmp_path):
+    etcd = EtcdProcess(tmp_path / "etcd")
+    etcd.start()
+    try:
+        up = ottla("up", "--dir", str(directory), "--base-port", "0", "--etcd", etcd.endpoint, "--detach", "--json")
+        report = document_of(up)
+        assert [process["role"] for process in report["processes"]] == ["controller", "broker"]
+        assert report["etcd"] == [etcd.endpoint]
+        assert ottla("down", "--dir", str(directory)).returncode == 0
+        assert "/ottla/" in etcd.etcdctl("get", "/ottla/", "--prefix", "--keys-only")
+    finally:
+        etcd.stop()

@@ -1,0 +1,31 @@
+"""What /proc says about this very process."""
+
+import os
+import socket
+import time
+
+import pytest
+
+from benchmarks.process_stats import CpuTime, NoListenerError, cpu_time, listener_pid, resident_mib, started_at_s
+
+
+def test_the_listener_of_a_port_is_found():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        assert listener_pid(port) == os.getpid()
+    with pytest.raises(NoListenerError, match=str(port)):
+        listener_pid(port)
+
+
+def test_cpu_time_grows_with_work_and_can_be_subtracted():
+    before = cpu_time(os.getpid())
+    deadline_s = time.monotonic() + 10
+    while (used := cpu_time(os.getpid()) - before).total_s < 0.02:
+        assert time.monotonic() < deadline_s
+    assert used.total_s == pytest.approx(used.user_s + used.system_s)
+    assert CpuTime(3, 2) - CpuTime(1, 1) == CpuTime(2, 1)
+
+
+def test_memory_and_start_are_plausible():
+    assert 5 < resident_mib(os.getpid()) < 10_000
+    assert 0 < started_at_s(os.getpid()) <= time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,0 +1,63 @@
+"""The directory of a cluster: lock, state file, logs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ottla.local.cluster_directory import ClusterDirectory, DirectoryInUse, default_directory, last_lines
+from ottla.local.cluster_report import ClusterReport, ProcessReport
+
+PROCESS = ProcessReport(
+    role="broker", id=1, pid=7, start="boot/9", address="127.0.0.1:9092", port=9092, rpc="127.0.0.1:1",
+    metrics=None, log="/d/logs/broker-1.log", state="ready", restarts=2,
+)  # fmt: skip
+REPORT = ClusterReport(
+    bootstrap="127.0.0.1:9092", directory="/d", state="running", etcd=("http://127.0.0.1:2",), embedded_etcd=True,
+    brokers=1, controllers=1, base_port=9092, supervisor_pid=3, supervisor_start="boot/4", log="/d/log",
+    processes=(PROCESS,),
+)  # fmt: skip
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> ClusterDirectory:
+    made = ClusterDirectory(tmp_path / "cluster")
+    made.create()
+    return made
+
+
+def test_a_report_is_read_back_as_it_was_written(directory):
+    directory.write_report(REPORT)
+    assert directory.read_report() == REPORT
+
+
+def test_there_is_no_report_before_the_first_run(directory):
+    assert directory.read_report() is None
+
+
+def test_a_report_names_each_process_for_people_and_programs():
+    document = json.loads(json.dumps(REPORT.to_document()))
+    assert document["processes"][0]["name"] == "broker-1"
+    assert document["processes"][0]["pid"] == 7
+
+
+def test_only_one_holds_the_lock(directory):
+    with directory.locked(), pytest.raises(DirectoryInUse), ClusterDirectory(directory.path).locked():
+        pass
+    with directory.locked():
+        pass
+
+
+def test_the_last_lines_of_a_log_are_shown_without_empty_ones(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("one\n\ntwo\nthree\n")
+    assert last_lines(log, 2) == ["two", "three"]
+    assert last_lines(tmp_path / "missing", 2) == []
+
+
+def test_the_default_directory_can_be_named_by_a_variable(monkeypatch):
+    monkeypatch.setenv("OTTLA_DIR", "/somewhere")
+    assert default_directory() == Path("/somewhere")
+    monkeypatch.delenv("OTTLA_DIR")
+    monkeypatch.setenv("XDG_DATA_HOME", "/share")
+    assert default_directory() == Path("/share/ottla/local")

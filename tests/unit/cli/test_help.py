@@ -1,0 +1,138 @@
+"""The command line explains itself, and says in one line what was wrong."""
+
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from ottla.command_tree import app
+from ottla.main import main
+from tests.support.free_ports import free_port
+
+README = Path(__file__).parents[3] / "README.md"
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    def walk(command, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        children = getattr(command, "commands", {})
+        if not children:
+            yield path
+        for name, child in children.items():
+            yield from walk(child, (*path, name))
+
+    yield from walk(get_command(app), ())
+
+
+def leaf(path: tuple[str, ...]):
+    found = get_command(app)
+    for name in path:
+        found = found.commands[name]
+    return found
+
+
+@pytest.mark.parametrize("path", list(commands()), ids=" ".join)
+def test_every_command_shows_examples_of_itself_and_explains_its_options(path):
+    command = leaf(path)
+    text = command.help or ""
+    assert "Examples" in text
+    assert f"ottla {' '.join(path)}" in text
+    unexplained = [
+        option.name for option in command.params if not getattr(option, "help", None) and option.name != "help"
+    ]
+    assert not unexplained
+
+
+def example_lines() -> Iterator[str]:
+    for path in commands():
+        yield from re.findall(r"^ +((?:.*\| )?ottla .+)$", leaf(path).help or "", flags=re.MULTILINE)
+    yield from re.findall(r"^    (.*\.venv/bin/ottla .+)$", README.read_text(), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", list(example_lines()))
+def test_every_example_in_help_and_readme_is_understood(line):
+    for part in re.split(r" \| | && ", re.split(r" {3,}", line)[0]):
+        program, *arguments = shlex.split(part)
+        if not program.endswith("ottla"):
+            continue
+        command = get_command(app)
+        while hasattr(command, "commands"):
+            command = command.commands[arguments.pop(0)]
+        with command.make_context("example", arguments) as context:
+            assert context.params
+
+
+@pytest.mark.parametrize("path", [path for path in commands() if path != ("consume",)], ids=" ".join)
+def test_every_command_can_print_json(path):
+    assert "--json" in [flag for option in leaf(path).params for flag in option.opts]
+
+
+@dataclass
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def ottla(monkeypatch, capsys) -> Callable[..., Done]:
+    def run(*arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["ottla", *arguments])
+        code = main()
+        written = capsys.readouterr()
+        return Done(code, written.out, written.err)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("topic", "list"),
+        ("topic", "create", "t"),
+        ("config", "describe", "topic", "t"),
+        ("produce", "t"),
+        ("consume", "t"),
+        ("bench", "latency"),
+    ],
+    ids=" ".join,
+)
+def test_a_cluster_that_is_not_there_is_one_line_and_exit_code_1(ottla, arguments):
+    done = ottla(*arguments, "--bootstrap", f"127.0.0.1:{free_port()}")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("ottla: cannot reach 127.0.0.1:")
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("no-such-command",),
+        ("up", "--brokers", "0"),
+        ("up", "--set", "nonsense"),
+        ("produce", "t", "--acks", "1", "--idempotence"),
+        ("produce", "t", "--key-field", "k"),
+        ("consume", "t", "--offset", "somewhere"),
+        ("consume", "t", "--offset", "latest"),
+        ("topic", "create", "t", "--assignment", "1:x"),
+        ("topic", "list", "--bootstrap", "host:port"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_exit_code_2_without_a_traceback(ottla, arguments):
+    done = ottla(*arguments)
+    assert done.returncode == 2
+    assert done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_status_and_down_say_when_there_is_no_cluster(ottla, tmp_path):
+    for command in ("status", "down"):
+        done = ottla(command, "--dir", str(tmp_path))
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"ottla: there is no cluster in {tmp_path}")

@@ -1,0 +1,34 @@
+"""Addresses, properties and the first contact."""
+
+import pytest
+
+from ottla.errors import CommandError, UsageProblem
+from ottla.kafka_client import check_reachable, parse_assignments, split_address
+from tests.support.free_ports import free_port
+
+
+@pytest.mark.parametrize(
+    ("address", "meant"),
+    [("host:1", ("host", 1)), ("host", ("host", 9092)), ("[::1]:2", ("::1", 2)), ("[::1]", ("::1", 9092))],
+)
+def test_an_address_is_host_and_port(address, meant):
+    assert split_address(address) == meant
+
+
+@pytest.mark.parametrize("address", ["host:", ":1", "host:port"])
+def test_what_is_no_address_is_wrong_usage(address):
+    with pytest.raises(UsageProblem) as caught:
+        split_address(address)
+    assert caught.value.exit_code == 2
+
+
+def test_a_cluster_that_is_not_there_is_named_at_once():
+    port = free_port()
+    with pytest.raises(CommandError, match=rf"cannot reach 127.0.0.1:{port} \(Connection refused\)"):
+        check_reachable(f"127.0.0.1:{port}")
+
+
+def test_assignments_are_pairs():
+    assert parse_assignments(["a=b=c", " d = "], "--config") == {"a": "b=c", "d": ""}
+    with pytest.raises(UsageProblem, match="--config a: write it as KEY=VALUE"):
+        parse_assignments(["a"], "--config")

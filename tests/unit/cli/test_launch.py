@@ -1,0 +1,103 @@
+"""What `ottla up` decides and checks before anything starts."""
+
+import http.server
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from ottla.errors import CommandError
+from ottla.local.cluster_report import ClusterReport
+from ottla.local.launch import Wish, check_etcd, run_cluster, settle
+from tests.support.free_ports import free_port
+
+HERE = Path("/data")
+
+
+def last_run(**changes) -> ClusterReport:
+    values = {
+        "bootstrap": "127.0.0.1:7000", "directory": "/data", "state": "stopped", "etcd": ("http://127.0.0.1:1",),
+        "embedded_etcd": True, "brokers": 3, "controllers": 2, "base_port": 7000,
+        "supervisor_pid": 1, "supervisor_start": "x", "log": "/data/log",
+    }  # fmt: skip
+    return ClusterReport(**{**values, **changes})
+
+
+def test_a_first_run_has_one_of_each_on_kafkas_port():
+    options = settle(Wish(HERE), None)
+    assert (options.brokers, options.controllers, options.base_port, options.etcd_endpoints) == (1, 1, 9092, ())
+
+
+def test_a_second_run_is_like_the_last_one_unless_told_otherwise():
+    options = settle(Wish(HERE, brokers=4), last_run())
+    assert (options.brokers, options.controllers, options.base_port, options.etcd_endpoints) == (4, 2, 7000, ())
+
+
+def test_a_second_run_keeps_to_the_foreign_etcd():
+    options = settle(Wish(HERE), last_run(embedded_etcd=False, etcd=("http://e:2379",)))
+    assert options.etcd_endpoints == ("http://e:2379",)
+
+
+def test_base_port_zero_takes_free_ports():
+    assert settle(Wish(HERE, base_port=0), last_run()).base_port not in (0, 7000, 9092)
+
+
+def run(wish: Wish) -> None:
+    run_cluster(wish, lambda report: None, console=None, stop_on=lambda loop, stop: None)
+
+
+def test_a_broker_port_in_use_is_named_with_its_broker_and_nothing_starts(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CommandError, match=rf"port {port} is in use, so broker-1 cannot listen"):
+            run(Wish(tmp_path, base_port=port))
+    assert not (tmp_path / "cluster.json").exists()
+
+
+def test_an_etcd_url_that_nothing_answers_is_named(tmp_path):
+    url = f"http://127.0.0.1:{free_port()}"
+    with pytest.raises(CommandError, match=rf"--etcd: {url} does not answer"):
+        run(Wish(tmp_path, base_port=0, etcd_endpoints=(url,)))
+
+
+def test_an_etcd_url_of_something_else_is_named():
+    server = http.server.HTTPServer(("127.0.0.1", 0), SomethingElse)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        with pytest.raises(CommandError, match="is no etcd"):
+            check_etcd([f"http://127.0.0.1:{server.server_port}"])
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:2379", "nonsense", "ftp://127.0.0.1"])
+def test_an_etcd_url_that_is_none_is_named(url):
+    with pytest.raises(CommandError, match=f"{url}.* is no HTTP URL"):
+        check_etcd([url])
+
+
+def test_a_file_in_the_directorys_place_is_one_message(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(CommandError, match="cannot use the directory"):
+        run(Wish(tmp_path / "file"))
+
+
+def test_a_state_file_that_is_not_ours_is_left_alone(tmp_path):
+    (tmp_path / "cluster.json").write_text("{}")
+    with pytest.raises(CommandError, match="cannot read the state file"):
+        run(Wish(tmp_path))
+    assert (tmp_path / "cluster.json").read_text() == "{}"
+
+
+class SomethingElse(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"hello")
+
+    def log_message(self, *_: object) -> None:
+        pass

@@ -1,0 +1,46 @@
+"""`--set` of `ottla up`."""
+
+import pytest
+
+from ottla.local.settings import BadSetting, Setting, parse_setting, properties_text, settings_for
+
+
+def test_a_setting_names_its_role_key_and_value():
+    assert parse_setting("broker:log.retention.hours=1") == Setting("broker", None, "log.retention.hours", "1")
+
+
+def test_a_setting_can_be_for_one_process():
+    assert parse_setting("broker-2:broker.rack=a") == Setting("broker", 2, "broker.rack", "a")
+
+
+def test_a_value_may_hold_equals_signs_colons_and_nothing():
+    assert parse_setting("controller:etcd.password=a=b:c").value == "a=b:c"
+    assert parse_setting("broker:x=").value == ""
+
+
+@pytest.mark.parametrize(
+    "text", ["log.retention.hours=1", "etcd:x=1", "broker:x", "broker:=1", "", "broker:a=b\nc=d"]
+)
+def test_what_is_no_setting_is_refused(text):
+    with pytest.raises(BadSetting, match="ROLE:KEY=VALUE"):
+        parse_setting(text)
+
+
+def test_the_message_shows_how_the_setting_is_written():
+    with pytest.raises(BadSetting, match=r"broker:log\.retention\.hours=1"):
+        parse_setting("broker.log.retention.hours=1")
+
+
+def test_what_the_launcher_decides_cannot_be_set():
+    with pytest.raises(BadSetting, match="decided by"):
+        parse_setting("broker:listeners=PLAINTEXT://127.0.0.1:1")
+
+
+def test_a_setting_for_one_process_wins_over_one_for_its_role():
+    settings = [parse_setting("broker-2:x=two"), parse_setting("broker:x=all"), parse_setting("controller:x=other")]
+    assert settings_for(settings, "broker", 1) == {"x": "all"}
+    assert settings_for(settings, "broker", 2) == {"x": "two"}
+
+
+def test_properties_are_one_line_each():
+    assert properties_text({"a.b": "1", "c": ""}).splitlines()[1:] == ["a.b=1", "c="]

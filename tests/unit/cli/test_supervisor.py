@@ -1,0 +1,249 @@
+"""The supervisor, with real processes that stand in for the services."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ottla.local import process
+from ottla.local.cluster_report import ClusterPhase, ProcessReport
+from ottla.local.health import HttpHealth
+from ottla.local.plan import ProcessSpec
+from ottla.local.process import ProcessFailed
+from ottla.local.process_identity import identify, is_alive
+from ottla.local.restart_policy import RESTARTS_MAX, RestartPolicy
+from ottla.local.supervisor import StopRequested, StopSignal, Supervisor
+from tests.support.eventually import eventually
+from tests.support.free_ports import free_port
+
+STAND_IN = Path(__file__).with_name("stand_in.py")
+DEADLINE_S = 30.0
+
+
+def stand_in(tmp_path: Path, role: str, number: int = 1, *, habit: str = "", stop_s: float = 20.0) -> ProcessSpec:
+    port = free_port()
+    return ProcessSpec(
+        role=role,
+        id=number,
+        command=(sys.executable, "-S", str(STAND_IN), str(port), *([habit] if habit else [])),
+        host="127.0.0.1",
+        port=port,
+        health=HttpHealth(f"http://127.0.0.1:{port}/"),
+        log=tmp_path / f"{role}-{number}.log",
+        stop_s=stop_s,
+    )
+
+
+class Watcher:
+    """Keeps what the supervisor publishes."""
+
+    def __init__(self) -> None:
+        self.phases: list[ClusterPhase] = []
+        self.processes: tuple[ProcessReport, ...] = ()
+        self.pids: set[int] = set()
+        self.order: list[str] = []
+
+    def __call__(self, phase: ClusterPhase, processes: tuple[ProcessReport, ...]) -> None:
+        if not self.phases or self.phases[-1] != phase:
+            self.phases.append(phase)
+        self.processes = processes
+        self.pids |= {each.pid for each in processes if each.pid}
+        self.order += [each.name for each in processes if each.state == "ready" and each.name not in self.order]
+
+    def named(self, name: str) -> ProcessReport:
+        return next(each for each in self.processes if each.name == name)
+
+    def nothing_runs(self) -> bool:
+        return all(identify(pid) is None for pid in self.pids)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def running(*stages: list[ProcessSpec]):
+    watcher, stop = Watcher(), StopSignal()
+    task = asyncio.create_task(Supervisor(stages, watcher).run(stop))
+    try:
+        await until(lambda: watcher.phases[-1:] == ["running"] or task.done())
+        yield watcher, stop, task
+        stop.request()
+        await task
+    finally:
+        stop.request()
+        stop.request()
+        await asyncio.wait({task})
+        assert watcher.nothing_runs()
+
+
+async def run_to_its_end(*stages: list[ProcessSpec]) -> tuple[Watcher, Awaitable[None]]:
+    watcher = Watcher()
+    return watcher, Supervisor(stages, watcher).run(StopSignal())
+
+
+async def test_stages_start_in_order_and_stop_cleanly(tmp_path):
+    stages = [[stand_in(tmp_path, "etcd")], [stand_in(tmp_path, "broker", 1), stand_in(tmp_path, "broker", 2)]]
+    async with running(*stages) as (watcher, _, _):
+        assert watcher.order[0] == "etcd"
+        assert set(watcher.order) == {"etcd", "broker-1", "broker-2"}
+        assert all(is_alive(each.identity) for each in watcher.processes)
+    assert watcher.phases == ["starting", "running", "stopping", "stopped"]
+    assert {each.state for each in watcher.processes} == {"stopped"}
+    assert "stand-in says hello" in (tmp_path / "broker-2.log").read_text()
+
+
+async def test_a_process_that_dies_at_start_is_named_with_its_log_and_nothing_stays(tmp_path):
+    stages = [[stand_in(tmp_path, "etcd")], [stand_in(tmp_path, "broker", habit="die-at-start")]]
+    watcher, end = await run_to_its_end(*stages)
+    with pytest.raises(ProcessFailed) as caught:
+        await end
+    message = str(caught.value)
+    assert message.startswith("broker-1 ended while it was starting (exit code 3); its log is ")
+    assert str(tmp_path / "broker-1.log") in message
+    assert message.endswith("| cannot go on: the reason")
+    assert watcher.nothing_runs()
+    assert watcher.phases[-1] == "failed"
+
+
+async def test_the_message_shows_only_the_last_starts_lines(tmp_path):
+    (tmp_path / "broker-1.log").write_text("from an earlier life\n")
+    _, end = await run_to_its_end([stand_in(tmp_path, "broker", habit="die-at-start")])
+    with pytest.raises(ProcessFailed) as caught:
+        await end
+    assert "from an earlier life" not in str(caught.value)
+
+
+async def test_a_process_that_never_gets_ready_is_named_with_its_health(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "START_DEADLINE_S", 0.5)
+    watcher, end = await run_to_its_end([stand_in(tmp_path, "broker", habit="never-ready")])
+    with pytest.raises(ProcessFailed, match="broker-1 was not ready within"):
+        await end
+    assert watcher.nothing_runs()
+
+
+async def test_a_program_that_does_not_exist_is_one_message(tmp_path):
+    spec = replace(stand_in(tmp_path, "etcd"), command=("/nowhere/etcd",))
+    _, end = await run_to_its_end([spec])
+    with pytest.raises(ProcessFailed, match="cannot start /nowhere/etcd: No such file"):
+        await end
+
+
+async def test_an_earlier_stage_that_dies_during_the_start_ends_it(tmp_path):
+    stages = [[stand_in(tmp_path, "etcd")], [stand_in(tmp_path, "broker", habit="never-ready")]]
+    watcher = Watcher()
+    task = asyncio.create_task(Supervisor(stages, watcher).run(StopSignal()))
+    await until(lambda: watcher.order == ["etcd"])
+    os.kill(watcher.named("etcd").pid, signal.SIGKILL)
+    with pytest.raises(ProcessFailed, match=r"etcd ended while .* was starting \(killed by signal 9\)"):
+        await task
+    assert watcher.nothing_runs()
+
+
+async def test_a_wish_to_stop_during_the_start_leaves_nothing(tmp_path):
+    stages = [[stand_in(tmp_path, "etcd")], [stand_in(tmp_path, "broker", habit="never-ready")]]
+    watcher, stop = Watcher(), StopSignal()
+    task = asyncio.create_task(Supervisor(stages, watcher).run(stop))
+    await until(lambda: watcher.order == ["etcd"])
+    stop.request()
+    with pytest.raises(StopRequested):
+        await task
+    assert watcher.nothing_runs()
+    assert watcher.phases[-1] == "stopped"
+
+
+async def test_a_crashed_process_starts_again_and_the_restart_shows(tmp_path):
+    async with running([stand_in(tmp_path, "broker")]) as (watcher, _, _):
+        first = watcher.named("broker-1")
+        os.kill(first.pid, signal.SIGKILL)
+        await until(lambda: watcher.named("broker-1").restarts == 1 and watcher.named("broker-1").state == "ready")
+        assert watcher.named("broker-1").pid != first.pid
+        assert watcher.phases[-1] == "running"
+
+
+async def test_a_process_that_crashes_again_and_again_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(RestartPolicy, "delay_after_crash_s", quickly(RestartPolicy.delay_after_crash_s))
+    marker = tmp_path / "stand-in cannot start any more"
+    spec = stand_in(tmp_path, "broker", 2)
+    crashing = replace(spec, command=("/bin/sh", "-c", f"test ! -e '{marker}' && exec \"$@\"", "sh", *spec.command))
+    async with running([stand_in(tmp_path, "broker", 1), crashing]) as (watcher, _, task):
+        marker.touch()
+        os.kill(watcher.named("broker-2").pid, signal.SIGKILL)
+        await until(lambda: watcher.named("broker-2").state == "failed")
+        assert watcher.named("broker-2").restarts == RESTARTS_MAX
+        assert watcher.named("broker-1").state == "ready"
+        assert not task.done()
+
+
+async def test_a_cluster_without_its_last_process_of_a_role_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(RestartPolicy, "delay_after_crash_s", lambda *_: None)
+    watcher = Watcher()
+    stages = [[stand_in(tmp_path, "etcd")], [stand_in(tmp_path, "broker")]]
+    task = asyncio.create_task(Supervisor(stages, watcher).run(StopSignal()))
+    await until(lambda: watcher.phases[-1:] == ["running"])
+    os.kill(watcher.named("etcd").pid, signal.SIGKILL)
+    with pytest.raises(ProcessFailed, match="etcd ended more than"):
+        await task
+    assert watcher.nothing_runs()
+    assert watcher.named("etcd").state == "failed"
+
+
+async def test_a_process_that_ignores_the_request_to_stop_is_killed(tmp_path):
+    async with running([stand_in(tmp_path, "broker", habit="stubborn", stop_s=0.3)]) as (watcher, _, _):
+        pass
+    assert watcher.named("broker-1").state == "stopped"
+
+
+async def test_a_second_request_to_stop_does_not_wait(tmp_path):
+    async with running([stand_in(tmp_path, "broker", habit="stubborn", stop_s=3600)]) as (_, stop, _):
+        stop.request()
+        stop.request()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs PR_SET_PDEATHSIG")
+def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path):
+    program = textwrap.dedent(
+        f"""
+        import asyncio, pathlib, sys
+        sys.path.insert(0, {str(Path(__file__).parents[3])!r})
+        from ottla.local.supervisor import StopSignal, Supervisor
+        from importlib.util import module_from_spec, spec_from_file_location
+        spec = spec_from_file_location("tests_of_it", {__file__!r})
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        def publish(phase, processes):
+            if phase == "running":
+                print(*[each.pid for each in processes], flush=True)
+        stages = [[module.stand_in(pathlib.Path({str(tmp_path)!r}), "broker", habit="stubborn")]]
+        asyncio.run(Supervisor(stages, publish).run(StopSignal()))
+        """
+    )
+    supervisor = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    try:
+        assert supervisor.stdout is not None
+        pids = [int(word) for word in supervisor.stdout.readline().split()]
+        assert [identify(pid) is not None for pid in pids] == [True]
+    finally:
+        supervisor.kill()
+        supervisor.wait()
+        supervisor.stdout.close()
+    eventually(lambda: all(identify(pid) is None for pid in pids), "its child has gone with it")
+
+
+def quickly(decide: Callable[..., float | None]) -> Callable[..., float | None]:
+    def decide_quickly(*arguments: object) -> float | None:
+        return None if decide(*arguments) is None else 0.0
+
+    return decide_quickly
