@@ -16,7 +16,7 @@ from kio.index import load_request_schema
 from kio.serial import entity_writer
 
 from ottla_broker.dispatch import APIS
-from ottla_broker.log.append_validation import check_batch, check_keys
+from ottla_broker.log.append_validation import check_batch, check_keys, sole_batch
 from ottla_core.errors import InvalidRequest, KafkaError
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
@@ -127,6 +127,7 @@ def parse_batches(records: bytes) -> None:
 
 def append_checks(records: bytes) -> None:
     view = memoryview(records)
+    view = sole_batch(view, NAME)
     header = check_batch(view, TopicConfig(), 1_700_000_000_000, NAME)
     check_keys(view, header, NAME)
 

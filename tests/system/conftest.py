@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support")
-
-from tests.support.broker_under_test import REFERENCE_VARIABLE  # noqa: E402
-from tests.support.reference_kafka import ReferenceKafka  # noqa: E402
-from tests.support.service_process import RestartableBroker, SingleBrokerServices  # noqa: E402
+from tests.support.broker_under_test import REFERENCE_VARIABLE
+from tests.support.reference_kafka import ReferenceKafka
+from tests.support.service_process import RestartableBroker, SingleBrokerServices
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ A few bytes can be made to expand into gigabytes, so decompression never produce
 """
 
 import struct
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -41,6 +42,14 @@ class Codec(IntEnum):
 
 DEFAULT_LEVELS: Final = {Codec.GZIP: 6, Codec.LZ4: 9, Codec.ZSTD: 3}
 """Kafka's default `compression.<codec>.level`; -1 in Kafka's gzip setting means zlib's own, which is 6."""
+
+
+FRAME_MAGIC: Final[Mapping[int, bytes]] = {
+    Codec.GZIP: b"\x1f\x8b",
+    Codec.LZ4: b"\x04\x22\x4d\x18",
+    Codec.ZSTD: b"\x28\xb5\x2f\xfd",
+}
+"""How the data of a codec begins; raw snappy begins with a length, so it has no such mark."""
 
 
 def codec_of(codec_id: int) -> Codec:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from crc32c import crc32c
 
-from ottla_broker.log.append_validation import check_batch, check_keys
+from ottla_broker.log.append_validation import check_batch, check_keys, sole_batch
 from ottla_core.errors import (
     CorruptMessage,
     InvalidRecord,
@@ -29,7 +29,7 @@ HOUR_MS = 3_600_000
 
 
 def check(batch: bytes, config: TopicConfig = CONFIG) -> None:
-    check_batch(memoryview(batch), config, NOW_MS, PARTITION)
+    check_batch(sole_batch(memoryview(batch), PARTITION), config, NOW_MS, PARTITION)
 
 
 def changed(**fields: int) -> bytes:
@@ -45,21 +45,28 @@ def test_a_good_batch_passes() -> None:
 @pytest.mark.parametrize(
     ("batch", "error", "complaint"),
     [
-        (b"", InvalidRecord, "must contain one record batch"),
-        (GOOD[:60], CorruptMessage, "too few"),
-        (GOOD[:-1], CorruptMessage, "declares"),
-        (GOOD + GOOD, InvalidRecord, "exactly one record batch"),
+        (b"", InvalidRecord, "no whole record batch"),
+        (GOOD[:60], InvalidRecord, "no whole record batch"),
+        (GOOD[:-1], InvalidRecord, "no whole record batch"),
+        (GOOD + GOOD, InvalidRecord, "one record batch"),
+        (GOOD + bytes(30), CorruptMessage, "Record size 0"),
+        (bytes(61), CorruptMessage, "Record size 0"),
+        (GOOD[:16] + b"\x03" + GOOD[17:], CorruptMessage, "magic found in a record .*: 3"),
+        (GOOD[:8] + struct.pack(">i", len(GOOD) - 13) + GOOD[12:], CorruptMessage, "stored crc"),
+        (GOOD[:8] + struct.pack(">i", len(GOOD) - 11) + GOOD[12:], InvalidRecord, "no whole record batch"),
         (GOOD[:-1] + b"\x7f", CorruptMessage, "stored crc"),
         (GOOD[:16] + b"\x01" + GOOD[17:], InvalidRecord, "magic 1"),
-        (GOOD[:16] + b"\x00" + GOOD[17:30], InvalidRecord, "magic 0"),
-        (GOOD[:8] + struct.pack(">i", 7) + GOOD[12:], CorruptMessage, "declares 19 bytes"),
+        (GOOD[:16] + b"\x00" + GOOD[17:], InvalidRecord, "magic 0"),
+        (GOOD[:8] + struct.pack(">i", 7) + GOOD[12:], CorruptMessage, "Record size 7"),
+        (GOOD[:8] + struct.pack(">i", 48) + GOOD[12:], CorruptMessage, "declares 60 bytes"),
         (changed(record_count=3), InvalidRecord, "record count 3"),
         (changed(record_count=0, last_offset_delta=-1), InvalidRecord, "record count 0"),
         (changed(record_count=-1, last_offset_delta=-2), InvalidRecord, "record count -1"),
         (changed(base_offset=5), InvalidRecord, "base offset 5"),
         (changed(attributes=0x20), InvalidRecord, "control records"),
         (changed(attributes=0x10), InvalidTransactionState, "not supported"),
-        (changed(attributes=0x08), InvalidTimestamp, "LogAppendTime"),
+        (changed(attributes=0x01), InvalidRecord, "not what codec 1 makes"),
+        (changed(attributes=0x04), InvalidRecord, "not what codec 4 makes"),
         (changed(attributes=0x05), UnsupportedCompressionType, "codec 5"),
         (changed(producer_id=4, producer_epoch=0), InvalidRecord, "sequence number -1"),
         (changed(max_timestamp=NOW_MS + HOUR_MS + 1), InvalidTimestamp, "out of range"),
@@ -88,8 +95,13 @@ def test_timestamps_may_lie_within_the_topics_limits() -> None:
     check(batch_of(b"v", timestamps=[5]), replace(limited, message_timestamp_type="LogAppendTime"))
 
 
-def test_log_append_time_topics_take_batches_marked_so() -> None:
-    check(changed(attributes=0x08), replace(CONFIG, message_timestamp_type="LogAppendTime"))
+def test_a_few_stray_bytes_behind_a_batch_are_dropped() -> None:
+    assert sole_batch(memoryview(GOOD + bytes(16)), PARTITION) == GOOD
+
+
+@pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])
+def test_the_timestamp_type_of_a_clients_batch_does_not_matter(timestamp_type: str) -> None:
+    check(changed(attributes=0x08), replace(CONFIG, message_timestamp_type=timestamp_type))
 
 
 @pytest.mark.parametrize("codec", list(Codec))

@@ -14,33 +14,82 @@ from ottla_core.errors import (
     InvalidRecord,
     InvalidTimestamp,
     InvalidTransactionState,
-    KafkaError,
     MessageTooLarge,
     RecordListTooLarge,
     UnsupportedCompressionType,
 )
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
-from ottla_core.wire.compression import Codec
+from ottla_core.wire.compression import FRAME_MAGIC, Codec
 from ottla_core.wire.record_batch import (
     ATTRIBUTES_OFFSET,
-    BATCH_LENGTH_MIN,
     CODEC_MASK,
     CONTROL_FLAG,
     HEADER,
     HEADER_SIZE_BYTES,
+    LEADER_EPOCH_OFFSET,
+    LENGTH_OFFSET,
     LOG_OVERHEAD_BYTES,
     MAGIC_OFFSET,
     MAGIC_V2,
     NO_TIMESTAMP,
-    TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
     RecordBatchHeader,
 )
 from ottla_core.wire.records import check_record_lengths, iterate_records
 
+OLD_RECORD_LENGTH_MIN: Final = 14
+"""Bytes of the smallest message of format 0, which Kafka holds every length against."""
 _CODEC_ID_MAX: Final = max(Codec)
-_REFUSED_FLAGS: Final = CONTROL_FLAG | TRANSACTIONAL_FLAG | TIMESTAMP_TYPE_FLAG
+_REFUSED_FLAGS: Final = CONTROL_FLAG | TRANSACTIONAL_FLAG
+
+
+def sole_batch(records: memoryview, topic_partition: TopicPartition) -> memoryview:
+    """Return the one batch that a client's records must be; a few stray bytes behind it are dropped.
+
+    Args:
+        records: the records field of a produce request.
+        topic_partition: the partition, for messages.
+
+    Raises:
+        CorruptMessage, InvalidRecord: as Kafka would answer; it looks for batches one after the other.
+    """
+    if (
+        len(records) > HEADER_SIZE_BYTES
+        and records[MAGIC_OFFSET] == MAGIC_V2
+        and int.from_bytes(records[LENGTH_OFFSET:LEADER_EPOCH_OFFSET]) + LOG_OVERHEAD_BYTES == len(records)
+    ):
+        return records
+    size = _next_batch_size(records, topic_partition)
+    if size == 0:
+        raise InvalidRecord(f"The {len(records)} bytes of records for {topic_partition} hold no whole record batch")
+    if records[MAGIC_OFFSET] != MAGIC_V2:
+        raise InvalidRecord(
+            f"Produce requests may only contain record batches with magic 2;"
+            f" the one for {topic_partition} has magic {records[MAGIC_OFFSET]}"
+        )
+    if _next_batch_size(records[size:], topic_partition):
+        raise InvalidRecord(f"Produce requests may only contain one record batch per partition ({topic_partition})")
+    if size < HEADER_SIZE_BYTES:
+        raise CorruptMessage(f"The record batch for {topic_partition} declares {size} bytes, less than its header")
+    return records[:size]
+
+
+def _next_batch_size(records: memoryview, topic_partition: TopicPartition) -> int:
+    """Return the size of the batch that begins here, or 0 if there is no whole one."""
+    if len(records) <= MAGIC_OFFSET:
+        return 0
+    length = int.from_bytes(records[LENGTH_OFFSET:LEADER_EPOCH_OFFSET], signed=True)
+    if length < OLD_RECORD_LENGTH_MIN:
+        raise CorruptMessage(
+            f"Record size {length} is less than the minimum record overhead ({OLD_RECORD_LENGTH_MIN})"
+            f" in {topic_partition}"
+        )
+    magic = records[MAGIC_OFFSET]
+    if magic > MAGIC_V2:
+        raise CorruptMessage(f"Invalid magic found in a record for {topic_partition}: {magic}")
+    size = length + LOG_OVERHEAD_BYTES
+    return size if size <= len(records) else 0
 
 
 def check_batch(
@@ -49,7 +98,7 @@ def check_batch(
     """Return the header of a client's batch that may be appended.
 
     Args:
-        records: the records field of a produce request, which has to be exactly one batch.
+        records: exactly one batch, as `sole_batch` returns it.
         config: the topic's settings.
         now_ms: the broker's clock.
         topic_partition: the partition, for messages.
@@ -59,13 +108,9 @@ def check_batch(
         RecordListTooLarge, UnsupportedCompressionType: as Kafka would answer.
     """
     size = len(records)
-    if size < HEADER_SIZE_BYTES or records[MAGIC_OFFSET] != MAGIC_V2:
-        raise _no_v2_batch(records, topic_partition)
     header = RecordBatchHeader._make(HEADER.unpack_from(records))
-    (base_offset, length, _, _, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
+    (base_offset, _, _, _, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
      producer_id, _, base_sequence, record_count) = header  # fmt: skip
-    if length + LOG_OVERHEAD_BYTES != size:
-        raise _wrong_length(header, size, topic_partition)
     if size > config.max_message_bytes:
         raise MessageTooLarge(
             f"The record batch size in the append to {topic_partition} is {size} bytes,"
@@ -84,13 +129,11 @@ def check_batch(
             f" {record_count} of a batch for {topic_partition}; they must be 0, n - 1 and n"
         )
     if attributes & _REFUSED_FLAGS:
-        _check_flags(attributes, config, topic_partition)
+        _check_flags(attributes, topic_partition)
     if not attributes & CODEC_MASK:
         check_record_lengths(records, header)
-    elif attributes & CODEC_MASK > _CODEC_ID_MAX:
-        raise UnsupportedCompressionType(
-            f"Unknown compression codec {attributes & CODEC_MASK} in a batch for {topic_partition}"
-        )
+    else:
+        _check_codec(records, attributes & CODEC_MASK, topic_partition)
     if producer_id >= 0 and base_sequence < 0:
         raise InvalidRecord(
             f"Invalid sequence number {base_sequence} in a batch of producer {producer_id} for {topic_partition}"
@@ -117,35 +160,20 @@ def check_keys(batch: memoryview, header: RecordBatchHeader, topic_partition: To
             )
 
 
-def _no_v2_batch(records: memoryview, topic_partition: TopicPartition) -> KafkaError:
-    if len(records) > MAGIC_OFFSET and records[MAGIC_OFFSET] != MAGIC_V2:
-        return InvalidRecord(
-            f"Produce requests may only contain record batches with magic 2;"
-            f" the one for {topic_partition} has magic {records[MAGIC_OFFSET]}"
-        )
-    if not records:
-        return InvalidRecord(f"A produce request must contain one record batch for {topic_partition}, it has none")
-    return CorruptMessage(f"The {len(records)} bytes for {topic_partition} are too few for a record batch")
+def _check_codec(records: memoryview, codec_id: int, topic_partition: TopicPartition) -> None:
+    """Refuse a codec that does not exist, and records that do not begin as their codec's frames do."""
+    if codec_id > _CODEC_ID_MAX:
+        raise UnsupportedCompressionType(f"Unknown compression codec {codec_id} in a batch for {topic_partition}")
+    magic = FRAME_MAGIC.get(codec_id, b"")
+    if records[HEADER_SIZE_BYTES : HEADER_SIZE_BYTES + len(magic)] != magic:
+        raise InvalidRecord(f"The records of a batch for {topic_partition} are not what codec {codec_id} makes")
 
 
-def _wrong_length(header: RecordBatchHeader, size: int, topic_partition: TopicPartition) -> KafkaError:
-    if header.batch_length < BATCH_LENGTH_MIN or header.size_bytes > size:
-        return CorruptMessage(
-            f"Record batch for {topic_partition} declares {header.size_bytes} bytes, {size} were sent"
-        )
-    return InvalidRecord(
-        f"Produce requests may only contain exactly one record batch per partition; {topic_partition} has"
-        f" {size - header.size_bytes} bytes after the first"
-    )
-
-
-def _check_flags(attributes: int, config: TopicConfig, topic_partition: TopicPartition) -> None:
+def _check_flags(attributes: int, topic_partition: TopicPartition) -> None:
     if attributes & CONTROL_FLAG:
         raise InvalidRecord(f"Clients are not allowed to write control records in {topic_partition}")
     if attributes & TRANSACTIONAL_FLAG:
         raise InvalidTransactionState(f"{topic_partition} takes no transactional records: they are not supported yet")
-    if config.message_timestamp_type == "CreateTime":
-        raise InvalidTimestamp(f"Producers should not set the timestamp type to LogAppendTime ({topic_partition})")
 
 
 def _check_timestamps(

@@ -8,13 +8,15 @@ A failed write leaves the log as it was. A failed fsync does not: the kernel may
 write, so the log refuses further appends until the broker is restarted, and serves reads.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
 import structlog
 
-from ottla_broker.log.append_validation import check_batch, check_keys
+from ottla_broker.log.append_validation import check_batch, check_keys, sole_batch
 from ottla_broker.log.background import Background, InlineBackground
 from ottla_broker.log.flush import LogFlush
 from ottla_broker.log.local_log import LocalLog
@@ -149,7 +151,7 @@ class PartitionLog:
             KafkaError: the batch breaks a rule (see `check_batch`), its producer's epoch or sequence is wrong,
                 or the disk refuses it (KafkaStorageError). The log is as before.
         """
-        view = memoryview(records)
+        view = sole_batch(memoryview(records), self.topic_partition)
         config = self.config
         header = check_batch(view, config, now_ms, self.topic_partition)
         if self._flush.failure is not None:
@@ -179,14 +181,7 @@ class PartitionLog:
                 header, rest, base_offset=base_offset, leader_epoch=leader_epoch, max_timestamp=now_ms
             )
             buffers = (stamped, rest)
-        self._write(
-            buffers,
-            len(view),
-            base_offset=base_offset,
-            last_offset=last_offset,
-            timestamp=timestamp,
-            now_ms=now_ms,
-        )
+        self._write(buffers, len(view), (base_offset, last_offset), timestamp, now_ms)
         if leader_epoch != self.leader_epochs.latest:
             self.leader_epochs.assign(leader_epoch, base_offset)
         self.log_end_offset = last_offset + 1
@@ -213,14 +208,8 @@ class PartitionLog:
                     f"A batch fetched for {self.topic_partition} starts at {header.base_offset},"
                     f" within the log that ends at {self.log_end_offset}"
                 )
-            self._write(
-                (batch,),
-                len(batch),
-                base_offset=header.base_offset,
-                last_offset=header.last_offset,
-                timestamp=header.max_timestamp,
-                now_ms=now_ms,
-            )
+            offsets = (header.base_offset, header.last_offset)
+            self._write((batch,), len(batch), offsets, header.max_timestamp, now_ms)
             self._appended_from_leader(header)
         return self.log_end_offset
 
@@ -231,15 +220,10 @@ class PartitionLog:
         self.producers.replay(header)
 
     def _write(
-        self,
-        buffers: tuple[Buffer, ...],
-        size: int,
-        *,
-        base_offset: int,
-        last_offset: int,
-        timestamp: int,
-        now_ms: int,
+        self, buffers: tuple[Buffer, ...], size: int, offsets: tuple[int, int], timestamp: int, now_ms: int
     ) -> None:
+        """Write one batch, whose first and last offset are given, in a new segment if need be."""
+        base_offset, last_offset = offsets
         try:
             if self._local.must_roll(size, last_offset, timestamp, now_ms):
                 self._roll(base_offset, now_ms)
@@ -252,6 +236,14 @@ class PartitionLog:
         _logger.error("storage error", problem=message)
         return KafkaStorageError(message)
 
+    @contextmanager
+    def _reporting(self, action: str) -> Iterator[None]:
+        """Turn what the disk refuses into the error for clients."""
+        try:
+            yield
+        except OSError as error:
+            raise self._storage_error(action, error) from error
+
     # Rolling
 
     def roll(self, now_ms: int) -> None:
@@ -260,10 +252,8 @@ class PartitionLog:
         Raises:
             KafkaStorageError: its files cannot be created.
         """
-        try:
+        with self._reporting("roll the log of"):
             self._roll(self.log_end_offset, now_ms)
-        except OSError as error:
-            raise self._storage_error("roll the log of", error) from error
 
     def roll_if_due(self, now_ms: int) -> bool:
         """Roll if the active segment is older than `segment.ms` by the clock; return whether it did."""
@@ -323,10 +313,8 @@ class PartitionLog:
         Raises:
             KafkaStorageError: the disk failed.
         """
-        try:
+        with self._reporting("search"):
             return self._reader.first_at_timestamp(timestamp_ms, self.log_start_offset)
-        except OSError as error:
-            raise self._storage_error("search", error) from error
 
     def max_timestamp(self) -> tuple[int, int, int] | None:
         """Return offset, timestamp and leader epoch of the record with the largest timestamp, or None.
@@ -334,10 +322,8 @@ class PartitionLog:
         Raises:
             KafkaStorageError: the disk failed.
         """
-        try:
+        with self._reporting("search"):
             return self._reader.largest_timestamp(self.log_start_offset)
-        except OSError as error:
-            raise self._storage_error("search", error) from error
 
     # Leader epochs
 
@@ -420,7 +406,7 @@ class PartitionLog:
             KafkaStorageError: the disk failed.
         """
         deleted = 0
-        try:
+        with self._reporting("delete old segments of"):
             while (deletion := self._decide_deletion(now_ms)) is not None:
                 if deletion.segment_count == len(self.segments):
                     self._roll(self.log_end_offset, now_ms)
@@ -435,8 +421,6 @@ class PartitionLog:
                     base_offsets=[segment.base_offset for segment in removed],
                     bytes=sum(segment.size_bytes for segment in removed),
                 )
-        except OSError as error:
-            raise self._storage_error("delete old segments of", error) from error
         return deleted
 
     def _decide_deletion(self, now_ms: int) -> Deletion | None:
@@ -465,11 +449,9 @@ class PartitionLog:
             return
         self._flush.truncated_to(offset)
         self._reader.forget()
-        try:
+        with self._reporting("truncate"):
             self._local.truncate_to(offset)
             self._end_at(offset)
-        except OSError as error:
-            raise self._storage_error("truncate", error) from error
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Remove everything and go on at `offset`, as a follower does that has fallen out of the leader's log.
@@ -479,12 +461,10 @@ class PartitionLog:
         """
         self._flush.truncated_to(offset)
         self._reader.forget()
-        try:
+        with self._reporting("truncate"):
             self._local.start_anew_at(offset, now_ms)
             self.log_start_offset = offset
             self._end_at(offset)
-        except OSError as error:
-            raise self._storage_error("truncate", error) from error
 
     def _end_at(self, offset: int) -> None:
         self.log_end_offset = offset
@@ -513,12 +493,10 @@ class PartitionLog:
         """
         if self._flush.failure is not None:
             raise KafkaStorageError(self._flush.failure)
-        try:
+        with self._reporting("close"):
             self.segments.active.become_inactive()
             if self.log_end_offset > max(snapshot_offsets(self.directory), default=self.first_segment_offset):
                 write_snapshot(snapshot_path(self.directory, self.log_end_offset), self.producers, sync=True)
-        except OSError as error:
-            raise self._storage_error("close", error) from error
         if self.recovery_point < self.log_end_offset or self.leader_epochs.is_dirty:
             self.flush()
         self.abandon()
