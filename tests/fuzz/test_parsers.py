@@ -117,6 +117,8 @@ def parse_request(frame: bytes) -> None:
         return
     codec = message_codec(header.api_key, header.api_version)
     codec.upgrade_request(codec.read_request(view, header))
+    if api.reader is not None:
+        api.reader(view, codec.body_offset(view, header), header.api_version)
 
 
 def parse_batches(records: bytes) -> None:

@@ -42,6 +42,14 @@ def test_buffers_are_reused_up_to_a_limit() -> None:
     assert pool.take(5000) is not second
 
 
+def test_a_frame_takes_a_buffer_of_its_full_size_where_one_is_at_hand() -> None:
+    pool = BufferPool()
+    buffer = pool.take(1_000_000)
+    pool.give_back(buffer)
+
+    assert len(PartialFrame(pool, 1_000_000, memoryview(b"beginning")).free_space()) == 1_000_000 - 9
+
+
 def test_the_budget_refuses_what_does_not_fit_but_admits_one_frame_of_any_size() -> None:
     budget = RequestBudget(100)
     assert budget.reserve(5000)

@@ -10,9 +10,8 @@ Source: the protocol guide of Kafka, KIP-482 (flexible versions) and KIP-511 (Ap
 import io
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
@@ -32,8 +31,7 @@ _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHeader:
+class RequestHeader(NamedTuple):
     """The header of a request; `body_offset` is where the message begins, for non-flexible versions."""
 
     api_key: int
@@ -101,15 +99,21 @@ class MessageCodec:
             InvalidRequest: the bytes are no such request.
         """
         try:
-            offset = header.body_offset
-            if self.flexible:
-                offset = skip_tagged_fields(frame, offset)
+            offset = self.body_offset(frame, header)
             self._check_bounds(frame, offset)
             return self._read(frame, offset)[0]
         except (SerialError, ValueError, OverflowError, IndexError, KeyError) as error:
             raise InvalidRequest(
                 f"malformed {self.request_type.__name__} v{self.request_type.__version__}: {error}"
             ) from None
+
+    def body_offset(self, frame: memoryview, header: RequestHeader) -> int:
+        """Return where the message begins, behind the header's tagged fields.
+
+        Raises:
+            InvalidRequest, IndexError: the header does not end within the frame.
+        """
+        return skip_tagged_fields(frame, header.body_offset) if self.flexible else header.body_offset
 
     def upgrade_request(self, request: Entity) -> Entity:
         """Return the request in the newest version's class."""

@@ -10,12 +10,13 @@ INT32 = struct.Struct(">i")
 INT64 = struct.Struct(">q")
 
 NO_TAGGED_FIELDS = b"\0"
+_ONE_BYTE_VARINTS = tuple(bytes((value,)) for value in range(0x80))
 
 
 def unsigned_varint(value: int) -> bytes:
     """Return seven bits per byte, the lowest first."""
     if value < 0x80:
-        return bytes((value,))
+        return _ONE_BYTE_VARINTS[value]
     encoded = bytearray()
     while value >= 0x80:
         encoded.append(value & 0x7F | 0x80)

@@ -8,7 +8,7 @@ Source of the layout: Kafka's ProduceResponse.json.
 
 import struct
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -21,14 +21,16 @@ NEWEST_VERSION = 13
 
 _PARTITION_V3 = struct.Struct(">ihqq")
 _PARTITION_V5 = struct.Struct(">ihqqq")
+_ACCEPTED_V9 = struct.Struct(">ihqqq3s")
+_NOTHING_MORE = b"\1\0\0"
+"""No record errors, no message, no tagged fields."""
 _NO_THROTTLE = INT32.pack(0)
 _CURRENT_LEADER_TAG = 0
 NO_TIMESTAMP = -1
 NO_OFFSET = -1
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionProduced:
+class PartitionProduced(NamedTuple):
     """The outcome of producing to one partition.
 
     Attributes:
@@ -36,7 +38,7 @@ class PartitionProduced:
         current_leader: set where this broker is not the leader.
     """
 
-    index: int
+    partition: int
     error_code: ErrorCode
     base_offset: int = NO_OFFSET
     log_append_time_ms: int = NO_TIMESTAMP
@@ -63,25 +65,28 @@ def encode_produce_response(
         node_endpoints: the leaders named by `current_leader`; sent from version 10.
     """
     flexible = version >= 9
-    parts = [response_header, array_length(len(topics), flexible=flexible)]
+    body = bytearray(response_header)
+    body += array_length(len(topics), flexible=flexible)
     for topic, partitions in topics:
-        parts.append(topic.bytes if isinstance(topic, UUID) else string(topic, flexible=flexible))
-        parts.append(array_length(len(partitions), flexible=flexible))
-        parts += (_encode_partition(version, partition) for partition in partitions)
+        body += topic.bytes if isinstance(topic, UUID) else string(topic, flexible=flexible)
+        body += array_length(len(partitions), flexible=flexible)
+        for partition in partitions:
+            body += _encode_partition(version, partition)
         if flexible:
-            parts.append(NO_TAGGED_FIELDS)
-    parts.append(_NO_THROTTLE)
+            body += NO_TAGGED_FIELDS
+    body += _NO_THROTTLE
     if flexible:
-        parts.append(encode_node_endpoints(node_endpoints if version >= 10 else ()))
-    body = b"".join(parts)
+        body += encode_node_endpoints(node_endpoints if version >= 10 else ())
     return INT32.pack(len(body)) + body
 
 
 def _encode_partition(version: int, produced: PartitionProduced) -> bytes:
-    index, error, base_offset = produced.index, produced.error_code, produced.base_offset
+    index, error, base_offset, append_time, log_start_offset, _, _ = produced
+    if version >= 9 and not error:
+        return _ACCEPTED_V9.pack(index, error, base_offset, append_time, log_start_offset, _NOTHING_MORE)
     if version < 5:
-        return _PARTITION_V3.pack(index, error, base_offset, produced.log_append_time_ms)
-    fixed = _PARTITION_V5.pack(index, error, base_offset, produced.log_append_time_ms, produced.log_start_offset)
+        return _PARTITION_V3.pack(index, error, base_offset, append_time)
+    fixed = _PARTITION_V5.pack(index, error, base_offset, append_time, log_start_offset)
     if version < 8:
         return fixed
     if version < 9:

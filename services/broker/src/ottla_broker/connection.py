@@ -193,17 +193,21 @@ class Connection:
     def _on_readable(self) -> None:
         partial = self._partial
         if partial is None:
-            # What is held is the beginning of a length prefix: at most three bytes.
-            held, self._held = self._held, b""
             buffer = self._owner.shared_buffer
-            buffer[: len(held)] = held
-            count = self._receive(buffer[len(held) :])
-            if count:
-                self._guarded(self._take_frames, buffer[: len(held) + count])
-            elif count is None:
-                self._held = held
+            if self._held:
+                self._continue_length_prefix(buffer)
+            elif count := self._receive(buffer):
+                self._guarded(self._take_frames, buffer[:count])
         elif self._receive(partial.free_space()):
             self._guarded(self._continue_frame, partial)
+
+    def _continue_length_prefix(self, buffer: memoryview) -> None:
+        """Read behind what is held: the beginning of a length prefix, at most three bytes."""
+        held = len(self._held)
+        buffer[:held] = self._held
+        if count := self._receive(buffer[held:]):
+            self._held = b""
+            self._guarded(self._take_frames, buffer[: held + count])
 
     def _receive(self, target: memoryview) -> int | None:
         """Read into `target`; return the count, None if there was nothing, 0 if the connection has ended."""
@@ -238,7 +242,7 @@ class Connection:
         """Handle the complete frames of what was received and set the rest aside."""
         start, end = 0, len(received)
         while end - start >= _LENGTH.size:
-            if len(self._replies) >= PIPELINED_REQUESTS_MAX:
+            if len(self._replies) + len(self._outgoing) >= PIPELINED_REQUESTS_MAX:
                 self._flush()
             if self.is_closed:
                 return
@@ -291,6 +295,9 @@ class Connection:
         outcome = self._owner.handle(frame, self)
         if outcome is None:
             return
+        if not self._replies and isinstance(outcome, list):
+            self._queue(outcome)
+            return
         reply = _Reply()
         self._replies.append(reply)
         if isinstance(outcome, list):
@@ -324,13 +331,19 @@ class Connection:
             return
         replies = self._replies
         while replies and replies[0].ready:
-            for part in replies.popleft().parts or ():
-                assert not isinstance(part, bytes) or part, "an empty part would never be sent"
-                self._outgoing.append(memoryview(part) if isinstance(part, bytes) else part)
+            self._queue(replies.popleft().parts or [])
         if self._outgoing and not self._writing:
             self._send()
         if not self._writing and self._held and not self._is_blocked and not self._reading:
             self._loop.call_soon(self.resume)
+
+    def _queue(self, parts: Parts) -> None:
+        for part in parts:
+            if isinstance(part, LogSlice):
+                self._outgoing.append(part)
+            else:
+                assert part, "an empty part would never be sent"
+                self._outgoing.append(memoryview(part))
 
     def _send(self) -> None:
         """Send until everything is gone, the socket is full, or it is the others' turn."""
@@ -343,7 +356,6 @@ class Connection:
         except OSError:
             self.close()
             return
-        self.last_active = self._loop.time()
         blocked = bool(self._outgoing)
         if blocked and not self._writing:
             self._loop.add_writer(self._fd, self._on_writable)
@@ -353,6 +365,7 @@ class Connection:
         self._writing = blocked
 
     def _on_writable(self) -> None:
+        self.last_active = self._loop.time()
         self._send()
         if not self.is_closed and not self._writing:
             self._flush()
@@ -363,6 +376,13 @@ class Connection:
         head = self._outgoing[0]
         if isinstance(head, LogSlice):
             return self._send_slice(head)
+        if len(self._outgoing) == 1:
+            sent = self._socket.send(head)
+            if sent < len(head):
+                self._outgoing[0] = head[sent:]
+            else:
+                self._outgoing.clear()
+            return sent
         buffers: list[memoryview] = []
         for part in self._outgoing:
             if isinstance(part, LogSlice) or len(buffers) == GATHERED_PARTS_MAX:

@@ -6,6 +6,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Connection, Outcome
@@ -33,8 +34,11 @@ from ottla_broker.handlers import (
 )
 from ottla_core.errors import InvalidRequest
 from ottla_core.wire.messages import api_name, message_codec, newest_version, oldest_version, read_request_header
+from ottla_core.wire.produce_request import read_produce_request
 
 Handler = Callable[[Broker, Request], Outcome]
+Reader = Callable[[memoryview, int, int], Any]
+"""Decodes the message of a frame, given where it begins and its version; kio decodes where there is none."""
 
 API_VERSIONS_KEY = 18
 
@@ -52,16 +56,20 @@ class Api:
     oldest: int
     newest: int
     advertised_from: int
+    reader: Reader | None = None
 
 
-def _api(key: int, handler: Handler, *, advertised_from: int | None = None) -> tuple[int, Api]:
+def _api(
+    key: int, handler: Handler, *, advertised_from: int | None = None, reader: Reader | None = None
+) -> tuple[int, Api]:
     oldest = oldest_version(key)
-    return key, Api(key, handler, oldest, newest_version(key), oldest if advertised_from is None else advertised_from)
+    advertised_from = oldest if advertised_from is None else advertised_from
+    return key, Api(key, handler, oldest, newest_version(key), advertised_from, reader)
 
 
 APIS: Mapping[int, Api] = dict(
     [
-        _api(0, produce.handle, advertised_from=0),
+        _api(0, produce.handle, advertised_from=0, reader=read_produce_request),
         _api(1, fetch.handle),
         _api(2, list_offsets.handle),
         _api(3, metadata.handle),
@@ -112,5 +120,8 @@ class Dispatcher:
             raise InvalidRequest(f"unsupported version {header.api_version} of {api_name(api.key)}")
         codec = message_codec(api.key, header.api_version)
         self.request_counts[api.key] += 1
-        message = codec.read_request(frame, header)
+        if api.reader is None:
+            message = codec.read_request(frame, header)
+        else:
+            message = api.reader(frame, codec.body_offset(frame, header), header.api_version)
         return api.handler(self._broker, Request(header, message, codec, connection))

@@ -12,7 +12,7 @@ from collections import Counter
 import structlog
 
 from ottla_broker.config import BrokerConfig
-from ottla_broker.connection import Connection, Outcome
+from ottla_broker.connection import Connection
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.receive_buffer import BufferPool, RequestBudget
 from ottla_core.errors import OttlaError
@@ -55,6 +55,7 @@ class Listener:
 
     Attributes:
         connections: those that are open.
+        handle: what handles a frame.
         accepted: how many were accepted since the start.
         refused: how many were closed at once because of a limit.
     """
@@ -64,7 +65,7 @@ class Listener:
     ) -> None:
         self._config = config
         self._sockets = sockets
-        self._dispatcher = dispatcher
+        self.handle = dispatcher.handle
         self._loop = asyncio.get_running_loop()
         self.shared_buffer = memoryview(bytearray(SHARED_BUFFER_BYTES))
         self.pool = BufferPool()
@@ -96,10 +97,6 @@ class Listener:
             connection.close()
 
     # What connections ask of their owner
-
-    def handle(self, frame: memoryview, connection: Connection) -> Outcome:
-        """Handle one frame of a connection."""
-        return self._dispatcher.handle(frame, connection)
 
     def wait_for_budget(self, connection: Connection) -> None:
         """Have the connection resume when frames that are arriving now have been handled."""

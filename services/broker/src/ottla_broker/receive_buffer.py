@@ -23,18 +23,26 @@ class BufferPool:
 
     def take(self, size: int) -> bytearray:
         """Return a buffer of at least `size` bytes with arbitrary content."""
-        rounded = max(SMALLEST_BUFFER_BYTES, 1 << (size - 1).bit_length())
+        return self.take_pooled(size) or bytearray(_rounded(size))
+
+    def take_pooled(self, size: int) -> bytearray | None:
+        """Return a buffer of at least `size` bytes if the pool holds one, which costs no new memory."""
+        rounded = _rounded(size)
         free = self._free[rounded]
-        if free:
-            self._pooled_bytes -= rounded
-            return free.pop()
-        return bytearray(rounded)
+        if not free:
+            return None
+        self._pooled_bytes -= rounded
+        return free.pop()
 
     def give_back(self, buffer: bytearray) -> None:
         """Return a buffer that nothing refers to any more."""
         if self._pooled_bytes + len(buffer) <= self._pooled_bytes_max:
             self._pooled_bytes += len(buffer)
             self._free[len(buffer)].append(buffer)
+
+
+def _rounded(size: int) -> int:
+    return max(SMALLEST_BUFFER_BYTES, 1 << (size - 1).bit_length())
 
 
 class PartialFrame:
@@ -51,7 +59,7 @@ class PartialFrame:
         self._pool = pool
         self.size = size
         self.received = len(beginning)
-        self._buffer = pool.take(min(size, 2 * max(len(beginning), SMALLEST_BUFFER_BYTES)))
+        self._buffer = pool.take_pooled(size) or pool.take(min(size, 2 * max(len(beginning), SMALLEST_BUFFER_BYTES)))
         self._buffer[: self.received] = beginning
 
     @property

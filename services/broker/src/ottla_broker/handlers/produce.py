@@ -5,9 +5,8 @@ answer leaves when the records are as safe as the producer and the topic ask: in
 `flush.messages` makes a flush due.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 import structlog
@@ -20,17 +19,17 @@ from ottla_core.errors import (
     InvalidRecord,
     InvalidRequest,
     KafkaError,
-    KafkaStorageError,
     NotLeaderOrFollower,
     PolicyViolation,
 )
-from ottla_core.kafka_uuid import ZERO_UUID
+from ottla_core.wire.leader_hint import NodeEndpoint
+from ottla_core.wire.produce_request import PartitionData, ProduceRequest
 from ottla_core.wire.produce_response import PartitionProduced, TopicProduced, encode_produce_response
 
 ALL_IN_SYNC = -1
 NO_ACKNOWLEDGEMENT = 0
 ACKS = (ALL_IN_SYNC, NO_ACKNOWLEDGEMENT, 1)
-FIRST_VERSION_BY_TOPIC_ID = 13
+FIRST_VERSION_WITH_LEADERS = 10
 
 logger = structlog.get_logger("produce")
 
@@ -55,38 +54,40 @@ def handle(broker: Broker, request: Request) -> Outcome:
     """Append what was sent, then answer: at once, or when the disk has it where that is asked for."""
     flushes: list[_Flush] = []
     topics: list[TopicProduced] = []
-    by_id = request.version >= FIRST_VERSION_BY_TOPIC_ID
-    for topic in request.message.topic_data:
-        named = (topic.topic_id or ZERO_UUID) if by_id else topic.name
-        topics.append((named, _append_to_topic(broker, request, named, topic.partition_data, flushes)))
+    for named, partitions in request.message.topics:
+        topics.append((named, _append_to_topic(broker, request.message, named, partitions, flushes)))
     if flushes:
         return _answer_when_flushed(broker, request, topics, flushes)
     return _answer(broker, request, topics)
 
 
 def _append_to_topic(
-    broker: Broker, request: Request, named: str | UUID, partitions: Iterable[Any], flushes: list[_Flush]
+    broker: Broker,
+    request: ProduceRequest,
+    named: str | UUID,
+    partitions: Iterable[PartitionData],
+    flushes: list[_Flush],
 ) -> list[PartitionProduced]:
     outcomes: list[PartitionProduced] = []
-    acks = request.message.acks
-    for data in partitions:
+    acks = request.acks
+    for index, records in partitions:
         try:
             if acks not in ACKS:
                 raise InvalidRequiredAcks(f"acks is {acks}; it must be -1, 0 or 1")
-            if request.message.transactional_id is not None:
+            if request.transactional_id is not None:
                 raise PolicyViolation("this cluster has no transactions")
-            if not data.records:
-                raise InvalidRecord(f"no record batch for {named}-{data.index}")
-            partition = broker.partitions.leader_of(broker.topic_name(named), data.index)
-            appended = partition.append(data.records, now_ms=broker.clock.time_ms(), all_in_sync=acks == ALL_IN_SYNC)
+            if not records:
+                raise InvalidRecord(f"no record batch for {named}-{index}")
+            partition = broker.partitions.leader_of(broker.topic_name(named), index)
+            appended = partition.append(records, now_ms=broker.clock.time_ms(), all_in_sync=acks == ALL_IN_SYNC)
         except KafkaError as error:
-            outcomes.append(_refused(broker, named, data.index, error))
+            outcomes.append(_refused(broker, named, index, error))
             continue
-        if acks != NO_ACKNOWLEDGEMENT and partition.log.flush_is_due:
+        if partition.log.flush_is_due:
             flushes.append(_Flush(outcomes, len(outcomes), partition.log, appended.last_offset + 1))
         outcomes.append(
             PartitionProduced(
-                data.index,
+                index,
                 ErrorCode.none,
                 base_offset=appended.base_offset,
                 log_append_time_ms=appended.log_append_time_ms,
@@ -113,9 +114,10 @@ async def _answer_when_flushed(
     for flush in flushes:
         try:
             await flush.log.flushed(flush.end_offset)
-        except KafkaStorageError as error:
-            flush.outcomes[flush.position] = replace(
-                flush.outcomes[flush.position], error_code=error.code, error_message=error.message
+        except KafkaError as error:
+            accepted = flush.outcomes[flush.position]
+            flush.outcomes[flush.position] = PartitionProduced(
+                accepted.partition, error.code, error_message=error.message
             )
     return _answer(broker, request, topics)
 
@@ -124,14 +126,18 @@ def _answer(broker: Broker, request: Request, topics: list[TopicProduced]) -> Pa
     if request.message.acks == NO_ACKNOWLEDGEMENT:
         _raise_if_refused(topics)
         return None
-    leaders = {
-        produced.current_leader.leader_id
-        for _, partitions in topics
-        for produced in partitions
-        if produced.current_leader is not None
-    }
-    endpoints = broker.node_endpoints(leaders, request.connection.listener_name) if leaders else ()
+    endpoints = _leaders_to_ask(broker, request, topics) if request.version >= FIRST_VERSION_WITH_LEADERS else ()
     return [encode_produce_response(request.version, request.response_header(), topics, endpoints)]
+
+
+def _leaders_to_ask(broker: Broker, request: Request, topics: list[TopicProduced]) -> Sequence[NodeEndpoint]:
+    """Return the addresses of the leaders named in refusals (KIP-951)."""
+    leaders: set[int] = set()
+    for _, partitions in topics:
+        for produced in partitions:
+            if produced.current_leader is not None:
+                leaders.add(produced.current_leader.leader_id)
+    return broker.node_endpoints(leaders, request.connection.listener_name) if leaders else ()
 
 
 def _raise_if_refused(topics: list[TopicProduced]) -> None:
@@ -140,5 +146,5 @@ def _raise_if_refused(topics: list[TopicProduced]) -> None:
         for produced in partitions:
             if produced.error_code != ErrorCode.none:
                 raise InvalidRequest(
-                    f"produce with acks=0 to {named}-{produced.index} failed: {produced.error_message}"
+                    f"produce with acks=0 to {named}-{produced.partition} failed: {produced.error_message}"
                 )

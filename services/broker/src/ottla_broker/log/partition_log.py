@@ -10,8 +10,7 @@ write, so the log refuses further appends until the broker is restarted, and ser
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import structlog
@@ -34,7 +33,6 @@ from ottla_core.wire.record_batch import (
     PREFIX,
     PREFIX_SIZE_BYTES,
     Buffer,
-    RecordBatchHeader,
     iterate_batches,
     stamped_header,
 )
@@ -42,8 +40,7 @@ from ottla_core.wire.record_batch import (
 _logger: Final = structlog.get_logger("log")
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(NamedTuple):
     """The place a batch got.
 
     Attributes:
@@ -148,8 +145,7 @@ class PartitionLog:
             now_ms: the clock.
 
         Raises:
-            KafkaError: the batch breaks a rule (see `check_batch`), its producer's epoch or sequence is wrong,
-                or the disk refuses it (KafkaStorageError). The log is as before.
+            KafkaError: the batch breaks a rule or a sequence, or the disk refuses it. The log is as before.
         """
         view = sole_batch(memoryview(records), self.topic_partition)
         config = self.config
@@ -168,19 +164,17 @@ class PartitionLog:
             if original is not None:
                 append_time = NO_TIMESTAMP if self._keeps_timestamps else original.timestamp
                 return Appended(original.base_offset, original.last_offset, append_time, self.log_start_offset, True)
-        buffers: tuple[Buffer, Buffer]
         if self._keeps_timestamps:
-            append_time = NO_TIMESTAMP
-            timestamp = header.max_timestamp
+            append_time, timestamp = NO_TIMESTAMP, header.max_timestamp
             prefix = PREFIX.pack(base_offset, header.batch_length, leader_epoch)
-            buffers = (prefix, view[PREFIX_SIZE_BYTES:])
+            buffers = prefix, view[PREFIX_SIZE_BYTES:]
         else:
             timestamp = append_time = now_ms
             rest = view[HEADER_SIZE_BYTES:]
             stamped = stamped_header(
                 header, rest, base_offset=base_offset, leader_epoch=leader_epoch, max_timestamp=now_ms
             )
-            buffers = (stamped, rest)
+            buffers = stamped, rest
         self._write(buffers, len(view), (base_offset, last_offset), timestamp, now_ms)
         if leader_epoch != self.leader_epochs.latest:
             self.leader_epochs.assign(leader_epoch, base_offset)
@@ -210,14 +204,11 @@ class PartitionLog:
                 )
             offsets = (header.base_offset, header.last_offset)
             self._write((batch,), len(batch), offsets, header.max_timestamp, now_ms)
-            self._appended_from_leader(header)
+            if header.leader_epoch > self.leader_epochs.latest:
+                self.leader_epochs.assign(header.leader_epoch, header.base_offset)
+            self.log_end_offset = header.next_offset
+            self.producers.replay(header)
         return self.log_end_offset
-
-    def _appended_from_leader(self, header: RecordBatchHeader) -> None:
-        if header.leader_epoch > self.leader_epochs.latest:
-            self.leader_epochs.assign(header.leader_epoch, header.base_offset)
-        self.log_end_offset = header.next_offset
-        self.producers.replay(header)
 
     def _write(
         self, buffers: tuple[Buffer, ...], size: int, offsets: tuple[int, int], timestamp: int, now_ms: int
@@ -257,10 +248,10 @@ class PartitionLog:
 
     def roll_if_due(self, now_ms: int) -> bool:
         """Roll if the active segment is older than `segment.ms` by the clock; return whether it did."""
-        is_due = self._local.must_roll(0, self.log_end_offset, now_ms, now_ms)
-        if is_due:
-            self.roll(now_ms)
-        return is_due
+        if not self._local.must_roll(0, self.log_end_offset, now_ms, now_ms):
+            return False
+        self.roll(now_ms)
+        return True
 
     def _roll(self, base_offset: int, now_ms: int) -> None:
         """Roll, keep the producers' state as of the boundary, and have the full segment fsynced."""
