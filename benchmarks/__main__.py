@@ -1,0 +1,195 @@
+"""The command line: one program per measurement, and `all`, which is also what runs if none is named."""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from confluent_kafka import KafkaException
+
+from benchmarks import floor, latency, small_requests, throughput
+from benchmarks.client import BenchmarkFailed, Subject, temporary_topic
+from benchmarks.footprint import footprint, memory
+from benchmarks.process_stats import NoListenerError
+from benchmarks.side_by_side import Plan, run
+from benchmarks.summary import Measures, short, table
+from benchmarks.targets import TARGETS, CommandTarget, Target
+from benchmarks.throughput import ACKS, Load
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what the command line says, or everything if it says nothing, and return the exit code."""
+    chosen = _parser().parse_args((sys.argv[1:] if arguments is None else arguments) or ["all"])
+    run_chosen: Callable[[argparse.Namespace], None] = chosen.run
+    try:
+        run_chosen(chosen)
+    except (BenchmarkFailed, KafkaException, NoListenerError, OSError) as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measures what a broker costs.")
+    programs = parser.add_subparsers(required=True, metavar="PROGRAM")
+
+    both = _program(programs, "throughput", "publish, then read the same records back", _run_throughput)
+    produce = _program(programs, "produce", "publish as fast as one client can", _run_produce)
+    consume = _program(programs, "consume", "read back records that are published first", _run_consume)
+    for program in (both, produce, consume):
+        program.add_argument("--record-bytes", type=int, default=1000, help="size of each value (%(default)s)")
+        program.add_argument("--total-mb", type=int, default=1000, help="megabytes of values (%(default)s)")
+        program.add_argument("--acks", choices=ACKS, default="1")
+    small = _program(programs, "small", "requests of one 100-byte record", _run_small)
+    small.add_argument("--variant", choices=small_requests.VARIANTS, default="pipelined")
+    small.add_argument("--requests", type=int, default=50_000)
+    latencies = _program(programs, "latency", "time until acknowledged, and until read", _run_latency)
+    latencies.add_argument("--rate", type=float, default=500.0, help="records per second (%(default)g)")
+    latencies.add_argument("--records", type=int, default=10_000)
+    memories = _program(programs, "memory", "idle memory, and what partitions add", _run_memory)
+    memories.add_argument("--partitions", type=int, default=1000)
+
+    _add_start(programs)
+    _add_floor(programs)
+    _add_all(programs)
+    return parser
+
+
+Programs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - argparse names it no other way
+
+
+def _program(
+    programs: Programs, name: str, purpose: str, run_program: Callable[[argparse.Namespace], None]
+) -> argparse.ArgumentParser:
+    """Add a program that measures a broker which runs already."""
+    program = programs.add_parser(name, help=purpose, description=purpose)
+    program.set_defaults(run=run_program)
+    program.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
+    program.add_argument("--pid", type=int, help="the broker's process (default: whoever listens on the port)")
+    program.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    return program
+
+
+def _add_start(programs: Programs) -> None:
+    purpose = "start time and memory of a broker that is started here"
+    program = programs.add_parser("start", help=purpose, description=purpose)
+    program.set_defaults(run=_run_start)
+    which = program.add_mutually_exclusive_group(required=True)
+    which.add_argument("--target", choices=TARGETS)
+    which.add_argument("--command", help="a command that runs a broker in the foreground, on data of its own")
+    program.add_argument("--bootstrap", metavar="HOST:PORT", help="where the command's broker answers")
+    program.add_argument("--partitions", type=int, default=1000, help="how many to add (%(default)s)")
+    program.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def _add_floor(programs: Programs) -> None:
+    purpose = "run the floor until it is stopped; prints its address"
+    program = programs.add_parser("floor", help=purpose, description=purpose)
+    program.set_defaults(run=lambda chosen: floor.serve(chosen.dir, chosen.port))
+    program.add_argument("--dir", type=Path, required=True, help="an existing directory for its files")
+    program.add_argument("--port", type=int, default=0)
+
+
+def _add_all(programs: Programs) -> None:
+    purpose = "everything, side by side: the floor and a fresh Ottla"
+    program = programs.add_parser("all", help=purpose, description=purpose)
+    program.set_defaults(run=_run_all)
+    program.add_argument("--kafka", action="store_true", help="also a reference Kafka (needs Java and its jars)")
+    program.add_argument("--targets", nargs="+", choices=TARGETS, default=["floor", "ottla"])
+    program.add_argument("--only", nargs="+", default=[], metavar="CASE", help="cases, by the beginning of the name")
+    program.add_argument("--repetitions", type=int, default=Plan.repetitions)
+    program.add_argument("--total-mb", type=int, default=Plan.total_mb, help="per repetition (%(default)s)")
+    program.add_argument("--requests", type=int, default=Plan.requests, help="per repetition (%(default)s)")
+    program.add_argument("--partitions", type=int, default=Plan.partitions)
+    program.add_argument("--work-dir", type=Path, help="where data goes while it runs")
+    program.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def _run_throughput(chosen: argparse.Namespace) -> None:
+    subject, load = _subject(chosen), _load(chosen)
+    with temporary_topic(subject.bootstrap) as topic:
+        produced = throughput.produce(subject, topic, load)
+        consumed = throughput.consume(subject, topic, load.records)
+    _report({"produce": produced, "consume": consumed}, chosen)
+
+
+def _run_produce(chosen: argparse.Namespace) -> None:
+    subject = _subject(chosen)
+    with temporary_topic(subject.bootstrap) as topic:
+        _report({"produce": throughput.produce(subject, topic, _load(chosen))}, chosen)
+
+
+def _run_consume(chosen: argparse.Namespace) -> None:
+    subject, load = _subject(chosen), _load(chosen)
+    with temporary_topic(subject.bootstrap) as topic:
+        throughput.produce(subject, topic, load)
+        _report({"consume": throughput.consume(subject, topic, load.records)}, chosen)
+
+
+def _run_small(chosen: argparse.Namespace) -> None:
+    subject = _subject(chosen)
+    with temporary_topic(subject.bootstrap) as topic:
+        _report({chosen.variant: small_requests.VARIANTS[chosen.variant](subject, topic, chosen.requests)}, chosen)
+
+
+def _run_latency(chosen: argparse.Namespace) -> None:
+    subject = _subject(chosen)
+    with temporary_topic(subject.bootstrap) as topic:
+        found = latency.measure(subject, topic, records=chosen.records, rate_per_s=chosen.rate)
+    _report({f"at {chosen.rate:g}/s": found}, chosen)
+
+
+def _run_memory(chosen: argparse.Namespace) -> None:
+    _report({"memory": memory(_subject(chosen), chosen.partitions)}, chosen)
+
+
+def _run_start(chosen: argparse.Namespace) -> None:
+    if chosen.command and not chosen.bootstrap:
+        raise BenchmarkFailed("--command needs --bootstrap: where that broker answers")
+    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
+        target: Target = (
+            CommandTarget(chosen.command, chosen.bootstrap)
+            if chosen.command
+            else TARGETS[chosen.target](Path(directory) / chosen.target)
+        )
+        partitions = 0 if target.name == "floor" else chosen.partitions
+        _report({target.name: footprint(target, partitions)}, chosen)
+
+
+def _run_all(chosen: argparse.Namespace) -> None:
+    plan = Plan(
+        targets=[*chosen.targets, *(["kafka"] if chosen.kafka and "kafka" not in chosen.targets else [])],
+        only=chosen.only,
+        repetitions=chosen.repetitions,
+        total_mb=chosen.total_mb,
+        requests=chosen.requests,
+        partitions=chosen.partitions,
+        directory=chosen.work_dir,
+    )
+    results = run(plan, lambda what: print(what, file=sys.stderr, flush=True))
+    print(json.dumps(results.to_document(plan), indent=2) if chosen.json else results.to_text())
+
+
+def _subject(chosen: argparse.Namespace) -> Subject:
+    return Subject.at(chosen.bootstrap, chosen.pid)
+
+
+def _load(chosen: argparse.Namespace) -> Load:
+    return Load(chosen.record_bytes, chosen.total_mb * 1_000_000, chosen.acks)
+
+
+def _report(found: Mapping[str, Measures], chosen: argparse.Namespace) -> None:
+    if chosen.json:
+        print(json.dumps(found, indent=2))
+        return
+    for program, measures in found.items():
+        print(table([program, ""], [[name, short(value)] for name, value in measures.items()]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""What a process has used, from /proc: CPU seconds, resident memory, when it started, and who listens on a port."""
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_LISTENING = "0A"
+_UTIME, _STIME, _STARTTIME = 11, 12, 19
+"""Places in /proc/PID/stat counted behind the command's closing parenthesis."""
+
+
+class NoListenerError(LookupError):
+    """No process that we may look into listens on the port."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTime:
+    """CPU seconds of a process, with all its threads."""
+
+    user_s: float
+    system_s: float
+
+    @property
+    def total_s(self) -> float:
+        return self.user_s + self.system_s
+
+    def __sub__(self, earlier: "CpuTime") -> "CpuTime":
+        return CpuTime(self.user_s - earlier.user_s, self.system_s - earlier.system_s)
+
+
+def cpu_time(pid: int) -> CpuTime:
+    """Return what the process has used so far; the kernel counts in hundredths of a second."""
+    fields = _stat_fields(pid)
+    return CpuTime(int(fields[_UTIME]) / _TICKS_PER_SECOND, int(fields[_STIME]) / _TICKS_PER_SECOND)
+
+
+def started_at_s(pid: int) -> float:
+    """Return when the process started, in seconds since boot (CLOCK_BOOTTIME)."""
+    return int(_stat_fields(pid)[_STARTTIME]) / _TICKS_PER_SECOND
+
+
+def resident_mib(pid: int) -> float:
+    """Return the resident memory in MiB."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise ProcessLookupError(f"process {pid} has no memory any more")
+
+
+def listener_pid(port: int) -> int:
+    """Return the process that listens on a TCP port of this machine.
+
+    Raises:
+        NoListenerError: there is none, or it belongs to another user.
+    """
+    sockets = {f"socket:[{inode}]" for name in ("tcp", "tcp6") for inode in _listening_inodes(name, port)}
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdigit() and sockets & _open_files(directory / "fd"):
+            return int(directory.name)
+    raise NoListenerError(f"found no process that listens on port {port}; name it with --pid")
+
+
+def _stat_fields(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _listening_inodes(name: str, port: int) -> list[str]:
+    try:
+        lines = Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+    except FileNotFoundError:  # no IPv6 here
+        return []
+    rows = [line.split() for line in lines]
+    return [row[9] for row in rows if row[3] == _LISTENING and int(row[1].rpartition(":")[2], 16) == port]
+
+
+def _open_files(directory: Path) -> set[str]:
+    """Return what a process has open; nothing if it ended meanwhile, or is not ours to look into."""
+    found: set[str] = set()
+    with contextlib.suppress(OSError):
+        for entry in directory.iterdir():
+            with contextlib.suppress(OSError):
+                found.add(str(entry.readlink()))
+    return found
