@@ -25,12 +25,17 @@ GC_YOUNG_THRESHOLD = 50_000
 """Objects allocated between two runs of the cyclic collector; the default of 700 costs a busy service CPU."""
 
 
-def run_service(name: str, main: Callable[[asyncio.Event], Awaitable[None]]) -> int:
+def run_service(
+    name: str,
+    main: Callable[[asyncio.Event], Awaitable[None]],
+    new_event_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> int:
     """Run a service until it returns or is told to stop.
 
     Args:
         name: the service's name in messages, such as ``ottla-broker``.
         main: the service; it is given the event that asks it to stop.
+        new_event_loop: makes the event loop; asyncio's own by default.
 
     Returns:
         The process's exit code.
@@ -38,7 +43,8 @@ def run_service(name: str, main: Callable[[asyncio.Event], Awaitable[None]]) -> 
     raise_open_files_limit()
     gc.set_threshold(GC_YOUNG_THRESHOLD, 20, 50)
     try:
-        asyncio.run(_run(name, main))
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_run(name, main))
     except ConfigurationError as error:
         print(f"{name}: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_BAD_CONFIGURATION

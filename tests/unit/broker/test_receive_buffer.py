@@ -2,7 +2,13 @@
 
 import pytest
 
-from ottla_broker.receive_buffer import SMALLEST_BUFFER_BYTES, BufferPool, PartialFrame, RequestBudget
+from ottla_broker.receive_buffer import (
+    SMALLEST_BUFFER_BYTES,
+    UNRESERVED_FRAME_BYTES,
+    BufferPool,
+    PartialFrame,
+    RequestBudget,
+)
 
 
 def test_a_frame_is_put_together_from_pieces() -> None:
@@ -51,15 +57,24 @@ def test_a_frame_takes_a_buffer_of_its_full_size_where_one_is_at_hand() -> None:
 
 
 def test_the_budget_refuses_what_does_not_fit_but_admits_one_frame_of_any_size() -> None:
-    budget = RequestBudget(100)
-    assert budget.reserve(5000)
-    assert not budget.reserve(1)
-    budget.release(5000)
-    assert budget.reserve(60)
-    assert not budget.reserve(41)
-    assert budget.reserve(40)
+    unit = UNRESERVED_FRAME_BYTES + 1
+    budget = RequestBudget(3 * unit)
+    assert budget.reserve(50 * unit)
+    assert not budget.reserve(unit)
+    budget.release(50 * unit)
+    assert budget.reserve(2 * unit)
+    assert not budget.reserve(2 * unit)
+    assert budget.reserve(unit)
+
+
+def test_small_frames_need_no_reservation() -> None:
+    budget = RequestBudget(1)
+    assert budget.reserve(10**9)
+    assert budget.reserve(UNRESERVED_FRAME_BYTES)
+    budget.release(UNRESERVED_FRAME_BYTES)
+    assert budget.reserved == 10**9
 
 
 def test_releasing_more_than_was_reserved_is_a_bug() -> None:
     with pytest.raises(AssertionError):
-        RequestBudget(10).release(1)
+        RequestBudget(10).release(10**6)

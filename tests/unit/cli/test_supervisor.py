@@ -1,6 +1,8 @@
 """The supervisor, with real processes that stand in for the services."""
 
 import asyncio
+import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -14,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.local import process
+from ottla.local import process, supervisor
 from ottla.local.cluster_report import ClusterPhase, ProcessReport
 from ottla.local.health import HttpHealth
 from ottla.local.plan import ProcessSpec
@@ -51,12 +53,19 @@ class Watcher:
         self.processes: tuple[ProcessReport, ...] = ()
         self.pids: set[int] = set()
         self.order: list[str] = []
+        self.published = 0
+        self.refused = 0
+        self.refusal: OSError | None = None
 
     def __call__(self, phase: ClusterPhase, processes: tuple[ProcessReport, ...]) -> None:
+        self.pids |= {each.pid for each in processes if each.pid}
+        if self.refusal is not None:
+            self.refused += 1
+            raise self.refusal
+        self.published += 1
         if not self.phases or self.phases[-1] != phase:
             self.phases.append(phase)
         self.processes = processes
-        self.pids |= {each.pid for each in processes if each.pid}
         self.order += [each.name for each in processes if each.state == "ready" and each.name not in self.order]
 
     def named(self, name: str) -> ProcessReport:
@@ -187,6 +196,56 @@ async def test_a_process_that_crashes_again_and_again_is_given_up(tmp_path, monk
         assert not task.done()
 
 
+async def test_a_start_that_the_system_refuses_is_said_once_and_tried_until_it_works(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(supervisor, "REFUSED_RETRY_S", 0.01)
+    monkeypatch.setattr(supervisor.log, "propagate", True)
+    async with running([stand_in(tmp_path, "broker")]) as (watcher, _, task):
+        log = tmp_path / "broker-1.log"
+        log.rename(tmp_path / "broker-1.log.former")
+        log.mkdir()  # a log that cannot be opened, as on a disk without room for another file
+        os.kill(watcher.named("broker-1").pid, signal.SIGKILL)
+        await until(lambda: caplog.text.count("broker-1 cannot be started; trying again until it can: "))
+        refusals = watcher.published
+        await until(lambda: watcher.published > refusals + 2 * RESTARTS_MAX)
+        assert not task.done()
+        log.rmdir()
+        await until(lambda: watcher.named("broker-1").state == "ready")
+        assert watcher.named("broker-1").restarts == 1
+    assert caplog.text.count("cannot be started") == 1
+
+
+async def test_a_first_start_that_the_system_refuses_is_one_message(tmp_path):
+    (tmp_path / "broker-1.log").mkdir()
+    _, end = await run_to_its_end([stand_in(tmp_path, "broker")])
+    with pytest.raises(ProcessFailed, match=r"broker-1 cannot be started: .*Is a directory"):
+        await end
+
+
+async def test_a_report_that_cannot_be_written_is_said_once_and_tried_again(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(supervisor, "REFUSED_RETRY_S", 0.01)
+    monkeypatch.setattr(supervisor.log, "propagate", True)
+    async with running([stand_in(tmp_path, "broker")]) as (watcher, _, task):
+        watcher.refusal = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        former = watcher.named("broker-1").pid
+        os.kill(former, signal.SIGKILL)
+        await until(lambda: watcher.refused > 10)
+        assert not task.done()
+        watcher.refusal = None
+        await until(lambda: watcher.named("broker-1").state == "ready" and watcher.named("broker-1").pid != former)
+    assert caplog.text.count("state cannot be written down") == 1
+    assert "No space left on device" in caplog.text
+
+
+def test_the_supervisors_own_log_on_a_full_disk_is_silent(capsys, monkeypatch):
+    monkeypatch.setattr(supervisor.log, "handlers", [])
+    supervisor.log_to(Path("/dev/full"), also_to=None)
+    supervisor.log.warning("nobody can read this")
+    assert capsys.readouterr().err == ""
+    for handler in supervisor.log.handlers:
+        with contextlib.suppress(OSError):
+            handler.close()
+
+
 async def test_a_cluster_without_its_last_process_of_a_role_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(RestartPolicy, "delay_after_crash_s", lambda *_: None)
     watcher = Watcher()
@@ -230,15 +289,15 @@ def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path):
         asyncio.run(Supervisor(stages, publish).run(StopSignal()))
         """
     )
-    supervisor = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     try:
-        assert supervisor.stdout is not None
-        pids = [int(word) for word in supervisor.stdout.readline().split()]
+        assert parent.stdout is not None
+        pids = [int(word) for word in parent.stdout.readline().split()]
         assert [identify(pid) is not None for pid in pids] == [True]
     finally:
-        supervisor.kill()
-        supervisor.wait()
-        supervisor.stdout.close()
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
     eventually(lambda: all(identify(pid) is None for pid in pids), "its child has gone with it")
 
 

@@ -128,3 +128,92 @@ def test_a_resource_that_appears_twice_is_refused_both_times_and_others_are_not(
         ErrorCode.none,
         ErrorCode.invalid_request,
     ]
+
+
+# Settings that contradict each other only when they are put together
+
+LAG_MIN, LAG_MAX = "log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"
+
+
+def lagging(**lags_ms: str) -> ClusterState:
+    """Topics by their own min.compaction.lag.ms, over a cluster-wide longest lag of 100."""
+    topics = {
+        name: Topic(name=name, id=UUID(int=number), partitions=(), configs={"min.compaction.lag.ms": lag_ms})
+        for number, (name, lag_ms) in enumerate(lags_ms.items())
+    }
+    return ClusterState(topics=topics, broker_configs={None: {LAG_MAX: "100"}})
+
+
+def altered(type_: int, name: str, **values: str) -> ConfigResourceChange:
+    changes = tuple(ConfigChange(name=key.replace("_", "."), value=value) for key, value in values.items())
+    return ConfigResourceChange(type=type_, name=name, changes=changes)
+
+
+def codes(plans: list[ConfigPlan]) -> list[ErrorCode]:
+    return [plan.result.error_code for plan in plans]
+
+
+TOPIC_TYPE, BROKER_TYPE = 2, 4
+
+
+def test_a_topics_settings_are_checked_against_the_brokers_dynamic_ones() -> None:
+    state = lagging(t="5")
+    change = altered(TOPIC_TYPE, "t", min_compaction_lag_ms="101")
+    (refused,) = plan_config_changes([change], state, replace_all=False)
+    assert refused.result.error_code is ErrorCode.invalid_config
+    message = refused.result.error_message or ""
+    assert "min.compaction.lag.ms (101) > max.compaction.lag.ms (100)" in message
+    assert message.endswith("with the dynamic settings of all brokers")
+    fitting = altered(TOPIC_TYPE, "t", min_compaction_lag_ms="101", max_compaction_lag_ms="200")
+    assert codes(plan_config_changes([fitting], state, replace_all=False)) == [ErrorCode.none]
+
+
+def test_a_topics_settings_are_checked_against_those_of_a_single_broker_too() -> None:
+    state = ClusterState(topics=lagging(t="5").topics, broker_configs={3: {LAG_MAX: "50"}})
+    (refused,) = plan_config_changes([altered(TOPIC_TYPE, "t", min_compaction_lag_ms="51")], state, replace_all=False)
+    assert (refused.result.error_message or "").endswith("with the dynamic settings of broker 3")
+
+
+@pytest.mark.parametrize("name", ["", "1"])
+def test_a_change_of_brokers_settings_names_the_topics_that_it_contradicts(name: str) -> None:
+    state = lagging(a="10", b="80", c="90")
+    shorter = altered(BROKER_TYPE, name, **{LAG_MAX.replace(".", "_"): "50"})
+    (refused,) = plan_config_changes([shorter], state, replace_all=False)
+    assert refused.result.error_code is ErrorCode.invalid_config
+    message = refused.result.error_message or ""
+    assert "topics 'b', 'c': " in message
+    assert "'a'" not in message
+    longer = altered(BROKER_TYPE, name, **{LAG_MAX.replace(".", "_"): "95"})
+    assert codes(plan_config_changes([longer], state, replace_all=False)) == [ErrorCode.none]
+
+
+def test_many_contradicted_topics_are_counted_rather_than_listed() -> None:
+    state = lagging(**{f"t{number}": "90" for number in range(25)})
+    shorter = altered(BROKER_TYPE, "", **{LAG_MAX.replace(".", "_"): "50"})
+    (refused,) = plan_config_changes([shorter], state, replace_all=False)
+    assert "'t9' and 15 more: " in (refused.result.error_message or "")
+
+
+def test_brokers_settings_are_checked_against_each_other() -> None:
+    shortest = altered(BROKER_TYPE, "7", **{LAG_MIN.replace(".", "_"): "101"})
+    (refused,) = plan_config_changes([shortest], lagging(), replace_all=False)
+    assert (refused.result.error_message or "").endswith("with the dynamic settings of broker 7")
+
+
+def test_a_topic_that_is_in_contradiction_already_does_not_hold_up_the_brokers_settings() -> None:
+    state = lagging(old="500", fine="5")
+    longer = altered(BROKER_TYPE, "", **{LAG_MAX.replace(".", "_"): "200"})
+    assert codes(plan_config_changes([longer], state, replace_all=False)) == [ErrorCode.none]
+
+
+def test_resources_of_one_request_are_checked_together() -> None:
+    state = lagging(t="5")
+    longer = altered(BROKER_TYPE, "", **{LAG_MAX.replace(".", "_"): "200"})
+    raised = altered(TOPIC_TYPE, "t", min_compaction_lag_ms="150")
+    assert codes(plan_config_changes([longer, raised], state, replace_all=False)) == [ErrorCode.none] * 2
+    shorter = altered(BROKER_TYPE, "", **{LAG_MAX.replace(".", "_"): "90"})
+    raised = altered(TOPIC_TYPE, "t", min_compaction_lag_ms="95")
+    assert codes(plan_config_changes([raised, shorter], state, replace_all=False)) == [
+        ErrorCode.none,
+        ErrorCode.invalid_config,
+    ]

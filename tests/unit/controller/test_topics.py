@@ -112,6 +112,14 @@ def test_a_bad_creation_is_refused(request_: dict[str, Any], code: ErrorCode, na
     assert re.search(named, plan.result.error_message), plan.result.error_message
 
 
+def test_a_topics_settings_are_checked_against_the_brokers_dynamic_ones() -> None:
+    state = replace(STATE, broker_configs={None: {"log.cleaner.max.compaction.lag.ms": "100"}})
+    (plan,) = plan_creations([NewTopic(name="a", configs={"min.compaction.lag.ms": "101"})], state, DEFAULTS)
+    assert plan.result.error_code is ErrorCode.invalid_config
+    assert "min.compaction.lag.ms (101) > max.compaction.lag.ms (100)" in (plan.result.error_message or "")
+    created(NewTopic(name="a", configs={"min.compaction.lag.ms": "100"}), state)
+
+
 def test_one_bad_topic_does_not_spoil_the_others() -> None:
     plans = plan_creations([NewTopic(name="a"), NewTopic(name="!"), NewTopic(name="b")], STATE, DEFAULTS)
     assert [plan.topic is not None for plan in plans] == [True, False, True]

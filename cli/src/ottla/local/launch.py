@@ -190,8 +190,10 @@ async def _supervise(
             log=str(directory.supervisor_log),
             processes=processes,
         )
-        directory.write_report(report)
-        on_change(report)
+        try:
+            directory.write_report(report)
+        finally:  # who waits for the cluster hears of it even if the disk is full
+            on_change(report)
 
     stop = StopSignal()
     loop = asyncio.get_running_loop()

@@ -5,6 +5,7 @@ supervisor whatever happens to that one (see `tied_exec`).
 """
 
 import asyncio
+import contextlib
 import os
 import sys
 import time
@@ -48,6 +49,7 @@ class ManagedProcess:
 
         Raises:
             ProcessFailed: it ended first, or was not ready in time.
+            OSError: the operating system refuses to start it, for example as the disk is full.
         """
         assert not self.is_running()
         self.state = "starting"
@@ -105,10 +107,10 @@ class ManagedProcess:
         command = [sys.executable, "-I", "-S", tied_exec.__file__, str(os.getpid()), *spec.command]
         inherited = {key: value for key, value in os.environ.items() if key not in spec.hidden_variables}
         set_aside_big_log(spec.log)
-        with spec.log.open("ab") as log:
+        with spec.log.open("ab", buffering=0) as log:
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
-            log.write(f"{START_MARK}{now} ottla starts {spec.name}: {' '.join(spec.command)}\n".encode())
-            log.flush()
+            with contextlib.suppress(OSError):  # a line that does not fit on a full disk is no reason not to start
+                log.write(f"{START_MARK}{now} ottla starts {spec.name}: {' '.join(spec.command)}\n".encode())
             self._child = await asyncio.create_subprocess_exec(
                 *command,
                 stdin=asyncio.subprocess.DEVNULL,

@@ -3,10 +3,14 @@
 Until everything is ready, one process's end is the end of the start: nothing stays running. Afterwards a process
 that ends is started again, a bounded number of times (see `restart_policy`). The cluster as a whole fails when its
 etcd, or the last process of a role, has been given up. Whatever way `run` is left, no child of it is alive.
+
+A full disk does not end a cluster that runs: a report that cannot be written and a process whose start the operating
+system refuses are said once and tried again until they succeed.
 """
 
 import asyncio
 import logging
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -17,6 +21,8 @@ from ottla.local.process import ManagedProcess, ProcessFailed, describe_exit
 from ottla.local.restart_policy import RESTARTS_MAX, RestartPolicy
 
 KILL_DEADLINE_S = 5.0
+REFUSED_RETRY_S = 2.0
+"""Pause before what the operating system refused (a full disk, no memory) is tried again."""
 
 log = logging.getLogger("ottla.local")
 
@@ -47,13 +53,14 @@ class Supervisor:
 
     Args:
         stages: what to start together; each stage waits for the one before.
-        publish: called with the phase and all processes whenever something changed.
+        publish: called with the phase and all processes whenever something changed; an OSError of its is no harm.
     """
 
     def __init__(self, stages: Sequence[Sequence[ProcessSpec]], publish: Publish) -> None:
         self._stages = [[ManagedProcess(spec) for spec in stage] for stage in stages]
         self._publish = publish
         self._phase: ClusterPhase = "starting"
+        self._is_unpublished = False
 
     @property
     def _processes(self) -> list[ManagedProcess]:
@@ -83,7 +90,7 @@ class Supervisor:
     async def _start_stage(self, stage: Sequence[ManagedProcess], stop: StopSignal) -> None:
         """Start a stage's processes side by side; an end of any process, or a wish to stop, ends the attempt."""
         started_before = [process for process in self._processes if process.is_running()]
-        starting = {asyncio.create_task(self._start(process)) for process in stage}
+        starting = {asyncio.create_task(self._start_first(process)) for process in stage}
         interruptions = {asyncio.create_task(_fail_at_end(process)) for process in started_before}
         interruptions.add(asyncio.create_task(_raise_at_stop(stop)))
         pending = starting | interruptions
@@ -94,6 +101,30 @@ class Supervisor:
                     task.result()
         finally:
             await _cancel(starting | interruptions)
+
+    async def _start_first(self, process: ManagedProcess) -> None:
+        try:
+            await self._start(process)
+        except OSError as error:
+            raise ProcessFailed(f"{process.spec.name} cannot be started: {error}") from None
+
+    async def _start_again(self, process: ManagedProcess) -> None:
+        """Start a process, patiently while the operating system refuses.
+
+        Raises:
+            ProcessFailed: it was started, and ended first or was not ready in time.
+        """
+        said = False
+        while True:
+            try:
+                return await self._start(process)
+            except OSError as error:
+                if not said:
+                    log.warning("%s cannot be started; trying again until it can: %s", process.spec.name, error)
+                    said = True
+                process.state = "restarting"
+                self._changed()
+            await asyncio.sleep(REFUSED_RETRY_S)
 
     async def _start(self, process: ManagedProcess) -> None:
         began = time.monotonic()
@@ -107,14 +138,15 @@ class Supervisor:
     async def _keep(self, stop: StopSignal) -> None:
         keepers = {asyncio.create_task(self._keep_running(process)) for process in self._processes}
         stopping = asyncio.create_task(stop.orderly.wait())
-        pending: set[asyncio.Task[None] | asyncio.Task[bool]] = {*keepers, stopping}
+        publishing = asyncio.create_task(self._keep_published())
+        pending: set[asyncio.Task[None] | asyncio.Task[bool]] = {*keepers, stopping, publishing}
         try:
             while not stopping.done():
                 done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()
         finally:
-            await _cancel({*keepers, stopping})
+            await _cancel({*keepers, stopping, publishing})
 
     async def _keep_running(self, process: ManagedProcess) -> None:
         """Restart a process whenever it ends; returns when it is given up and the cluster can do without."""
@@ -135,7 +167,7 @@ class Supervisor:
             await asyncio.sleep(delay_s)
             process.restarts += 1
             try:
-                await self._start(process)
+                await self._start_again(process)
             except ProcessFailed as failure:
                 log.warning("%s", failure)
                 process.kill()  # if it lives, it never became ready; the next round sees its end
@@ -183,7 +215,21 @@ class Supervisor:
         self._changed()
 
     def _changed(self) -> None:
-        self._publish(self._phase, tuple(process.report() for process in self._processes))
+        try:
+            self._publish(self._phase, tuple(process.report() for process in self._processes))
+        except OSError as error:
+            if not self._is_unpublished:
+                log.warning("the cluster's state cannot be written down; trying again until it can: %s", error)
+            self._is_unpublished = True
+        else:
+            self._is_unpublished = False
+
+    async def _keep_published(self) -> None:
+        """Publish again what could not be published, while the cluster runs."""
+        while True:
+            await asyncio.sleep(REFUSED_RETRY_S)
+            if self._is_unpublished:
+                self._changed()
 
 
 async def _fail_at_end(process: ManagedProcess) -> None:
@@ -206,8 +252,17 @@ async def _cancel(tasks: Iterable[asyncio.Task[None] | asyncio.Task[bool] | asyn
 
 def log_to(file: Path, *, also_to: logging.Handler | None) -> None:
     """Send the supervisor's own messages to its log file, and to a second place."""
-    to_file = logging.FileHandler(file)
+    to_file = _LossyFileHandler(file)
     to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
     log.handlers = [to_file] if also_to is None else [to_file, also_to]
     log.setLevel(logging.INFO)
     log.propagate = False
+
+
+class _LossyFileHandler(logging.FileHandler):
+    """A log file that loses lines on a full disk, without filling standard error with tracebacks."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - named by the standard library
+        """Lose the line; what else goes wrong with a record is shown as usual."""
+        if not isinstance(sys.exception(), OSError):
+            super().handleError(record)

@@ -6,7 +6,7 @@ caller, who knows what it meant, reads back and compares.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -193,14 +193,19 @@ class EtcdClient:
             raise LeaseNotFound(f"lease {lease_id:x} has expired")
         return response.ttl
 
-    def watch_prefix(self, prefix: str, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
+    def watch_prefix(
+        self, prefix: str, start_revision: int, on_resume: Callable[[], Awaitable[None]] | None = None
+    ) -> AsyncGenerator[WatchBatch, None]:
         """Yield the changes below `prefix` from `start_revision` on, endlessly; reconnects by itself.
+
+        `on_resume` is awaited after each reconnection, before further changes; what it raises comes out here.
 
         Raises:
             WatchHistoryLost: changes can no longer be told from here; list again.
+            StoreWentBack: nor were those so far ones of this store.
         """
         request = WatchCreateRequest(key=prefix.encode(), range_end=range_end(prefix), start_revision=start_revision)
-        return EtcdWatch(self._connection, request).batches()
+        return EtcdWatch(self._connection, request, on_resume).batches()
 
     async def wait_for_deletion(self, key: str, after_revision: int) -> None:
         """Return once `key` has been deleted after `after_revision`.

@@ -27,7 +27,11 @@ class LeaseNotFound(EtcdError):
 
 
 class WatchHistoryLost(EtcdError):
-    """The revision to watch from is compacted away or lies ahead of the store: list again."""
+    """The revision to watch from is compacted away: list again."""
+
+
+class StoreWentBack(WatchHistoryLost):
+    """The revision to watch from lies ahead of the store, which was restored or made anew."""
 
 
 _NO_ANSWER = frozenset(

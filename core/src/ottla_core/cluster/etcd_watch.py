@@ -8,7 +8,7 @@ before 3.5.8 may send a requested one ahead of events.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ import structlog
 from grpc import aio
 
 from ottla_core.cluster.etcd_connection import REQUIRE_LEADER, RETRY_DELAY_S, EtcdConnection
-from ottla_core.cluster.etcd_errors import WatchHistoryLost
+from ottla_core.cluster.etcd_errors import StoreWentBack, WatchHistoryLost
 from ottla_core.cluster.etcd_messages import key_change
 from ottla_core.cluster.key_value import KeyChange
 from ottla_proto.gen.etcd.rpc_pb2 import RangeRequest, WatchCreateRequest, WatchRequest, WatchResponse
@@ -40,12 +40,24 @@ class _Cancelled(Exception):
 
 
 class EtcdWatch:
-    """A watch on one key or one range of keys, resumed for as long as somebody listens."""
+    """A watch on one key or one range of keys, resumed for as long as somebody listens.
 
-    def __init__(self, connection: EtcdConnection, request: WatchCreateRequest) -> None:
+    Args:
+        connection: where to watch.
+        request: what to watch, and from which revision on.
+        on_resume: awaited when a broken watch goes on, before it delivers anything; what it raises ends the watch.
+    """
+
+    def __init__(
+        self,
+        connection: EtcdConnection,
+        request: WatchCreateRequest,
+        on_resume: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self._connection = connection
         self._request = request
         self._request.progress_notify = True
+        self._on_resume = on_resume
         self._interrupted = False
 
     async def batches(self) -> AsyncGenerator[WatchBatch, None]:
@@ -53,6 +65,7 @@ class EtcdWatch:
 
         Raises:
             WatchHistoryLost: changes can no longer be told from here; list again.
+            StoreWentBack: nor were those so far ones of this store.
         """
         while True:
             endpoint = self._connection.endpoint
@@ -96,6 +109,8 @@ class EtcdWatch:
         if response.created:
             await self._check_not_ahead(response.header.revision, start)
             if self._interrupted:
+                if self._on_resume is not None:
+                    await self._on_resume()
                 self._interrupted = False
                 log.info("watch resumed", at=start)
             return None
@@ -115,7 +130,7 @@ class EtcdWatch:
             lambda endpoint: endpoint.kv.Range, RangeRequest(key=b"\0", keys_only=True)
         )
         if newest.header.revision < start - 1:
-            raise WatchHistoryLost(
+            raise StoreWentBack(
                 f"etcd is at revision {newest.header.revision}, this process has seen {start - 1}: "
                 "was etcd restored or emptied?"
             )

@@ -5,6 +5,8 @@ states. Readers take `state` without waiting. Listeners are called, synchronousl
 the new state after each change; a listener that raises is reported and does not stop the feed.
 
 When etcd no longer has the history that the watch needs, the feed lists again; listeners then see one big step.
+When etcd turns out to hold another cluster, or to have lost history that this process has seen, the feed stops for
+good with the state as it was, and `wait_failed` tells: what follows would be the deletion of everything.
 """
 
 import asyncio
@@ -19,12 +21,12 @@ import structlog
 from ottla_core.cluster.codec import BadValue
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.etcd_connection import RETRY_DELAY_S
-from ottla_core.cluster.etcd_errors import EtcdError, WatchHistoryLost
+from ottla_core.cluster.etcd_errors import EtcdError, StoreWentBack, WatchHistoryLost
 from ottla_core.cluster.etcd_watch import WatchBatch
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.model import ClusterState, PartitionState
-from ottla_core.cluster.state import StateTracker
-from ottla_core.errors import RequestTimedOut
+from ottla_core.cluster.state import ClusterReplaced, StateTracker
+from ottla_core.errors import OttlaError, RequestTimedOut
 
 Listener = Callable[[ClusterState, ClusterState], None]
 
@@ -42,6 +44,7 @@ class ClusterStateFeed:
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._waiter_numbers = count()
         self._task: asyncio.Task[None] | None = None
+        self._failure: asyncio.Future[OttlaError] = asyncio.get_running_loop().create_future()
 
     async def start(self) -> None:
         """List the cluster's keys and start to watch.
@@ -51,6 +54,13 @@ class ClusterStateFeed:
         """
         await self._list()
         self._task = asyncio.create_task(self._run(), name="cluster state feed")
+
+    async def wait_failed(self) -> OttlaError:
+        """Return when the state can no longer be followed, with what happened; this process must end then.
+
+        It is a `ClusterReplaced` when etcd was emptied, restored or given to another cluster.
+        """
+        return await asyncio.shield(self._failure)
 
     async def close(self) -> None:
         """Stop watching; whoever waits for a revision is cancelled."""
@@ -73,7 +83,10 @@ class ClusterStateFeed:
         return self._tracker.orphans()
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener(former, new)` after every change; returns what ends the subscription."""
+        """Call `listener(former, new)` whenever the revision has grown; returns what ends the subscription.
+
+        etcd's progress notifications count: then only the revision differs.
+        """
         self._listeners.append(listener)
 
         def unsubscribe() -> None:
@@ -126,21 +139,44 @@ class ClusterStateFeed:
         return self.state
 
     async def _run(self) -> None:
+        """Follow until that is impossible; a bug must not leave the process with a view that never changes again."""
+        try:
+            await self._follow()
+        except (ClusterReplaced, StoreWentBack) as error:
+            log.error("etcd is not what it was; cluster state is not followed any more", error=str(error))
+            failure = error if isinstance(error, ClusterReplaced) else ClusterReplaced(str(error))
+            self._failure.set_result(failure)
+        except Exception as error:
+            log.exception("cluster state cannot be followed any more")
+            self._failure.set_result(OttlaError(f"cluster state cannot be followed any more: {error!r}"))
+
+    async def _follow(self) -> None:
         while True:
             try:
                 await self._watch()
-            except WatchHistoryLost as error:
+            except (ClusterReplaced, StoreWentBack):
+                raise
+            except (WatchHistoryLost, EtcdError) as error:
                 log.warning("listing cluster state again", reason=str(error))
-            except Exception:  # a bug must not leave the process with a view that never changes again
+            except Exception:
                 log.exception("watching cluster state failed; listing it again")
                 await asyncio.sleep(RETRY_DELAY_S)
             await self._list_patiently()
 
     async def _watch(self) -> None:
-        batches = self._etcd.watch_prefix(self._key_space.prefix, self.state.revision + 1)
+        batches = self._etcd.watch_prefix(
+            self._key_space.prefix, self.state.revision + 1, on_resume=self._check_same_cluster
+        )
         async with aclosing(batches):
             async for batch in batches:
                 self._advance(batch)
+
+    async def _check_same_cluster(self) -> None:
+        """See that etcd was not exchanged while the watch was broken.
+
+        A store that was emptied and has been written to since may have passed our revision already.
+        """
+        self._tracker.check_cluster_id(await self._etcd.read(self._key_space.cluster_id))
 
     async def _list(self) -> None:
         listing = await self._etcd.list_prefix(self._key_space.prefix)
@@ -161,16 +197,16 @@ class ClusterStateFeed:
     def _advance(self, batch: WatchBatch) -> None:
         former = self.state
         _report(self._tracker.advance(batch.changes, batch.revision))
-        self._publish(former, listeners=bool(batch.changes))
+        if batch.changes or self.state.revision > former.revision:
+            self._publish(former)
 
-    def _publish(self, former: ClusterState, *, listeners: bool = True) -> None:
+    def _publish(self, former: ClusterState) -> None:
         new = self.state
-        if listeners:
-            for listener in tuple(self._listeners):
-                try:
-                    listener(former, new)
-                except Exception:
-                    log.exception("listener failed", revision=new.revision)
+        for listener in tuple(self._listeners):
+            try:
+                listener(former, new)
+            except Exception:
+                log.exception("listener failed", revision=new.revision)
         while self._waiters and self._waiters[0][0] <= new.revision:
             waiter = heapq.heappop(self._waiters)[2]
             if not waiter.done():

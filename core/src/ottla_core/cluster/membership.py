@@ -9,11 +9,13 @@ key is there already, its holder may be
 - a process that has just died and whose lease has not run out: waited for;
 - a live process with the same id: refused, naming who it is.
 
-After a lost lease the process registers again, with a new epoch.
+After a lost lease the process registers again, with a new epoch. The change of epoch is told by a callback: the
+cluster state may show the new registration before this process knows that it succeeded.
 """
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 import structlog
 
@@ -43,6 +45,15 @@ class MemberIdInUse(OttlaError):
 class Membership:
     """The registration of this process.
 
+    Args:
+        etcd: where to register.
+        cluster_name: in which cluster.
+        member: as what; its epoch is ignored.
+        lease_ttl_ms: after what time without contact the place is lost.
+        on_change: called after every registration, the one in `start` included, and when the lease is lost; `epoch`
+            is up to date then. It must not block.
+        clock: for tests.
+
     Attributes:
         session: the lease it hangs on; an election may use it too.
     """
@@ -54,12 +65,14 @@ class Membership:
         member: Member,
         *,
         lease_ttl_ms: int,
+        on_change: Callable[[], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.session = LeaseSession(etcd, ttl_ms=lease_ttl_ms, clock=clock)
         self._etcd = etcd
         self._member = member
         self._key = KeySpace(cluster_name).member(member.role, member.id)
+        self._on_change = on_change
         self._clock = clock or SystemClock()
         self._lease: Lease | None = None
         self._epoch = NO_EPOCH
@@ -113,6 +126,8 @@ class Membership:
         while True:
             assert self._lease is not None
             await self._wait_until_unregistered(self._lease)
+            if not self._lease.is_valid():
+                self._tell_change()
             try:
                 if self._lease.is_valid():
                     await self._check_not_replaced()
@@ -175,8 +190,17 @@ class Membership:
             if isinstance(found, int):
                 self._lease, self._epoch = lease, found
                 log.info("registered", role=self._member.role, id=self._member.id, epoch=found)
+                self._tell_change()
                 return
             await self._make_way(found, deadline)
+
+    def _tell_change(self) -> None:
+        if self._on_change is None:
+            return
+        try:
+            self._on_change()
+        except Exception:  # the listener's bug must not cost the registration
+            log.exception("listener failed", epoch=self.epoch)
 
     async def _create(self, lease: Lease) -> int | KeyValue:
         """Return the new epoch, or who holds the key."""

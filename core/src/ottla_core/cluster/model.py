@@ -109,7 +109,13 @@ class Topic:
 class ClusterState:
     """One consistent snapshot; `revision` is the etcd revision it reflects.
 
-    `broker_configs` holds dynamic broker settings by broker id; the key None holds the cluster-wide default.
+    Attributes:
+        broker_configs: dynamic broker settings by broker id; the key None holds the cluster-wide default.
+        deleted_topics: topics whose deletion this process has seen happen, with the revision at which it happened;
+            the oldest are forgotten (see `state.DELETIONS_REMEMBERED_MAX`). A topic that has gone from `topics_by_id`
+            without being here is merely missing: it was not in a new listing, lost a partition's key, or had its
+            record replaced by hand. Its data must be kept. Says how a process came to know a state, not what the
+            state is, hence plays no part in comparisons.
     """
 
     cluster_id: str = ""
@@ -120,3 +126,4 @@ class ClusterState:
     topics: Mapping[str, Topic] = field(default_factory=dict)
     topics_by_id: Mapping[UUID, Topic] = field(default_factory=dict)
     broker_configs: Mapping[int | None, Mapping[str, str]] = field(default_factory=dict)
+    deleted_topics: Mapping[UUID, int] = field(default_factory=dict, compare=False)

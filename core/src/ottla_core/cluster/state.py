@@ -6,12 +6,16 @@ partitions it counts are there: the controller writes partitions first and the r
 opposite order, so nobody sees half a topic. What did not change keeps its identity (`is`) from one state to the
 next, so that a listener can skip it cheaply.
 
+A deletion that was seen is told apart from a topic that a new listing merely lacks (`ClusterState.deleted_topics`).
+A value that cannot be read leaves what was known under its key. And nothing is taken from an etcd that was emptied,
+or that holds another cluster by now: `ClusterReplaced`.
+
 The cost of a change is that of copying the top-level mappings plus the topics that it touches.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Self, TypeVar
 from uuid import UUID
 
 from ottla_core.cluster import codec
@@ -28,9 +32,17 @@ from ottla_core.cluster.keys import (
     TopicKey,
 )
 from ottla_core.cluster.model import ClusterState, PartitionState, Role, Topic
+from ottla_core.errors import OttlaError
+
+DELETIONS_REMEMBERED_MAX = 20_000
+"""How many of the latest deletions of topics a state names."""
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+class ClusterReplaced(OttlaError):
+    """etcd holds another cluster than before, none at all, or an earlier state of this one; the process must end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +54,11 @@ class _StoredTopic:
 
 @dataclass(slots=True)
 class _Touched:
-    """What one group of changes has touched: topics to rebuild, and for each the partitions that changed."""
+    """What one group of changes has touched: topics to rebuild, for each the partitions that changed; deletions."""
 
     partitions: dict[UUID, set[int]] = field(default_factory=dict)
     records: set[UUID] = field(default_factory=set)
+    deleted: dict[UUID, int] = field(default_factory=dict)
 
     @property
     def topic_ids(self) -> Iterable[UUID]:
@@ -66,34 +79,39 @@ class StateTracker:
         self._topic_ids: dict[str, UUID] = {}
         self._partitions: dict[UUID, dict[int, PartitionState]] = {}
 
-    def advance(self, changes: Iterable[KeyChange], revision: int) -> list[BadValue]:
+    def advance(self, changes: Sequence[KeyChange], revision: int) -> list[BadValue]:
         """Apply changes that belong together and publish the state of `revision`.
 
         Returns:
             The values that could not be read. Each is treated as if its key had not changed.
-        """
-        touched = _Touched()
-        bad_values: list[BadValue] = []
-        draft = self.state
-        for change in changes:
-            try:
-                draft = self._apply(draft, change, touched)
-            except BadValue as error:
-                bad_values.append(error)
-        self.state = replace(self._with_topics_rebuilt(draft, touched), revision=revision)
-        return bad_values
 
-    def reload(self, entries: Iterable[KeyValue], revision: int) -> list[BadValue]:
+        Raises:
+            ClusterReplaced: the cluster id has changed or gone; nothing was applied.
+        """
+        self._check_same_cluster(changes)
+        return self._apply_all(changes, revision, known=None)
+
+    def reload(self, entries: Sequence[KeyValue], revision: int) -> list[BadValue]:
         """Forget everything and publish the state that a complete listing at `revision` describes.
 
-        Objects that come out equal keep their identity.
+        Objects that come out equal keep their identity. Topics that the listing lacks are not `deleted_topics`.
 
         Returns:
-            The values that could not be read. Each is treated as if its key were absent.
+            The values that could not be read. Each is treated as if its key had not changed.
+
+        Raises:
+            ClusterReplaced: the cluster id has changed or gone, or the revision has gone back; nothing was applied.
         """
+        before = self.state
+        if revision < before.revision:
+            raise ClusterReplaced(
+                f"etcd is at revision {revision}, this process has seen {before.revision}: "
+                "was etcd restored or emptied?"
+            )
+        self._check_same_cluster(entries, complete=True)
         fresh = StateTracker(self._key_space)
-        bad_values = fresh.advance(entries, revision)
-        before, after = self.state, fresh.state
+        bad_values = fresh._apply_all(entries, revision, known=self)
+        after = fresh.state
         topics = _keep_identity(before.topics, after.topics)
         fresh.state = replace(
             after,
@@ -102,6 +120,7 @@ class StateTracker:
             topics=topics,
             topics_by_id={topic.id: topic for topic in topics.values()},
             broker_configs=_keep_identity(before.broker_configs, after.broker_configs),
+            deleted_topics=before.deleted_topics,
         )
         self.state = fresh.state
         self._topics, self._topic_ids, self._partitions = fresh._topics, fresh._topic_ids, fresh._partitions
@@ -116,13 +135,85 @@ class StateTracker:
             if (stored := self._topics.get(topic_id)) is None or partition.index >= stored.record.partition_count
         ]
 
+    def check_cluster_id(self, entry: KeyChange | None) -> None:
+        """See that the key of the cluster id, None if it is absent, still holds the id that is known.
+
+        Raises:
+            ClusterReplaced: it does not.
+        """
+        if not self.state.cluster_id:
+            return
+        try:
+            found = codec.decode_cluster_id(entry.value) if isinstance(entry, KeyValue) else "none"
+        except BadValue:
+            return  # reported when it is applied
+        if found != self.state.cluster_id:
+            raise ClusterReplaced(
+                f"this process belongs to the cluster {self.state.cluster_id}, but the cluster id in etcd is "
+                f"{found}: was etcd restored or emptied?"
+            )
+
+    def _check_same_cluster(self, changes: Sequence[KeyChange], *, complete: bool = False) -> None:
+        found = [change for change in changes if change.key == self._key_space.cluster_id]
+        for change in found:
+            self.check_cluster_id(change)
+        if complete and not found:
+            self.check_cluster_id(None)
+
+    def _apply_all(self, changes: Sequence[KeyChange], revision: int, *, known: Self | None) -> list[BadValue]:
+        """Apply changes; where a value cannot be read, take over what `known` has under its key."""
+        touched = _Touched()
+        bad_values: list[BadValue] = []
+        draft = self.state
+        for change in changes:
+            try:
+                draft = self._apply(draft, change, touched)
+            except BadValue as error:
+                bad_values.append(error)
+                if known is not None:
+                    draft = self._take_over(draft, change.key, known, touched)
+        draft = replace(draft, deleted_topics=self._deleted_topics(touched))
+        self.state = replace(self._with_topics_rebuilt(draft, touched), revision=revision)
+        return bad_values
+
+    def _take_over(self, draft: ClusterState, key_text: str, known: Self, touched: _Touched) -> ClusterState:
+        """Let a key hold what it held in another tracker."""
+        former = known.state
+        match self._key_space.parse(key_text):
+            case PartitionKey(topic_id, index) as key:
+                partition = known._partitions.get(topic_id, {}).get(index)
+                self._put_partition(key, partition, touched)
+            case TopicKey(name):
+                if (known_id := known._topic_ids.get(name)) is not None:
+                    self._put_topic(known._topics[known_id], touched)
+            case MemberKey(Role.BROKER, member_id):
+                return replace(draft, brokers=_with(draft.brokers, member_id, former.brokers.get(member_id)))
+            case MemberKey(Role.CONTROLLER, member_id):
+                member = former.controllers.get(member_id)
+                return replace(draft, controllers=_with(draft.controllers, member_id, member))
+            case ControllerKey():
+                return replace(draft, controller=former.controller)
+            case ClusterIdKey():
+                return replace(draft, cluster_id=former.cluster_id)
+            case BrokerConfigKey(broker_id):
+                configs = former.broker_configs.get(broker_id)
+                return replace(draft, broker_configs=_with(draft.broker_configs, broker_id, configs))
+            case ProducerIdsKey() | None:
+                pass
+        return draft
+
     def _apply(self, draft: ClusterState, change: KeyChange, touched: _Touched) -> ClusterState:
         entry = change if isinstance(change, KeyValue) else None
         match self._key_space.parse(change.key):
             case PartitionKey() as key:
-                self._set_partition(key, entry, touched)
+                partition = codec.decode_partition(key, entry.value, entry.mod_revision) if entry else None
+                self._put_partition(key, partition, touched)
             case TopicKey(name):
-                self._set_topic(name, entry, touched)
+                if entry is not None:
+                    record = codec.decode_topic(name, entry.value)
+                    self._put_topic(_StoredTopic(name, record, entry.mod_revision), touched)
+                elif (topic_id := self._forget_topic(name, touched)) is not None:
+                    touched.deleted[topic_id] = change.mod_revision
             case MemberKey() as key:
                 return _with_member(draft, key, entry)
             case ControllerKey():
@@ -137,9 +228,8 @@ class StateTracker:
                 pass
         return draft
 
-    def _set_partition(self, key: PartitionKey, entry: KeyValue | None, touched: _Touched) -> None:
-        if entry is not None:
-            partition = codec.decode_partition(key, entry.value, entry.mod_revision)
+    def _put_partition(self, key: PartitionKey, partition: PartitionState | None, touched: _Touched) -> None:
+        if partition is not None:
             self._partitions.setdefault(key.topic_id, {})[key.index] = partition
         elif (partitions := self._partitions.get(key.topic_id)) is not None:
             partitions.pop(key.index, None)
@@ -147,16 +237,27 @@ class StateTracker:
                 del self._partitions[key.topic_id]
         touched.partitions.setdefault(key.topic_id, set()).add(key.index)
 
-    def _set_topic(self, name: str, entry: KeyValue | None, touched: _Touched) -> None:
-        record = codec.decode_topic(name, entry.value) if entry else None
-        former_id = self._topic_ids.pop(name, None)
-        if former_id is not None:
-            del self._topics[former_id]
-            touched.records.add(former_id)
-        if record is not None and entry is not None:
-            self._topics[record.id] = _StoredTopic(name, record, entry.mod_revision)
-            self._topic_ids[name] = record.id
-            touched.records.add(record.id)
+    def _put_topic(self, topic: _StoredTopic, touched: _Touched) -> None:
+        self._forget_topic(topic.name, touched)
+        self._topics[topic.record.id] = topic
+        self._topic_ids[topic.name] = topic.record.id
+        touched.records.add(topic.record.id)
+
+    def _forget_topic(self, name: str, touched: _Touched) -> UUID | None:
+        topic_id = self._topic_ids.pop(name, None)
+        if topic_id is not None:
+            del self._topics[topic_id]
+            touched.records.add(topic_id)
+        return topic_id
+
+    def _deleted_topics(self, touched: _Touched) -> Mapping[UUID, int]:
+        former = self.state.deleted_topics
+        restored = {topic_id for topic_id in touched.records if topic_id in former and topic_id in self._topics}
+        if not touched.deleted and not restored:
+            return former
+        deleted = {**former, **touched.deleted}
+        kept = [(topic_id, revision) for topic_id, revision in deleted.items() if topic_id not in self._topics]
+        return dict(kept[-DELETIONS_REMEMBERED_MAX:])
 
     def _with_topics_rebuilt(self, draft: ClusterState, touched: _Touched) -> ClusterState:
         rebuilt = {topic_id: self._rebuild(draft, topic_id, touched) for topic_id in touched.topic_ids}

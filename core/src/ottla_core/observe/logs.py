@@ -4,11 +4,38 @@ Every event carries the time (UTC), the level, the service and the key-value pai
 libraries that use the standard library's logging come out the same way.
 """
 
+import contextlib
 import logging
 import sys
-from typing import TextIO
+from typing import TextIO, cast
 
 import structlog
+
+
+class _LossyStream:
+    """A stream that loses lines rather than fail.
+
+    Logs often lie on the disk that has just filled up, and reporting that must not break the handling of it.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write, or lose the text."""
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush what can be flushed; the rest is tried again with the next line."""
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+    def isatty(self) -> bool:
+        """Return whether a person may be looking."""
+        return self._stream.isatty()
+
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -21,7 +48,7 @@ def configure_logs(service: str, *, level: str = "info", stream: TextIO | None =
         level: the least severe level that is shown; a key of `LEVELS`.
         stream: where the lines go; standard error by default.
     """
-    target = stream or sys.stderr
+    target = cast("TextIO", _LossyStream(stream or sys.stderr))
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,

@@ -37,11 +37,27 @@ _FIXED_SIZES = {
     "float64": 8,
     "uuid": 16,
 }
-ARRAY_ITEMS_MAX = 200_000
-"""No honest request names more topics or partitions; a hundred megabytes of empty strings would stall the broker."""
+ITEMS_MAX = 100_000
+"""Array items of one message, nested ones included. No honest request names more topics and partitions; a hundred
+megabytes of empty strings would stall the broker for minutes."""
+TAGGED_FIELDS_MAX = 100
 _VARINT_SHIFT_MAX = 28
 _int16 = struct.Struct(">h").unpack_from
 _int32 = struct.Struct(">i").unpack_from
+
+
+class _ItemAllowance:
+    """How many more array items the message at hand may have; checks never run in two threads at once."""
+
+    left = ITEMS_MAX
+
+    def take(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise InvalidRequest(f"a message with more than {ITEMS_MAX} array items")
+
+
+_items = _ItemAllowance()
 
 
 class _Shape(NamedTuple):
@@ -61,6 +77,7 @@ def bounds_checker(message: type[Entity]) -> Callable[[memoryview, int], None]:
     walk = _entity(message).walk
 
     def check(frame: memoryview, offset: int) -> None:
+        _items.left = ITEMS_MAX
         try:
             end = walk(frame, offset)
         except (IndexError, struct.error):
@@ -99,14 +116,20 @@ def skip_tagged_fields(frame: memoryview, position: int) -> int:
     """
     if frame[position] == 0:
         return position + 1
-    count, position = read_unsigned_varint(frame, position)
-    _check_count(frame, position, count)
+    count, position = _read_tagged_field_count(frame, position)
     for _ in range(count):
         _, position = read_unsigned_varint(frame, position)
         size, position = read_unsigned_varint(frame, position)
         _check_count(frame, position, size)
         position += size
     return position
+
+
+def _read_tagged_field_count(frame: memoryview, position: int) -> tuple[int, int]:
+    count, position = read_unsigned_varint(frame, position)
+    if count > TAGGED_FIELDS_MAX:
+        raise InvalidRequest(f"{count} tagged fields; {TAGGED_FIELDS_MAX} is the most")
+    return count, position
 
 
 def _check_count(frame: memoryview, position: int, count: int) -> None:
@@ -212,9 +235,8 @@ def _array(item: _Shape, *, flexible: bool) -> Walk:
             position += 4
         if count <= 0:
             return position
-        if count > ARRAY_ITEMS_MAX:
-            raise InvalidRequest(f"an array of {count} items; {ARRAY_ITEMS_MAX} is the most")
         _check_count(frame, position, count)
+        _items.take(count)
         if fixed_size is not None:
             return position + count * fixed_size
         for _ in range(count):
@@ -238,8 +260,7 @@ def _tagged_fields(known: dict[int, _Shape]) -> Walk:
     def walk(frame: memoryview, position: int) -> int:
         if frame[position] == 0:
             return position + 1
-        count, position = read_unsigned_varint(frame, position)
-        _check_count(frame, position, count)
+        count, position = _read_tagged_field_count(frame, position)
         for _ in range(count):
             tag, position = read_unsigned_varint(frame, position)
             size, position = read_unsigned_varint(frame, position)

@@ -1,6 +1,6 @@
 """What request handlers work with: the parts of this broker, and the request at hand."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -12,6 +12,7 @@ from ottla_broker.connection import Connection, Parts
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.partitions import PartitionTable
 from ottla_broker.producer_ids import ProducerIds
+from ottla_broker.reconciliation import Reconciler
 from ottla_core.clock import Clock
 from ottla_core.cluster.controller_client import ControllerClient
 from ottla_core.cluster.feed import ClusterStateFeed
@@ -63,6 +64,7 @@ class Broker:
     controller: ControllerClient
     store: LogStore
     partitions: PartitionTable
+    reconciler: Reconciler
     producer_ids: ProducerIds
 
     @property
@@ -79,15 +81,16 @@ class Broker:
         """Return where a client that came through `listener` reaches a broker."""
         return next((endpoint for endpoint in member.endpoints if endpoint.listener == listener), None)
 
-    def current_leader(self, topic: str, index: int) -> CurrentLeader | None:
-        """Return who leads a partition, as far as this broker knows."""
-        known = self.state.topics.get(topic)
+    def current_leader(self, named: str | UUID, index: int) -> CurrentLeader | None:
+        """Return who leads a partition, as far as this broker knows; the topic is named by its name or id."""
+        state = self.state
+        known = state.topics_by_id.get(named) if isinstance(named, UUID) else state.topics.get(named)
         if known is None or not 0 <= index < len(known.partitions):
             return None
         partition = known.partitions[index]
         return CurrentLeader(partition.leader, partition.leader_epoch)
 
-    def node_endpoints(self, leaders: Mapping[int, object] | set[int], listener: str) -> list[NodeEndpoint]:
+    def node_endpoints(self, leaders: Iterable[int], listener: str) -> list[NodeEndpoint]:
         """Return the addresses of the live brokers among `leaders`."""
         found: list[NodeEndpoint] = []
         for broker_id in leaders:
@@ -96,11 +99,3 @@ class Broker:
             if member and endpoint:
                 found.append(NodeEndpoint(broker_id, endpoint.host, endpoint.port, member.rack))
         return found
-
-    def topic_name(self, topic: str | UUID) -> str:
-        """Return a topic's name, given that or its id.
-
-        Raises:
-            UnknownTopicId: no topic has the id.
-        """
-        return topic if isinstance(topic, str) else self.partitions.topic_name(topic)

@@ -102,6 +102,7 @@ class Connection:
         "_replies",
         "_socket",
         "_waiting",
+        "_waits_for_budget",
         "_writing",
         "address",
         "is_closed",
@@ -132,6 +133,7 @@ class Connection:
         self._replies: deque[_Reply] = deque()
         self._waiting: set[asyncio.Future[Parts | None]] = set()
         self._outgoing: deque[memoryview | LogSlice] = deque()
+        self._waits_for_budget = False
         self._writing = False
         self._reading = True
         loop.add_reader(self._fd, self._on_readable)
@@ -141,13 +143,16 @@ class Connection:
         """Whether the client waits for nothing: no request of its is unanswered."""
         return not self._replies and not self._outgoing
 
+    @property
+    def is_in_mid_request(self) -> bool:
+        """Whether a request has begun to arrive and the rest of it is awaited."""
+        return self._partial is not None or bool(self._held and self._reading)
+
     def close(self, reason: str = "") -> None:
         """Close the connection; a reason is logged. Requests still being handled are cancelled."""
         if self.is_closed:
             return
         self.is_closed = True
-        if reason:
-            logger.info("connection closed", peer=self.peer, reason=reason)
         self._loop.remove_reader(self._fd)
         self._loop.remove_writer(self._fd)
         for waiting in list(self._waiting):
@@ -159,11 +164,14 @@ class Connection:
         self._held = b""
         self._socket.close()
         self._owner.on_closed(self)
+        if reason:
+            logger.info("connection closed", peer=self.peer, reason=reason)
 
     def resume(self) -> None:
         """Go on with what was received before reading had to stop, then read again."""
         if self.is_closed or self._is_blocked:
             return
+        self._waits_for_budget = False
         held, self._held = self._held, b""
         if held:
             self._guarded(self._take_frames, memoryview(held))
@@ -176,10 +184,6 @@ class Connection:
     def _is_blocked(self) -> bool:
         """Whether the client must first read what it asked for."""
         return self._writing or len(self._replies) >= PIPELINED_REQUESTS_MAX
-
-    @property
-    def _waits_for_budget(self) -> bool:
-        return len(self._held) >= _LENGTH.size
 
     def _set_reading(self, wanted: bool) -> None:
         if wanted == self._reading:
@@ -270,6 +274,7 @@ class Connection:
             self._partial = PartialFrame(self._owner.pool, size, beginning[_LENGTH.size :])
         else:
             self._hold(beginning)
+            self._waits_for_budget = True
             self._owner.wait_for_budget(self)
 
     def _hold(self, received: memoryview) -> None:
@@ -334,7 +339,7 @@ class Connection:
             self._queue(replies.popleft().parts or [])
         if self._outgoing and not self._writing:
             self._send()
-        if not self._writing and self._held and not self._is_blocked and not self._reading:
+        if self._held and not (self._reading or self._waits_for_budget or self._is_blocked):
             self._loop.call_soon(self.resume)
 
     def _queue(self, parts: Parts) -> None:

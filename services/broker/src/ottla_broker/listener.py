@@ -22,7 +22,9 @@ BACKLOG = 1024
 ACCEPTED_AT_ONCE_MAX = 64
 ACCEPT_PAUSE_SECONDS = 1.0
 """How long accepting rests when the process has no file descriptors left."""
-IDLE_CHECKS_PER_TIMEOUT = 10
+CHECKS_PER_TIMEOUT = 10
+REQUEST_STALL_SECONDS = 30.0
+"""How long a request that has begun may bring no byte, before its connection is closed and its memory is freed."""
 
 logger = structlog.get_logger("listener")
 
@@ -154,10 +156,13 @@ class Listener:
         self.connections.add(Connection(sock, (host, port), listener_name, self, self._loop))
 
     async def _close_idle(self) -> None:
-        timeout_s = self._config.connections_max_idle_ms / 1000
+        idle_s = self._config.connections_max_idle_ms / 1000
         while True:
-            await asyncio.sleep(timeout_s / IDLE_CHECKS_PER_TIMEOUT)
-            oldest = self._loop.time() - timeout_s
+            await asyncio.sleep(min(idle_s, REQUEST_STALL_SECONDS) / CHECKS_PER_TIMEOUT)
+            now = self._loop.time()
             for connection in tuple(self.connections):
-                if connection.last_active < oldest and connection.is_idle:
+                silent_s = now - connection.last_active
+                if connection.is_in_mid_request and silent_s > REQUEST_STALL_SECONDS:
+                    connection.close(f"a request stopped arriving {silent_s:.0f} s ago")
+                elif connection.is_idle and silent_s > idle_s:
                     connection.close()

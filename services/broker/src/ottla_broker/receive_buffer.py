@@ -9,6 +9,7 @@ busy producer's megabyte frames do not pay for fresh pages each time.
 from collections import defaultdict
 
 SMALLEST_BUFFER_BYTES = 4 * 1024
+UNRESERVED_FRAME_BYTES = 64 * 1024
 POOLED_BYTES_MAX = 32 * 1024 * 1024
 """How much the pool keeps for reuse; what is given back beyond that is freed."""
 
@@ -90,7 +91,8 @@ class RequestBudget:
     """How many bytes of arriving large frames the broker holds at once.
 
     A frame's whole size is reserved before it gets a buffer, so that every frame that has begun can be completed;
-    connections whose reservation is refused stop reading and are woken when there is room.
+    connections whose reservation is refused stop reading and are woken when there is room. Frames of up to
+    `UNRESERVED_FRAME_BYTES` need no reservation: a few that announce much must not hold up everybody's small ones.
 
     Attributes:
         limit: bytes in all.
@@ -103,6 +105,8 @@ class RequestBudget:
 
     def reserve(self, size: int) -> bool:
         """Reserve room for a frame, or return False; an idle broker admits any frame that is legal."""
+        if size <= UNRESERVED_FRAME_BYTES:
+            return True
         if self.reserved and self.reserved + size > self.limit:
             return False
         self.reserved += size
@@ -110,5 +114,7 @@ class RequestBudget:
 
     def release(self, size: int) -> None:
         """Give back what `reserve` granted."""
+        if size <= UNRESERVED_FRAME_BYTES:
+            return
         self.reserved -= size
         assert self.reserved >= 0

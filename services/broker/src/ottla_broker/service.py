@@ -6,7 +6,7 @@ cluster, flush and close the logs.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from importlib.metadata import version
 from uuid import uuid4
@@ -22,6 +22,7 @@ from ottla_broker.log.log_duties import LogSettings
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.partitions import PartitionTable
 from ottla_broker.producer_ids import ProducerIds
+from ottla_broker.reconciliation import Reconciler
 from ottla_core.clock import SystemClock
 from ottla_core.cluster.cluster_id import ensure_cluster_id
 from ottla_core.cluster.controller_client import ControllerClient
@@ -32,7 +33,7 @@ from ottla_core.cluster.model import Endpoint, Member, Role
 from ottla_core.rpc.server import RpcServer
 from ottla_core.topic_config import TopicConfig, parse_topic_configs
 
-FIRST_APPLY_TIMEOUT_SECONDS = 60.0
+REGISTRATION_TIMEOUT_SECONDS = 60.0
 
 logger = structlog.get_logger("broker")
 
@@ -41,80 +42,94 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
     """Run a broker until `stop` is set or it loses its place in the cluster.
 
     Raises:
-        OttlaError: it could not start, or another process has taken its id.
+        OttlaError: it could not start, another process has taken its id, or its cluster is not what it was.
         OSError: a log directory cannot be used.
     """
-    async with AsyncExitStack() as stack:
+    async with AsyncExitStack() as closing:
         sockets = [(name, bind(host, port)) for name, host, port in config.listeners]
         for _, sock in sockets:
-            stack.callback(sock.close)
+            closing.callback(sock.close)
         rpc_server = RpcServer()
         rpc_port = rpc_server.bind(*config.rpc_listener)
         await rpc_server.start()
-        stack.push_async_callback(rpc_server.stop)
-
-        etcd = EtcdClient.from_settings(config)
-        stack.push_async_callback(etcd.close)
-        cluster_id = await ensure_cluster_id(etcd, config.cluster_name)
-        feed = ClusterStateFeed(etcd, config.cluster_name)
-        await feed.start()
-        stack.push_async_callback(feed.close)
-
-        store = await LogStore.open(
-            config.log_dirs,
-            node_id=config.node_id,
-            cluster_id=cluster_id,
-            config_for=_topic_config_source(config, feed),
-            clock=SystemClock(),
-            settings=_log_settings(config),
-        )
-        stack.push_async_callback(store.close)
+        closing.push_async_callback(rpc_server.stop)
 
         ports = {name: sock.getsockname()[1] for name, sock in sockets}
-        member = _describe_self(config, ports, rpc_port, store)
-        membership = Membership(etcd, config.cluster_name, member, lease_ttl_ms=config.member_lease_ttl_ms)
-        await membership.start()
-        stack.push_async_callback(membership.close)
-
-        controller = ControllerClient(feed)
-        stack.push_async_callback(controller.close)
-        partitions = PartitionTable(config, store, feed, membership)
-        await feed.wait_for(lambda state: config.node_id in state.brokers, FIRST_APPLY_TIMEOUT_SECONDS)
-        await partitions.start()
-        stack.push_async_callback(partitions.close)
-
-        broker = Broker(
-            config=config,
-            clock=SystemClock(),
-            feed=feed,
-            membership=membership,
-            controller=controller,
-            store=store,
-            partitions=partitions,
-            producer_ids=ProducerIds(controller, membership, config.node_id),
-        )
+        broker = await _open_broker(config, ports, rpc_port, closing)
         dispatcher = Dispatcher(broker)
         listener = Listener(config, sockets, dispatcher)
         if config.metrics_listener is not None:
-            stack.callback(serve_metrics(config, listener, dispatcher, partitions).close)
+            closing.callback(serve_metrics(config, listener, dispatcher, broker.partitions).close)
         listener.start()
-        stack.push_async_callback(listener.close)
+        closing.push_async_callback(listener.close)
         await rpc_server.set_serving(serving=True)
-        logger.info("ready", id=config.node_id, listeners=ports, rpc_port=rpc_port, partitions=len(partitions))
-        await _wait_for_end(stop, membership)
+        logger.info("ready", id=broker.id, listeners=ports, rpc_port=rpc_port, partitions=len(broker.partitions))
+        await _wait_for_end(stop, broker)
 
 
-async def _wait_for_end(stop: asyncio.Event, membership: Membership) -> None:
+async def _open_broker(
+    config: BrokerConfig, ports: Mapping[str, int], rpc_port: int, closing: AsyncExitStack
+) -> Broker:
+    """Join the cluster with the logs of this broker, and lead what the controller assigns."""
+    etcd = EtcdClient.from_settings(config)
+    closing.push_async_callback(etcd.close)
+    cluster_id = await ensure_cluster_id(etcd, config.cluster_name)
+    feed = ClusterStateFeed(etcd, config.cluster_name)
+    await feed.start()
+    closing.push_async_callback(feed.close)
+    store = await LogStore.open(
+        config.log_dirs,
+        node_id=config.node_id,
+        cluster_id=cluster_id,
+        config_for=_topic_config_source(config, feed),
+        clock=SystemClock(),
+        settings=_log_settings(config),
+    )
+    closing.push_async_callback(store.close)
+
+    changed = asyncio.Event()
+    membership = Membership(
+        etcd,
+        config.cluster_name,
+        _describe_self(config, ports, rpc_port, store),
+        lease_ttl_ms=config.member_lease_ttl_ms,
+        on_change=changed.set,
+    )
+    await membership.start()
+    closing.push_async_callback(membership.close)
+    await feed.wait_for(lambda state: config.node_id in state.brokers, REGISTRATION_TIMEOUT_SECONDS)
+    controller = ControllerClient(feed)
+    closing.push_async_callback(controller.close)
+    partitions = PartitionTable(config, feed, membership)
+    reconciler = Reconciler(config, store, feed, membership, partitions, changed)
+    await reconciler.start()
+    closing.push_async_callback(reconciler.close)
+    return Broker(
+        config=config,
+        clock=SystemClock(),
+        feed=feed,
+        membership=membership,
+        controller=controller,
+        store=store,
+        partitions=partitions,
+        reconciler=reconciler,
+        producer_ids=ProducerIds(controller, membership, config.node_id),
+    )
+
+
+async def _wait_for_end(stop: asyncio.Event, broker: Broker) -> None:
+    """Return when the process shall stop, raise when it must."""
     stopped = asyncio.create_task(stop.wait())
-    replaced = asyncio.create_task(membership.wait_failed())
+    failures = [asyncio.create_task(broker.membership.wait_failed()), asyncio.create_task(broker.feed.wait_failed())]
     try:
-        await asyncio.wait((stopped, replaced), return_when=asyncio.FIRST_COMPLETED)
-        if replaced.done():
-            raise replaced.result()
+        await asyncio.wait((stopped, *failures), return_when=asyncio.FIRST_COMPLETED)
+        for failure in failures:
+            if failure.done():
+                raise failure.result()
     finally:
-        for task in (stopped, replaced):
+        for task in (stopped, *failures):
             task.cancel()
-        await asyncio.gather(stopped, replaced, return_exceptions=True)
+        await asyncio.gather(stopped, *failures, return_exceptions=True)
 
 
 def _topic_config_source(config: BrokerConfig, feed: ClusterStateFeed) -> Callable[[str], TopicConfig]:
@@ -139,7 +154,7 @@ def _log_settings(config: BrokerConfig) -> LogSettings:
     )
 
 
-def _describe_self(config: BrokerConfig, ports: dict[str, int], rpc_port: int, store: LogStore) -> Member:
+def _describe_self(config: BrokerConfig, ports: Mapping[str, int], rpc_port: int, store: LogStore) -> Member:
     advertised = {name: (host, port) for name, host, port in config.advertised_listeners}
     endpoints = []
     for name, listen_host, _ in config.listeners:

@@ -3,7 +3,7 @@
 Changes go one at a time: look at the state, let a pure function decide (`topics`, `configs`, `leader_election`),
 write, and wait until the own state shows it. So each decision sees all that were made before. Partitions are
 written before the topic that counts them and deleted after it; what a cut-short change leaves behind is invisible,
-and is removed at the beginning of a term and after a failure.
+and is removed at the beginning of a term and, after a change that failed, before the next one.
 """
 
 import asyncio
@@ -68,6 +68,7 @@ class ActiveController:
         self._unclean_election_default = unclean_election_default
         self._changing = asyncio.Lock()
         self._running: set[asyncio.Task[Any]] = set()
+        self._may_have_orphans = False
         self._examined: ClusterState | None = None
 
     async def create_topics(
@@ -154,8 +155,7 @@ class ActiveController:
 
     async def begin_term(self) -> None:
         """Tidy up what earlier terms left: half-made and half-deleted topics, partitions without a live leader."""
-        async with self._changing:
-            await self._remove_orphans()
+        self._may_have_orphans = True  # the term before may have ended in the middle of a change
         await self.elect_leaders()
 
     async def elect_leaders(self) -> None:
@@ -190,15 +190,27 @@ class ActiveController:
         async with self._changing:
             for _ in range(CONFLICT_ATTEMPTS):
                 try:
+                    await self._tidy_up()
                     return await change()
                 except WriteConflict as conflict:
                     log.info("deciding again", reason=str(conflict))
+                    self._may_have_orphans = True
                     await self._feed.wait_for_revision(conflict.revision, OWN_WRITE_TIMEOUT_S)
-                    await self._remove_orphans()
                 except EtcdError as error:
                     log.error("etcd failed a change", error=str(error))
+                    self._may_have_orphans = True
                     raise KafkaError(f"the change could not be stored: {error}") from error
+                except KafkaError:  # the term is over, or the own state does not follow
+                    self._may_have_orphans = True
+                    raise
             raise KafkaError("the cluster's state kept changing underneath; try again")
+
+    async def _tidy_up(self) -> None:
+        """After a failure, remove what the change that failed has written."""
+        if self._may_have_orphans:
+            await self._feed.wait_for_revision(self._writer.written_revision, OWN_WRITE_TIMEOUT_S)
+            await self._remove_orphans()
+            self._may_have_orphans = False
 
     async def _write(self, writes: Sequence[Write]) -> None:
         """Write, and return once the own state shows it."""

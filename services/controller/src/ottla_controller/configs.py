@@ -2,7 +2,8 @@
 
 Topics take the settings of `ottla_core.topic_config`. Brokers take, dynamically, those that provide the defaults of
 topic settings in their plainest unit (`log.retention.ms`, not `.hours`); everything else needs a restart. A change
-is refused as a whole per resource. Rules and codes are Kafka's (ConfigurationControlManager, ConfigAdminManager).
+is refused as a whole per resource; resources of one request are judged in order, each as if those before it were
+done. Rules and codes are Kafka's (ConfigurationControlManager, ConfigAdminManager).
 """
 
 from collections import Counter
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 from kio.schema.errors import ErrorCode
 
+from ottla_controller.effective_configs import check_broker_configs, check_topic_configs
 from ottla_core.cluster.controller_api import (
     AlteredResource,
     ConfigChange,
@@ -26,8 +28,6 @@ from ottla_core.topic_config import (
     ConfigType,
     TopicConfig,
     definition_of,
-    parse_topic_configs,
-    topic_defaults,
 )
 
 DYNAMIC_BROKER_CONFIGS: Mapping[str, ConfigDefinition] = {
@@ -76,13 +76,21 @@ def plan_config_changes(
     """
     times = Counter((resource.type, resource.name) for resource in resources)
     plans: list[ConfigPlan] = []
+    topics = {topic.name: topic.configs for topic in state.topics.values()}
+    brokers = dict(state.broker_configs)
     for resource in resources:
         try:
             if times[resource.type, resource.name] > 1:
                 raise InvalidRequest(f"Resource '{resource.name}' appears more than once in the request.")
             target, present = _find(resource, state)
             configs = _changed(target, {} if replace_all else present, resource.changes)
-            _check(target, configs)
+            match target:
+                case TopicTarget(name):
+                    check_topic_configs(configs, brokers)
+                    topics[name] = configs
+                case BrokerTarget(broker_id):
+                    check_broker_configs(brokers, {**brokers, broker_id: configs}, broker_id, topics)
+                    brokers[broker_id] = configs
         except KafkaError as error:
             result = AlteredResource(
                 type=resource.type, name=resource.name, error_code=error.code, error_message=error.message
@@ -163,11 +171,3 @@ def _definition(target: Target, name: str) -> ConfigDefinition:
             if name not in DYNAMIC_BROKER_CONFIGS:
                 raise InvalidConfig(f"Broker config {name} is unknown or cannot be changed dynamically")
             return DYNAMIC_BROKER_CONFIGS[name]
-
-
-def _check(target: Target, configs: Mapping[str, str]) -> None:
-    match target:
-        case TopicTarget():
-            parse_topic_configs(configs)
-        case BrokerTarget():
-            topic_defaults(configs)

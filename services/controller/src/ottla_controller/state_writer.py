@@ -41,12 +41,17 @@ class Write:
 
 
 class StateWriter:
-    """Writes for the duration of one term of leadership."""
+    """Writes for the duration of one term of leadership.
+
+    Attributes:
+        written_revision: the revision of the last transaction that succeeded; 0 before the first.
+    """
 
     def __init__(self, etcd: EtcdClient, key_space: KeySpace, leadership: Leadership) -> None:
         self._etcd = etcd
         self._election_key = key_space.controller
         self._leadership = leadership
+        self.written_revision = 0
 
     async def write(self, writes: Sequence[Write]) -> int:
         """Carry out writes in order, in transactions that are as large as etcd takes.
@@ -64,7 +69,7 @@ class StateWriter:
         """
         revision = 0
         for chunk in _chunks(writes):
-            revision = await self._write_chunk(chunk)
+            revision = self.written_revision = await self._write_chunk(chunk)
         return revision
 
     async def _write_chunk(self, chunk: Sequence[Write]) -> int:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ottla_controller.effective_configs import BrokerConfigs, check_topic_configs
 from ottla_controller.leader_election import first_state
 from ottla_controller.placement import check_assignment, place_replicas
 from ottla_core.cluster.controller_api import (
@@ -34,7 +35,6 @@ from ottla_core.errors import (
     UnknownTopicOrPartition,
 )
 from ottla_core.kafka_uuid import ZERO_UUID
-from ottla_core.topic_config import parse_topic_configs
 from ottla_core.topic_name import check_topic_name, collides
 
 
@@ -165,16 +165,16 @@ def _build(new: NewTopic, state: ClusterState, defaults: TopicDefaults) -> Topic
         partitions=tuple(
             first_state(new.topic_id, index, broker_ids, state.brokers) for index, broker_ids in enumerate(replicas)
         ),
-        configs=_checked_configs(new.configs),
+        configs=_checked_configs(new.configs, state.broker_configs),
     )
 
 
-def _checked_configs(configs: Mapping[str, str | None]) -> Mapping[str, str]:
+def _checked_configs(configs: Mapping[str, str | None], broker_configs: BrokerConfigs) -> Mapping[str, str]:
     given = {name: value for name, value in configs.items() if value is not None}
     if len(given) != len(configs):
         nulls = ", ".join(name for name, value in configs.items() if value is None)
         raise InvalidConfig(f"Null value not supported for topic configs: {nulls}")
-    parse_topic_configs(given)
+    check_topic_configs(given, broker_configs)
     return given
 
 

@@ -3,12 +3,20 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from ottla_broker.log import flush
 from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower
 from ottla_core.topic_config import TopicConfig
 from tests.support.partition_logs import NOW_MS, HeldBackground, append, open_log, read_values, small_segments
+
+
+def refuse(*_arguments: object, **_keywords: object) -> None:
+    """Stand in for something that the disk refuses."""
+    raise OSError(5, "Input/output error")
+
 
 EVERY_RECORD = replace(TopicConfig(), flush_messages=1)
 
@@ -71,6 +79,102 @@ async def test_a_failed_fsync_ends_appends_but_not_reads(tmp_path: Path) -> None
     assert read_values(log) == [(0, b"v")]
     with pytest.raises(KafkaStorageError):
         log.close()
+
+
+async def test_no_flush_succeeds_after_one_that_failed(tmp_path: Path) -> None:
+    """The kernel tells of lost writes once; the next fsync succeeds although the records are gone."""
+    background = HeldBackground()
+    log = open_log(tmp_path, config=replace(EVERY_RECORD, flush_ms=1), background=background)
+    append(log, b"v")
+    first = asyncio.create_task(log.flushed(1))
+    await asyncio.sleep(0)
+    background.run_one(OSError(5, "Input/output error"))
+    with pytest.raises(KafkaStorageError):
+        await first
+    with pytest.raises(KafkaStorageError, match="fsync failed"):
+        await log.flushed(1)
+    with pytest.raises(KafkaStorageError, match="fsync failed"):
+        log.flush_if_due(NOW_MS + 5000)
+    with pytest.raises(KafkaStorageError, match="fsync failed"):
+        log.flush()
+    assert (background.waiting, log.recovery_point) == ([], 0)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_of_two_flushes_under_way_neither_counts_if_one_fails(tmp_path: Path, is_first: bool) -> None:
+    """Whether its waiters hear of the failure before or after their own flush ends."""
+    background = HeldBackground()
+    log = open_log(tmp_path, config=replace(EVERY_RECORD, flush_ms=1), background=background)
+    append(log, b"v")
+    log.flush_if_due(NOW_MS + 5000)
+    waiter = asyncio.create_task(log.flushed(1))
+    await asyncio.sleep(0)
+    if not is_first:
+        background.waiting.reverse()
+    background.run_one(OSError(5, "Input/output error"))
+    background.run_one()
+    with pytest.raises(KafkaStorageError, match="fsync failed"):
+        await waiter
+    assert log.recovery_point == 0
+
+
+def test_a_flush_in_a_thread_does_not_succeed_behind_one_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    background = HeldBackground()
+    log = open_log(tmp_path, config=replace(TopicConfig(), flush_ms=1), background=background)
+    append(log, b"v")
+    for _ in range(2):
+        log.flush_if_due(NOW_MS + 5000 * (1 + len(background.waiting)))
+    (first, _, first_failed), (second, _, second_failed) = background.waiting
+    with monkeypatch.context() as patch:
+        patch.setattr(flush, "fsync", refuse)
+        with pytest.raises(OSError, match="Input/output") as refused:
+            first()
+    with pytest.raises(OSError, match="Input/output"):
+        second()  # the kernel would let it succeed, and its end may be seen before the first one's
+    first_failed(refused.value)
+    second_failed(refused.value)
+    assert log.recovery_point == 0
+
+
+async def test_those_who_wait_are_told_of_a_failure_even_if_it_cannot_be_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    background = HeldBackground()
+    log = open_log(tmp_path, config=EVERY_RECORD, background=background)
+    append(log, b"v")
+    waiter = asyncio.create_task(log.flushed(1))
+    await asyncio.sleep(0)
+    monkeypatch.setattr(flush, "_logger", SimpleNamespace(error=refuse))
+    with pytest.raises(OSError, match="Input/output"):
+        background.run_one(OSError(5, "Input/output error"))
+    with pytest.raises(KafkaStorageError):
+        await asyncio.wait_for(waiter, 5)
+
+
+def test_a_flush_that_could_not_begin_leaves_nothing_to_sync_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    background = HeldBackground()
+    log = open_log(tmp_path, config=small_segments(), background=background)
+    while len(log.segments) < 2:
+        append(log, b"v" * 50)
+    append(log, b"v" * 50)
+    background.waiting.clear()
+    log._flush.add_snapshot(tmp_path / "a.snapshot")
+    active = log.segments.active
+    active.release_file()
+    hidden = active.path().rename(tmp_path / "hidden")
+    for _ in range(3):
+        with pytest.raises(KafkaStorageError, match="Cannot flush"):
+            log.flush()
+    hidden.rename(active.path())
+    synced: list[Path] = []
+    monkeypatch.setattr(flush, "sync_file", synced.append)
+    log.flush()
+    assert len(synced) == len(set(synced))
+    assert tmp_path / "a.snapshot" in synced
 
 
 async def test_a_truncation_meanwhile_fails_those_who_wait(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_a_torn_tail_is_cut_even_if_the_stop_is_said_to_have_been_clean(tmp_path
 
 
 @pytest.mark.parametrize("field", [0, 9, 16, 18, 22, 61, 70])
-@pytest.mark.parametrize("segment", [0, 1])
+@pytest.mark.parametrize("segment", [0, 1, -1])
 def test_damage_in_the_middle_costs_one_batch_and_is_reported(tmp_path: Path, field: int, segment: int) -> None:
     """Bits flipped in the base offset, length, magic, CRC, attributes and records of a batch."""
     values = written(tmp_path)
@@ -255,6 +255,65 @@ def test_a_batch_inside_a_record_is_not_taken_for_one_of_the_log(tmp_path: Path)
         found = list(scan(file.fileno(), path.stat().st_size, 0, None))
     assert [type(item) for item in found] == [DamagedBytes, FoundBatch]
     assert found[1].position == len(outer)
+
+
+@pytest.mark.parametrize("inner_offset", [1, 2, 1000])
+@pytest.mark.parametrize("lost_bytes", [1, 40, 4000])
+def test_a_torn_batch_does_not_bring_up_a_batch_inside_it(tmp_path: Path, inner_offset: int, lost_bytes: int) -> None:
+    log = open_log(tmp_path)
+    append(log, b"one")
+    inner = bytearray(batch_of(b"never appended"))
+    inner[:8] = inner_offset.to_bytes(8, "big")
+    append(log, bytes(inner) + b"z" * 5000)
+    log.flush()
+    log.abandon()
+    (path,) = segment_files(tmp_path)
+    os.truncate(path, path.stat().st_size - lost_bytes)
+    log = open_log(tmp_path, was_clean=False)
+    assert read_values(log) == [(0, b"one")]
+    assert not list(tmp_path.glob("*.corrupt*"))
+
+
+def test_a_tear_right_behind_a_batch_inside_a_record_does_not_bring_it_up(tmp_path: Path) -> None:
+    inner = batch_of(b"never appended")
+    outer = batch_of(inner)
+    end = outer.index(inner) + len(inner)
+    assert findings(tmp_path, outer[:end]) == [DamagedBytes]
+
+
+def test_a_batch_inside_one_that_lost_its_header_is_not_brought_up(tmp_path: Path) -> None:
+    """A block of zeros where the header was, as file systems may leave after a power failure."""
+    inner = bytearray(batch_of(b"never appended"))
+    outer = batch_of(bytes(inner) + b"z" * 500)
+    assert findings(tmp_path, bytes(61) + outer[61:]) == [DamagedBytes]
+
+
+@pytest.mark.parametrize("torn_bytes", [0, 20, 70])
+def test_zeros_in_the_last_segment_cost_only_the_batches_they_hit(tmp_path: Path, torn_bytes: int) -> None:
+    torn = offset_by(4, batch_of(b"torn"))[:torn_bytes]
+    found = findings(tmp_path, bytes(500) + offset_by(2, batch_of(b"x")) + offset_by(3, batch_of(b"y")) + torn)
+    assert found == [DamagedBytes, FoundBatch, FoundBatch, DamagedBytes][: 4 if torn else 3]
+
+
+def test_two_damaged_batches_in_a_row_cost_only_themselves(tmp_path: Path) -> None:
+    path = tmp_path / "segment"
+    batches = [offset_by(number, batch_of(b"value")) for number in range(4)]
+    path.write_bytes(b"".join(batches))
+    for number in (1, 2):
+        flip(path, number * len(batches[0]) + 66)
+    assert findings(tmp_path, path.read_bytes()) == [FoundBatch, DamagedBytes, FoundBatch]
+
+
+def offset_by(offset: int, batch: bytes) -> bytes:
+    return offset.to_bytes(8, "big") + batch[8:]
+
+
+def findings(directory: Path, content: bytes) -> list[type]:
+    """What a scan finds in a log's last segment of this content."""
+    path = directory / "segment"
+    path.write_bytes(content)
+    with path.open("rb") as file:
+        return [type(found) for found in scan(file.fileno(), len(content), 0, None)]
 
 
 def test_batches_that_go_back_in_offsets_are_damage(tmp_path: Path) -> None:

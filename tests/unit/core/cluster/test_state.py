@@ -6,11 +6,12 @@ from uuid import UUID
 import pytest
 
 from ottla_core.cluster import codec
+from ottla_core.cluster import state as state_module
 from ottla_core.cluster.codec import TopicRecord
 from ottla_core.cluster.key_value import KeyDeletion, KeyValue
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.model import ClusterState, ControllerLeader, Member, PartitionState, Role
-from ottla_core.cluster.state import StateTracker
+from ottla_core.cluster.state import ClusterReplaced, StateTracker
 
 SPACE = KeySpace("test")
 A, B = UUID(int=1), UUID(int=2)
@@ -203,3 +204,137 @@ def test_a_fresh_tracker_publishes_the_empty_state() -> None:
     tracker = StateTracker(SPACE)
     tracker.reload([], 3)
     assert tracker.state == replace(ClusterState(), revision=3)
+
+
+# Deletions that were seen, and topics that are merely missing
+
+
+def test_a_deletion_that_was_seen_is_named_with_its_revision(tracker: StateTracker) -> None:
+    tracker.advance([topic_gone("a")], 9)
+    assert tracker.state.deleted_topics == {A: 9}
+    tracker.reload([], 20)
+    assert tracker.state.deleted_topics == {A: 9}, "what was seen stays seen"
+    assert B not in tracker.state.topics_by_id
+
+
+def test_a_topic_missing_from_a_new_listing_is_not_a_deleted_one(tracker: StateTracker) -> None:
+    tracker.reload([partition(B, 0), topic("b", B, 1)], 20)
+    assert A not in tracker.state.topics_by_id
+    assert tracker.state.deleted_topics == {}
+
+
+def test_a_topic_replaced_while_nobody_looked_is_not_a_deleted_one(tracker: StateTracker) -> None:
+    new_id = UUID(int=8)
+    tracker.reload([partition(new_id, 0, 9), topic("a", new_id, 1, 9)], 20)
+    assert tracker.state.topics["a"].id == new_id
+    assert tracker.state.deleted_topics == {}
+
+
+def test_a_topic_that_lost_a_partitions_key_or_whose_record_was_overwritten_is_not_a_deleted_one(
+    tracker: StateTracker,
+) -> None:
+    tracker.advance([partition_gone(A, 1), topic("b", UUID(int=8), 1, 9)], 9)
+    assert tracker.state.topics == {}
+    assert tracker.state.deleted_topics == {}
+
+
+def test_a_topic_deleted_and_created_anew_is_a_deleted_one_by_its_former_id(tracker: StateTracker) -> None:
+    new_id = UUID(int=8)
+    tracker.advance([topic_gone("a"), partition(new_id, 0, 9), topic("a", new_id, 1, 9)], 9)
+    assert tracker.state.deleted_topics == {A: 9}
+
+
+def test_a_topic_put_back_by_hand_is_not_a_deleted_one_any_more(tracker: StateTracker) -> None:
+    tracker.advance([topic_gone("a")], 9)
+    tracker.advance([topic("a", A, 2, 10)], 10)
+    assert tracker.state.deleted_topics == {}
+    tracker.reload([], 20)
+    assert tracker.state.deleted_topics == {}
+
+
+def test_only_the_latest_deletions_are_remembered(tracker: StateTracker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_module, "DELETIONS_REMEMBERED_MAX", 1)
+    tracker.advance([topic_gone("a")], 9)
+    tracker.advance([topic_gone("b")], 10)
+    assert set(tracker.state.deleted_topics) == {B}
+
+
+# What a new listing must not take away
+
+
+def test_what_a_listing_cannot_read_stays_as_it_was(tracker: StateTracker) -> None:
+    tracker.advance(
+        [
+            member(Role.CONTROLLER, 2, 6),
+            entry(SPACE.controller, codec.encode_controller(2, "h:1"), 6),
+            entry(SPACE.cluster_id, codec.encode_cluster_id("x"), 6),
+            entry(SPACE.broker_config(1), codec.encode_broker_config({"a": "2"}), 6),
+        ],
+        6,
+    )
+    before = tracker.state
+    unreadable = (
+        *(SPACE.topic("a"), SPACE.partition(B, 0), SPACE.member(Role.BROKER, 1), SPACE.member(Role.CONTROLLER, 2)),
+        *(SPACE.controller, SPACE.cluster_id, SPACE.broker_config(1)),
+    )
+    bad_values = tracker.reload(
+        [*(entry(key, b"{", 7) for key in unreadable), partition(A, 0), partition(A, 1), topic("b", B, 1)], 7
+    )
+    assert len(bad_values) == len(unreadable)
+    assert tracker.state == replace(before, revision=7)
+    assert tracker.state.topics is before.topics
+    assert tracker.orphans() == []
+    tracker.advance([topic_gone("a")], 8)
+    assert A in tracker.state.deleted_topics
+
+
+def test_an_unreadable_value_of_an_unknown_topic_makes_no_topic(tracker: StateTracker) -> None:
+    bad_values = tracker.reload(
+        [entry(SPACE.topic("new"), b"{", 7), entry(SPACE.partition(UUID(int=9), 0), b"", 7)], 7
+    )
+    assert len(bad_values) == 2
+    assert tracker.state.topics == {}
+
+
+# Another cluster
+
+
+@pytest.fixture
+def identified(tracker: StateTracker) -> StateTracker:
+    """A tracker that knows the id of its cluster."""
+    tracker.advance([entry(SPACE.cluster_id, codec.encode_cluster_id("x"), 6)], 6)
+    return tracker
+
+
+@pytest.mark.parametrize(
+    "change",
+    [KeyDeletion(key=SPACE.cluster_id, mod_revision=7), entry(SPACE.cluster_id, codec.encode_cluster_id("y"), 7)],
+)
+def test_nothing_is_applied_when_the_cluster_id_goes_or_changes(identified: StateTracker, change: KeyValue) -> None:
+    before = identified.state
+    with pytest.raises(ClusterReplaced, match="belongs to the cluster x"):
+        identified.advance([topic_gone("a"), change, partition_gone(B, 0)], 7)
+    assert identified.state is before
+    assert identified.orphans() == []
+
+
+@pytest.mark.parametrize(
+    ("entries", "revision"),
+    [
+        ([], 20),
+        ([entry(SPACE.cluster_id, codec.encode_cluster_id("y"), 1)], 20),
+        ([entry(SPACE.cluster_id, codec.encode_cluster_id("x"), 1)], 5),
+    ],
+)
+def test_a_listing_of_another_cluster_or_of_an_earlier_revision_is_refused(
+    identified: StateTracker, entries: list[KeyValue], revision: int
+) -> None:
+    before = identified.state
+    with pytest.raises(ClusterReplaced, match="restored or emptied"):
+        identified.reload(entries, revision)
+    assert identified.state is before
+
+
+def test_a_cluster_id_that_was_not_known_yet_is_taken(tracker: StateTracker) -> None:
+    tracker.reload([entry(SPACE.cluster_id, codec.encode_cluster_id("x"), 6)], 6)
+    assert tracker.state.cluster_id == "x"

@@ -9,7 +9,7 @@ from kio.index import load_request_schema
 
 from ottla_broker.dispatch import APIS
 from ottla_core.errors import InvalidRequest
-from ottla_core.wire.bounds import ARRAY_ITEMS_MAX, bounds_checker
+from ottla_core.wire.bounds import ITEMS_MAX, bounds_checker, skip_tagged_fields
 from ottla_core.wire.messages import RequestHeader, message_codec
 from tests.support.random_messages import random_message
 from tests.support.raw_client import encode_request
@@ -46,10 +46,27 @@ def test_kio_alone_would_end_the_process() -> None:
 
 
 def test_an_array_of_very_many_tiny_items_is_refused() -> None:
-    frame = memoryview((ARRAY_ITEMS_MAX + 1).to_bytes(4, "big") + bytes(2 * ARRAY_ITEMS_MAX + 10)).toreadonly()
+    frame = memoryview((ITEMS_MAX + 1).to_bytes(4, "big") + bytes(2 * ITEMS_MAX + 10)).toreadonly()
 
     with pytest.raises(InvalidRequest, match="items"):
         bounds_checker(load_request_schema(3, 1))(frame, 0)
+
+
+def test_very_many_items_are_refused_also_when_many_arrays_share_them() -> None:
+    topics = 2 * ITEMS_MAX // 1000
+    topic = b"\0\1t" + (999).to_bytes(4, "big") + bytes(999 * 12)
+    frame = memoryview(topics.to_bytes(4, "big") + topics * topic).toreadonly()
+    check = bounds_checker(load_request_schema(2, 1))
+
+    with pytest.raises(InvalidRequest, match="items"):
+        check(memoryview(b"\xff\xff\xff\xff" + frame).toreadonly(), 0)
+
+
+def test_very_many_tagged_fields_are_refused() -> None:
+    header = b"\xff\xff\x03" + bytes(200_000)
+
+    with pytest.raises(InvalidRequest, match="tagged fields"):
+        skip_tagged_fields(memoryview(header), 0)
 
 
 @pytest.mark.parametrize("api_key", sorted(APIS))

@@ -33,7 +33,7 @@ async def handle(broker: Broker, request: Request) -> Parts:
             validate_only=message.validate_only,
             timeout_s=timeout_s,
         )
-        await broker.partitions.wait_applied(broker.state.revision, timeout_s)
+        await broker.reconciler.wait_reached(broker.state.revision, timeout_s)
     except KafkaError as error:
         results = [
             CreatedTopic(name=topic.name, error_code=error.code, error_message=error.message)

@@ -13,7 +13,7 @@ from kio.static.primitive import i32, i64
 from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
-from ottla_core.errors import KafkaError, OffsetOutOfRange, PolicyViolation
+from ottla_core.errors import KafkaError, OffsetOutOfRange
 
 HIGH_WATERMARK = -1
 UNKNOWN = -1
@@ -44,8 +44,6 @@ def _answer(broker: Broker, topic: str, wanted: Any) -> DeleteRecordsPartitionRe
 def _delete(broker: Broker, topic: str, index: int, before_offset: int) -> int:
     partition = broker.partitions.leader_of(topic, index)
     log = partition.log
-    if "delete" not in log.config.cleanup_policy:
-        raise PolicyViolation(f"{topic} has cleanup.policy compact; its records are not deleted by offset")
     offset = log.high_watermark if before_offset == HIGH_WATERMARK else before_offset
     if not 0 <= offset <= log.high_watermark:
         raise OffsetOutOfRange(f"{topic}-{index} ends at {log.high_watermark}; cannot delete up to {offset}")

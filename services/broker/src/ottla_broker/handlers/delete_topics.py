@@ -22,7 +22,7 @@ async def handle(broker: Broker, request: Request) -> Parts:
     timeout_s = message.timeout.total_seconds()
     try:
         results = await broker.controller.delete_topics(references, timeout_s=timeout_s)
-        await broker.partitions.wait_applied(broker.state.revision, timeout_s)
+        await broker.reconciler.wait_reached(broker.state.revision, timeout_s)
     except KafkaError as error:
         results = [
             DeletedTopic(

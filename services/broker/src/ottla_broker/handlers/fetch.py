@@ -17,7 +17,7 @@ from ottla_broker.connection import Outcome, Parts
 from ottla_broker.delayed_fetch import DelayedFetch
 from ottla_broker.log.log_reader import LogSlice
 from ottla_broker.partition import Partition
-from ottla_core.errors import KafkaError, NotLeaderOrFollower, OffsetOutOfRange
+from ottla_core.errors import KafkaError, NotLeaderOrFollower
 from ottla_core.kafka_uuid import ZERO_UUID
 from ottla_core.wire.fetch_response import PartitionFetched, encode_fetch_response
 
@@ -88,7 +88,7 @@ def _read_partition(
 ) -> PartitionFetched[LogSlice]:
     committed = request.message.isolation_level == READ_COMMITTED
     try:
-        partition = broker.partitions.leader_of(broker.topic_name(named), wanted.partition)
+        partition = broker.partitions.leader_of(named, wanted.partition)
         if request.version >= FIRST_VERSION_WITH_EPOCH:
             partition.check_epoch(wanted.current_leader_epoch)
         if request.version >= FIRST_VERSION_WITH_LAST_FETCHED_EPOCH and wanted.last_fetched_epoch != NO_EPOCH:
@@ -101,11 +101,9 @@ def _read_partition(
             records = partition.read(wanted.fetch_offset, max_bytes, at_least_one_batch=reading.size == 0)
         reading.partitions.append(partition)
         return _outcome(partition, committed=committed, records=records)
-    except OffsetOutOfRange as error:
-        return _outcome(partition, committed=committed, error_code=error.code)
     except KafkaError as error:
         moved = isinstance(error, NotLeaderOrFollower)
-        leader = broker.current_leader(broker.topic_name(named), wanted.partition) if moved else None
+        leader = broker.current_leader(named, wanted.partition) if moved else None
         return PartitionFetched(wanted.partition, error.code, current_leader=leader, read_committed=committed)
 
 
@@ -114,7 +112,6 @@ def _outcome(
     *,
     committed: bool,
     records: LogSlice | None = None,
-    error_code: ErrorCode = ErrorCode.none,
     diverging_epoch: tuple[int, int] | None = None,
 ) -> PartitionFetched[LogSlice]:
     """Return an outcome with the log's offsets; without transactions the last stable offset is the high watermark."""
@@ -122,7 +119,7 @@ def _outcome(
     high_watermark = log.high_watermark
     return PartitionFetched(
         partition.topic_partition.partition,
-        error_code,
+        ErrorCode.none,
         high_watermark=high_watermark,
         last_stable_offset=high_watermark,
         log_start_offset=log.log_start_offset,

@@ -57,7 +57,7 @@ async def alter(
         results = await broker.controller.alter_configs(
             changes, validate_only=validate_only, replace_all=replace_all, timeout_s=timeout_s
         )
-        await broker.partitions.wait_applied(broker.state.revision, timeout_s)
+        await broker.reconciler.wait_reached(broker.state.revision, timeout_s)
     except KafkaError as error:
         return [_refused(change.type, change.name, error) for change in changes]
     return results

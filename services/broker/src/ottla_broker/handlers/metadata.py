@@ -68,7 +68,7 @@ async def _create_and_respond(broker: Broker, request: Request, message: Any, na
     try:
         results = await broker.controller.create_topics(new_topics, timeout_s=timeout_s)
         failed = {result.name: result.error_code for result in results if result.error_code != ErrorCode.none}
-        await broker.partitions.wait_applied(broker.state.revision, timeout_s)
+        await broker.reconciler.wait_reached(broker.state.revision, timeout_s)
     except KafkaError:
         failed = dict.fromkeys(names, ErrorCode.leader_not_available)
     failed = {name: _retriable(code) for name, code in failed.items()}

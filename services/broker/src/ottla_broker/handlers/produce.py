@@ -78,7 +78,7 @@ def _append_to_topic(
                 raise PolicyViolation("this cluster has no transactions")
             if not records:
                 raise InvalidRecord(f"no record batch for {named}-{index}")
-            partition = broker.partitions.leader_of(broker.topic_name(named), index)
+            partition = broker.partitions.leader_of(named, index)
             appended = partition.append(records, now_ms=broker.clock.time_ms(), all_in_sync=acks == ALL_IN_SYNC)
         except KafkaError as error:
             outcomes.append(_refused(broker, named, index, error))
@@ -104,7 +104,7 @@ def _refused(broker: Broker, named: str | UUID, index: int, error: KafkaError) -
         index,
         error.code,
         error_message=error.message,
-        current_leader=broker.current_leader(broker.topic_name(named), index) if moved else None,
+        current_leader=broker.current_leader(named, index) if moved else None,
     )
 
 

@@ -5,24 +5,27 @@ keeps the recovery point, below which everything is durable. While one fsync run
 meanwhile waits for the next one, which covers all of it.
 
 A failed fsync is final: the kernel may have dropped what it could not write, and a later fsync would not say so.
+So after the first failure no flush succeeds any more, whichever had begun.
 """
 
 import asyncio
+import threading
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from os import fsync
 from pathlib import Path
 from typing import Final, Protocol
 
 import structlog
 
-from ottla_broker.log.background import Background
+from ottla_broker.log.background import Background, Failed, Work
 from ottla_broker.log.checkpoint_file import sync_directory, sync_file
 from ottla_broker.log.leader_epoch_checkpoint import EpochEntry, LeaderEpochs, write_leader_epochs
 from ottla_broker.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from ottla_broker.log.segment_file import SegmentFile
 from ottla_broker.log.segments import Segments
-from ottla_core.errors import KafkaStorageError
+from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition
 
 _logger: Final = structlog.get_logger("log")
@@ -85,8 +88,8 @@ class LogFlush:
     """
 
     __slots__ = (
-        "_background", "_log", "_running", "_snapshots", "failure", "last_flush_ms", "recovery_point",
-        "truncation_count",
+        "_background", "_disk_error", "_ended", "_is_closed", "_log", "_running", "_running_count", "_snapshots",
+        "_turn", "failure", "last_flush_ms", "recovery_point", "truncation_count",
     )  # fmt: skip
 
     def __init__(self, log: Flushable, background: Background, recovery_point: int, now_ms: int) -> None:
@@ -97,7 +100,43 @@ class LogFlush:
         self._log = log
         self._background = background
         self._running: asyncio.Future[None] | None = None
+        self._running_count = 0
+        self._ended = asyncio.Event()
+        self._is_closed = False
         self._snapshots: list[Path] = []
+        self._turn = threading.Lock()
+        self._disk_error: OSError | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the log is no more: its directory may by now be another log's."""
+        return self._is_closed
+
+    def close(self) -> None:
+        """Write nothing from now on."""
+        self._is_closed = True
+
+    def check_open(self) -> None:
+        """Raise NotLeaderOrFollower if the log is no more."""
+        if self._is_closed:
+            raise NotLeaderOrFollower(f"{self._log.topic_partition} was deleted or closed meanwhile")
+
+    def check(self) -> None:
+        """Check that what is appended can still become durable.
+
+        Raises:
+            NotLeaderOrFollower: the log is no more.
+            KafkaStorageError: an fsync has failed.
+        """
+        self.check_open()
+        if self.failure is not None:
+            raise KafkaStorageError(self.failure)
+
+    async def wait_until_idle(self) -> None:
+        """Return when no flush is under way; one may begin at the next await."""
+        while self._running_count:
+            self._ended.clear()
+            await self._ended.wait()
 
     def add_snapshot(self, path: Path) -> None:
         """Have the next flush fsync this producer snapshot too."""
@@ -113,33 +152,38 @@ class LogFlush:
         """Fsync everything appended so far; blocks.
 
         Raises:
-            KafkaStorageError: the fsync failed; the log takes no more appends.
+            KafkaStorageError: an fsync failed, this one or one before; the log takes no more appends.
+            NotLeaderOrFollower: the log is no more.
         """
         plan = self._plan(self._log.log_end_offset)
         try:
-            plan.run()
+            self._carry_out(plan)
         except OSError as error:
-            raise self._fail(plan, error) from error
+            problem = self._fail(plan, error)
+            _report(problem)
+            raise problem from error
         self._succeed(plan)
 
     def start(self, through_offset: int) -> None:
         """Begin an fsync of everything below `through_offset` in the background.
 
         Raises:
-            KafkaStorageError: the files cannot even be opened.
+            KafkaStorageError: an fsync has failed before, or the files cannot even be opened.
+            NotLeaderOrFollower: the log is no more.
         """
         plan = self._plan(through_offset)
 
         def failed(error: OSError) -> None:
-            self._fail(plan, error)
+            _report(self._fail(plan, error))
 
-        self._background.submit(plan.run, then=lambda: self._succeed(plan), failed=failed)
+        self._submit(plan, then=lambda: self._succeed(plan), failed=failed)
 
     async def wait_for_one(self) -> None:
         """Wait for the shared flush under way or, if there is none, for a new one.
 
         Raises:
-            KafkaStorageError: it failed.
+            KafkaStorageError: it failed, or one before.
+            NotLeaderOrFollower: the log is no more.
         """
         await asyncio.shield(self._running or self._start_shared())
 
@@ -148,25 +192,66 @@ class LogFlush:
         running: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running = running
 
-        def then() -> None:
+        def end_with(problem: KafkaStorageError) -> None:
             self._running = None
+            running.set_exception(problem)
+            running.exception()  # those who waited may all be gone
+
+        def then() -> None:
             self._succeed(plan)
+            if self.failure is not None:
+                end_with(KafkaStorageError(self.failure))
+                return
+            self._running = None
             running.set_result(None)
 
         def failed(error: OSError) -> None:
-            self._running = None
-            running.set_exception(self._fail(plan, error))
-            running.exception()  # those who waited may all be gone
+            problem = self._fail(plan, error)
+            end_with(problem)
+            _report(problem)
 
-        self._background.submit(plan.run, then=then, failed=failed)
+        self._submit(plan, then=then, failed=failed)
         return running
+
+    def _submit(self, plan: FlushPlan, *, then: Work, failed: Failed) -> None:
+        """Carry out a plan in the background, counted among those under way."""
+
+        def ended() -> None:
+            self._running_count -= 1
+            self._ended.set()
+
+        def succeeded() -> None:
+            ended()
+            then()
+
+        def has_failed(error: OSError) -> None:
+            ended()
+            failed(error)
+
+        self._running_count += 1
+        self._background.submit(partial(self._carry_out, plan), then=succeeded, failed=has_failed)
+
+    def _carry_out(self, plan: FlushPlan) -> None:
+        """Run a plan, in a thread; raises OSError, also for any plan after one that failed.
+
+        Plans take turns, because the kernel tells only one of several fsyncs about an error.
+        """
+        with self._turn:
+            if self._disk_error is not None:
+                raise OSError(*self._disk_error.args)
+            try:
+                plan.run()
+            except OSError as error:
+                self._disk_error = error
+                raise
 
     def _plan(self, through_offset: int) -> FlushPlan:
         """Collect what has to reach the disk before the recovery point may move to `through_offset`."""
+        self.check()
         log = self._log
         first = log.segments.number_for(self.recovery_point)
         dirty = [segment for segment in list(log.segments)[first:] if segment.base_offset < through_offset]
-        paths = self._snapshots
+        paths = list(self._snapshots)
         try:
             for segment in dirty:
                 segment.write_indexes()
@@ -190,15 +275,20 @@ class LogFlush:
         )
 
     def _succeed(self, plan: FlushPlan) -> None:
-        if plan.truncation_count == self.truncation_count:
+        if self.failure is None and plan.truncation_count == self.truncation_count:
             self.recovery_point = max(self.recovery_point, plan.through_offset)
 
     def _fail(self, plan: FlushPlan, error: OSError) -> KafkaStorageError:
+        """Take no more records; return the error for those who wait, who are told before anything is logged."""
         log = self._log
         log.leader_epochs.is_dirty = log.leader_epochs.is_dirty or plan.leader_epochs is not None
-        self.failure = (
-            f"{log.topic_partition} takes no more records since an fsync failed in"
-            f" {log.directory.parent}: {error.strerror or error}. Repair the disk and restart the broker"
-        )
-        _logger.error("storage error", problem=self.failure)
+        if self.failure is None:
+            self.failure = (
+                f"{log.topic_partition} takes no more records since an fsync failed in"
+                f" {log.directory.parent}: {error.strerror or error}. Repair the disk and restart the broker"
+            )
         return KafkaStorageError(self.failure)
+
+
+def _report(problem: KafkaStorageError) -> None:
+    _logger.error("storage error", problem=str(problem))

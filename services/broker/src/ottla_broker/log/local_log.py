@@ -33,7 +33,7 @@ class LocalLog:
         config: the topic's settings.
     """
 
-    __slots__ = ("_background", "_open_files", "config", "directory", "segments")
+    __slots__ = ("_background", "_is_released", "_open_files", "config", "directory", "segments")
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class LocalLog:
         self.config = config
         self._open_files = open_files
         self._background = background
+        self._is_released = False
 
     # Rolling
 
@@ -117,6 +118,8 @@ class LocalLog:
             paths.append(snapshot_path(self.directory, segment.base_offset))
 
         def unlink() -> None:
+            if self._is_released:
+                return  # the directory is another log's by now, or soon
             for path in paths:
                 path.unlink(missing_ok=True)
 
@@ -139,6 +142,7 @@ class LocalLog:
         self.segments.replace_all(self.create_segment(offset, now_ms))
 
     def release(self) -> None:
-        """Let go of all files."""
+        """Let go of all files for good."""
+        self._is_released = True
         for segment in self.segments:
-            segment.close()
+            segment.retire()

@@ -144,6 +144,11 @@ class LogDirectory:
             _logger.warning("a checkpoint is unreadable and ignored", problem=str(error))
             return {}
 
+    def checkpoints_may_name(self, topic_partition: TopicPartition) -> bool:
+        """Return whether a checkpoint file may have an offset for a partition."""
+        checkpoints = (self.recovery_points, self.high_watermarks, self.log_start_offsets)
+        return any(checkpoint.may_name(topic_partition) for checkpoint in checkpoints)
+
     def partitions(self) -> Iterator[tuple[TopicPartition, Path]]:
         """Yield the partitions that have a directory here."""
         for path in sorted(self.path.iterdir()):

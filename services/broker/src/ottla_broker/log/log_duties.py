@@ -1,24 +1,24 @@
 """What a log store does by itself from time to time: retention, checkpoints, timed flushes, forgetting producers.
 
 One task wakes when the next duty is due. Duties look at the logs on the event loop, a few at a time, and write
-files in threads. A duty that fails is logged and tried again at its next turn.
+files in threads. A duty that fails is logged and tried again at its next turn; one that has begun when the store
+closes is waited for.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
-from ottla_broker.log.log_directory import LogDirectory
+from ottla_broker.log.directory_checkpoints import DirectoriesAndLogs, DirectoryCheckpoints
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.segment_file import OPEN_FILES_MAX
 from ottla_core.clock import Clock
 from ottla_core.errors import KafkaStorageError
 from ottla_core.topic_config import INT64_MAX
-from ottla_core.topic_partition import TopicPartition
 
 _logger: Final = structlog.get_logger("log.duties")
 
@@ -51,24 +51,16 @@ class LogSettings:
     open_files_max: int = OPEN_FILES_MAX
 
 
-class DirectoriesAndLogs(Protocol):
-    """What duties need of the log store."""
-
-    logs: Mapping[TopicPartition, PartitionLog]
-
-    def online_directories(self) -> Iterable[LogDirectory]:
-        """Return the directories without an error."""
-
-    def logs_in(self, directory: LogDirectory) -> dict[TopicPartition, PartitionLog]:
-        """Return the logs that live in a directory."""
-
-
 class LogDuties:
     """The recurring duties of one log store."""
 
-    def __init__(self, store: DirectoriesAndLogs, clock: Clock, settings: LogSettings) -> None:
+    def __init__(
+        self, store: DirectoriesAndLogs, checkpoints: DirectoryCheckpoints, clock: Clock, settings: LogSettings
+    ) -> None:
         self._store = store
+        self._checkpoints = checkpoints
         self._clock = clock
+        self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._duties: list[tuple[int, Callable[[], Awaitable[None]]]] = [
             (settings.retention_check_interval_ms, self.enforce_retention),
@@ -83,19 +75,20 @@ class LogDuties:
         self._task = asyncio.create_task(self._run(), name="log duties")
 
     async def stop(self) -> None:
-        """End the task."""
+        """Begin no more duties, and wait for the one under way."""
+        self._stopping.set()
         if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await self._task
             self._task = None
 
     async def _run(self) -> None:
         now = self._clock.monotonic()
         due = [now + interval_ms / 1000 for interval_ms, _ in self._duties]
-        while True:
+        while not self._stopping.is_set():
             number = min(range(len(due)), key=due.__getitem__)
-            await asyncio.sleep(max(0.0, due[number] - self._clock.monotonic()))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), max(0.0, due[number] - self._clock.monotonic()))
+                return
             interval_ms, duty = self._duties[number]
             due[number] = self._clock.monotonic() + interval_ms / 1000
             try:
@@ -127,27 +120,11 @@ class LogDuties:
         await self._each_log(lambda log: log.expire_producers(now_ms))
 
     async def checkpoint_recovery_points(self) -> None:
-        """Write the recovery points, log start offsets and changed leader epochs of every directory."""
+        """Write the recovery points and log start offsets of every directory."""
         for directory in list(self._store.online_directories()):
-            logs = self._store.logs_in(directory)
-            recovery_points = {key: log.recovery_point for key, log in logs.items()}
-            log_start_offsets = _moved_log_starts(logs)
-            await asyncio.to_thread(directory.recovery_points.write, recovery_points)
-            await asyncio.to_thread(directory.log_start_offsets.write, log_start_offsets)
+            await self._checkpoints.write_recovery_points(directory)
 
     async def checkpoint_high_watermarks(self) -> None:
         """Write the high watermarks of every directory."""
         for directory in list(self._store.online_directories()):
-            high_watermarks = {key: log.high_watermark for key, log in self._store.logs_in(directory).items()}
-            await asyncio.to_thread(directory.high_watermarks.write, high_watermarks)
-
-    def write_checkpoints(self, directory: LogDirectory, logs: Mapping[TopicPartition, PartitionLog]) -> None:
-        """Write all checkpoints of a directory at the end; blocks, and raises OSError."""
-        directory.recovery_points.write({key: log.recovery_point for key, log in logs.items()})
-        directory.log_start_offsets.write(_moved_log_starts(logs))
-        directory.high_watermarks.write({key: log.high_watermark for key, log in logs.items()})
-
-
-def _moved_log_starts(logs: Mapping[TopicPartition, PartitionLog]) -> dict[TopicPartition, int]:
-    """Return the log start offsets that the first segment's name does not tell; as Kafka does."""
-    return {key: log.log_start_offset for key, log in logs.items() if log.log_start_offset > log.first_segment_offset}
+            await self._checkpoints.write_high_watermarks(directory)

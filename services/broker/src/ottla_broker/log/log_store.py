@@ -19,6 +19,7 @@ from uuid import UUID
 import structlog
 
 from ottla_broker.log.checkpoint_file import sync_directory
+from ottla_broker.log.directory_checkpoints import DirectoryCheckpoints
 from ottla_broker.log.log_directory import (
     DELETE_DIRECTORY_SUFFIX,
     STRAY_DIRECTORY_SUFFIX,
@@ -71,7 +72,8 @@ class LogStore:
         self.logs: Mapping[TopicPartition, PartitionLog] = MappingProxyType(self._logs)
         self._executor = ThreadPoolExecutor(_BACKGROUND_THREADS, thread_name_prefix="log")
         self._background = ThreadedBackground(asyncio.get_running_loop(), self._executor)
-        self._duties = LogDuties(self, clock, settings)
+        self._checkpoints = DirectoryCheckpoints(self)
+        self._duties = LogDuties(self, self._checkpoints, clock, settings)
 
     # Opening
 
@@ -131,32 +133,37 @@ class LogStore:
             raise ConfigurationError(f"None of the log directories can be used: {problems}")
 
     async def _load_directory(self, directory: LogDirectory, config_for: ConfigFor) -> None:
+        started = self._clock.monotonic()
+        try:
+            await self._load_logs(directory, config_for)
+        except OSError as error:
+            self._set_offline(directory, error)
+            for topic_partition in self.logs_in(directory):
+                self._forget(topic_partition).abandon()
+            return
+        _logger.info(
+            "loaded logs",
+            directory=str(directory.path),
+            count=len(self.logs_in(directory)),
+            was_clean=directory.was_clean,
+            seconds=round(self._clock.monotonic() - started, 3),
+        )
+
+    async def _load_logs(self, directory: LogDirectory, config_for: ConfigFor) -> None:
+        """Load a directory's logs in threads, all of which have ended when this returns or raises."""
         threads = ThreadPoolExecutor(self._settings.recovery_threads_per_directory, thread_name_prefix="recovery")
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(threads, directory.remove_leftovers)
             requests = await loop.run_in_executor(threads, self._load_requests, directory, config_for)
-            started = self._clock.monotonic()
             await asyncio.gather(
                 *(
                     loop.run_in_executor(threads, partial(self._load, directory, request, high_watermark))
                     for request, high_watermark in requests
                 )
             )
-        except OSError as error:
-            self._set_offline(directory, error)
-            for topic_partition in [key for key, home in self._homes.items() if home is directory]:
-                self._forget(topic_partition).abandon()
-            return
         finally:
             threads.shutdown(wait=True, cancel_futures=True)
-        _logger.info(
-            "loaded logs",
-            directory=str(directory.path),
-            count=len(requests),
-            was_clean=directory.was_clean,
-            seconds=round(self._clock.monotonic() - started, 3),
-        )
 
     def _load_requests(self, directory: LogDirectory, config_for: ConfigFor) -> list[tuple[LoadRequest, int]]:
         recovery_points = directory.read_offsets(directory.recovery_points)
@@ -201,12 +208,7 @@ class LogStore:
 
     def _load(self, directory: LogDirectory, request: LoadRequest, high_watermark: int) -> None:
         """Load one log; runs in a recovery thread, of which none touches the same partition."""
-        try:
-            topic_id = read_partition_metadata(request.directory)
-        except CorruptMessage as error:
-            _logger.warning("the topic id of a partition is unreadable", problem=str(error))
-            topic_id = None
-        log = PartitionLog.open(request, topic_id, self._background)
+        log = PartitionLog.open(request, _topic_id_in(request.directory), self._background)
         log.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         home = self._homes.setdefault(request.topic_partition, directory)
         if home is not directory:
@@ -254,21 +256,36 @@ class LogStore:
 
     # Changing
 
-    async def create(self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig) -> PartitionLog:
+    async def create(
+        self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig, *, is_new: bool
+    ) -> PartitionLog:
         """Create an empty log in the directory with the fewest; one of the same topic id is returned as it is.
 
+        A log of another topic id is in nobody's use any more and is set aside.
+
+        Args:
+            topic_partition: the partition.
+            topic_id: its topic's id.
+            config: its topic's settings.
+            is_new: no broker can hold records of the partition yet. If some may, and a log directory is
+                offline, they may lie there, and an empty log must not take their place.
+
         Raises:
-            KafkaStorageError: no directory can take it.
+            KafkaStorageError: no directory can take it, or an offline one may hold it.
         """
         existing = self._logs.get(topic_partition)
-        if existing is not None:
-            assert existing.topic_id == topic_id, f"{topic_partition} exists with topic id {existing.topic_id}"
+        if existing is not None and existing.topic_id == topic_id:
             return existing
+        if existing is not None:
+            await self.set_aside(topic_partition)
         assert topic_partition not in self._homes, f"{topic_partition} is being created already"
+        if not is_new:
+            self._check_none_offline(topic_partition)
         directory = self._least_used_directory()
         self._homes[topic_partition] = directory
         path = directory.path / str(topic_partition)
         try:
+            await self._checkpoints.make_room_for(directory, topic_partition)
             log = await asyncio.get_running_loop().run_in_executor(
                 self._executor, self._create, topic_partition, topic_id, config, path
             )
@@ -283,12 +300,29 @@ class LogStore:
     def _create(
         self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig, path: Path
     ) -> PartitionLog:
-        path.mkdir(exist_ok=True)
-        write_partition_metadata(path, topic_id)
-        request = self._request(topic_partition, path, config, was_clean=False)
-        log = PartitionLog.open(request, topic_id, self._background)
-        sync_directory(path.parent)
+        """Create a log's directory and open the log in it; blocks, and leaves nothing behind if it fails."""
+        is_there = path.is_dir() and _topic_id_in(path) == topic_id
+        if path.is_dir() and not is_there:
+            _clear_the_way(path, topic_partition)
+        path.mkdir(exist_ok=is_there)
+        try:
+            write_partition_metadata(path, topic_id)
+            request = self._request(topic_partition, path, config, was_clean=False)
+            log = PartitionLog.open(request, topic_id, self._background)
+            sync_directory(path.parent)
+        except BaseException:
+            if not is_there:
+                shutil.rmtree(path, ignore_errors=True)
+            raise
         return log
+
+    def _check_none_offline(self, topic_partition: TopicPartition) -> None:
+        for directory in self._directories:
+            if directory.error is not None:
+                raise KafkaStorageError(
+                    f"{topic_partition} may lie in a log directory that is offline, and is not begun anew elsewhere."
+                    f" Repair the directory, or take it out of log.dirs, and restart the broker: {directory.error}"
+                )
 
     def _least_used_directory(self) -> LogDirectory:
         online = list(self.online_directories())
@@ -300,10 +334,10 @@ class LogStore:
         return min(online, key=lambda directory: counts[id(directory)])
 
     async def delete(self, topic_partition: TopicPartition) -> None:
-        """Take a log out of use at once, and remove its files after `file.delete.delay.ms`.
+        """Take a log out of use, and remove its files after `file.delete.delay.ms`.
 
         Raises:
-            KafkaStorageError: its directory cannot be renamed.
+            KafkaStorageError: its directory cannot be renamed; the log is as before.
         """
         path = await self._move_away(topic_partition, DELETE_DIRECTORY_SUFFIX)
         if path is not None:
@@ -313,7 +347,7 @@ class LogStore:
         """Take a log out of use and keep its files, because the cluster does not know its topic id.
 
         Raises:
-            KafkaStorageError: its directory cannot be renamed.
+            KafkaStorageError: its directory cannot be renamed; the log is as before.
         """
         path = await self._move_away(topic_partition, STRAY_DIRECTORY_SUFFIX)
         if path is not None:
@@ -329,19 +363,27 @@ class LogStore:
         return self._logs.pop(topic_partition)
 
     async def _move_away(self, topic_partition: TopicPartition, suffix: str) -> Path | None:
-        if topic_partition not in self._logs:
+        log = self._logs.get(topic_partition)
+        if log is None:
             return None
-        log = self._forget(topic_partition)
-        log.abandon()
+        await log.wait_until_idle()  # a flush must not write into a directory that takes this one's name
+        if self._logs.get(topic_partition) is not log:
+            return None
+        # No await between here and the end of `abandon`: the log is in use and in place, or it is neither.
         target = log.directory.with_name(set_aside_name(topic_partition, suffix))
         try:
             log.directory.rename(target)
-            await asyncio.to_thread(sync_directory, target.parent)
         except OSError as error:
             raise KafkaStorageError(f"Cannot rename {log.directory}: {error.strerror or error}") from error
+        self._forget(topic_partition).abandon()
         if suffix == DELETE_DIRECTORY_SUFFIX:
             remove = partial(shutil.rmtree, target, ignore_errors=True)
             self._background.submit_later(log.config.file_delete_delay_ms, remove)
+        try:
+            await asyncio.to_thread(sync_directory, target.parent)
+        except OSError as error:
+            # After a crash the old name may be back, with the old topic id: the next start sets it aside.
+            _logger.error("a renamed partition may come back", directory=str(target), problem=str(error))
         return target
 
     # Closing
@@ -366,7 +408,7 @@ class LogStore:
                 if not isinstance(failure, KafkaStorageError):
                     raise failure
                 _logger.error("a log could not be closed cleanly", problem=str(failure))
-            await loop.run_in_executor(threads, self._duties.write_checkpoints, directory, logs)
+            await self._checkpoints.write_all(directory)
             if not failures:
                 await loop.run_in_executor(threads, directory.mark_clean)
         except OSError as error:
@@ -380,3 +422,24 @@ class LogStore:
         for directory in self._directories:
             directory.close()
         self._executor.shutdown(wait=True)
+
+
+def _topic_id_in(path: Path) -> UUID | None:
+    try:
+        return read_partition_metadata(path)
+    except CorruptMessage as error:
+        _logger.warning("the topic id of a partition is unreadable", problem=str(error))
+        return None
+
+
+def _clear_the_way(path: Path, topic_partition: TopicPartition) -> None:
+    """Move a directory away that no log in use has; one that holds nothing is removed."""
+    try:
+        path.rmdir()
+    except OSError:
+        target = path.with_name(set_aside_name(topic_partition, STRAY_DIRECTORY_SUFFIX))
+        path.rename(target)
+        _logger.warning(
+            "a directory was in the way of a new log: it is set aside and kept; remove it if it is not needed",
+            partition=str(topic_partition), directory=str(target),
+        )  # fmt: skip

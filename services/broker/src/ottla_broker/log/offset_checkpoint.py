@@ -20,13 +20,20 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class OffsetCheckpoint:
-    """One such file. It is not written again while its content would be the same."""
+    """One such file. It is not written again while its content would be the same.
 
-    __slots__ = ("_written", "path")
+    What the file holds is remembered; `_content` is None while that is not known for sure.
+    """
+
+    __slots__ = ("_content", "path")
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._written: dict[TopicPartition, int] | None = None
+        self._content: dict[TopicPartition, int] | None = None
+
+    def may_name(self, topic_partition: TopicPartition) -> bool:
+        """Return whether the file has an offset for a partition, as far as is known."""
+        return self._content is None or topic_partition in self._content
 
     def read(self) -> dict[TopicPartition, int]:
         """Return the offsets.
@@ -41,14 +48,17 @@ class OffsetCheckpoint:
                 offsets[TopicPartition(topic, int(partition))] = int(offset)
             except ValueError:
                 raise CorruptMessage(f"{self.path} has a bad line: {topic} {partition} {offset}") from None
+        self._content = dict(offsets) if offsets else None  # there may be no file yet
         return offsets
 
     def write(self, offsets: Offsets) -> None:
         """Replace the offsets; raises OSError."""
-        if offsets == self._written:
+        if offsets == self._content:
             return
+        content = dict(offsets)
+        self._content = None
         write_checkpoint(
             self.path,
-            [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())],
+            [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(content.items())],
         )
-        self._written = dict(offsets)
+        self._content = content

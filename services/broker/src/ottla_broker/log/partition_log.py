@@ -150,8 +150,7 @@ class PartitionLog:
         view = sole_batch(memoryview(records), self.topic_partition)
         config = self.config
         header = check_batch(view, config, now_ms, self.topic_partition)
-        if self._flush.failure is not None:
-            raise KafkaStorageError(self._flush.failure)
+        self._flush.check()
         if self._is_compacted:
             check_keys(view, header, self.topic_partition)
         if self._codec is not None and header.attributes & 7 != self._codec:
@@ -192,8 +191,7 @@ class PartitionLog:
             CorruptMessage, UnsupportedForMessageFormat: a batch is damaged; those before it are appended.
             KafkaStorageError: the disk refuses one; those before it are appended.
         """
-        if self._flush.failure is not None:
-            raise KafkaStorageError(self._flush.failure)
+        self._flush.check()
         for header, batch in iterate_batches(records):
             if header.base_offset < self.log_end_offset:
                 if header.last_offset < self.log_end_offset:
@@ -223,6 +221,7 @@ class PartitionLog:
             raise self._storage_error("append to", error) from error
 
     def _storage_error(self, action: str, error: OSError) -> KafkaStorageError:
+        self._flush.check_open()  # that a deleted log has no files is no fault of the disk
         message = f"Cannot {action} {self.topic_partition} in {self.directory.parent}: {error.strerror or error}"
         _logger.error("storage error", problem=message)
         return KafkaStorageError(message)
@@ -246,13 +245,6 @@ class PartitionLog:
         with self._reporting("roll the log of"):
             self._roll(self.log_end_offset, now_ms)
 
-    def roll_if_due(self, now_ms: int) -> bool:
-        """Roll if the active segment is older than `segment.ms` by the clock; return whether it did."""
-        if not self._local.must_roll(0, self.log_end_offset, now_ms, now_ms):
-            return False
-        self.roll(now_ms)
-        return True
-
     def _roll(self, base_offset: int, now_ms: int) -> None:
         """Roll, keep the producers' state as of the boundary, and have the full segment fsynced."""
         active = self.segments.active
@@ -262,7 +254,8 @@ class PartitionLog:
         write_snapshot(path, self.producers, sync=False)
         self._local.roll(base_offset, now_ms)
         self._flush.add_snapshot(path)
-        self._flush.start(base_offset)
+        if self._flush.failure is None:  # else nothing becomes durable any more, but retention goes on
+            self._flush.start(base_offset)
 
     # Reading
 
@@ -340,8 +333,8 @@ class PartitionLog:
         Returns at once unless `flush.messages` records wait for an fsync; then all who wait share one.
 
         Raises:
-            KafkaStorageError: the fsync failed.
-            NotLeaderOrFollower: the log was truncated meanwhile.
+            KafkaStorageError: the fsync failed, or one before.
+            NotLeaderOrFollower: the log was truncated, deleted or closed meanwhile.
         """
         truncation_count = self._flush.truncation_count
         while self.flush_is_due and self._flush.recovery_point < through_offset:
@@ -396,6 +389,7 @@ class PartitionLog:
         Raises:
             KafkaStorageError: the disk failed.
         """
+        self._flush.check_open()
         deleted = 0
         with self._reporting("delete old segments of"):
             while (deletion := self._decide_deletion(now_ms)) is not None:
@@ -438,6 +432,7 @@ class PartitionLog:
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset, now_ms)
             return
+        self._flush.check_open()
         self._flush.truncated_to(offset)
         self._reader.forget()
         with self._reporting("truncate"):
@@ -450,6 +445,7 @@ class PartitionLog:
         Raises:
             KafkaStorageError: the disk failed.
         """
+        self._flush.check_open()
         self._flush.truncated_to(offset)
         self._reader.forget()
         with self._reporting("truncate"):
@@ -482,8 +478,7 @@ class PartitionLog:
         Raises:
             KafkaStorageError: not everything could be made durable.
         """
-        if self._flush.failure is not None:
-            raise KafkaStorageError(self._flush.failure)
+        self._flush.check()
         with self._reporting("close"):
             self.segments.active.become_inactive()
             if self.log_end_offset > max(snapshot_offsets(self.directory), default=self.first_segment_offset):
@@ -492,7 +487,12 @@ class PartitionLog:
             self.flush()
         self.abandon()
 
+    async def wait_until_idle(self) -> None:
+        """Return when no flush is under way; one may begin at the next await."""
+        await self._flush.wait_until_idle()
+
     def abandon(self) -> None:
-        """Let go of all files without writing anything, because the directory goes away."""
+        """Let go of all files without writing anything; the directory may soon be another log's."""
+        self._flush.close()
         self._reader.forget()
         self._local.release()

@@ -5,6 +5,7 @@ which segment to ask, and which offsets may be seen, is the log's business. What
 timestamps is kept as Kafka keeps it, so that indexes come out the same. Source: Kafka's LogSegment.
 """
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -46,8 +47,8 @@ class LogSegment:
     """
 
     __slots__ = (
-        "_bytes_since_index_entry", "_directory", "_file", "_first_timestamp", "_largest", "_open_files",
-        "_tail_is_dirty", "base_offset", "created_ms", "offset_index", "roll_jitter_ms", "size_bytes",
+        "_bytes_since_index_entry", "_directory", "_file", "_first_timestamp", "_is_retired", "_largest",
+        "_open_files", "_tail_is_dirty", "base_offset", "created_ms", "offset_index", "roll_jitter_ms", "size_bytes",
         "time_index",
     )  # fmt: skip
 
@@ -69,6 +70,7 @@ class LogSegment:
         self.time_index = TimeIndex.open(segment_path(directory, base_offset, TIME_INDEX_SUFFIX), base_offset)
         self._directory = directory
         self._file: SegmentFile | None = None
+        self._is_retired = False
         self._open_files = open_files
         self._bytes_since_index_entry = 0
         self._first_timestamp: int | None = None
@@ -105,9 +107,11 @@ class LogSegment:
         return segment_path(self._directory, self.base_offset, suffix)
 
     def file(self) -> SegmentFile:
-        """Return the segment's file, opened if need be; raises OSError."""
+        """Return the segment's file, opened if need be; raises OSError, as always after `retire`."""
         file = self._file
         if file is None:
+            if self._is_retired:
+                raise OSError(errno.EBADF, "the log was deleted or closed", str(self.path()))
             file = self._file = SegmentFile(self.path())
             self._open_files.opened(self)
         return file
@@ -119,9 +123,14 @@ class LogSegment:
         self.time_index.release()
 
     def close(self) -> None:
-        """Let go of the file for good."""
+        """Let go of the file until its next use."""
         self._open_files.closed(self)
         self.release_file()
+
+    def retire(self) -> None:
+        """Let go of the file for good: what has its path later may be another log's."""
+        self._is_retired = True
+        self.close()
 
     # Appending
 

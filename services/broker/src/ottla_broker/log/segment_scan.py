@@ -3,12 +3,16 @@
 `walk_headers` follows headers through whatever region a lookup left to search, reading a chunk at a time.
 `scan` is recovery's eye: it checks every CRC and, where bytes are damaged, looks for the next place at which a
 batch can be that belongs there, so that damage costs only the records it hit.
+
+Records may themselves hold batches, as when segments are mirrored. In a log's last segment, where a torn batch is
+the usual damage, a batch found behind damage is believed only with proof that it was appended by itself.
 """
 
 import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from crc32c import crc32c
@@ -29,6 +33,9 @@ from ottla_core.wire.record_batch import (
 
 _WALK_CHUNK_BYTES: Final = 16 * 1024
 _SCAN_CHUNK_BYTES: Final = 1024 * 1024
+_CANDIDATES_MAX: Final = 1000
+"""Batches without proof that are looked at behind one damaged stretch; a record may hold very many."""
+
 _OFFSET_AND_LENGTH: Final = struct.Struct(">qi")
 _MAGIC_BYTE: Final = bytes((MAGIC_V2,))
 
@@ -144,21 +151,26 @@ class _Scanner:
     def __init__(self, descriptor: int, size: int, base_offset: int, end_offset: int | None) -> None:
         self.window = _Window(descriptor)
         self.size = size
+        self.is_last_segment = end_offset is None
         self.next_offset = base_offset
         self.offset_max = (base_offset + INT32_MAX) if end_offset is None else end_offset - 1
 
-    def batch_at(self, position: int) -> RecordBatchHeader | None:
-        """Return the header of the valid batch that starts here and may come next, or None."""
+    def header_at(self, position: int) -> RecordBatchHeader | None:
+        """Return whatever stands where a header would, or None at the end of the file."""
         if self.size - position < HEADER_SIZE_BYTES:
             return None
         view = self.window.view(position, HEADER_SIZE_BYTES)
-        if len(view) < HEADER_SIZE_BYTES:
+        return RecordBatchHeader._make(HEADER.unpack_from(view)) if len(view) == HEADER_SIZE_BYTES else None
+
+    def batch_at(self, position: int, offset_min: int | None = None) -> RecordBatchHeader | None:
+        """Return the header of the valid batch that starts here and may come next, or None."""
+        header = self.header_at(position)
+        if header is None:
             return None
-        header = RecordBatchHeader._make(HEADER.unpack_from(view))
         plausible = (
             header.magic == MAGIC_V2
             and BATCH_LENGTH_MIN <= header.batch_length <= self.size - position - LOG_OVERHEAD_BYTES
-            and header.base_offset >= self.next_offset
+            and header.base_offset >= (self.next_offset if offset_min is None else offset_min)
             and header.last_offset_delta >= 0
             and header.last_offset <= self.offset_max
         )
@@ -173,6 +185,13 @@ class _Scanner:
         if declared is not None and self.batch_at(declared) is not None:
             # The damaged batch's own length leads to a good one: what is inside it is its records' business.
             return declared
+        for candidate in islice(self._candidates_after(position), _CANDIDATES_MAX):
+            if not self.is_last_segment or self._was_appended_itself(candidate, position):
+                return candidate
+        return self.size
+
+    def _candidates_after(self, position: int) -> Iterator[int]:
+        """Yield where valid batches with possible offsets start, be it inside another one."""
         start = position + 1
         while self.size - start >= HEADER_SIZE_BYTES:
             view = self.window.view(start, min(_SCAN_CHUNK_BYTES, self.size - start))
@@ -181,11 +200,35 @@ class _Scanner:
             while found >= 0:
                 candidate = start + found - MAGIC_OFFSET
                 if self.batch_at(candidate) is not None:
-                    return candidate
+                    yield candidate
                 found = data.find(_MAGIC_BYTE, found + 1)
             # The next chunk overlaps, as a header's magic may lie just beyond this one.
             start += max(1, len(data) - MAGIC_OFFSET)
-        return self.size
+
+    def _was_appended_itself(self, candidate: int, damaged: int) -> bool:
+        """Return whether a valid batch behind damage is one of the log's, and not part of a record's value.
+
+        If the damaged batch still has a header that fits, its CRC tells whether it ends at the candidate: then
+        only its length was damaged. Otherwise the damaged batch may be torn, and all that follows its own.
+        Without a header, the batches from the candidate on have to lead to the file's end or to a torn batch:
+        behind a batch in a record stands at least the record's header count.
+        """
+        header = self.header_at(damaged)
+        if header is not None and header.magic == MAGIC_V2 and header.base_offset == self.next_offset:
+            end = damaged + header.size_bytes
+            if header.batch_length < BATCH_LENGTH_MIN or candidate < end:
+                return self.window.crc(damaged + ATTRIBUTES_OFFSET, candidate) == header.crc
+        position, offset = candidate, self.next_offset
+        while (found := self.batch_at(position, offset)) is not None:
+            position, offset = position + found.size_bytes, found.next_offset
+        return position == self.size or self._starts_torn_batch(position, offset)
+
+    def _starts_torn_batch(self, position: int, offset: int) -> bool:
+        """Return whether the file's remainder begins as the batch that gets `offset`."""
+        begin = bytes(self.window.view(position, MAGIC_OFFSET + 1))
+        return (
+            len(begin) > MAGIC_OFFSET and begin[MAGIC_OFFSET] == MAGIC_V2 and begin[:8] == offset.to_bytes(8, "big")
+        )
 
     def _declared_end(self, position: int) -> int | None:
         if self.size - position < HEADER_SIZE_BYTES:

@@ -1,0 +1,97 @@
+"""When and with what the checkpoint files of the log directories are written.
+
+All writers come through here: the duties, a clean stop, and the creation of a log whose name an older log had. For
+each directory they take turns, and offsets are looked up only when it is one's turn, so an older state never
+replaces a newer one. A write that has begun is finished even if nobody waits for it any more.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from ottla_broker.log.log_directory import LogDirectory
+from ottla_broker.log.offset_checkpoint import OffsetCheckpoint, Offsets
+from ottla_broker.log.partition_log import PartitionLog
+from ottla_core.topic_partition import TopicPartition
+
+Logs = Mapping[TopicPartition, PartitionLog]
+Contents = list[tuple[OffsetCheckpoint, Offsets]]
+
+
+class DirectoriesAndLogs(Protocol):
+    """What checkpoints and duties need of the log store."""
+
+    logs: Logs
+
+    def online_directories(self) -> Iterable[LogDirectory]:
+        """Return the directories without an error."""
+
+    def logs_in(self, directory: LogDirectory) -> dict[TopicPartition, PartitionLog]:
+        """Return the logs that live in a directory."""
+
+
+class DirectoryCheckpoints:
+    """Writes the checkpoints of all log directories; each method raises OSError if the disk refuses."""
+
+    def __init__(self, store: DirectoriesAndLogs) -> None:
+        self._store = store
+        self._turns: dict[Path, asyncio.Lock] = {}
+
+    async def write_recovery_points(self, directory: LogDirectory) -> None:
+        """Write the recovery points and log start offsets of a directory's logs."""
+        await self._write(directory, lambda logs: _recovery_contents(directory, logs))
+
+    async def write_high_watermarks(self, directory: LogDirectory) -> None:
+        """Write the high watermarks of a directory's logs."""
+        await self._write(directory, lambda logs: _high_watermark_contents(directory, logs))
+
+    async def write_all(self, directory: LogDirectory) -> None:
+        """Write all three checkpoints of a directory."""
+        await self._write(directory, lambda logs: _all_contents(directory, logs))
+
+    async def make_room_for(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
+        """Remove what the checkpoints may still say of an older log of this name, which is gone.
+
+        Without it a new log could be loaded, after a crash, with the start or recovery point of the older one.
+        """
+
+        def contents(logs: Logs) -> Contents:
+            return _all_contents(directory, logs) if directory.checkpoints_may_name(topic_partition) else []
+
+        await self._write(directory, contents)
+
+    async def _write(self, directory: LogDirectory, contents: Callable[[Logs], Contents]) -> None:
+        async def write_in_turn() -> None:
+            async with self._turns.setdefault(directory.path, asyncio.Lock()):
+                found = contents(self._store.logs_in(directory))
+                if found:
+                    await asyncio.to_thread(_write_each, found)
+
+        # A thread cannot be cancelled, so the turn lasts until the thread has ended, whoever gives up waiting.
+        await asyncio.shield(asyncio.create_task(write_in_turn(), name="checkpoints"))
+
+
+def _write_each(contents: Contents) -> None:
+    for checkpoint, offsets in contents:
+        checkpoint.write(offsets)
+
+
+def _recovery_contents(directory: LogDirectory, logs: Logs) -> Contents:
+    return [
+        (directory.recovery_points, {key: log.recovery_point for key, log in logs.items()}),
+        (directory.log_start_offsets, _moved_log_starts(logs)),
+    ]
+
+
+def _high_watermark_contents(directory: LogDirectory, logs: Logs) -> Contents:
+    return [(directory.high_watermarks, {key: log.high_watermark for key, log in logs.items()})]
+
+
+def _all_contents(directory: LogDirectory, logs: Logs) -> Contents:
+    return _recovery_contents(directory, logs) + _high_watermark_contents(directory, logs)
+
+
+def _moved_log_starts(logs: Logs) -> dict[TopicPartition, int]:
+    """Return the log start offsets that the first segment's name does not tell; as Kafka does."""
+    return {key: log.log_start_offset for key, log in logs.items() if log.log_start_offset > log.first_segment_offset}

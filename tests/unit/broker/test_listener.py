@@ -1,0 +1,128 @@
+"""Listening sockets: limits on connections, and connections that are given up."""
+
+import asyncio
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ottla_broker import listener as listener_module
+from ottla_broker.config import BrokerConfig
+from ottla_broker.listener import Listener, ListenerError, bind
+
+DEADLINE_SECONDS = 10
+
+
+def framed(content: bytes) -> bytes:
+    return struct.pack(">i", len(content)) + content
+
+
+@pytest.fixture
+async def listen():
+    listeners: list[Listener] = []
+
+    def start(**settings: object) -> int:
+        config = BrokerConfig.model_validate({"node.id": 1, "log.dirs": (Path("/nowhere"),), **settings})
+        sock = bind("127.0.0.1", 0)
+        dispatcher = SimpleNamespace(handle=lambda frame, _connection: [framed(bytes(frame))])
+        listener = Listener(config, [("PLAINTEXT", sock)], dispatcher)  # type: ignore[arg-type]
+        listener.start()
+        listeners.append(listener)
+        return sock.getsockname()[1]
+
+    yield start
+    for listener in listeners:
+        await listener.close()
+        assert not listener.connections
+
+
+async def is_closed(reader: asyncio.StreamReader) -> bool:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        try:
+            return await reader.read(1) == b""
+        except ConnectionResetError:
+            return True
+
+
+async def echoes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    writer.write(framed(b"hello"))
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        return await reader.readexactly(9) == framed(b"hello")
+
+
+async def test_connections_beyond_the_limit_are_closed_at_once(listen: Callable[..., int]) -> None:
+    port = listen(**{"max.connections": 2})
+    allowed = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+    assert all([await echoes(*pair) for pair in allowed])
+
+    refused, _ = await asyncio.open_connection("127.0.0.1", port)
+    assert await is_closed(refused)
+
+    allowed[0][1].close()
+    await allowed[0][1].wait_closed()
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while True:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(framed(b"again"))
+            if await reader.read(9) == framed(b"again"):
+                break
+
+
+async def test_an_address_has_a_limit_of_its_own(listen: Callable[..., int]) -> None:
+    port = listen(**{"max.connections.per.ip": 1})
+    assert await echoes(*await asyncio.open_connection("127.0.0.1", port))
+    refused, _ = await asyncio.open_connection("127.0.0.1", port)
+    assert await is_closed(refused)
+
+
+async def test_an_idle_connection_is_closed(listen: Callable[..., int]) -> None:
+    port = listen(**{"connections.max.idle.ms": 100})
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    assert await echoes(reader, writer)
+    assert await is_closed(reader)
+
+
+async def test_a_request_that_stops_arriving_closes_its_connection_and_frees_the_budget(
+    listen: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener_module, "REQUEST_STALL_SECONDS", 0.2)
+    port = listen(**{"queued.max.request.bytes": 1_000_000})
+    hoarder, hoarder_writer = await asyncio.open_connection("127.0.0.1", port)
+    hoarder_writer.write(struct.pack(">i", 1_000_000) + b"and then silence")
+    assert await is_closed(hoarder)
+
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    content = bytes(900_000)
+    writer.write(framed(content))
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        assert await reader.readexactly(900_004) == framed(content)
+
+
+async def test_small_requests_pass_while_the_budget_is_spent(listen: Callable[..., int]) -> None:
+    port = listen(**{"queued.max.request.bytes": 1_000_000})
+    _, hoarder = await asyncio.open_connection("127.0.0.1", port)
+    hoarder.write(struct.pack(">i", 1_000_000) + b"and then silence")
+    await hoarder.drain()
+
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for half in (framed(b"hello")[:6], framed(b"hello")[6:]):
+        writer.write(half)
+        await writer.drain()
+        await asyncio.sleep(0.01)
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        assert await reader.readexactly(9) == framed(b"hello")
+
+
+def test_a_port_in_use_is_named() -> None:
+    taken = bind("127.0.0.1", 0)
+    taken.listen()
+    port = taken.getsockname()[1]
+    with taken, pytest.raises(ListenerError, match=f":{port}: the port is in use"):
+        bind("127.0.0.1", port)
+
+
+def test_an_address_of_another_host_is_named() -> None:
+    with pytest.raises(ListenerError, match=r"cannot listen on 192\.0\.2\.1:0"):
+        bind("192.0.2.1", 0)

@@ -1,0 +1,286 @@
+"""The broker's partitions follow the cluster state: over real logs, with the state given by the test."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from ottla_broker.config import BrokerConfig
+from ottla_broker.log.log_duties import LogSettings
+from ottla_broker.log.log_store import LogStore
+from ottla_broker.partitions import PartitionTable
+from ottla_broker.reconciliation import Reconciler
+from ottla_core.clock import SystemClock
+from ottla_core.cluster.model import NO_EPOCH, ClusterState, PartitionState, Topic
+from ottla_core.errors import NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
+from ottla_core.topic_config import TopicConfig
+from ottla_core.topic_partition import TopicPartition
+from tests.support.partition_logs import batch_of
+
+BROKER = 1
+EPOCH = 70
+DEADLINE_SECONDS = 10
+
+
+@dataclass
+class Feed:
+    """Stands for the watch on etcd: the test says what the state is."""
+
+    state: ClusterState = field(default_factory=lambda: ClusterState(revision=1))
+    listeners: list[Callable[[ClusterState, ClusterState], None]] = field(default_factory=list)
+
+    def subscribe(self, listener: Callable[[ClusterState, ClusterState], None]) -> None:
+        self.listeners.append(listener)
+
+    def publish(self, *topics: Topic, **changes: object) -> int:
+        """Make these all the topics there are; those that are gone count as deleted."""
+        former = self.state
+        changes.setdefault(
+            "deleted_topics",
+            dict.fromkeys(former.topics_by_id, former.revision + 1) | dict(former.deleted_topics),
+        )
+        self.state = replace(
+            former,
+            revision=former.revision + 1,
+            topics={topic.name: topic for topic in topics},
+            topics_by_id={topic.id: topic for topic in topics},
+            **changes,  # type: ignore[arg-type]
+        )
+        for listener in self.listeners:
+            listener(former, self.state)
+        return self.state.revision
+
+
+@dataclass
+class Registration:
+    """Stands for this broker's registration."""
+
+    epoch: int = EPOCH
+
+    def is_current(self) -> bool:
+        return self.epoch != NO_EPOCH
+
+
+def topic(name: str = "t", partitions: int = 1, topic_id: UUID | None = None, **of_partition: object) -> Topic:
+    topic_id = topic_id or uuid4()
+    common = {
+        "replicas": (BROKER,),
+        "isr": (BROKER,),
+        "leader": BROKER,
+        "leader_epoch": 0,
+        "leader_broker_epoch": EPOCH,
+    }
+    states = tuple(
+        PartitionState(topic_id=topic_id, index=index, **{**common, **of_partition})  # type: ignore[arg-type]
+        for index in range(partitions)
+    )
+    return Topic(name=name, id=topic_id, partitions=states)
+
+
+class Node:
+    """A broker's logs, table and reconciler."""
+
+    def __init__(self, directories: list[Path], store: LogStore, feed: Feed) -> None:
+        config = BrokerConfig.model_validate({"node.id": BROKER, "log.dirs": tuple(directories)})
+        self.directories = directories
+        self.store = store
+        self.feed = feed
+        self.registration = Registration()
+        self.table = PartitionTable(config, feed, self.registration)  # type: ignore[arg-type]
+        self.changed = asyncio.Event()
+        self.reconciler = Reconciler(config, store, feed, self.registration, self.table, self.changed)  # type: ignore[arg-type]
+
+    async def publish(self, *topics: Topic, **changes: object) -> None:
+        assert await self.reconciler.wait_reached(self.feed.publish(*topics, **changes), DEADLINE_SECONDS)
+
+    def append(self, named: str | UUID, index: int = 0) -> int:
+        partition = self.table.leader_of(named, index)
+        return partition.append(batch_of(b"v"), now_ms=SystemClock().time_ms(), all_in_sync=True).base_offset
+
+    def names_on_disk(self) -> set[str]:
+        return {path.name for directory in self.directories for path in directory.iterdir() if path.is_dir()}
+
+
+async def open_store(directories: list[Path]) -> LogStore:
+    return await LogStore.open(
+        directories,
+        node_id=BROKER,
+        cluster_id="test",
+        config_for=lambda _topic: TopicConfig(),
+        clock=SystemClock(),
+        settings=LogSettings(),
+    )
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    directories = [tmp_path / "logs"]
+    directories[0].mkdir()
+    made = Node(directories, await open_store(directories), Feed())
+    await made.reconciler.start()
+    yield made
+    await made.reconciler.close()
+    await made.store.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_new_topic_is_led_and_takes_records(node: Node) -> None:
+    made = topic(partitions=40)
+    await node.publish(made)
+
+    assert len(node.table) == 40
+    assert [node.append("t", 39), node.append(made.id, 39)] == [0, 1]
+
+
+async def test_only_assigned_partitions_are_held_and_only_led_ones_are_served(node: Node) -> None:
+    await node.publish(topic("elsewhere", replicas=(2,), leader=2), topic("followed", replicas=(2, 1), leader=2))
+
+    for name in ("elsewhere", "followed"):
+        with pytest.raises(NotLeaderOrFollower):
+            node.append(name)
+    assert node.names_on_disk() == {"followed-0"}
+
+
+async def test_what_the_cluster_does_not_know_is_refused(node: Node) -> None:
+    await node.publish(topic())
+
+    for named, index, error in (
+        ("nowhere", 0, UnknownTopicOrPartition),
+        ("t", 1, UnknownTopicOrPartition),
+        ("t", -1, UnknownTopicOrPartition),
+        (uuid4(), 0, UnknownTopicId),
+    ):
+        with pytest.raises(error):
+            node.append(named, index)
+
+
+async def test_a_topic_deleted_and_created_anew_starts_empty(node: Node) -> None:
+    await node.publish(topic())
+    assert [node.append("t"), node.append("t")] == [0, 1]
+
+    await node.publish(topic())
+
+    assert node.append("t") == 0
+    assert any(name.endswith("-delete") for name in node.names_on_disk())
+
+
+async def test_until_the_old_log_is_retired_nothing_of_the_new_topic_reaches_it(node: Node) -> None:
+    old, new = topic(), topic()
+    await node.publish(old)
+    node.append("t")
+
+    revision = node.feed.publish(new)  # not carried out yet: nothing has awaited
+    for named in ("t", new.id):
+        with pytest.raises(NotLeaderOrFollower):
+            node.append(named)
+    with pytest.raises(UnknownTopicId):
+        node.append(old.id)
+
+    assert await node.reconciler.wait_reached(revision, DEADLINE_SECONDS)
+    assert node.append(new.id) == 0
+
+
+async def test_files_are_deleted_only_if_the_deletion_was_seen(node: Node) -> None:
+    await node.publish(topic())
+    node.append("t")
+
+    await node.publish(deleted_topics={})
+
+    assert [name.rpartition("-")[2] for name in node.names_on_disk()] == ["stray"]
+    with pytest.raises(UnknownTopicOrPartition):
+        node.append("t")
+
+
+async def test_one_topic_that_fails_holds_up_neither_the_others_nor_its_own_deletion(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = node.store.create
+
+    async def failing(name: TopicPartition, *arguments: object, **options: object):
+        if name == TopicPartition("bad", 1):
+            raise OSError("no room")
+        return await create(name, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(node.store, "create", failing)
+    await node.publish(topic("bad", partitions=2), topic("good"))
+    assert node.append("good") == 0
+
+    await node.publish(topic("bad"), topic("good", topic_id=node.feed.state.topics["good"].id))
+    assert node.append("bad") == 0
+
+
+async def test_what_failed_is_tried_again(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    create, attempts = node.store.create, []
+
+    async def failing_once(name: TopicPartition, *arguments: object, **options: object):
+        attempts.append(name)
+        if len(attempts) == 1:
+            raise OSError("no room")
+        return await create(name, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(node.store, "create", failing_once)
+    await node.publish(topic())
+    with pytest.raises(NotLeaderOrFollower):
+        node.append("t")
+
+    await until(lambda: len(node.table) == 1)
+    assert node.append("t") == 0
+
+
+async def test_settings_that_contradict_each_other_on_this_broker_do_not_stop_it(node: Node) -> None:
+    made = replace(topic(), configs={"min.compaction.lag.ms": "100000", "retention.ms": "5"})
+    await node.publish(made, broker_configs={None: {"log.cleaner.max.compaction.lag.ms": "1000"}})
+
+    assert node.append("t") == 0
+    assert node.table.leader_of("t", 0).log.config.retention_ms == 5
+
+
+async def test_leadership_follows_the_registration_that_it_was_elected_with(node: Node) -> None:
+    made = topic(replicas=(BROKER, 2))
+    await node.publish(made)
+    node.append("t")
+
+    node.registration.epoch = NO_EPOCH
+    with pytest.raises(NotLeaderOrFollower):
+        node.append("t")
+
+    anew = replace(made, partitions=(replace(made.partitions[0], leader_epoch=1, leader_broker_epoch=99),))
+    await node.publish(anew)
+    with pytest.raises(NotLeaderOrFollower):
+        node.append("t")
+
+    node.registration.epoch = 99
+    node.changed.set()
+    await until(lambda: node.table.leader_of("t", 0).leads if node.table.get(TopicPartition("t", 0)).leads else False)
+    assert node.append("t") == 1
+
+
+async def test_a_sole_replica_goes_on_leading_while_its_registration_has_lapsed(node: Node) -> None:
+    made = topic()
+    await node.publish(made)
+    node.registration.epoch = NO_EPOCH
+    node.changed.set()
+    await node.publish(made, topic("other"))
+
+    assert node.append("t") == 0
+
+
+async def test_a_log_whose_topic_was_deleted_while_the_broker_was_away_is_set_aside(node: Node) -> None:
+    made = topic()
+    await node.publish(made)
+    node.append("t")
+    await node.reconciler.close()
+
+    again = Node(node.directories, node.store, Feed())
+    await again.reconciler.start()
+
+    assert [name.rpartition("-")[2] for name in again.names_on_disk()] == ["stray"]
+    await again.reconciler.close()
