@@ -46,7 +46,14 @@ class RestartableBroker(Protocol):
 class ControllerProcess:
     """One `ottla-controller`."""
 
-    def __init__(self, directory: Path, etcd: EtcdProcess, *, settings: Mapping[str, str] | None = None):
+    def __init__(
+        self,
+        directory: Path,
+        etcd: EtcdProcess,
+        *,
+        logs: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+    ):
         (self.rpc_port,) = free_ports(1)
         properties = {
             "node.id": str(NODE_ID),
@@ -54,7 +61,7 @@ class ControllerProcess:
             **_etcd_properties(etcd),
             **(settings or {}),
         }
-        self.process = _service("ottla-controller", directory, properties)
+        self.process = _service("ottla-controller", directory, properties, logs)
 
     def start(self) -> None:
         self.process.start()
@@ -76,6 +83,7 @@ class BrokerProcess:
         etcd: EtcdProcess,
         *,
         data: Path | None = None,
+        logs: Path | None = None,
         settings: Mapping[str, str] | None = None,
     ):
         self.port, rpc_port = free_ports(2)
@@ -88,7 +96,7 @@ class BrokerProcess:
             **_etcd_properties(etcd),
             **(settings or {}),
         }
-        self.process = _service("ottla-broker", directory, properties)
+        self.process = _service("ottla-broker", directory, properties, logs)
 
     @property
     def bootstrap(self) -> str:
@@ -115,19 +123,25 @@ class BrokerProcess:
 
 
 class SingleBrokerServices:
-    """An etcd, a controller and a broker, started in this order and stopped in the other."""
+    """An etcd, a controller and a broker, started in this order and stopped in the other.
+
+    The broker's data and the logs of controller and broker may lie elsewhere than in `directory`.
+    """
 
     def __init__(
         self,
         directory: Path,
         *,
         data: Path | None = None,
+        logs: Path | None = None,
         broker_settings: Mapping[str, str] | None = None,
         controller_settings: Mapping[str, str] | None = None,
     ):
         self.etcd = EtcdProcess(directory / "etcd")
-        self.controller = ControllerProcess(directory / "controller", self.etcd, settings=controller_settings)
-        self.broker = BrokerProcess(directory / "broker", self.etcd, data=data, settings=broker_settings)
+        self.controller = ControllerProcess(
+            directory / "controller", self.etcd, logs=logs, settings=controller_settings
+        )
+        self.broker = BrokerProcess(directory / "broker", self.etcd, data=data, logs=logs, settings=broker_settings)
 
     def __enter__(self) -> Self:
         try:
@@ -171,8 +185,10 @@ def _etcd_properties(etcd: EtcdProcess) -> dict[str, str]:
     }
 
 
-def _service(name: str, directory: Path, properties: Mapping[str, str]) -> ChildProcess:
+def _service(name: str, directory: Path, properties: Mapping[str, str], logs: Path | None) -> ChildProcess:
     directory.mkdir(parents=True, exist_ok=True)
     config = directory / f"{name}.properties"
     config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-    return ChildProcess(name, [service_command(name), "--config", str(config)], log=directory / f"{name}.log")
+    return ChildProcess(
+        name, [service_command(name), "--config", str(config)], log=(logs or directory) / f"{name}.log"
+    )

@@ -37,10 +37,10 @@ def small_disk(mount_point: Path, *, size_bytes: int) -> Iterator[Path]:
         subprocess.run(["umount", str(mount_point)], check=True)
 
 
-def fill(directory: Path, *, leave_bytes: int) -> Path:
+def fill(directory: Path, *, leave_bytes: int, name: str = "ballast") -> Path:
     """Takes up the free space but for `leave_bytes` with one file, and returns it; deleting it gives it back."""
     usage = os.statvfs(directory)
-    ballast = directory / "ballast"
+    ballast = directory / name
     size = max(0, usage.f_bavail * usage.f_frsize - leave_bytes)
     with ballast.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, size // BLOCK_BYTES * BLOCK_BYTES)

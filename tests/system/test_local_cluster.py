@@ -118,6 +118,23 @@ def test_a_killed_broker_is_started_again_and_status_shows_it(directory, detache
     assert ottla("topic", "list", "--bootstrap", detached["bootstrap"]).returncode == 0
 
 
+def test_the_only_controller_is_killed_and_comes_back_under_its_id(directory, detached):
+    """Its successor has to wait until the dead one's lease has run out, and must not give up before."""
+    controller = next(process for process in detached["processes"] if process["role"] == "controller")
+    os.kill(controller["pid"], signal.SIGKILL)
+    created = ottla("topic", "create", "meanwhile", "--bootstrap", detached["bootstrap"])
+    assert created.stdout == "created meanwhile\n", created.stderr
+
+    def is_back() -> bool:
+        process = next(each for each in state_of(directory)["processes"] if each["role"] == "controller")
+        return process["restarts"] > 0 and process["state"] == "ready"
+
+    eventually(is_back, "the controller is back", within_s=60)
+    assert Path(detached["log"]).read_text().count("controller-1 ended") == 1
+    created = ottla("topic", "create", "afterwards", "--bootstrap", detached["bootstrap"])
+    assert created.stdout == "created afterwards\n", created.stderr
+
+
 def test_a_service_that_refuses_its_settings_is_named_with_its_log_and_nothing_stays(directory):
     for extra in ([], ["--detach"]):
         up = ottla("up", "--dir", str(directory), "--base-port", "0", "--set", "broker:no.such.key=1", *extra)

@@ -1,6 +1,7 @@
 """Durability: the recovery point, shared fsyncs, and what a failed one means."""
 
 import asyncio
+import errno
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,10 @@ from tests.support.partition_logs import NOW_MS, HeldBackground, append, open_lo
 def refuse(*_arguments: object, **_keywords: object) -> None:
     """Stand in for something that the disk refuses."""
     raise OSError(5, "Input/output error")
+
+
+def refuse_for_lack_of_space(*_arguments: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 EVERY_RECORD = replace(TopicConfig(), flush_messages=1)
@@ -92,7 +97,7 @@ async def test_no_flush_succeeds_after_one_that_failed(tmp_path: Path) -> None:
     with pytest.raises(KafkaStorageError):
         await first
     with pytest.raises(KafkaStorageError, match="fsync failed"):
-        await log.flushed(1)
+        await asyncio.wait_for(log.flushed(1), 5)
     with pytest.raises(KafkaStorageError, match="fsync failed"):
         log.flush_if_due(NOW_MS + 5000)
     with pytest.raises(KafkaStorageError, match="fsync failed"):
@@ -136,6 +141,22 @@ def test_a_flush_in_a_thread_does_not_succeed_behind_one_that_failed(
     first_failed(refused.value)
     second_failed(refused.value)
     assert log.recovery_point == 0
+
+
+def test_a_full_disk_that_holds_no_leader_epochs_fails_the_flush_but_not_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path)
+    append(log, b"v", leader_epoch=3)
+    with monkeypatch.context() as patch:
+        patch.setattr(flush, "write_leader_epochs", refuse_for_lack_of_space)
+        with pytest.raises(KafkaStorageError, match="Cannot flush"):
+            log.flush()
+    assert log.recovery_point == 0
+    append(log, b"w", leader_epoch=3)
+    log.flush()
+    assert log.recovery_point == 2
+    assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n1\n3 0\n"
 
 
 async def test_those_who_wait_are_told_of_a_failure_even_if_it_cannot_be_logged(

@@ -9,6 +9,7 @@ So after the first failure no flush succeeds any more, whichever had begun.
 """
 
 import asyncio
+import errno
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +30,13 @@ from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition
 
 _logger: Final = structlog.get_logger("log")
+
+
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class NoSpaceForCheckpoint(OSError):
+    """A file beside the records did not fit on the disk: nothing is lost, and the next flush tries again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +70,17 @@ class FlushPlan:
                 sync_file(path)
         with suppress(FileNotFoundError):  # the whole partition may have been deleted meanwhile
             if self.leader_epochs is not None:
-                write_leader_epochs(self.directory, self.leader_epochs)
+                self._write_leader_epochs(self.leader_epochs)
             if self.sync_names:
                 sync_directory(self.directory)
+
+    def _write_leader_epochs(self, entries: tuple[EpochEntry, ...]) -> None:
+        try:
+            write_leader_epochs(self.directory, entries)
+        except OSError as error:
+            if error.errno in _NO_SPACE:
+                raise NoSpaceForCheckpoint(*error.args) from error
+            raise
 
 
 class Flushable(Protocol):
@@ -241,6 +257,8 @@ class LogFlush:
                 raise OSError(*self._disk_error.args)
             try:
                 plan.run()
+            except NoSpaceForCheckpoint:
+                raise
             except OSError as error:
                 self._disk_error = error
                 raise
@@ -279,9 +297,16 @@ class LogFlush:
             self.recovery_point = max(self.recovery_point, plan.through_offset)
 
     def _fail(self, plan: FlushPlan, error: OSError) -> KafkaStorageError:
-        """Take no more records; return the error for those who wait, who are told before anything is logged."""
+        """Take no more records, unless only space was missing; return the error for those who wait.
+
+        They are told before anything is logged.
+        """
         log = self._log
         log.leader_epochs.is_dirty = log.leader_epochs.is_dirty or plan.leader_epochs is not None
+        if self.failure is None and isinstance(error, NoSpaceForCheckpoint):
+            return KafkaStorageError(
+                f"Cannot flush {log.topic_partition} in {log.directory.parent}: {error.strerror}"
+            )
         if self.failure is None:
             self.failure = (
                 f"{log.topic_partition} takes no more records since an fsync failed in"
