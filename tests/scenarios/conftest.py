@@ -82,8 +82,14 @@ async def membership_of(etcd: EtcdClient) -> AsyncIterator[Join]:
     """Makes a membership that is closed in the end: `membership_of(member)`, still to be started."""
     async with AsyncExitStack() as closing:
 
-        def make(member: Member, *, client: EtcdClient | None = None, ttl_ms: int = LONG_TTL_MS) -> Membership:
-            membership = Membership(client or etcd, CLUSTER, member, lease_ttl_ms=ttl_ms)
+        def make(
+            member: Member,
+            *,
+            client: EtcdClient | None = None,
+            ttl_ms: int = LONG_TTL_MS,
+            on_change: Callable[[], None] | None = None,
+        ) -> Membership:
+            membership = Membership(client or etcd, CLUSTER, member, lease_ttl_ms=ttl_ms, on_change=on_change)
             closing.push_async_callback(membership.close)
             return membership
 

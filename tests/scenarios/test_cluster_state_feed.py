@@ -2,17 +2,24 @@
 
 import asyncio
 import shutil
-from contextlib import aclosing
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from ottla_core.cluster import codec, etcd_connection
 from ottla_core.cluster import etcd_operations as op
+from ottla_core.cluster.cluster_id import ensure_cluster_id
+from ottla_core.cluster.codec import TopicRecord
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.etcd_errors import EtcdUnavailable, WatchHistoryLost
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.model import ClusterState, PartitionState
+from ottla_core.cluster.state import ClusterReplaced
 from ottla_core.errors import RequestTimedOut
 from tests.scenarios.conftest import CLUSTER
 from tests.support.etcd_process import EtcdProcess
@@ -21,6 +28,21 @@ from tests.support.free_ports import free_port
 
 SPACE = KeySpace(CLUSTER)
 WATCH_DEADLINE_S = 60
+
+
+@asynccontextmanager
+async def client_of(process: EtcdProcess) -> AsyncIterator[EtcdClient]:
+    """A client of its own."""
+    client = EtcdClient([process.endpoint])
+    yield client
+    await client.close()
+
+
+def empty(etcd_process: EtcdProcess) -> None:
+    """Starts etcd anew without its data."""
+    etcd_process.stop()
+    shutil.rmtree(etcd_process.directory / "data")
+    etcd_process.start()
 
 
 async def write_setting(etcd: EtcdClient, broker_id: int, value: str) -> int:
@@ -154,11 +176,110 @@ async def test_a_feed_notices_that_etcd_was_emptied(
     for number in range(20):
         revision = await write_setting(etcd, number, "old")
     await feed.wait_for_revision(revision, 10)
-    etcd_process.stop()
-    shutil.rmtree(etcd_process.directory / "data")
-    etcd_process.start()
-    await feed.wait_for(lambda state: state.broker_configs == {}, 30)
-    await feed.wait_for(lambda state: state.revision < revision, 1)
+    known = feed.state
+    empty(etcd_process)
+    failure = await asyncio.wait_for(feed.wait_failed(), 30)
+    assert isinstance(failure, ClusterReplaced)
+    assert "was etcd restored or emptied?" in str(failure)
+    assert feed.state is known, "nothing of what is known is given up"
+
+
+@pytest.mark.slow
+async def test_a_feed_notices_an_emptied_etcd_that_has_come_further_since(
+    etcd: EtcdClient,
+    proxied_etcd: EtcdClient,
+    proxy: FaultyProxy,
+    etcd_process: EtcdProcess,
+) -> None:
+    await ensure_cluster_id(etcd, CLUSTER)
+    feed = ClusterStateFeed(proxied_etcd, CLUSTER)
+    await feed.start()
+    await feed.wait_for_revision(await write_setting(etcd, 1, "old"), 10)
+    known = feed.state
+    proxy.lose_answers = True
+    proxy.sever()
+    empty(etcd_process)
+    async with client_of(etcd_process) as other:
+        await ensure_cluster_id(other, CLUSTER)
+        for number in range(20):
+            await write_setting(other, number, "new")
+    proxy.lose_answers = False
+    proxy.sever()
+    failure = await asyncio.wait_for(feed.wait_failed(), 30)
+    assert f"belongs to the cluster {known.cluster_id}" in str(failure)
+    assert feed.state is known
+    await feed.close()
+
+
+async def test_a_cluster_whose_keys_are_all_deleted_is_not_taken_for_one_whose_topics_are(
+    etcd: EtcdClient, etcd_process: EtcdProcess
+) -> None:
+    await ensure_cluster_id(etcd, CLUSTER)
+    topic_id = uuid4()
+    partition = PartitionState(topic_id=topic_id, index=0, replicas=(1,), isr=(1,), leader=1, leader_epoch=0)
+    record = TopicRecord(id=topic_id, partition_count=1)
+    await etcd.transaction(
+        [],
+        [
+            op.put(SPACE.partition(topic_id, 0), codec.encode_partition(partition)),
+            op.put(SPACE.topic("t"), codec.encode_topic(record)),
+        ],
+    )
+    feed = ClusterStateFeed(etcd, CLUSTER)
+    await feed.start()
+    steps: list[ClusterState] = []
+    feed.subscribe(lambda _former, new: steps.append(new))
+    etcd_process.etcdctl("del", "--prefix", SPACE.prefix)
+    assert isinstance(await asyncio.wait_for(feed.wait_failed(), 30), ClusterReplaced)
+    assert set(feed.state.topics) == {"t"}
+    assert steps == []
+    await feed.close()
+
+
+@pytest.mark.slow
+async def test_a_topic_deleted_while_the_history_was_compacted_is_missing_but_not_known_to_be_deleted(
+    etcd: EtcdClient, proxied_etcd: EtcdClient, proxy: FaultyProxy, etcd_process: EtcdProcess
+) -> None:
+    ids = {name: uuid4() for name in ("seen", "unseen")}
+    for name, topic_id in ids.items():
+        record = TopicRecord(id=topic_id, partition_count=0)
+        await etcd.transaction([], [op.put(SPACE.topic(name), codec.encode_topic(record))])
+    feed = ClusterStateFeed(proxied_etcd, CLUSTER)
+    await feed.start()
+    assert set(feed.state.topics) == set(ids)
+    await etcd.transaction([], [op.delete(SPACE.topic("seen"))])
+    await feed.wait_for(lambda state: "seen" not in state.topics, 10)
+    proxy.lose_answers = True
+    proxy.sever()
+    await etcd.transaction([], [op.delete(SPACE.topic("unseen"))])
+    revision = await write_setting(etcd, 1, "last")
+    etcd_process.etcdctl("compact", str(revision))
+    proxy.lose_answers = False
+    proxy.sever()
+    state = await feed.wait_for_revision(revision, 30)
+    assert state.topics == {}
+    assert set(state.deleted_topics) == {ids["seen"]}
+    await feed.close()
+
+
+@pytest.mark.slow
+async def test_listeners_hear_of_a_revision_at_which_nothing_of_the_cluster_has_changed(tmp_path: Path) -> None:
+    chatty = EtcdProcess(tmp_path / "chatty", arguments=["--experimental-watch-progress-notify-interval", "200ms"])
+    chatty.start()
+    try:
+        async with client_of(chatty) as etcd:
+            feed = ClusterStateFeed(etcd, CLUSTER)
+            await feed.start()
+            heard: list[tuple[ClusterState, ClusterState]] = []
+            feed.subscribe(lambda former, new: heard.append((former, new)))
+            elsewhere = (await etcd.transaction([], [op.put("/elsewhere", b"")])).revision
+            await feed.wait_for_revision(elsewhere, 30)
+            (step,) = heard
+            assert step[1] is feed.state
+            assert step[1] == replace(step[0], revision=elsewhere)
+            await feed.close()
+    finally:
+        chatty.stop()
 
 
 @pytest.mark.slow

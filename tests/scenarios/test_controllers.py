@@ -1,6 +1,7 @@
 """Real controller processes on a real etcd: requests, hand-over, fencing, what failures leave behind."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.model import NO_LEADER, ClusterState, PartitionState
-from ottla_core.errors import NotController, RequestTimedOut, StaleBrokerEpoch
+from ottla_core.errors import KafkaError, NotController, RequestTimedOut, StaleBrokerEpoch
 from ottla_core.rpc.channel import ChannelPool
 from ottla_core.rpc.status import kafka_error
 from ottla_proto.gen.ottla import controller_pb2 as pb
@@ -37,6 +38,7 @@ from tests.support.controller_process import ControllerProcess
 from tests.support.etcd_process import EtcdProcess
 
 SPACE = KeySpace(CLUSTER)
+ETCD_REQUEST_BYTES_MAX = 1_572_864
 MakeController = Callable[..., ControllerProcess]
 
 pytestmark = pytest.mark.slow
@@ -306,6 +308,34 @@ async def test_half_made_topics_are_removed_at_the_beginning_of_a_term(
     controller(1)
     await feed.wait_for(lambda state: state.controller is not None and not feed.orphans(), 20)
     assert await etcd.read(key) is None
+
+
+async def test_what_a_failed_change_has_written_is_removed_by_the_next_one(
+    controller: MakeController, client: ControllerClient, feed: ClusterStateFeed, membership_of: Join
+) -> None:
+    controller(1)
+    await membership_of(broker_member(1)).start()
+    # Partitions go first, in transactions of their own; then comes a topic record that is too large for etcd.
+    too_large = {"retention.ms": "5".rjust(ETCD_REQUEST_BYTES_MAX)}
+    with pytest.raises(KafkaError, match=r"could not be stored: .* request is too large"):
+        await client.create_topics([NewTopic(name="big", partition_count=300, configs=too_large)])
+    await feed.wait_for(lambda _: bool(feed.orphans()), 10)
+    (created,) = await client.create_topics([NewTopic(name="small")])
+    assert created.error_code is ErrorCode.none
+    assert set(feed.state.topics) == {"small"}
+    assert feed.orphans() == []
+
+
+async def test_a_controller_ends_when_its_etcd_was_emptied(
+    controller: MakeController, feed: ClusterStateFeed, etcd_process: EtcdProcess
+) -> None:
+    process = controller(1)
+    await feed.wait_for(lambda state: state.controller is not None, 20)
+    etcd_process.stop()
+    shutil.rmtree(etcd_process.directory / "data")
+    etcd_process.start()
+    assert process.child.wait(within_s=30) == 1
+    assert "was etcd restored or emptied?" in process.child.log_tail()
 
 
 async def test_requests_survive_a_restart_of_etcd(

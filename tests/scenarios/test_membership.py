@@ -138,3 +138,26 @@ async def test_the_cluster_id_is_drawn_once(etcd: EtcdClient, feed: ClusterState
     assert len(set(drawn)) == 1
     state = await feed.wait_for(lambda state: bool(state.cluster_id), 10)
     assert state.cluster_id == drawn[0]
+
+
+@pytest.mark.slow
+async def test_the_owner_hears_of_every_registration_and_of_the_loss_of_its_lease(
+    membership_of: Join, etcd_process: EtcdProcess
+) -> None:
+    epochs: list[int] = []
+
+    def note() -> None:
+        epochs.append(membership.epoch)
+        raise RuntimeError("listener's bug")
+
+    membership = membership_of(broker_member(1), ttl_ms=SHORT_TTL_MS, on_change=note)
+    await membership.start()
+    first = membership.epoch
+    assert epochs == [first]
+    etcd_process.pause()
+    try:
+        await eventually_async(lambda: epochs == [first, NO_EPOCH], "it has heard of the loss", within_s=10)
+    finally:
+        etcd_process.resume()
+    await eventually_async(lambda: len(epochs) == 3, "it has heard of the new registration")
+    assert epochs[-1] == membership.epoch > first

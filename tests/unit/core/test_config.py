@@ -7,6 +7,7 @@ import pytest
 from ottla_broker.config import BrokerConfig
 from ottla_core.config import load_config, parse_address
 from ottla_core.errors import ConfigurationError
+from ottla_core.topic_config import topic_defaults
 
 
 def load(*assignments: str, environment: dict[str, str] | None = None, file: Path | None = None) -> BrokerConfig:
@@ -55,11 +56,10 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_settings_that_give_topics_their_defaults_keep_their_historic_units() -> None:
     config = load("node.id=1", "log.dirs=/a", "log.retention.hours=5", "log.roll.ms=1000", "log.roll.hours=9")
 
-    defaults = config.topic_defaults()
+    defaults = topic_defaults(config.topic_settings)
 
     assert defaults.retention_ms == 5 * 3_600_000
     assert defaults.segment_ms == 1000, "the more specific setting wins"
-    assert config.topic_defaults({"log.retention.ms": "7"}).retention_ms == 7
 
 
 def test_an_advertised_listener_must_be_a_listener() -> None:

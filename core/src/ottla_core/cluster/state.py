@@ -78,6 +78,7 @@ class StateTracker:
         self._topics: dict[UUID, _StoredTopic] = {}
         self._topic_ids: dict[str, UUID] = {}
         self._partitions: dict[UUID, dict[int, PartitionState]] = {}
+        self._unreadable_topics: set[str] = set()
 
     def advance(self, changes: Sequence[KeyChange], revision: int) -> list[BadValue]:
         """Apply changes that belong together and publish the state of `revision`.
@@ -120,14 +121,20 @@ class StateTracker:
             topics=topics,
             topics_by_id={topic.id: topic for topic in topics.values()},
             broker_configs=_keep_identity(before.broker_configs, after.broker_configs),
-            deleted_topics=before.deleted_topics,
+            deleted_topics={i: at for i, at in before.deleted_topics.items() if i not in fresh._topics},
         )
         self.state = fresh.state
         self._topics, self._topic_ids, self._partitions = fresh._topics, fresh._topic_ids, fresh._partitions
+        self._unreadable_topics = fresh._unreadable_topics
         return bad_values
 
     def orphans(self) -> list[PartitionState]:
-        """Return partitions that no topic counts: what is left of a creation or deletion that was cut short."""
+        """Return partitions that no topic counts: what is left of a creation or deletion that was cut short.
+
+        None is returned while a topic's record cannot be read: it may be the one that counts them.
+        """
+        if self._unreadable_topics:
+            return []
         return [
             partition
             for topic_id, partitions in self._partitions.items()
@@ -170,6 +177,8 @@ class StateTracker:
                 draft = self._apply(draft, change, touched)
             except BadValue as error:
                 bad_values.append(error)
+                if isinstance(key := self._key_space.parse(change.key), TopicKey):
+                    self._unreadable_topics.add(key.name)
                 if known is not None:
                     draft = self._take_over(draft, change.key, known, touched)
         draft = replace(draft, deleted_topics=self._deleted_topics(touched))
@@ -214,6 +223,7 @@ class StateTracker:
                     self._put_topic(_StoredTopic(name, record, entry.mod_revision), touched)
                 elif (topic_id := self._forget_topic(name, touched)) is not None:
                     touched.deleted[topic_id] = change.mod_revision
+                self._unreadable_topics.discard(name)
             case MemberKey() as key:
                 return _with_member(draft, key, entry)
             case ControllerKey():

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from ottla_core.config import ClusterProcessConfig, HostPort, parse_address
 from ottla_core.errors import InvalidConfig
-from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, TopicConfig, topic_defaults
+from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, topic_defaults
 
 PLAINTEXT = "PLAINTEXT"
 MAX_INT = 2**31 - 1
@@ -200,10 +200,6 @@ class BrokerConfig(ClusterProcessConfig):
         if unknown := [name for name, _, _ in self.advertised_listeners if name not in names]:
             raise ValueError(f"advertised.listeners names {', '.join(unknown)}, which listeners does not")
         return self
-
-    def topic_defaults(self, dynamic: Mapping[str, str] = MappingProxyType({})) -> TopicConfig:
-        """Return the settings of a topic that sets nothing itself, given dynamic broker settings over the static."""
-        return topic_defaults({**self.topic_settings, **dynamic})
 
     def static_properties(self) -> dict[str, str]:
         """Return the settings that somebody gave, by key."""

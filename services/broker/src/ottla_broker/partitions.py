@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from ottla_broker.config import BrokerConfig
+from ottla_broker.effective_topic_config import effective_topic_config
 from ottla_broker.partition import Partition
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import ClusterState, Topic
 from ottla_core.errors import (
-    InvalidConfig,
     KafkaError,
     NotLeaderOrFollower,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from ottla_core.topic_config import TopicConfig, parse_topic_configs
+from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 
 
@@ -71,19 +71,8 @@ class PartitionTable:
         return partition
 
     def topic_config(self, topic: Topic, state: ClusterState | None = None) -> TopicConfig:
-        """Return a topic's settings on this broker: its own over dynamic, static and built-in defaults.
-
-        Settings that contradict each other through defaults that the controller could not know of give way: first
-        the dynamic defaults, then this broker's own.
-        """
-        dynamic = (state or self._feed.state).broker_configs
-        changed = {**dynamic.get(None, {}), **dynamic.get(self._config.node_id, {})}
-        for defaults in (self._config.topic_defaults(changed), self._config.topic_defaults()):
-            try:
-                return parse_topic_configs(topic.configs, defaults)
-            except InvalidConfig:
-                continue
-        return parse_topic_configs(topic.configs)
+        """Return the settings that hold for a topic on this broker."""
+        return effective_topic_config(topic, state or self._feed.state, self._config)
 
     def _topic(self, named: str | UUID) -> Topic:
         state = self._feed.state

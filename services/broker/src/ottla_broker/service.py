@@ -6,7 +6,7 @@ cluster, flush and close the logs.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from importlib.metadata import version
 from uuid import uuid4
@@ -17,6 +17,7 @@ from ottla_broker.broker import Broker
 from ottla_broker.broker_metrics import serve_metrics
 from ottla_broker.config import BrokerConfig
 from ottla_broker.dispatch import Dispatcher
+from ottla_broker.effective_topic_config import effective_topic_config
 from ottla_broker.listener import Listener, bind
 from ottla_broker.log.log_duties import LogSettings
 from ottla_broker.log.log_store import LogStore
@@ -31,7 +32,6 @@ from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import Endpoint, Member, Role
 from ottla_core.rpc.server import RpcServer
-from ottla_core.topic_config import TopicConfig, parse_topic_configs
 
 REGISTRATION_TIMEOUT_SECONDS = 60.0
 
@@ -81,7 +81,7 @@ async def _open_broker(
         config.log_dirs,
         node_id=config.node_id,
         cluster_id=cluster_id,
-        config_for=_topic_config_source(config, feed),
+        config_for=lambda name: effective_topic_config(feed.state.topics.get(name), feed.state, config),
         clock=SystemClock(),
         settings=_log_settings(config),
     )
@@ -130,16 +130,6 @@ async def _wait_for_end(stop: asyncio.Event, broker: Broker) -> None:
         for task in (stopped, *failures):
             task.cancel()
         await asyncio.gather(stopped, *failures, return_exceptions=True)
-
-
-def _topic_config_source(config: BrokerConfig, feed: ClusterStateFeed) -> Callable[[str], TopicConfig]:
-    defaults = config.topic_defaults()
-
-    def config_for(topic_name: str) -> TopicConfig:
-        topic = feed.state.topics.get(topic_name)
-        return defaults if topic is None else parse_topic_configs(topic.configs, defaults)
-
-    return config_for
 
 
 def _log_settings(config: BrokerConfig) -> LogSettings:

@@ -296,6 +296,25 @@ def test_an_unreadable_value_of_an_unknown_topic_makes_no_topic(tracker: StateTr
     assert tracker.state.topics == {}
 
 
+def test_no_partition_is_an_orphan_while_a_topic_cannot_be_read() -> None:
+    """A controller that starts then would remove the partitions of the topic, which is as good as deleting it."""
+    tracker = StateTracker(SPACE)
+    tracker.reload([partition(A, 0), entry(SPACE.topic("a"), b"{", 3)], 5)
+    assert tracker.orphans() == []
+    tracker.advance([topic("a", A, 1, 6)], 6)
+    assert tracker.orphans() == []
+    tracker.advance([entry(SPACE.topic("a"), b"{", 7), partition(A, 1, 7)], 7)
+    assert tracker.orphans() == []
+    tracker.advance([topic_gone("a")], 8)
+    assert {p.index for p in tracker.orphans()} == {0, 1}
+
+
+def test_a_topic_put_back_by_hand_while_nobody_looked_is_not_a_deleted_one_any_more(tracker: StateTracker) -> None:
+    tracker.advance([topic_gone("a")], 9)
+    tracker.reload([topic("a", A, 2, 10), partition(A, 0), partition(A, 1)], 20)
+    assert tracker.state.deleted_topics == {}
+
+
 # Another cluster
 
 

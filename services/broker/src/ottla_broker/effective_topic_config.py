@@ -1,0 +1,27 @@
+"""Which settings hold for a topic on this broker.
+
+A topic's own settings come before the dynamic settings of brokers, those before this broker's file, and that before
+what is built in. Settings that contradict each other only through a broker's defaults, which the controller could
+not know of, must not keep the broker from serving the topic: the dynamic defaults give way first, then its own.
+"""
+
+from ottla_broker.config import BrokerConfig
+from ottla_core.cluster.model import ClusterState, Topic
+from ottla_core.errors import InvalidConfig
+from ottla_core.topic_config import TopicConfig, parse_topic_configs, topic_defaults
+
+
+def effective_topic_config(topic: Topic | None, state: ClusterState, broker: BrokerConfig) -> TopicConfig:
+    """Return the settings of a topic, or of one without settings of its own.
+
+    Raises:
+        InvalidConfig: the topic's own settings are unknown, bad or contradict each other.
+    """
+    overrides = {} if topic is None else topic.configs
+    dynamic = {**state.broker_configs.get(None, {}), **state.broker_configs.get(broker.node_id, {})}
+    for defaults in ({**broker.topic_settings, **dynamic}, broker.topic_settings):
+        try:
+            return parse_topic_configs(overrides, topic_defaults(defaults))
+        except InvalidConfig:
+            continue
+    return parse_topic_configs(overrides)
