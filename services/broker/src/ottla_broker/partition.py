@@ -50,6 +50,11 @@ class Partition:
         """Whether nobody else can be elected, so that leadership outlives a lost registration."""
         return self.state.replicas == (self.broker_id,)
 
+    @property
+    def min_in_sync_replicas(self) -> int:
+        """`min.insync.replicas`, but never more than there are replicas. Source: Kafka's Partition.effectiveMinIsr."""
+        return min(self.log.config.min_insync_replicas, len(self.state.replicas))
+
     def apply(self, state: PartitionState, *, leads: bool) -> None:
         """Take over what the controller decided; a new leader epoch is recorded in the log."""
         changed = leads != self.leads or state.leader_epoch != self.state.leader_epoch
@@ -85,10 +90,10 @@ class Partition:
         Raises:
             KafkaError: the batch is refused; the log is unchanged.
         """
-        if all_in_sync and len(self.state.isr) < self.log.config.min_insync_replicas:
+        if all_in_sync and len(self.state.isr) < self.min_in_sync_replicas:
             raise NotEnoughReplicas(
                 f"{self.topic_partition} has {len(self.state.isr)} replicas in sync, "
-                f"min.insync.replicas is {self.log.config.min_insync_replicas}"
+                f"min.insync.replicas asks for {self.min_in_sync_replicas}"
             )
         appended = self.log.append_as_leader(records, leader_epoch=self.state.leader_epoch, now_ms=now_ms)
         if not appended.duplicate:
