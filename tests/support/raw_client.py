@@ -76,6 +76,16 @@ class RawClient:
         (length,) = struct.unpack(">i", self._read_exactly(4))
         return self._read_exactly(length)
 
+    def read_bytes(self, count: int) -> bytes:
+        """The next bytes, whatever frame they belong to.
+
+        Raises:
+            Closed: the broker closed the connection instead.
+            Silence: they did not come in time.
+        """
+        self._socket.settimeout(ANSWER_DEADLINE_S)
+        return self._read_exactly(count)
+
     def is_closed(self, *, within_s: float = ANSWER_DEADLINE_S) -> bool:
         """Whether the broker closes the connection; reads and drops whatever still arrives."""
         self._socket.settimeout(within_s)

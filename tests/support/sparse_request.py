@@ -11,7 +11,6 @@ import types
 import typing
 from collections.abc import Mapping
 from datetime import timedelta
-from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -27,7 +26,7 @@ def sparse_request(api: str, version: int, **fields: Any) -> Any:
 
 
 def _entity(entity_type: type[Any], given: Mapping[str, Any]) -> Any:
-    hints = _type_hints(entity_type)
+    hints = typing.get_type_hints(entity_type)
     unknown = given.keys() - hints.keys()
     assert not unknown, f"{entity_type.__name__} has no {', '.join(sorted(unknown))}"
     values = {}
@@ -37,11 +36,6 @@ def _entity(entity_type: type[Any], given: Mapping[str, Any]) -> Any:
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             values[field.name] = _nothing(hints[field.name])
     return entity_type(**values)
-
-
-@cache
-def _type_hints(entity_type: type[Any]) -> dict[str, Any]:
-    return typing.get_type_hints(entity_type)
 
 
 def _value(hint: Any, given: Any) -> Any:

@@ -58,6 +58,7 @@ def two_epochs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoEpochs]:
         _publish_three(broker.bootstrap, topic)
         with RawClient.to(broker.bootstrap) as client:
             end = end_offset(client, topic)
+        assert second is not None
         yield TwoEpochs(bootstrap=broker.bootstrap, topic=topic, first=first, second=second, first_end=3, end=end)
 
 

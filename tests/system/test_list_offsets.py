@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import pytest
 from kio.schema.errors import ErrorCode
+
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.records import Record, encode_batch
-
 from tests.conftest import TopicFactory
 from tests.support.raw_client import RawClient
 from tests.support.raw_requests import EARLIEST, LATEST, produce_request, produced

@@ -7,7 +7,6 @@ and progress only where a person watches a terminal.
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -89,10 +88,3 @@ def human_bytes(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} TB"
-
-
-def as_text(value: Any) -> str:
-    """Return bytes as text for people; bytes that are no UTF-8 are shown escaped."""
-    if value is None:
-        return ""
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

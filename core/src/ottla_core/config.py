@@ -51,22 +51,43 @@ Address = Annotated[HostPort, BeforeValidator(lambda v: parse_address(v) if isin
 CommaSeparated = Annotated[tuple[str, ...], BeforeValidator(_split_list)]
 
 
+class DescribedKey(NamedTuple):
+    """One line of a service's help; `default` says also whether there is none."""
+
+    key: str
+    default: str
+    description: str
+
+
 class ServiceConfig(BaseModel):
     """Base of every service's settings: immutable, keyed by Kafka's names, closed to unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_by_alias=True, validate_by_name=True)
 
     @classmethod
-    def keys(cls) -> Mapping[str, str]:
+    def fields_by_key(cls) -> Mapping[str, str]:
         """Return the field name of every key."""
         return {info.alias or name: name for name, info in cls.model_fields.items()}
+
+    @classmethod
+    def described_keys(cls) -> list[DescribedKey]:
+        """Return every key with its default and what it means, for help."""
+        return [
+            DescribedKey(
+                info.alias or name,
+                "required" if info.is_required() else f"default {_format(info.get_default()) or 'none'}",
+                info.description or "",
+            )
+            for name, info in cls.model_fields.items()
+            if not info.exclude
+        ]
 
     def as_properties(self) -> dict[str, str]:
         """Return every setting that has a value, written as in a properties file."""
         fields = type(self).model_fields
         return {
             key: _format(value)
-            for key, name in self.keys().items()
+            for key, name in self.fields_by_key().items()
             if name in fields and (value := getattr(self, name)) is not None
         }
 
@@ -157,7 +178,7 @@ def load_config(
         ConfigurationError: lists every unknown key and bad value with where it came from.
     """
     options = _argument_parser(model, program).parse_args(arguments)
-    known = model.keys()
+    known = model.fields_by_key()
     by_variable = {variable_name(key): key for key in known}
     values: dict[str, str] = {}
     origins: dict[str, str] = {}
@@ -177,12 +198,15 @@ def load_config(
             raise ConfigurationError(f"--set {assignment}: write it as key=value")
         take(key.strip(), value.strip(), "--set")
 
+    problems = [f"{key}: unknown setting [{origins[key]}]" for key in values if key not in known]
     try:
-        return model.model_validate({known.get(key, key): value for key, value in values.items()})
+        config = model.model_validate({known[key]: value for key, value in values.items() if key in known})
     except ValidationError as error:
         aliases = {name: key for key, name in known.items()}
-        problems = [_describe(problem, aliases, origins) for problem in error.errors()]
-        raise ConfigurationError("bad configuration:\n  " + "\n  ".join(problems)) from None
+        problems += [_describe(problem, aliases, origins) for problem in error.errors()]
+    if problems:
+        raise ConfigurationError("bad configuration:\n  " + "\n  ".join(problems))
+    return config
 
 
 def variable_name(key: str) -> str:
@@ -214,10 +238,8 @@ def read_properties(path: Path) -> dict[str, str]:
 
 def _argument_parser(model: type[ServiceConfig], program: str | None) -> argparse.ArgumentParser:
     settings = "\n".join(
-        f"  {key} (default {_format(info.get_default())})\n      {info.description or ''}"
-        if not info.is_required()
-        else f"  {key} (required)\n      {info.description or ''}"
-        for key, info in ((info.alias or name, info) for name, info in model.model_fields.items())
+        f"  {described.key} ({described.default})\n      {described.description}"
+        for described in model.described_keys()
     )
     parser = argparse.ArgumentParser(
         prog=program,
@@ -234,12 +256,9 @@ def _argument_parser(model: type[ServiceConfig], program: str | None) -> argpars
 def _describe(problem: Any, aliases: Mapping[str, str], origins: Mapping[str, str]) -> str:
     name = str(problem["loc"][0]) if problem["loc"] else ""
     key = aliases.get(name, name)
-    if problem["type"] == "extra_forbidden":
-        reason = "unknown setting"
-    elif problem["type"] == "missing":
+    if problem["type"] == "missing":
         return f"{key}: must be set"
-    else:
-        reason = f"{problem['msg']} (got {problem['input']!r})"
+    reason = f"{problem['msg']} (got {problem['input']!r})"
     origin = f" [{origins[key]}]" if key in origins else ""
     return f"{key}: {reason}{origin}" if key else str(problem["msg"])
 

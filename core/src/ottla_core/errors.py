@@ -103,12 +103,6 @@ class NotLeaderOrFollower(KafkaError):
     code = ErrorCode.not_leader_or_follower
 
 
-class LeaderNotAvailable(KafkaError):
-    """The partition has no leader at present."""
-
-    code = ErrorCode.leader_not_available
-
-
 class FencedLeaderEpoch(KafkaError):
     """The request names an older leader epoch than the partition's."""
 
@@ -194,15 +188,9 @@ class InvalidConfig(KafkaError):
 
 
 class PolicyViolation(KafkaError):
-    """The request breaks a rule of this cluster, such as a disabled topic deletion."""
+    """The request breaks a rule of this cluster, such as a limit on partitions."""
 
     code = ErrorCode.policy_violation
-
-
-class TopicDeletionDisabled(KafkaError):
-    """`delete.topic.enable` is false."""
-
-    code = ErrorCode.topic_deletion_disabled
 
 
 class NotController(KafkaError):

@@ -20,6 +20,8 @@ INT64_MAX = 2**63 - 1
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
+NOT_YET = "Accepted, but nothing is compacted yet."
+
 
 class ConfigType(StrEnum):
     """How a setting's value is written; the names are those of Kafka's DescribeConfigs."""
@@ -164,7 +166,7 @@ class TopicConfig:
     cleanup_policy: frozenset[str] = _setting(
         frozenset({"delete"}),
         LIST,
-        "Whether old segments are deleted, compacted to the last value per key, or both.",
+        "Whether old segments are deleted, compacted to the last value per key (not yet done), or both.",
         "log.cleanup.policy",
         choices=("compact", "delete"),
     )
@@ -185,7 +187,7 @@ class TopicConfig:
     delete_retention_ms: int = _setting(
         24 * HOUR_MS,
         LONG,
-        "Milliseconds for which a tombstone stays in a compacted topic.",
+        f"{NOT_YET} Milliseconds for which a tombstone stays in a compacted topic.",
         "log.cleaner.delete.retention.ms",
         minimum=0,
     )
@@ -220,7 +222,7 @@ class TopicConfig:
     max_compaction_lag_ms: int = _setting(
         INT64_MAX,
         LONG,
-        "Milliseconds after which a record must have become eligible for compaction.",
+        f"{NOT_YET} Milliseconds after which a record must have become eligible for compaction.",
         "log.cleaner.max.compaction.lag.ms",
         minimum=1,
     )
@@ -256,7 +258,7 @@ class TopicConfig:
     min_cleanable_dirty_ratio: float = _setting(
         0.5,
         DOUBLE,
-        "Share of a compacted log that must be dirty before it is cleaned.",
+        f"{NOT_YET} Share of a compacted log that must be dirty before it is cleaned.",
         "log.cleaner.min.cleanable.ratio",
         minimum=0,
         maximum=1,
@@ -264,7 +266,7 @@ class TopicConfig:
     min_compaction_lag_ms: int = _setting(
         0,
         LONG,
-        "Milliseconds for which a record stays uncompacted.",
+        f"{NOT_YET} Milliseconds for which a record stays uncompacted.",
         "log.cleaner.min.compaction.lag.ms",
         minimum=0,
     )

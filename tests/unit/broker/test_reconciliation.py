@@ -91,7 +91,14 @@ class Node:
         self.registration = Registration()
         self.table = PartitionTable(config, feed, self.registration)  # type: ignore[arg-type]
         self.changed = asyncio.Event()
-        self.reconciler = Reconciler(config, store, feed, self.registration, self.table, self.changed)  # type: ignore[arg-type]
+        self.reconciler = Reconciler(
+            config=config,
+            store=store,
+            feed=feed,
+            membership=self.registration,
+            partitions=self.table,
+            changed=self.changed,
+        )  # type: ignore[arg-type]
 
     async def publish(self, *topics: Topic, **changes: object) -> None:
         assert await self.reconciler.wait_reached(self.feed.publish(*topics, **changes), DEADLINE_SECONDS)

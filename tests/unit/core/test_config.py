@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from ottla_broker.config import BrokerConfig
-from ottla_core.config import load_config, parse_address
+from ottla_controller.config import ControllerConfig
+from ottla_core.config import ServiceConfig, load_config, parse_address
 from ottla_core.errors import ConfigurationError
 from ottla_core.topic_config import topic_defaults
 
@@ -38,6 +39,25 @@ def test_everything_that_is_wrong_is_reported_at_once() -> None:
     message = str(raised.value)
     for part in ("node.id: must be set", "nonsense: unknown setting", "num.partitions", "log.retention.ms", "SSL"):
         assert part in message
+
+
+def test_a_setting_is_known_by_its_key_alone() -> None:
+    for name in ("topic_settings=1", "node_id=1", "num_partitions=2"):
+        with pytest.raises(ConfigurationError, match="unknown setting"):
+            load("node.id=1", "log.dirs=/a", name)
+
+
+@pytest.mark.parametrize("model", [BrokerConfig, ControllerConfig])
+def test_help_names_and_describes_every_setting(
+    model: type[ServiceConfig], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        load_config(model, ["--help"], {})
+
+    shown = capsys.readouterr().out
+    assert "Undefined" not in shown
+    assert all(f"  {key} (" in shown for key in model.fields_by_key())
+    assert all(described.description.endswith(".") for described in model.described_keys())
 
 
 def test_a_line_that_is_no_assignment_is_named(tmp_path: Path) -> None:

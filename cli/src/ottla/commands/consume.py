@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 BATCH_RECORDS_MAX = 1_000
 POLL_S = 0.05
-EXIT_INTERRUPTED = 130
 
 
 def register(app: typer.Typer) -> None:

@@ -1,1 +1,1 @@
-"""Logs, metrics and traces."""
+"""Logs and metrics."""

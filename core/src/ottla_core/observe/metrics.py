@@ -8,6 +8,7 @@ without an endpoint pays nothing, not even the import.
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from ottla_core.config import HostPort
 from ottla_core.errors import OttlaError
 
 if TYPE_CHECKING:
@@ -36,21 +37,20 @@ class MetricsServer:
         MetricsError: the port is in use.
     """
 
-    def __init__(self, service: str, instance: str, address: tuple[str, int]) -> None:
+    def __init__(self, service: str, instance: str, address: HostPort) -> None:
         # Imported here because they take memory that a process without an endpoint need not spend.
         from opentelemetry.exporter.prometheus import PrometheusMetricReader  # noqa: PLC0415
         from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
         from prometheus_client import REGISTRY, start_http_server  # noqa: PLC0415
 
-        host, port = address
         resource = Resource.create({"service.name": service, "service.instance.id": instance})
         self._provider = MeterProvider([PrometheusMetricReader()], resource)
         self._meter = self._provider.get_meter(service)
         try:
-            self._server, self._thread = start_http_server(port, host, REGISTRY)
+            self._server, self._thread = start_http_server(address.port, address.host, REGISTRY)
         except OSError as error:
-            raise MetricsError(f"cannot serve metrics on {host}:{port}: {error.strerror}") from None
+            raise MetricsError(f"cannot serve metrics on {address}: {error.strerror}") from None
 
     def counter(self, name: str, description: str, unit: str, read: Reader) -> None:
         """Add a metric that only grows."""

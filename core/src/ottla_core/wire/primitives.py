@@ -7,7 +7,6 @@ import struct
 
 INT16 = struct.Struct(">h")
 INT32 = struct.Struct(">i")
-INT64 = struct.Struct(">q")
 
 NO_TAGGED_FIELDS = b"\0"
 _ONE_BYTE_VARINTS = tuple(bytes((value,)) for value in range(0x80))

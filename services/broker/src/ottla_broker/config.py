@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from ottla_core.config import ClusterProcessConfig, HostPort, parse_address
+from ottla_core.config import ClusterProcessConfig, DescribedKey, HostPort, parse_address
 from ottla_core.errors import InvalidConfig
 from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, topic_defaults
 
@@ -173,10 +173,18 @@ class BrokerConfig(ClusterProcessConfig):
     """The settings among `TOPIC_DEFAULT_KEYS` that were given, by their broker names."""
 
     @classmethod
-    def keys(cls) -> Mapping[str, str]:
+    def fields_by_key(cls) -> Mapping[str, str]:
         """Return the field name of every key; the keys that give topic defaults stand for themselves."""
-        own = {key: name for key, name in super().keys().items() if name != "topic_settings"}
+        own = {key: name for key, name in super().fields_by_key().items() if name != "topic_settings"}
         return own | {key: key for key in TOPIC_DEFAULT_KEYS}
+
+    @classmethod
+    def described_keys(cls) -> list[DescribedKey]:
+        """Return the broker's own keys and those that give topics their defaults."""
+        return super().described_keys() + [
+            DescribedKey(key, "see the topic setting", f"Default of the topic setting {name}.")
+            for key, name in TOPIC_DEFAULT_KEYS.items()
+        ]
 
     @model_validator(mode="before")
     @classmethod
@@ -203,5 +211,5 @@ class BrokerConfig(ClusterProcessConfig):
 
     def static_properties(self) -> dict[str, str]:
         """Return the settings that somebody gave, by key."""
-        given = {key for key, name in self.keys().items() if name in self.model_fields_set}
+        given = {key for key, name in self.fields_by_key().items() if name in self.model_fields_set}
         return {key: value for key, value in self.as_properties().items() if key in given} | dict(self.topic_settings)

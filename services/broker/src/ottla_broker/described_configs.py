@@ -137,7 +137,7 @@ def describe_dynamic_defaults(settings: BrokerSettings) -> list[DescribedConfig]
 def _describe_own_settings(config: BrokerConfig) -> Iterator[DescribedConfig]:
     static = config.static_properties()
     values = config.as_properties()
-    for key, name in config.keys().items():
+    for key, name in config.fields_by_key().items():
         if key in TOPIC_DEFAULT_KEYS:
             continue
         source = ConfigSource.STATIC_BROKER if key in static else ConfigSource.DEFAULT

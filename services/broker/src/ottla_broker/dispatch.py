@@ -33,14 +33,19 @@ from ottla_broker.handlers import (
     produce,
 )
 from ottla_core.errors import InvalidRequest
-from ottla_core.wire.messages import api_name, message_codec, newest_version, oldest_version, read_request_header
+from ottla_core.wire.messages import (
+    API_VERSIONS_KEY,
+    api_name,
+    message_codec,
+    newest_version,
+    oldest_version,
+    read_request_header,
+)
 from ottla_core.wire.produce_request import read_produce_request
 
 Handler = Callable[[Broker, Request], Outcome]
 Reader = Callable[[memoryview, int, int], Any]
 """Decodes the message of a frame, given where it begins and its version; kio decodes where there is none."""
-
-API_VERSIONS_KEY = 18
 
 
 @dataclass(frozen=True, slots=True)

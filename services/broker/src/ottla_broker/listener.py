@@ -15,6 +15,7 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.connection import Connection
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.receive_buffer import BufferPool, RequestBudget
+from ottla_core.config import HostPort
 from ottla_core.errors import OttlaError
 
 SHARED_BUFFER_BYTES = 256 * 1024
@@ -48,7 +49,7 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         sock.close()
         reason = "the port is in use by another process" if error.errno == errno.EADDRINUSE else error.strerror
-        raise ListenerError(f"cannot listen on {host}:{port}: {reason}") from None
+        raise ListenerError(f"cannot listen on {HostPort(host, port)}: {reason}") from None
     return sock
 
 

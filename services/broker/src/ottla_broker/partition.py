@@ -52,7 +52,7 @@ class Partition:
 
     @property
     def min_in_sync_replicas(self) -> int:
-        """`min.insync.replicas`, but never more than there are replicas. Source: Kafka's Partition.effectiveMinIsr."""
+        """`min.insync.replicas`, but no more than there are replicas. Source: Kafka's Partition.effectiveMinIsr."""
         return min(self.log.config.min_insync_replicas, len(self.state.replicas))
 
     def apply(self, state: PartitionState, *, leads: bool) -> None:

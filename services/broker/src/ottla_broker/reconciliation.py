@@ -38,8 +38,9 @@ class Reconciler:
     `changed` is set by whoever knows that there may be something to do, such as this broker's membership.
     """
 
-    def __init__(  # noqa: PLR0917
+    def __init__(
         self,
+        *,
         config: BrokerConfig,
         store: LogStore,
         feed: ClusterStateFeed,

@@ -30,7 +30,7 @@ from ottla_core.cluster.controller_client import ControllerClient
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
-from ottla_core.cluster.model import Endpoint, Member, Role
+from ottla_core.cluster.model import NO_EPOCH, Endpoint, Member, Role
 from ottla_core.rpc.server import RpcServer
 
 REGISTRATION_TIMEOUT_SECONDS = 60.0
@@ -101,7 +101,9 @@ async def _open_broker(
     controller = ControllerClient(feed)
     closing.push_async_callback(controller.close)
     partitions = PartitionTable(config, feed, membership)
-    reconciler = Reconciler(config, store, feed, membership, partitions, changed)
+    reconciler = Reconciler(
+        config=config, store=store, feed=feed, membership=membership, partitions=partitions, changed=changed
+    )
     await reconciler.start()
     closing.push_async_callback(reconciler.close)
     return Broker(
@@ -153,7 +155,7 @@ def _describe_self(config: BrokerConfig, ports: Mapping[str, int], rpc_port: int
     return Member(
         role=Role.BROKER,
         id=config.node_id,
-        epoch=0,
+        epoch=NO_EPOCH,
         incarnation=uuid4(),
         rpc_address=config.rpc_address(rpc_port),
         version=version("ottla-broker"),

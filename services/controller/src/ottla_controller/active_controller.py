@@ -8,6 +8,7 @@ and is removed at the beginning of a term and, after a change that failed, befor
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import structlog
@@ -111,8 +112,8 @@ class ActiveController:
                 writes: list[Write] = []
                 for plan in plans:
                     if plan.topic is not None:
-                        writes.extend(self._partition(partition) for partition in plan.added)
-                        writes.append(self._topic(plan.topic))
+                        writes.extend(self._partition_write(partition) for partition in plan.added)
+                        writes.append(self._topic_write(plan.topic))
                 await self._write(writes)
             return [plan.result for plan in plans], self._feed.state.revision
 
@@ -166,7 +167,7 @@ class ActiveController:
             elected = elections(
                 topics_to_examine(self._examined, state), state.brokers, allows_unclean=self._allows_unclean
             )
-            await self._write([self._partition(partition) for partition in elected])
+            await self._write([self._partition_write(partition) for partition in elected])
             self._examined = state
             if elected:
                 without = sum(partition.leader == NO_LEADER for partition in elected)
@@ -228,7 +229,7 @@ class ActiveController:
         return self._unclean_election_default if own is None else own.strip().lower() == "true"
 
     def _creation(self, topic: Topic) -> list[Write]:
-        return [*(self._partition(partition) for partition in topic.partitions), self._topic(topic)]
+        return [*(self._partition_write(partition) for partition in topic.partitions), self._topic_write(topic)]
 
     def _deletion(self, topic: Topic) -> list[Write]:
         return [
@@ -236,11 +237,11 @@ class ActiveController:
             *(self._partition_deletion(partition) for partition in topic.partitions),
         ]
 
-    def _topic(self, topic: Topic) -> Write:
+    def _topic_write(self, topic: Topic) -> Write:
         record = TopicRecord(id=topic.id, partition_count=len(topic.partitions), configs=topic.configs)
         return Write(key=self._keys.topic(topic.name), value=codec.encode_topic(record), replaces=topic.mod_revision)
 
-    def _partition(self, partition: PartitionState) -> Write:
+    def _partition_write(self, partition: PartitionState) -> Write:
         return Write(
             key=self._keys.partition(partition.topic_id, partition.index),
             value=codec.encode_partition(partition),
@@ -264,9 +265,7 @@ class ActiveController:
                 topic = state.topics[name]
                 if topic.configs == plan.configs:
                     return None
-                record = TopicRecord(id=topic.id, partition_count=len(topic.partitions), configs=plan.configs)
-                value = codec.encode_topic(record)
-                return Write(key=self._keys.topic(name), value=value, replaces=topic.mod_revision)
+                return self._topic_write(replace(topic, configs=plan.configs))
             case BrokerTarget(broker_id):
                 if state.broker_configs.get(broker_id, {}) == plan.configs:
                     return None

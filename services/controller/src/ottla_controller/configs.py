@@ -31,9 +31,14 @@ from ottla_core.topic_config import (
 )
 
 DYNAMIC_BROKER_CONFIGS: Mapping[str, ConfigDefinition] = {
-    definition.synonyms[0].name: definition for definition in TOPIC_CONFIG_DEFINITIONS.values() if definition.synonyms
+    definition.synonyms[0].name: definition
+    for definition in TOPIC_CONFIG_DEFINITIONS.values()
+    if definition.synonyms and definition.name != "unclean.leader.election.enable"
 }
-"""Broker settings that can change while a broker runs, and the topic setting whose default each is."""
+"""Broker settings that can change while a broker runs, and the topic setting whose default each is.
+
+Unclean election is decided by the controller, by the topic's setting or its own file.
+"""
 
 _DEFAULTS = TopicConfig()
 

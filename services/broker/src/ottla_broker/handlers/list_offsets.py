@@ -1,5 +1,7 @@
 """ListOffsets (key 2): offsets by time, and the first, last and latest-stamped offsets of partitions."""
 
+from collections.abc import Mapping
+from enum import IntEnum
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -13,21 +15,30 @@ from kio.static.primitive import i32, i64
 from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
-from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.partition import Partition
 from ottla_core.errors import KafkaError, UnsupportedVersion
 
-LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
-EARLIEST_PENDING_UPLOAD = -6
+
+class Special(IntEnum):
+    """Timestamps that ask for something else than a time; the numbers are Kafka's."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+    EARLIEST_LOCAL = -4
+    LATEST_TIERED = -5
+    EARLIEST_PENDING_UPLOAD = -6
+
 
 UNKNOWN = -1
 """What stands for an absent offset, timestamp or leader epoch."""
 
-OLDEST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+OLDEST_VERSION_OF: Mapping[int, int] = {
+    Special.MAX_TIMESTAMP: 7,
+    Special.EARLIEST_LOCAL: 8,
+    Special.LATEST_TIERED: 9,
+    Special.EARLIEST_PENDING_UPLOAD: 11,
+}
 
 Found = tuple[int, int, int]
 """Offset, timestamp in milliseconds, and leader epoch."""
@@ -50,7 +61,7 @@ def _answer(broker: Broker, request: Request, topic: str, wanted: Any) -> ListOf
     error, found = ErrorCode.none, (UNKNOWN, UNKNOWN, UNKNOWN)
     try:
         timestamp = wanted.timestamp
-        if request.version < OLDEST_VERSION_OF.get(timestamp, 0) or timestamp < EARLIEST_PENDING_UPLOAD:
+        if request.version < OLDEST_VERSION_OF.get(timestamp, 0) or timestamp < min(Special):
             raise UnsupportedVersion(f"timestamp {timestamp} has no meaning in version {request.version}")
         partition = broker.partitions.leader_of(topic, wanted.partition_index)
         partition.check_epoch(wanted.current_leader_epoch)
@@ -70,21 +81,16 @@ def _answer(broker: Broker, request: Request, topic: str, wanted: Any) -> ListOf
 def _find(partition: Partition, timestamp: int) -> Found:
     log = partition.log
     match timestamp:
-        case -1:
+        case Special.LATEST:
             return log.high_watermark, UNKNOWN, partition.state.leader_epoch
-        case -2 | -4:
-            return log.log_start_offset, UNKNOWN, _epoch_at(log, log.log_start_offset)
-        case -5 | -6:
+        case Special.EARLIEST | Special.EARLIEST_LOCAL:
+            return log.log_start_offset, UNKNOWN, log.leader_epochs.epoch_at(log.log_start_offset)
+        case Special.LATEST_TIERED | Special.EARLIEST_PENDING_UPLOAD:
             return UNKNOWN, UNKNOWN, UNKNOWN  # nothing is ever moved to remote storage
-        case -3:
+        case Special.MAX_TIMESTAMP:
             latest = log.max_timestamp()
         case _:
             latest = log.offset_for_timestamp(timestamp)
     if latest is None or latest[0] >= log.high_watermark:
         return UNKNOWN, UNKNOWN, UNKNOWN
     return latest
-
-
-def _epoch_at(log: PartitionLog, offset: int) -> int:
-    """Return the leader epoch under which the record at `offset` was or will be appended."""
-    return max((epoch for epoch, start in log.leader_epochs.entries if start <= offset), default=UNKNOWN)

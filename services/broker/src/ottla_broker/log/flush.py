@@ -123,13 +123,8 @@ class LogFlush:
         self._turn = threading.Lock()
         self._disk_error: OSError | None = None
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether the log is no more: its directory may by now be another log's."""
-        return self._is_closed
-
     def close(self) -> None:
-        """Write nothing from now on."""
+        """Write nothing from now on: the log is no more, and its directory may soon be another log's."""
         self._is_closed = True
 
     def check_open(self) -> None:
