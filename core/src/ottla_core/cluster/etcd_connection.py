@@ -223,7 +223,7 @@ def channel_credentials(settings: EtcdSettings) -> grpc.ChannelCredentials | Non
 
 
 def _read_file(setting: str, settings: EtcdSettings) -> bytes | None:
-    path = getattr(settings, settings.keys()[setting])
+    path = getattr(settings, settings.fields_by_key()[setting])
     try:
         return path.read_bytes() if path is not None else None
     except OSError as error:
