@@ -268,7 +268,7 @@ def test_read_committed_sees_everything_and_no_aborted_transactions(bootstrap: s
 
 def test_a_reader_that_asks_for_a_session_is_told_that_it_has_none(broker: BrokerUnderTest, topic: str) -> None:
     if broker.is_reference:
-        pytest.skip("Kafka has fetch sessions")
+        pytest.skip("this is about Ottla's sessionless answer; Kafka opens a session")
     publish(broker.bootstrap, topic)
     with RawClient.to(broker.bootstrap) as client:
         response = client.ask(fetch(topic, [{}], session_epoch=0))

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -186,7 +185,7 @@ def test_ctrl_c_stops_a_cluster_in_the_foreground(directory):
 
 def test_down_never_touches_a_process_that_got_the_id_of_one_of_ours(directory, detached):
     ottla("down", "--dir", str(directory))
-    bystander = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
+    bystander = subprocess.Popen(["sleep", "600"])
     try:
         report = state_of(directory)
         report |= {"state": "running", "supervisor_pid": bystander.pid}

@@ -5,6 +5,7 @@ understands. Code deep in a service raises; the edge (a request handler, a gRPC 
 translates. What only a bug of ours can break is an assertion instead.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from kio.schema.errors import ErrorCode
@@ -56,9 +57,17 @@ class CorruptMessage(KafkaError):
 
 
 class InvalidRecord(KafkaError):
-    """A record batch is intact but breaks a rule, such as its declared count or a missing key."""
+    """A record batch is intact but breaks a rule, such as its declared count or a missing key.
+
+    Attributes:
+        record_errors: which records of the batch are wrong, by their place in it, and why (KIP-467).
+    """
 
     code = ErrorCode.invalid_record
+
+    def __init__(self, message: str = "", record_errors: Sequence[tuple[int, str]] = ()) -> None:
+        super().__init__(message)
+        self.record_errors = tuple(record_errors)
 
 
 class UnsupportedForMessageFormat(KafkaError):

@@ -14,7 +14,7 @@ from ottla_broker.log.log_store import LogStore
 from ottla_broker.partitions import PartitionTable
 from ottla_broker.reconciliation import Reconciler
 from ottla_core.clock import SystemClock
-from ottla_core.cluster.model import NO_EPOCH, ClusterState, PartitionState, Topic
+from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, ClusterState, PartitionState, Topic
 from ottla_core.errors import NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
@@ -224,6 +224,27 @@ async def test_one_topic_that_fails_holds_up_neither_the_others_nor_its_own_dele
     assert node.append("bad") == 0
 
 
+async def test_a_log_that_is_slow_to_create_is_waited_for_when_another_fails(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = node.store.create
+
+    async def slow_or_failing(name: TopicPartition, *arguments: object, **options: object):
+        if name == TopicPartition("bad", 1):
+            raise OSError("no room")
+        for _ in range(50):
+            await asyncio.sleep(0)
+        return await create(name, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(node.store, "create", slow_or_failing)
+    old, new = topic("bad", partitions=2), topic("bad")
+    await node.publish(old)
+    await node.publish(new)
+
+    assert node.append(new.id) == 0
+    assert node.store.get(TopicPartition("bad", 0)).topic_id == new.id
+
+
 async def test_what_failed_is_tried_again(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     create, attempts = node.store.create, []
 
@@ -278,6 +299,25 @@ async def test_a_sole_replica_goes_on_leading_while_its_registration_has_lapsed(
     await node.publish(made, topic("other"))
 
     assert node.append("t") == 0
+
+
+async def test_a_sole_replica_goes_on_leading_while_the_controller_thinks_it_gone(node: Node) -> None:
+    made = topic()
+    await node.publish(made)
+    node.append("t")
+
+    for leader, leader_epoch in ((NO_LEADER, 1), (BROKER, 2)):
+        state = replace(made.partitions[0], leader=leader, leader_epoch=leader_epoch, leader_broker_epoch=99)
+        await node.publish(replace(made, partitions=(state,)))
+        assert node.append("t") == leader_epoch
+    assert node.table.leader_of("t", 0).log.leader_epochs.entries[-1] == (2, 2)
+
+
+async def test_without_having_led_a_sole_replica_waits_for_its_election(node: Node) -> None:
+    await node.publish(topic(leader_epoch=3, leader_broker_epoch=EPOCH - 1))
+
+    with pytest.raises(NotLeaderOrFollower):
+        node.append("t")
 
 
 async def test_a_log_whose_topic_was_deleted_while_the_broker_was_away_is_set_aside(node: Node) -> None:

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 
 from ottla.local.process_identity import ProcessIdentity, identify, is_alive, parse_proc_stat, send_signal
 from tests.support.eventually import eventually
@@ -27,7 +26,7 @@ def test_another_process_with_the_same_id_is_neither_alive_nor_signalled():
 
 
 def test_a_process_is_signalled_and_counts_as_gone_even_before_it_is_collected():
-    child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"])
+    child = subprocess.Popen(["sleep", "60"])
     try:
         identity = identify(child.pid)
         assert identity is not None

@@ -287,7 +287,6 @@ async def test_a_second_request_to_stop_does_not_wait(tmp_path):
         stop.request()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs PR_SET_PDEATHSIG")
 def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path):
     program = textwrap.dedent(
         f"""

@@ -36,6 +36,7 @@ class PartitionProduced(NamedTuple):
     Attributes:
         log_append_time_ms: -1 unless the topic stamps records itself.
         current_leader: set where this broker is not the leader.
+        record_errors: the records that are to blame, by their place in the batch, and why; sent from version 8.
     """
 
     partition: int
@@ -45,6 +46,7 @@ class PartitionProduced(NamedTuple):
     log_start_offset: int = NO_OFFSET
     error_message: str | None = None
     current_leader: CurrentLeader | None = None
+    record_errors: Sequence[tuple[int, str]] = ()
 
 
 TopicProduced = tuple[str | UUID, Sequence[PartitionProduced]]
@@ -81,7 +83,7 @@ def encode_produce_response(
 
 
 def _encode_partition(version: int, produced: PartitionProduced) -> bytes:
-    index, error, base_offset, append_time, log_start_offset, _, _ = produced
+    index, error, base_offset, append_time, log_start_offset, *_ = produced
     if version >= 9 and not error:
         return _ACCEPTED_V9.pack(index, error, base_offset, append_time, log_start_offset, _NOTHING_MORE)
     if version < 5:
@@ -89,10 +91,19 @@ def _encode_partition(version: int, produced: PartitionProduced) -> bytes:
     fixed = _PARTITION_V5.pack(index, error, base_offset, append_time, log_start_offset)
     if version < 8:
         return fixed
-    if version < 9:
-        return fixed + array_length(0, flexible=False) + string(produced.error_message, flexible=False)
-    no_record_errors = array_length(0, flexible=True)
+    flexible = version >= 9
+    fixed += _encode_record_errors(produced.record_errors, flexible=flexible)
+    fixed += string(produced.error_message, flexible=flexible)
+    if not flexible:
+        return fixed
     tagged = NO_TAGGED_FIELDS
     if version >= 10 and produced.current_leader is not None:
         tagged = tagged_fields((_CURRENT_LEADER_TAG, encode_current_leader(produced.current_leader)))
-    return fixed + no_record_errors + string(produced.error_message, flexible=True) + tagged
+    return fixed + tagged
+
+
+def _encode_record_errors(errors: Sequence[tuple[int, str]], *, flexible: bool) -> bytes:
+    encoded = [array_length(len(errors), flexible=flexible)]
+    for number, message in errors:
+        encoded += (INT32.pack(number), string(message, flexible=flexible), NO_TAGGED_FIELDS if flexible else b"")
+    return b"".join(encoded)

@@ -21,7 +21,7 @@ from ottla_broker.partition import Partition
 from ottla_broker.partitions import PartitionTable
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
-from ottla_core.cluster.model import NO_EPOCH, ClusterState, PartitionState, Topic
+from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, ClusterState, PartitionState, Topic
 from ottla_core.errors import KafkaStorageError
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
@@ -130,7 +130,13 @@ class Reconciler:
         missing = [p for p in mine if self._partitions.get(TopicPartition(topic.name, p.index)) is None]
         for start in range(0, len(missing), LOGS_CREATED_AT_ONCE_MAX):
             batch = missing[start : start + LOGS_CREATED_AT_ONCE_MAX]
-            await asyncio.gather(*(self._hold(topic, partition, config) for partition in batch))
+            # All of them have ended before this goes on: a straggler would hold a log of a topic that is gone.
+            outcomes = await asyncio.gather(
+                *(self._hold(topic, partition, config) for partition in batch), return_exceptions=True
+            )
+            for outcome in outcomes:
+                if outcome is not None:
+                    raise outcome
         for partition_state in mine:
             partition = self._partitions.get(TopicPartition(topic.name, partition_state.index))
             assert partition is not None
@@ -141,17 +147,20 @@ class Reconciler:
     async def _hold(self, topic: Topic, state: PartitionState, config: TopicConfig) -> None:
         name = TopicPartition(topic.name, state.index)
         log = self._store.get(name)
-        if log is None:
+        if log is None or log.topic_id != topic.id:
             # One that has had a leader before has a log somewhere, unless this broker never came to create it.
             log = await self._store.create(name, topic.id, config, is_new=state.leader_epoch == 0)
         self._partitions.add(Partition(name, log, self._broker_id, state))
 
     def _leads(self, partition: Partition, state: PartitionState, epoch: int) -> bool:
-        if state.leader != self._broker_id:
-            return False
-        if epoch == NO_EPOCH and partition.is_only_replica:
-            return partition.leads and state.leader_epoch == partition.state.leader_epoch
-        return state.leader_broker_epoch == epoch
+        """Return whether this broker leads: elected under its present registration, or irreplaceable.
+
+        For a partition whose only replica is here nobody else can be elected. If this broker led it already it
+        goes on, also while the controller, having lost sight of it, says that nobody leads.
+        """
+        if partition.is_only_replica and partition.leads:
+            return state.leader in {self._broker_id, NO_LEADER}
+        return state.leader == self._broker_id and state.leader_broker_epoch == epoch
 
     async def _retire(self, partition: Partition, *, deletion_seen: bool) -> None:
         partition.leads = False

@@ -109,8 +109,9 @@ def test_compacted_topics_need_keys(codec: Codec) -> None:
     keyed = batch_of(b"v", None, codec=codec)
     check_keys(memoryview(keyed), parse_header(keyed), PARTITION)
     keyless = encode_batch([Record(0, 0, b"k", b"v"), Record(1, 0, None, b"v")], codec=codec)
-    with pytest.raises(InvalidRecord, match="record 1 of the batch"):
+    with pytest.raises(InvalidRecord, match="1 of 2 records have been rejected, the first at 1") as refused:
         check_keys(memoryview(keyless), parse_header(keyless), PARTITION)
+    assert [number for number, _ in refused.value.record_errors] == [1]
 
 
 def test_the_crc_is_checked_before_anything_behind_it_is_believed() -> None:

@@ -52,6 +52,7 @@ def test_a_produce_response_is_what_kio_reads(version: int) -> None:
         ErrorCode.not_leader_or_follower,
         error_message="ask broker 2",
         current_leader=CurrentLeader(2, 9),
+        record_errors=[(7, "no key"), (9, "no key")],
     )
     header = message_codec(PRODUCE, version).response_header(7)
     frame = encode_produce_response(version, header, [(topic, [produced, refused])], [ENDPOINT])
@@ -66,6 +67,11 @@ def test_a_produce_response_is_what_kio_reads(version: int) -> None:
         assert (first.log_start_offset, second.log_start_offset) == (5, -1)
     if version >= 8:
         assert (first.error_message, second.error_message) == (None, "ask broker 2")
+        assert first.record_errors == ()
+        assert [(e.batch_index, e.batch_index_error_message) for e in second.record_errors] == [
+            (7, "no key"),
+            (9, "no key"),
+        ]
     if version >= 10:
         assert (second.current_leader.leader_id, second.current_leader.leader_epoch) == (2, 9)
         (endpoint,) = decode(PRODUCE, version, frame).node_endpoints

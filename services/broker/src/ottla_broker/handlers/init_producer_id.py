@@ -15,6 +15,8 @@ from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_core.errors import KafkaError
 
 NONE = -1
+CONTROLLER_TIMEOUT_SECONDS = 2.0
+"""How long a refill of the block may hold up what the client has sent behind; it is told to ask again then."""
 
 
 async def handle(broker: Broker, request: Request) -> Parts:
@@ -25,7 +27,7 @@ async def handle(broker: Broker, request: Request) -> Parts:
         error = ErrorCode.invalid_request
     else:
         try:
-            producer_id = await broker.producer_ids.take(broker.config.request_timeout_ms / 1000)
+            producer_id = await broker.producer_ids.take(CONTROLLER_TIMEOUT_SECONDS)
             epoch = 0
         except KafkaError as failed:
             error = ErrorCode.coordinator_load_in_progress if _is_transient(failed) else failed.code

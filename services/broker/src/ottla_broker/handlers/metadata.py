@@ -26,6 +26,9 @@ from ottla_core.errors import InvalidTopic, KafkaError
 from ottla_core.kafka_uuid import ZERO_UUID
 from ottla_core.topic_name import check_topic_name
 
+AUTO_CREATE_TIMEOUT_SECONDS = 2.0
+"""How long creating a topic may hold up what the client has sent behind; then it is told to ask again."""
+
 
 def handle(broker: Broker, request: Request) -> Outcome:
     """Answer from the cluster state, after creating what was asked for and may be created."""
@@ -63,12 +66,11 @@ async def _create_and_respond(broker: Broker, request: Request, message: Any, na
         )
         for name in dict.fromkeys(names)
     ]
-    timeout_s = broker.config.request_timeout_ms / 1000
     failed: dict[str, ErrorCode] = {}
     try:
-        results = await broker.controller.create_topics(new_topics, timeout_s=timeout_s)
+        results = await broker.controller.create_topics(new_topics, timeout_s=AUTO_CREATE_TIMEOUT_SECONDS)
         failed = {result.name: result.error_code for result in results if result.error_code != ErrorCode.none}
-        await broker.reconciler.wait_reached(broker.state.revision, timeout_s)
+        await broker.reconciler.wait_reached(broker.state.revision, AUTO_CREATE_TIMEOUT_SECONDS)
     except KafkaError:
         failed = dict.fromkeys(names, ErrorCode.leader_not_available)
     failed = {name: _retriable(code) for name, code in failed.items()}

@@ -105,6 +105,7 @@ def _refused(broker: Broker, named: str | UUID, index: int, error: KafkaError) -
         error.code,
         error_message=error.message,
         current_leader=broker.current_leader(named, index) if moved else None,
+        record_errors=error.record_errors if isinstance(error, InvalidRecord) else (),
     )
 
 

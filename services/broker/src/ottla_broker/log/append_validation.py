@@ -152,12 +152,14 @@ def check_keys(batch: memoryview, header: RecordBatchHeader, topic_partition: To
     Raises:
         InvalidRecord: a record has no key, or the records cannot be read.
     """
-    for record in iterate_records(batch, header):
-        if record.key is None:
-            raise InvalidRecord(
-                f"Compacted topic cannot accept a record without key in {topic_partition}"
-                f" (record {record.offset - header.base_offset} of the batch)"
-            )
+    keyless = [number for number, record in enumerate(iterate_records(batch, header)) if record.key is None]
+    if keyless:
+        problem = f"Compacted topic cannot accept message without key in topic partition {topic_partition}."
+        raise InvalidRecord(
+            f"{len(keyless)} of {header.record_count} records have been rejected, the first at {keyless[0]}."
+            f" {problem}",
+            [(number, problem) for number in keyless],
+        )
 
 
 def _check_codec(records: memoryview, codec_id: int, topic_partition: TopicPartition) -> None:
