@@ -9,6 +9,7 @@ from typing import Any
 
 from kio.schema.create_topics.v7 import request as create_topics
 from kio.schema.delete_topics.v6 import request as delete_topics
+from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v12 import request as fetch
 from kio.schema.fetch.v12.response import FetchResponse
 from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
@@ -18,6 +19,7 @@ from kio.schema.produce.v9 import request as produce
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
+from tests.support.eventually import eventually
 from tests.support.raw_client import RawClient
 
 TIMEOUT = i32Timedelta.parse(timedelta(seconds=10))
@@ -125,9 +127,17 @@ def fetched(response: FetchResponse) -> Any:
 
 
 def end_offset(client: RawClient, topic: str, *, partition: int = 0) -> int:
-    """The partition's end as a consumer sees it."""
-    answer = client.ask(list_offsets_request(topic, LATEST, partition=partition))
-    return int(answer.topics[0].partitions[0].offset)
+    """The partition's end as a consumer sees it, once the partition has a leader (a broker may just have started)."""
+
+    def ask() -> tuple[int] | None:
+        (answer,) = client.ask(list_offsets_request(topic, LATEST, partition=partition)).topics[0].partitions
+        if answer.error_code is ErrorCode.not_leader_or_follower:
+            return None
+        assert answer.error_code is ErrorCode.none, answer.error_code.name
+        return (int(answer.offset),)
+
+    (offset,) = eventually(ask, f"{topic}-{partition} has a leader")
+    return offset
 
 
 def _metadata_topic(topic: str) -> Any:

@@ -11,7 +11,6 @@ import pytest
 from tests.support.broker_under_test import make_topic
 from tests.support.raw_client import RawClient
 from tests.support.raw_requests import (
-    LATEST,
     end_offset,
     fetch_request,
     fetched,
@@ -124,7 +123,7 @@ def test_a_clean_stop_and_start_changes_nothing(restartable_broker: RestartableB
     broker.stop()
     broker.start()
     with RawClient.to(broker.bootstrap) as client:
-        assert client.ask(list_offsets_request(topic, LATEST)).topics[0].partitions[0].offset == BATCHES
+        assert end_offset(client, topic) == BATCHES
     assert {path.name: path.read_bytes() for path in segments(broker, topic)} == before
 
 
