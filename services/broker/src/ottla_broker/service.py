@@ -30,10 +30,12 @@ from ottla_core.cluster.controller_client import ControllerClient
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
-from ottla_core.cluster.model import NO_EPOCH, Endpoint, Member, Role
+from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, ClusterState, Endpoint, Member, Role
+from ottla_core.errors import RequestTimedOut
 from ottla_core.rpc.server import RpcServer
 
 REGISTRATION_TIMEOUT_SECONDS = 60.0
+ELECTIONS_TIMEOUT_SECONDS = 5.0
 
 logger = structlog.get_logger("broker")
 
@@ -106,6 +108,7 @@ async def _open_broker(
     )
     await reconciler.start()
     closing.push_async_callback(reconciler.close)
+    await _wait_for_elections(feed, membership, reconciler, config.node_id)
     return Broker(
         config=config,
         clock=SystemClock(),
@@ -117,6 +120,27 @@ async def _open_broker(
         reconciler=reconciler,
         producer_ids=ProducerIds(controller, membership, config.node_id),
     )
+
+
+async def _wait_for_elections(
+    feed: ClusterStateFeed, membership: Membership, reconciler: Reconciler, broker_id: int
+) -> None:
+    """Wait until the controller has seen this broker's registration, so that a broker that is ready also leads."""
+
+    def elected(state: ClusterState) -> bool:
+        return not any(
+            (partition.leader == broker_id and partition.leader_broker_epoch != membership.epoch)
+            or (partition.leader == NO_LEADER and partition.replicas == (broker_id,))
+            for topic in state.topics.values()
+            for partition in topic.partitions
+        )
+
+    try:
+        state = await feed.wait_for(elected, ELECTIONS_TIMEOUT_SECONDS)
+    except RequestTimedOut:
+        logger.warning("no controller has elected this broker for its partitions yet; going on without")
+    else:
+        await reconciler.wait_reached(state.revision, ELECTIONS_TIMEOUT_SECONDS)
 
 
 async def _wait_for_end(stop: asyncio.Event, broker: Broker) -> None:
