@@ -25,8 +25,6 @@ from ottla_core.wire.primitives import (
     tagged_fields,
 )
 
-OLDEST_VERSION = 4
-NEWEST_VERSION = 18
 
 NO_OFFSET = -1
 NO_PREFERRED_REPLICA = INT32.pack(-1)
