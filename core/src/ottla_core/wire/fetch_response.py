@@ -25,7 +25,6 @@ from ottla_core.wire.primitives import (
     tagged_fields,
 )
 
-
 NO_OFFSET = -1
 NO_PREFERRED_REPLICA = INT32.pack(-1)
 SESSIONLESS = 0

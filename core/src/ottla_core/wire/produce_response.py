@@ -16,7 +16,6 @@ from kio.schema.errors import ErrorCode
 from ottla_core.wire.leader_hint import CurrentLeader, NodeEndpoint, encode_current_leader, encode_node_endpoints
 from ottla_core.wire.primitives import INT32, NO_TAGGED_FIELDS, array_length, string, tagged_fields
 
-
 _PARTITION_V3 = struct.Struct(">ihqq")
 _PARTITION_V5 = struct.Struct(">ihqqq")
 _ACCEPTED_V9 = struct.Struct(">ihqqq3s")
