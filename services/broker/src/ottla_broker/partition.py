@@ -130,6 +130,8 @@ class Partition:
 
     def not_leader(self) -> NotLeaderOrFollower:
         """Return the error for a request that only the leader can serve."""
+        if self.state.leader == self.broker_id:
+            return NotLeaderOrFollower(f"broker {self.broker_id} is not ready to lead {self.topic_partition}")
         leader = "nobody" if self.state.leader == NO_LEADER else f"broker {self.state.leader}"
         return NotLeaderOrFollower(f"{self.topic_partition} is led by {leader}, not by broker {self.broker_id}")
 
