@@ -13,6 +13,8 @@ from confluent_kafka import KafkaException
 from benchmarks import floor, latency, small_requests, throughput
 from benchmarks.client import BenchmarkFailed, Subject, temporary_topic
 from benchmarks.footprint import footprint, memory
+from benchmarks.group_cases import CASES, GroupPlan
+from benchmarks.group_cases import run as run_groups
 from benchmarks.process_stats import NoListenerError
 from benchmarks.side_by_side import Plan, run
 from benchmarks.summary import Measures, short, table
@@ -55,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     memories.add_argument("--partitions", type=int, default=1000)
 
     _add_start(programs)
+    _add_groups(programs)
     _add_floor(programs)
     _add_all(programs)
     return parser
@@ -85,6 +88,20 @@ def _add_start(programs: Programs) -> None:
     program.add_argument("--bootstrap", metavar="HOST:PORT", help="where the command's broker answers")
     program.add_argument("--partitions", type=int, default=1000, help="how many to add (%(default)s)")
     program.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def _add_groups(programs: Programs) -> None:
+    purpose = "consumer groups on a cluster that is started here"
+    program = programs.add_parser("groups", help=purpose, description=purpose)
+    program.set_defaults(run=_run_groups)
+    program.add_argument("--target", choices=("ottla", "kafka"), default=GroupPlan.target)
+    program.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    program.add_argument("--members", type=int, default=GroupPlan.members, help="of all groups (%(default)s)")
+    program.add_argument("--groups", type=int, default=GroupPlan.groups)
+    program.add_argument("--stability-s", type=float, default=GroupPlan.stability_s, metavar="SECONDS")
+    program.add_argument("--rebalance-members", type=int, default=GroupPlan.rebalance_members)
+    program.add_argument("--offsets", type=int, default=GroupPlan.offsets, help="in the shard to load (%(default)s)")
+    program.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
 def _add_floor(programs: Programs) -> None:
@@ -159,6 +176,19 @@ def _run_start(chosen: argparse.Namespace) -> None:
         )
         partitions = 0 if target.name == "floor" else chosen.partitions
         _report({target.name: footprint(target, partitions)}, chosen)
+
+
+def _run_groups(chosen: argparse.Namespace) -> None:
+    plan = GroupPlan(
+        target=chosen.target,
+        cases=tuple(chosen.cases),
+        members=chosen.members,
+        groups=chosen.groups,
+        stability_s=chosen.stability_s,
+        rebalance_members=chosen.rebalance_members,
+        offsets=chosen.offsets,
+    )
+    _report(run_groups(plan, lambda what: print(what, file=sys.stderr, flush=True)), chosen)
 
 
 def _run_all(chosen: argparse.Namespace) -> None:

@@ -84,16 +84,14 @@ class OttlaCluster:
             )
         document = self._first_document(self._launcher)
         self.bootstrap = document["bootstrap"]
-        self.services = [
-            Service(
-                role=process["role"],
-                id=int(process["id"]),
-                pid=int(process["pid"]),
-                port=int(process["port"]),
-                log=Path(process["log"]),
-            )
-            for process in document["processes"]
-        ]
+        self.services = _services(document)
+
+    def refresh(self) -> list[Service]:
+        """The services as they are now: one that was killed has been started again as another process."""
+        command = [ottla_command(), "status", "--dir", str(self.directory), "--json"]
+        status = subprocess.run(command, capture_output=True, text=True, check=True)
+        self.services = _services(json.loads(status.stdout))
+        return self.services
 
     def stop(self) -> None:
         """Stops the launcher with SIGTERM and waits until every process is gone."""
@@ -153,6 +151,19 @@ class OttlaCluster:
 
     def _log_tail(self) -> str:
         return self._launcher_log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:]
+
+
+def _services(document: dict[str, Any]) -> list[Service]:
+    return [
+        Service(
+            role=process["role"],
+            id=int(process["id"]),
+            pid=int(process["pid"]),
+            port=int(process["port"]),
+            log=Path(process["log"]),
+        )
+        for process in document["processes"]
+    ]
 
 
 def ottla_command() -> str:
