@@ -5,7 +5,7 @@
     python -m benchmarks produce --bootstrap HOST:PORT        one program against a broker that runs already
 
 The programs are `produce`, `consume` and `throughput` (both), `small` (requests of one record), `latency`, `memory`,
-`start`, and `floor`, which is the server to compare with. `--help` after any of them tells the rest.
+`compaction`, `start`, and `floor`, which is the server to compare with. `--help` after any of them tells the rest.
 
 A machine's speed and noise are not ours to choose, so wall time says little. What is compared is the CPU time of the
 broker's process, against the `floor`: the least work that any broker must do in this language (see `floor.py`),

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from confluent_kafka import KafkaException
 
-from benchmarks import floor, latency, small_requests, throughput
+from benchmarks import compaction, floor, latency, small_requests, throughput
 from benchmarks.client import BenchmarkFailed, Subject, temporary_topic
 from benchmarks.footprint import footprint, memory
 from benchmarks.group_cases import CASES, GroupPlan
@@ -55,6 +55,9 @@ def _parser() -> argparse.ArgumentParser:
     latencies.add_argument("--records", type=int, default=10_000)
     memories = _program(programs, "memory", "idle memory, and what partitions add", _run_memory)
     memories.add_argument("--partitions", type=int, default=1000)
+    compactions = _program(programs, "compaction", "shrink a topic, and what others notice of it", _run_compaction)
+    compactions.add_argument("--record-bytes", type=int, default=1000, help="size of each value (%(default)s)")
+    compactions.add_argument("--total-mb", type=int, default=1000, help="megabytes of values (%(default)s)")
 
     _add_start(programs)
     _add_groups(programs)
@@ -163,6 +166,11 @@ def _run_latency(chosen: argparse.Namespace) -> None:
 
 def _run_memory(chosen: argparse.Namespace) -> None:
     _report({"memory": memory(_subject(chosen), chosen.partitions)}, chosen)
+
+
+def _run_compaction(chosen: argparse.Namespace) -> None:
+    load = compaction.CompactionLoad(chosen.record_bytes, chosen.total_mb * 1_000_000)
+    _report({"compaction": compaction.measure(_subject(chosen), load)}, chosen)
 
 
 def _run_start(chosen: argparse.Namespace) -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,10 +58,12 @@ class CpuMeter:
         return cpu_time(self._pid) - self._before, elapsed_s
 
 
-def create_topic(bootstrap: str, partitions: int = 1) -> str:
+def create_topic(bootstrap: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
     """Create a topic with a new name, wait until every partition has a leader, and return the name."""
     name = f"benchmark-{uuid.uuid4().hex[:12]}"
-    topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=TOPIC_CONFIG)
+    topic = NewTopic(
+        name, num_partitions=partitions, replication_factor=1, config={**TOPIC_CONFIG, **(configs or {})}
+    )
     admin = AdminClient({"bootstrap.servers": bootstrap, **CLIENT_SETTINGS})
     admin.create_topics([topic], operation_timeout=ADMIN_TIMEOUT_S)[name].result(ADMIN_TIMEOUT_S)
     wait_for_leaders(bootstrap, partitions, name)
@@ -75,9 +77,9 @@ def delete_topic(bootstrap: str, name: str) -> None:
 
 
 @contextlib.contextmanager
-def temporary_topic(bootstrap: str, partitions: int = 1) -> Iterator[str]:
+def temporary_topic(bootstrap: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> Iterator[str]:
     """Provide a topic that is deleted at the end."""
-    name = create_topic(bootstrap, partitions)
+    name = create_topic(bootstrap, partitions, configs)
     try:
         yield name
     finally:

@@ -71,7 +71,7 @@ class FloorTarget:
 
 
 class OttlaTarget:
-    """One broker, one controller and the embedded etcd, as `ottla up` starts them."""
+    """One broker, one controller, one group coordinator and the embedded etcd, as `ottla up` starts them."""
 
     def __init__(self, directory: Path) -> None:
         self.name = "ottla"

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support", "tests.compat.cases")
+pytest.register_assert_rewrite(
+    "tests.support", "tests.compat.cases", "tests.compat.group_cases", "tests.compat.group_crew"
+)
 
 from tests.support.broker_under_test import BrokerUnderTest, make_topic, running_broker  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""What the cluster scenarios share: a real etcd, a client of it, and members that are closed in the end."""
+"""What the cluster scenarios share: a real etcd, a client of it, and controllers and members that are ended."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
@@ -7,10 +7,12 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from ottla_core.cluster.controller_client import ControllerClient
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import NO_EPOCH, Member, Role
+from tests.support.controller_process import ControllerProcess
 from tests.support.etcd_process import EtcdProcess
 from tests.support.faulty_proxy import FaultyProxy
 
@@ -61,6 +63,41 @@ async def feed(etcd: EtcdClient) -> AsyncIterator[ClusterStateFeed]:
     await feed.close()
 
 
+MakeController = Callable[..., ControllerProcess]
+
+
+@pytest.fixture
+def controller(tmp_path: Path, etcd_process: EtcdProcess) -> Iterator[MakeController]:
+    """Starts a controller that is ended in the end: `controller(1)`."""
+    started: list[ControllerProcess] = []
+
+    def start(controller_id: int, *settings: str) -> ControllerProcess:
+        process = ControllerProcess(
+            tmp_path,
+            controller_id,
+            settings=[
+                f"etcd.endpoints={etcd_process.endpoint}",
+                f"cluster.name={CLUSTER}",
+                f"member.lease.ttl.ms={SHORT_TTL_MS}",
+                *settings,
+            ],
+        )
+        process.start()
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.child.kill()
+
+
+@pytest.fixture
+async def client(feed: ClusterStateFeed) -> AsyncIterator[ControllerClient]:
+    client = ControllerClient(feed)
+    yield client
+    await client.close()
+
+
 def broker_member(broker_id: int, *, directory_id: UUID | None = None) -> Member:
     """A broker as it would register; each call is a new start of a process."""
     return Member(
@@ -71,6 +108,18 @@ def broker_member(broker_id: int, *, directory_id: UUID | None = None) -> Member
         rpc_address=f"127.0.0.1:{7000 + broker_id}",
         version="test",
         directory_ids=(directory_id or uuid4(),),
+    )
+
+
+def coordinator_member(coordinator_id: int) -> Member:
+    """A group coordinator as it would register."""
+    return Member(
+        role=Role.GROUP_COORDINATOR,
+        id=coordinator_id,
+        epoch=NO_EPOCH,
+        incarnation=uuid4(),
+        rpc_address=f"127.0.0.1:{7100 + coordinator_id}",
+        version="test",
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -32,48 +32,15 @@ from ottla_core.rpc.channel import ChannelPool
 from ottla_core.rpc.status import kafka_error
 from ottla_proto.gen.ottla import controller_pb2 as pb
 from ottla_proto.gen.ottla.controller_pb2_grpc import ControllerStub
-from tests.scenarios.conftest import CLUSTER, LONG_TTL_MS, SHORT_TTL_MS, Join, broker_member
+from tests.scenarios.conftest import CLUSTER, LONG_TTL_MS, Join, MakeController, broker_member
 from tests.support.child_process import ChildProcess
 from tests.support.controller_process import ControllerProcess
 from tests.support.etcd_process import EtcdProcess
 
 SPACE = KeySpace(CLUSTER)
 ETCD_REQUEST_BYTES_MAX = 1_572_864
-MakeController = Callable[..., ControllerProcess]
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def controller(tmp_path: Path, etcd_process: EtcdProcess) -> Iterator[MakeController]:
-    """Starts a controller that is ended in the end: `controller(1)`."""
-    started: list[ControllerProcess] = []
-
-    def start(controller_id: int, *settings: str) -> ControllerProcess:
-        process = ControllerProcess(
-            tmp_path,
-            controller_id,
-            settings=[
-                f"etcd.endpoints={etcd_process.endpoint}",
-                f"cluster.name={CLUSTER}",
-                f"member.lease.ttl.ms={SHORT_TTL_MS}",
-                *settings,
-            ],
-        )
-        process.start()
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        process.child.kill()
-
-
-@pytest.fixture
-async def client(feed: ClusterStateFeed) -> AsyncIterator[ControllerClient]:
-    client = ControllerClient(feed)
-    yield client
-    await client.close()
 
 
 async def test_topics_are_created_grown_altered_and_deleted_and_read_at_once(

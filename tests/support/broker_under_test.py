@@ -24,6 +24,19 @@ BOOTSTRAP_VARIABLE = "OTTLA_TEST_BOOTSTRAP"
 DATA_VARIABLE = "OTTLA_TEST_DATA"
 REFERENCE_VARIABLE = "OTTLA_TEST_REFERENCE"
 
+# Short enough that a test can wait for a member to be missed; Kafka's defaults are ten times that.
+GROUP_SETTINGS = {
+    "group.initial.rebalance.delay.ms": "300",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.heartbeat.interval.ms": "500",
+}
+# Apache Kafka also has lower bounds for these.
+REFERENCE_SETTINGS = {
+    **GROUP_SETTINGS,
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+}
+
 # The tests' timestamps lie years back, so that nothing depends on the clock; by default such records expire.
 KEEP_FOR_EVER = {"retention.ms": "-1"}
 
@@ -57,13 +70,18 @@ def running_broker(directory: Path) -> Iterator[BrokerUnderTest]:
         data = os.environ.get(DATA_VARIABLE)
         yield BrokerUnderTest(bootstrap=bootstrap, data=Path(data) if data else None)
     elif os.environ.get(REFERENCE_VARIABLE):
-        with ReferenceKafka(directory / "reference-kafka") as kafka:
+        with ReferenceKafka(directory / "reference-kafka", settings=REFERENCE_SETTINGS) as kafka:
             yield BrokerUnderTest(
                 bootstrap=kafka.bootstrap, data=kafka.data, pid=kafka.process.pid, is_reference=True
             )
     else:
-        with OttlaCluster(directory / "cluster") as cluster:
+        with OttlaCluster(directory / "cluster", arguments=group_arguments()) as cluster:
             yield BrokerUnderTest(bootstrap=cluster.bootstrap, data=cluster.directory, pid=cluster.broker.pid)
+
+
+def group_arguments() -> list[str]:
+    """What `ottla up` is told about groups."""
+    return [word for key, value in GROUP_SETTINGS.items() for word in ("--set", f"group-coordinator:{key}={value}")]
 
 
 def make_topic(

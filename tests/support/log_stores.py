@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from ottla_broker.log.log_duties import LogSettings
@@ -32,7 +33,7 @@ class RecordsClock(SystemClock):
 
 @asynccontextmanager
 async def store_in(
-    *directories: Path, config: TopicConfig = CONFIG, cluster_id: str = "cluster", later_ms: int = 0, **settings: int
+    *directories: Path, config: TopicConfig = CONFIG, cluster_id: str = "cluster", later_ms: int = 0, **settings: Any
 ) -> AsyncIterator[LogStore]:
     """An open store, which is closed cleanly afterwards."""
     store = await LogStore.open(

@@ -49,7 +49,15 @@ class OttlaCluster:
         services: one entry per process, known after `start`.
     """
 
-    def __init__(self, directory: Path, *, brokers: int = 1, controllers: int = 1, arguments: Sequence[str] = ()):
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        brokers: int = 1,
+        controllers: int = 1,
+        coordinators: int = 1,
+        arguments: Sequence[str] = (),
+    ):
         self.directory = directory
         self.base_port = free_port_block(brokers)
         self.bootstrap = ""
@@ -61,6 +69,7 @@ class OttlaCluster:
             *("--base-port", str(self.base_port)),
             *("--brokers", str(brokers)),
             *("--controllers", str(controllers)),
+            *("--coordinators", str(coordinators)),
             "--json",
             *arguments,
         ]

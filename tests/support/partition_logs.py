@@ -15,7 +15,13 @@ from ottla_broker.log.segment_file import OpenFiles
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.compression import Codec
-from ottla_core.wire.record_batch import RecordBatchHeader, iterate_batches
+from ottla_core.wire.record_batch import (
+    BATCH_LENGTH_MIN,
+    MAGIC_V2,
+    RecordBatchHeader,
+    iterate_batches,
+    pack_header,
+)
 from ottla_core.wire.records import Record, encode_batch, iterate_records
 
 NOW_MS = 1_700_000_000_000
@@ -103,6 +109,27 @@ def batch_of(
         base_sequence=producer[2],
         leader_epoch=leader_epoch,
     )
+
+
+def empty_batch(producer: tuple[int, int, int], *, timestamp: int = NOW_MS) -> bytes:
+    """A batch that takes one offset and has no records; `producer` is id, epoch and base sequence."""
+    producer_id, epoch, sequence = producer
+    header = RecordBatchHeader(
+        base_offset=0,
+        batch_length=BATCH_LENGTH_MIN,
+        leader_epoch=-1,
+        magic=MAGIC_V2,
+        crc=0,
+        attributes=0,
+        last_offset_delta=0,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        record_count=0,
+    )
+    return pack_header(header, b"")
 
 
 def append(

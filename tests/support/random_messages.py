@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
+from kio.schema.errors import ErrorCode
+
 ITEMS_MAX = 3
 INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint16": 16, "uint32": 32}
 
@@ -35,6 +37,8 @@ def _random_value(source: random.Random, hint: Any, kafka_type: str) -> Any:
 
 def _random_primitive(source: random.Random, kafka_type: str) -> Any:
     match kafka_type:
+        case "error_code":
+            return source.choice(list(ErrorCode))
         case "bool":
             return source.random() < 0.5
         case "string":
@@ -43,7 +47,7 @@ def _random_primitive(source: random.Random, kafka_type: str) -> Any:
             return source.randbytes(source.randrange(80))
         case "uuid":
             return UUID(int=source.getrandbits(128))
-        case "timedelta_i32":
+        case "timedelta_i32" | "timedelta_i64":
             return timedelta(milliseconds=source.choice([0, 1, 30_000, -1, 2**31 - 1]))
         case "datetime_i64":
             return datetime.fromtimestamp(source.randrange(2**31), UTC)

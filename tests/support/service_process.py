@@ -1,4 +1,4 @@
-"""Ottla's services as single processes: an etcd, a controller and a broker that a test may kill and start again.
+"""Ottla's services as single processes that a test may kill and start again: etcd, controller, coordinators, broker.
 
 `ottla up` looks after its processes, so a test that crashes a broker starts the services itself, each by its own
 command and a properties file. The broker keeps its port and data over restarts. Member leases are short, so that
@@ -70,6 +70,37 @@ class ControllerProcess:
         self.process.stop()
 
 
+class GroupCoordinatorProcess:
+    """One `ottla-group-coordinator`; after a kill its successor waits until the lease has run out."""
+
+    def __init__(
+        self,
+        directory: Path,
+        etcd: EtcdProcess,
+        *,
+        number: int = NODE_ID,
+        logs: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+    ):
+        (rpc_port,) = free_ports(1)
+        properties = {
+            "node.id": str(number),
+            "rpc.listener": f"{LOOPBACK}:{rpc_port}",
+            **_etcd_properties(etcd),
+            **(settings or {}),
+        }
+        self.process = _service("ottla-group-coordinator", directory, properties, logs)
+
+    def start(self) -> None:
+        self.process.start()
+
+    def stop(self) -> None:
+        self.process.stop()
+
+    def kill(self) -> None:
+        self.process.kill()
+
+
 class BrokerProcess:
     """One `ottla-broker`.
 
@@ -123,9 +154,10 @@ class BrokerProcess:
 
 
 class SingleBrokerServices:
-    """An etcd, a controller and a broker, started in this order and stopped in the other.
+    """An etcd, a controller, group coordinators and a broker, started in this order and stopped in the other.
 
-    The broker's data and the logs of controller and broker may lie elsewhere than in `directory`.
+    The broker's data and the services' logs may lie elsewhere than in `directory`. Most tests of a single broker need
+    no consumer groups, so there are no coordinators unless they are asked for.
     """
 
     def __init__(
@@ -134,13 +166,25 @@ class SingleBrokerServices:
         *,
         data: Path | None = None,
         logs: Path | None = None,
+        coordinators: int = 0,
         broker_settings: Mapping[str, str] | None = None,
         controller_settings: Mapping[str, str] | None = None,
+        coordinator_settings: Mapping[str, str] | None = None,
     ):
         self.etcd = EtcdProcess(directory / "etcd")
         self.controller = ControllerProcess(
             directory / "controller", self.etcd, logs=logs, settings=controller_settings
         )
+        self.coordinators = [
+            GroupCoordinatorProcess(
+                directory / f"group-coordinator-{number}",
+                self.etcd,
+                number=number,
+                logs=None if logs is None else logs / f"group-coordinator-{number}",
+                settings=coordinator_settings,
+            )
+            for number in range(1, coordinators + 1)
+        ]
         self.broker = BrokerProcess(directory / "broker", self.etcd, data=data, logs=logs, settings=broker_settings)
 
     def __enter__(self) -> Self:
@@ -148,6 +192,8 @@ class SingleBrokerServices:
             (self.etcd.directory).mkdir(parents=True, exist_ok=True)
             self.etcd.start()
             self.controller.start()
+            for coordinator in self.coordinators:
+                coordinator.start()
             self.broker.start()
         except BaseException:
             self._end()
@@ -162,9 +208,13 @@ class SingleBrokerServices:
     def _end(self) -> None:
         try:
             self.broker.stop()
+            for coordinator in self.coordinators:
+                coordinator.stop()
             self.controller.stop()
         finally:
             self.broker.kill()
+            for coordinator in self.coordinators:
+                coordinator.kill()
             self.controller.process.kill()
             self.etcd.stop()
 

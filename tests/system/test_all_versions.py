@@ -16,12 +16,22 @@ from tests.support.record_batches import batch_of
 
 # Advertised from version 0 for the sake of old librdkafka, and refused below 3, as in Kafka.
 PRODUCE, PRODUCE_VERSION_SERVED_MIN = 0, 3
-# APIs of Ottla's plan; the reference Kafka has more, which need groups, transactions or a controller's listener.
+# APIs of Ottla's plan; the reference Kafka has more, which need transactions, share groups or a controller's
+# listener.
 APIS = {
     0: "produce",
     1: "fetch",
     2: "list_offsets",
     3: "metadata",
+    8: "offset_commit",
+    9: "offset_fetch",
+    10: "find_coordinator",
+    11: "join_group",
+    12: "heartbeat",
+    13: "leave_group",
+    14: "sync_group",
+    15: "describe_groups",
+    16: "list_groups",
     18: "api_versions",
     19: "create_topics",
     20: "delete_topics",
@@ -32,9 +42,13 @@ APIS = {
     33: "alter_configs",
     35: "describe_log_dirs",
     37: "create_partitions",
+    42: "delete_groups",
     44: "incremental_alter_configs",
+    47: "offset_delete",
     60: "describe_cluster",
     61: "describe_producers",
+    68: "consumer_group_heartbeat",
+    69: "consumer_group_describe",
     74: "list_config_resources",
     75: "describe_topic_partitions",
 }

@@ -1,38 +1,14 @@
 """The commands of every day against the broker under test."""
 
-import json
-import os
 import subprocess
 import uuid
-from typing import Any
 
 import pytest
 
 from tests.support.ottla_cluster import ottla_command
+from tests.support.ottla_command import Ottla
 
 pytestmark = pytest.mark.slow
-
-
-class Ottla:
-    """The command with the bootstrap address in its environment."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.environment = {"OTTLA_BOOTSTRAP": bootstrap}
-
-    def run(self, *arguments: str, stdin: bytes = b"", fails_with: int = 0) -> subprocess.CompletedProcess[bytes]:
-        done = subprocess.run(
-            [ottla_command(), *arguments],
-            input=stdin, capture_output=True, check=False, timeout=120, env={**os.environ, **self.environment},
-        )  # fmt: skip
-        assert done.returncode == fails_with, done.stderr.decode()
-        return done
-
-    def json(self, *arguments: str, stdin: bytes = b"", fails_with: int = 0) -> Any:
-        return json.loads(self.run(*arguments, "--json", stdin=stdin, fails_with=fails_with).stdout)
-
-    def records(self, *arguments: str) -> list[dict[str, Any]]:
-        lines = self.run("consume", *arguments, "--format", "record").stdout.splitlines()
-        return [json.loads(line) for line in lines]
 
 
 @pytest.fixture

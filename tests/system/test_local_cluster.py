@@ -55,9 +55,12 @@ def detached(directory: Path) -> dict[str, Any]:
 
 
 def test_a_cluster_in_the_foreground_serves_and_stops_with_its_launcher(directory):
-    with OttlaCluster(directory, brokers=2, controllers=2) as cluster:
-        roles = sorted((service.role, service.id) for service in cluster.services)
-        assert roles == [("broker", 1), ("broker", 2), ("controller", 1), ("controller", 2), ("etcd", 1)]
+    with OttlaCluster(directory, brokers=2, controllers=2, coordinators=2) as cluster:
+        names = sorted(f"{service.role}-{service.id}" for service in cluster.services)
+        assert names == [
+            *("broker-1", "broker-2", "controller-1", "controller-2", "etcd-1"),
+            *("group-coordinator-1", "group-coordinator-2"),
+        ]
         assert all(service.log.exists() for service in cluster.services)
         created = ottla("topic", "create", "t", "--replication-factor", "2", "--bootstrap", cluster.bootstrap)
         assert created.stdout == "created t\n", created.stderr
@@ -104,16 +107,17 @@ def test_a_killed_supervisor_takes_everything_with_it_and_a_new_start_works(dire
     assert document_of(again)["state"] == "running"
 
 
-def test_a_killed_broker_is_started_again_and_status_shows_it(directory, detached):
-    broker = next(process for process in detached["processes"] if process["role"] == "broker")
-    os.kill(broker["pid"], signal.SIGKILL)
+@pytest.mark.parametrize("name", ["broker-1", "group-coordinator-1"])
+def test_a_killed_process_is_started_again_and_status_shows_it(directory, detached, name):
+    killed = next(process for process in detached["processes"] if process["name"] == name)
+    os.kill(killed["pid"], signal.SIGKILL)
 
     def is_back() -> bool:
-        process = next(each for each in state_of(directory)["processes"] if each["role"] == "broker")
+        process = next(each for each in state_of(directory)["processes"] if each["name"] == name)
         return process["restarts"] == 1 and process["state"] == "ready"
 
-    eventually(is_back, "the broker is back", within_s=60)
-    assert "broker-1 ended (killed by signal 9); restart 1 of at most 5" in Path(detached["log"]).read_text()
+    eventually(is_back, f"{name} is back", within_s=60)
+    assert f"{name} ended (killed by signal 9); restart 1 of at most 5" in Path(detached["log"]).read_text()
     assert ottla("topic", "list", "--bootstrap", detached["bootstrap"]).returncode == 0
 
 
@@ -223,7 +227,9 @@ def test_an_etcd_that_runs_already_is_used_and_left_running(directory, tmp_path)
     try:
         up = ottla("up", "--dir", str(directory), "--base-port", "0", "--etcd", etcd.endpoint, "--detach", "--json")
         report = document_of(up)
-        assert [process["role"] for process in report["processes"]] == ["controller", "broker"]
+        assert [process["role"] for process in report["processes"]] == [
+            *("controller", "group-coordinator", "broker"),
+        ]
         assert report["etcd"] == [etcd.endpoint]
         assert ottla("down", "--dir", str(directory)).returncode == 0
         assert "/ottla/" in etcd.etcdctl("get", "/ottla/", "--prefix", "--keys-only")

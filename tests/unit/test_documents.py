@@ -41,4 +41,4 @@ def test_every_command_that_the_readme_names_exists() -> None:
     commands = set(root.commands)  # type: ignore[attr-defined]
 
     called = {words.split()[0] for words in named if words.split()[0] in commands}
-    assert called >= {"up", "status", "down", "topic", "config", "produce", "consume", "log", "bench"}
+    assert called >= {"up", "status", "down", "topic", "config", "produce", "consume", "group", "log", "bench"}

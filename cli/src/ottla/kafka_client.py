@@ -109,6 +109,21 @@ def consumer_client(bootstrap: str, properties: Sequence[str] | None, settings: 
         return Consumer({**settings, **fixed, **client_config(bootstrap, properties)})
 
 
+def group_consumer_client(
+    bootstrap: str, properties: Sequence[str] | None, settings: Mapping[str, Any]
+) -> "Consumer":
+    """Return a consumer that is to join a group, which the settings name; properties of the user win over them.
+
+    Raises:
+        CommandError: nothing listens at the bootstrap addresses, or a setting is bad.
+    """
+    from confluent_kafka import Consumer  # noqa: PLC0415
+
+    check_reachable(bootstrap)
+    with plain_errors(bootstrap):
+        return Consumer({**settings, **client_config(bootstrap, properties)})
+
+
 def partition_count(
     client: "Producer | Consumer", topic: str, bootstrap: str, *, creation_wait_s: float = 0.0
 ) -> int:

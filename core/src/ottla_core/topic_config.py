@@ -20,8 +20,6 @@ INT64_MAX = 2**63 - 1
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
-NOT_YET = "Accepted, but nothing is compacted yet."
-
 
 class ConfigType(StrEnum):
     """How a setting's value is written; the names are those of Kafka's DescribeConfigs."""
@@ -166,7 +164,7 @@ class TopicConfig:
     cleanup_policy: frozenset[str] = _setting(
         frozenset({"delete"}),
         LIST,
-        "Whether old segments are deleted, compacted to the last value per key (not yet done), or both.",
+        "Whether old segments are deleted, compacted to the last value per key, or both.",
         "log.cleanup.policy",
         choices=("compact", "delete"),
     )
@@ -187,7 +185,7 @@ class TopicConfig:
     delete_retention_ms: int = _setting(
         24 * HOUR_MS,
         LONG,
-        f"{NOT_YET} Milliseconds for which a tombstone stays in a compacted topic.",
+        "Milliseconds for which a tombstone stays after the compaction that applied it.",
         "log.cleaner.delete.retention.ms",
         minimum=0,
     )
@@ -222,7 +220,7 @@ class TopicConfig:
     max_compaction_lag_ms: int = _setting(
         INT64_MAX,
         LONG,
-        f"{NOT_YET} Milliseconds after which a record must have become eligible for compaction.",
+        "Milliseconds after which a record of a compacted topic is compacted even if little else is dirty.",
         "log.cleaner.max.compaction.lag.ms",
         minimum=1,
     )
@@ -258,7 +256,7 @@ class TopicConfig:
     min_cleanable_dirty_ratio: float = _setting(
         0.5,
         DOUBLE,
-        f"{NOT_YET} Share of a compacted log that must be dirty before it is cleaned.",
+        "Share of a compacted log that must be dirty before it is compacted again.",
         "log.cleaner.min.cleanable.ratio",
         minimum=0,
         maximum=1,
@@ -266,7 +264,7 @@ class TopicConfig:
     min_compaction_lag_ms: int = _setting(
         0,
         LONG,
-        f"{NOT_YET} Milliseconds for which a record stays uncompacted.",
+        "Milliseconds for which a record stays uncompacted.",
         "log.cleaner.min.compaction.lag.ms",
         minimum=0,
     )

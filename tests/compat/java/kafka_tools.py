@@ -17,6 +17,7 @@ CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
 DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
+CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 
 # What DumpLogSegments writes when a log and its indexes do not belong together.
@@ -42,6 +43,27 @@ def run_tool(main_class: str, *arguments: str, standard_input: str = "") -> str:
     Raises:
         ToolFailed: its exit code was not 0.
     """
+    code, output = _run(main_class, arguments, standard_input)
+    if code != 0:
+        raise ToolFailed(f"{main_class} ended with {code}:\n{output}")
+    return output
+
+
+def run_tool_anyhow(main_class: str, *arguments: str) -> str:
+    """What a tool writes that is expected to be refused; some of them end with 0 all the same."""
+    return _run(main_class, arguments)[1]
+
+
+def dump_segments(files: Sequence[Path]) -> str:
+    """DumpLogSegments with deep iteration; checks that it finds nothing to complain about."""
+    output = run_tool(DUMP_LOG_SEGMENTS, "--deep-iteration", "--files", ",".join(str(path) for path in files))
+    complaints = [line for line in output.splitlines() if any(complaint in line for complaint in DUMP_COMPLAINTS)]
+    assert not complaints, complaints
+    return output
+
+
+def _run(main_class: str, arguments: Sequence[str], standard_input: str = "") -> tuple[int, str]:
+    """Exit code and output."""
     outcome = subprocess.run(
         java_command(main_class, *arguments),
         input=standard_input,
@@ -51,14 +73,4 @@ def run_tool(main_class: str, *arguments: str, standard_input: str = "") -> str:
         timeout=DEADLINE_S,
         check=False,
     )
-    if outcome.returncode != 0:
-        raise ToolFailed(f"{main_class} ended with {outcome.returncode}:\n{outcome.stdout}")
-    return outcome.stdout
-
-
-def dump_segments(files: Sequence[Path]) -> str:
-    """DumpLogSegments with deep iteration; checks that it finds nothing to complain about."""
-    output = run_tool(DUMP_LOG_SEGMENTS, "--deep-iteration", "--files", ",".join(str(path) for path in files))
-    complaints = [line for line in output.splitlines() if any(complaint in line for complaint in DUMP_COMPLAINTS)]
-    assert not complaints, complaints
-    return output
+    return outcome.returncode, outcome.stdout

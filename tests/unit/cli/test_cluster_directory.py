@@ -15,7 +15,7 @@ PROCESS = ProcessReport(
 REPORT = ClusterReport(
     bootstrap="127.0.0.1:9092", directory="/d", state="running", etcd=("http://127.0.0.1:2",), embedded_etcd=True,
     brokers=1, controllers=1, base_port=9092, supervisor_pid=3, supervisor_start="boot/4", log="/d/log",
-    processes=(PROCESS,),
+    processes=(PROCESS,), coordinators=2,
 )  # fmt: skip
 
 
@@ -29,6 +29,12 @@ def directory(tmp_path: Path) -> ClusterDirectory:
 def test_a_report_is_read_back_as_it_was_written(directory):
     directory.write_report(REPORT)
     assert directory.read_report() == REPORT
+
+
+def test_a_report_from_before_there_were_coordinators_is_read():
+    document = REPORT.to_document()
+    del document["coordinators"]
+    assert ClusterReport.from_json(json.dumps(document)).coordinators == 1
 
 
 def test_there_is_no_report_before_the_first_run(directory):

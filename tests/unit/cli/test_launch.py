@@ -19,7 +19,7 @@ def last_run(**changes) -> ClusterReport:
     values = {
         "bootstrap": "127.0.0.1:7000", "directory": "/data", "state": "stopped", "etcd": ("http://127.0.0.1:1",),
         "embedded_etcd": True, "brokers": 3, "controllers": 2, "base_port": 7000,
-        "supervisor_pid": 1, "supervisor_start": "x", "log": "/data/log",
+        "coordinators": 3, "supervisor_pid": 1, "supervisor_start": "x", "log": "/data/log",
     }  # fmt: skip
     return ClusterReport(**{**values, **changes})
 
@@ -27,11 +27,15 @@ def last_run(**changes) -> ClusterReport:
 def test_a_first_run_has_one_of_each_on_kafkas_port():
     options = settle(Wish(HERE), None)
     assert (options.brokers, options.controllers, options.base_port, options.etcd_endpoints) == (1, 1, 9092, ())
+    assert options.coordinators == 1
 
 
 def test_a_second_run_is_like_the_last_one_unless_told_otherwise():
     options = settle(Wish(HERE, brokers=4), last_run())
     assert (options.brokers, options.controllers, options.base_port, options.etcd_endpoints) == (4, 2, 7000, ())
+    assert options.coordinators == 3
+    assert settle(Wish(HERE, coordinators=0), last_run()).coordinators == 0
+    assert settle(Wish(HERE), last_run(coordinators=0)).coordinators == 0
 
 
 def test_a_second_run_keeps_to_the_foreign_etcd():

@@ -11,6 +11,11 @@ def test_a_setting_names_its_role_key_and_value():
 
 def test_a_setting_can_be_for_one_process():
     assert parse_setting("broker-2:broker.rack=a") == Setting("broker", 2, "broker.rack", "a")
+    assert parse_setting("group-coordinator-3:x=y") == Setting("group-coordinator", 3, "x", "y")
+
+
+def test_a_role_may_have_a_hyphen():
+    assert parse_setting("group-coordinator:a-1:b=c") == Setting("group-coordinator", None, "a-1:b", "c")
 
 
 def test_a_value_may_hold_equals_signs_colons_and_nothing():
@@ -19,7 +24,18 @@ def test_a_value_may_hold_equals_signs_colons_and_nothing():
 
 
 @pytest.mark.parametrize(
-    "text", ["log.retention.hours=1", "etcd:x=1", "broker:x", "broker:=1", "", "broker:a=b\nc=d"]
+    "text",
+    [
+        "group:x=1",
+        "group-coordinator-:x=1",
+        "group-coordinator-a:x=1",
+        "log.retention.hours=1",
+        "etcd:x=1",
+        "broker:x",
+        "broker:=1",
+        "",
+        "broker:a=b\nc=d",
+    ],
 )
 def test_what_is_no_setting_is_refused(text):
     with pytest.raises(BadSetting, match="ROLE:KEY=VALUE"):
@@ -29,6 +45,8 @@ def test_what_is_no_setting_is_refused(text):
 def test_the_message_shows_how_the_setting_is_written():
     with pytest.raises(BadSetting, match=r"broker:log\.retention\.hours=1"):
         parse_setting("broker.log.retention.hours=1")
+    with pytest.raises(BadSetting, match=r"for example group-coordinator:group\.max\.size=1"):
+        parse_setting("group-coordinator.group.max.size=1")
 
 
 def test_what_the_launcher_decides_cannot_be_set():

@@ -23,6 +23,7 @@ from ottla.output import note, note_console, print_json, print_table
 
 EXIT_INTERRUPTED = 130
 BROKERS_MAX = 64
+COORDINATORS_MAX = 64
 
 Directory = Annotated[
     Path | None,
@@ -51,6 +52,15 @@ def up(
     controllers: Annotated[
         int | None, typer.Option(min=1, max=9, show_default="1, or as before", help="How many controllers.")
     ] = None,
+    coordinators: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=COORDINATORS_MAX,
+            show_default="1, or as before",
+            help="How many group coordinators; without one there are no consumer groups.",
+        ),
+    ] = None,
     base_port: Annotated[
         int | None,
         typer.Option(
@@ -67,7 +77,9 @@ def up(
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="ROLE:KEY=VALUE", help="A setting for all brokers or controllers, or for broker-1 alone."
+            "--set",
+            metavar="ROLE:KEY=VALUE",
+            help="A setting for all brokers, controllers or group-coordinators, or for broker-1 alone.",
         ),
     ] = None,
     detach: Annotated[
@@ -75,7 +87,7 @@ def up(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Start a local cluster: etcd, controllers and brokers, each a process of its own.
+    """Start a local cluster: etcd, controllers, group coordinators and brokers, each a process of its own.
 
     Without --detach it runs until Ctrl-C. What was published is kept: starting again in the same directory goes
     on with it, with as many processes and on the same ports as before, unless you say otherwise.
@@ -97,6 +109,7 @@ def up(
             directory=(directory or default_directory()).absolute(),
             brokers=brokers,
             controllers=controllers,
+            coordinators=coordinators,
             base_port=base_port,
             etcd_endpoints=None if etcd is None else tuple(url.strip() for url in etcd.split(",") if url.strip()),
             settings=tuple(parse_setting(text) for text in settings or ()),

@@ -1,14 +1,17 @@
-"""`ottla consume`: read partitions from a chosen place, without joining a group.
+"""`ottla consume`: read the partitions of a topic from a chosen place, or topics as a member of a group.
 
-Without `--follow` it reads what is there when it starts and ends; with it, it goes on until Ctrl-C or `--count`.
+Without `--follow` it reads what is there and ends; with it, it goes on until Ctrl-C or `--count`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ottla.errors import CommandError, UsageProblem
+from ottla.groups.reading import GroupReading, Membership
 from ottla.kafka_client import (
     BOOTSTRAP_DEFAULT,
     REQUEST_TIMEOUT_S,
@@ -16,6 +19,7 @@ from ottla.kafka_client import (
     ClientProperties,
     consumer_client,
     describe_error,
+    group_consumer_client,
     partition_count,
     plain_errors,
 )
@@ -28,6 +32,30 @@ if TYPE_CHECKING:
 
 BATCH_RECORDS_MAX = 1_000
 POLL_S = 0.05
+COMMIT_INTERVAL_DEFAULT_S = 5.0
+
+PrintRecords = Callable[[list["Message"]], None]
+
+
+class GroupProtocol(StrEnum):
+    """How members agree on who reads what."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
+GroupName = Annotated[
+    str | None, typer.Option("--group", "-g", help="Share the partitions with this group, and commit.")
+]
+ProtocolChoice = Annotated[
+    GroupProtocol | None, typer.Option(show_default="classic", help="With --group: its protocol.")
+]
+InstanceId = Annotated[
+    str | None, typer.Option(help="With --group: be a static member that keeps its partitions over a restart.")
+]
+CommitInterval = Annotated[
+    float | None, typer.Option(min=0, metavar="SECONDS", show_default="5", help="With --group: time between commits.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +65,9 @@ def register(app: typer.Typer) -> None:
 
 def consume(
     *,
-    topic: Annotated[str, typer.Argument(help="The topic to read.")],
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC…", help="The topic to read; in a group several, or ^PATTERN.")
+    ],
     partitions: Annotated[
         list[int] | None, typer.Option("--partition", "-p", min=0, show_default="all", help="Repeatable.")
     ] = None,
@@ -51,6 +81,10 @@ def consume(
     ] = "earliest",
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for new records; Ctrl-C ends.")] = False,
+    group: GroupName = None,
+    group_protocol: ProtocolChoice = None,
+    instance_id: InstanceId = None,
+    commit_interval: CommitInterval = None,
     format_: Annotated[
         Format, typer.Option("--format", "-f", help="lines or json: the value; record: all of a record as JSON.")
     ] = Format.LINES,
@@ -73,31 +107,98 @@ def consume(
       ottla consume flights --offset 2013-07-01T00:00 --follow
 
       ottla consume prices --key-separator : --offset -10
+
+      ottla consume flights prices --group billing --follow
+
+    In a group, reading begins at its committed offsets, and --offset (earliest or latest) counts only where there are
+    none. Offsets are committed after their records were written, so none is lost. Ctrl-C leaves the group.
     """  # fmt: skip
     chosen = Format.RECORD if as_json else format_
     if chosen is not Format.LINES and (key_separator is not None or null_text is not None):
         raise UsageProblem("--key-separator and --null are for --format lines")
+    start = _start(offset, follow=follow)
+    print_records = _print_records(
+        record_writer(LineOptions(chosen, _encoded(key_separator), None, _encoded(null_text)))
+    )
+    if group is None:
+        if group_protocol is not None or instance_id is not None or commit_interval is not None:
+            raise UsageProblem("--group-protocol, --instance-id and --commit-interval are for --group")
+        if len(topics) > 1:
+            raise UsageProblem("several topics can be read with --group only")
+        with (
+            _partition_consumer(bootstrap, properties, follow=follow) as consumer,
+            plain_errors(bootstrap, topics[0]),
+        ):
+            chosen_partitions = _chosen_partitions(consumer, topics[0], partitions, bootstrap)
+            reading = Reading(consumer, topics[0], chosen_partitions, start)
+            reading.run(print_records, count=count, follow=follow, bootstrap=bootstrap)
+        return
+    membership = Membership(
+        group=group,
+        protocol=group_protocol or GroupProtocol.CLASSIC,
+        instance_id=instance_id,
+        commit_interval_s=COMMIT_INTERVAL_DEFAULT_S if commit_interval is None else commit_interval,
+        reset=_reset(start, partitions),
+        follow=follow,
+    )
+    consumer = group_consumer_client(bootstrap, properties, membership.settings())
+    with _group_reading(consumer, membership, topics, bootstrap) as group_reading:
+        group_reading.run(print_records, count=count)
+
+
+def _start(offset: str, *, follow: bool) -> StartOffset:
     try:
         start = parse_start_offset(offset)
     except BadOffset as error:
         raise UsageProblem(f"--offset: {error}") from None
     if start.anchor is Anchor.LATEST and not follow:
         raise UsageProblem("--offset latest shows only what is still to come; add --follow")
-    writer = record_writer(
-        LineOptions(chosen, _encoded(key_separator), None, _encoded(null_text)),
-    )
+    return start
+
+
+def _reset(start: StartOffset, partitions: Sequence[int] | None) -> str:
+    if partitions:
+        raise UsageProblem("--partition cannot be used with --group; the group shares the partitions out")
+    if start.anchor is Anchor.EARLIEST:
+        return "earliest"
+    if start.anchor is Anchor.LATEST:
+        return "latest"
+    raise UsageProblem("with --group, --offset is earliest or latest; `ottla group reset-offsets` sets any other")
+
+
+@contextmanager
+def _partition_consumer(bootstrap: str, properties: Sequence[str] | None, *, follow: bool) -> Iterator["Consumer"]:
+    """Yield a consumer for partitions that are assigned to it; Ctrl-C is the way to end one that follows."""
     consumer = consumer_client(
         bootstrap, properties, {"enable.partition.eof": not follow, "auto.offset.reset": "error"}
     )
     try:
-        with plain_errors(bootstrap, topic):
-            reading = Reading(consumer, topic, _chosen_partitions(consumer, topic, partitions, bootstrap), start)
-            reading.run(_print_records(writer), count=count, follow=follow, bootstrap=bootstrap)
+        yield consumer
     except KeyboardInterrupt:
         if not follow:
             raise
     finally:
         consumer.close()
+
+
+@contextmanager
+def _group_reading(
+    consumer: "Consumer", membership: Membership, topics: Sequence[str], bootstrap: str
+) -> Iterator[GroupReading]:
+    """Yield a member of the group, which leaves it in the end, however that comes."""
+    try:
+        for topic in topics:
+            if not topic.startswith("^"):
+                partition_count(consumer, topic, bootstrap)
+    except BaseException:
+        consumer.close()
+        raise
+    with plain_errors(bootstrap, f"group {membership.group}"):
+        reading = GroupReading(consumer, membership, topics, bootstrap)
+        try:
+            yield reading
+        finally:
+            reading.leave()
 
 
 class Reading:
@@ -122,9 +223,7 @@ class Reading:
                 self._ends[partition] = end
         consumer.assign(assigned)
 
-    def run(
-        self, print_records: Callable[[list["Message"]], None], *, count: int | None, follow: bool, bootstrap: str
-    ) -> None:
+    def run(self, print_records: PrintRecords, *, count: int | None, follow: bool, bootstrap: str) -> None:
         """Read until `count`, the ends (unless `follow`), or an interrupt.
 
         Raises:
@@ -206,7 +305,7 @@ def _chosen_partitions(consumer: "Consumer", topic: str, chosen: Sequence[int] |
     return sorted(set(chosen)) if chosen else list(range(count))
 
 
-def _print_records(writer: Callable[[Record], bytes]) -> Callable[[list["Message"]], None]:
+def _print_records(writer: Callable[[Record], bytes]) -> PrintRecords:
     def print_records(messages: list["Message"]) -> None:
         write_result(b"".join(writer(to_record(message)) for message in messages))
 

@@ -1,8 +1,7 @@
 """`ottla topic`: create, list, describe, alter and delete topics."""
 
 import sys
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,11 +14,11 @@ from ottla.kafka_client import (
     ClientProperties,
     Json,
     admin_client,
-    describe_error,
     parse_assignments,
     plain_errors,
 )
-from ottla.output import note, print_json, print_table
+from ottla.outcomes import finish_each
+from ottla.output import print_json, print_table
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, TopicMetadata
@@ -71,10 +70,10 @@ def create(
     config = parse_assignments(configs or (), "--config")
     client = admin_client(bootstrap, properties)
     wanted = [NewTopic(name, config=config, **layout) for name in topics]
-    tolerated = {KafkaError.TOPIC_ALREADY_EXISTS} if if_not_exists else set()
+    tolerated = frozenset({KafkaError.TOPIC_ALREADY_EXISTS} if if_not_exists else ())
     with plain_errors(bootstrap):
         futures = client.create_topics(wanted, request_timeout=REQUEST_TIMEOUT_S)
-    _finish("created", futures, bootstrap, as_json=as_json, tolerated=tolerated)
+    finish_each("topic", "created", futures, bootstrap, as_json=as_json, tolerated=tolerated)
 
 
 @app.command("list")
@@ -172,7 +171,7 @@ def alter(
     wanted = [NewPartitions(name, partitions) for name in topics]
     with plain_errors(bootstrap):
         futures = client.create_partitions(wanted, request_timeout=REQUEST_TIMEOUT_S)
-    _finish("altered", futures, bootstrap, as_json=as_json)
+    finish_each("topic", "altered", futures, bootstrap, as_json=as_json)
 
 
 @app.command()
@@ -197,7 +196,7 @@ def delete(
         typer.confirm(f"Delete {', '.join(topics)} and all their records?", abort=True, err=True)
     with plain_errors(bootstrap):
         futures = client.delete_topics(topics, request_timeout=REQUEST_TIMEOUT_S, operation_timeout=REQUEST_TIMEOUT_S)
-    _finish("deleted", futures, bootstrap, as_json=as_json)
+    finish_each("topic", "deleted", futures, bootstrap, as_json=as_json)
 
 
 def parse_replica_assignment(text: str) -> list[list[int]]:
@@ -210,38 +209,6 @@ def parse_replica_assignment(text: str) -> list[list[int]]:
         return [[int(broker) for broker in partition.split(":")] for partition in text.split(",")]
     except ValueError:
         raise UsageProblem(f"--assignment {text}: write broker ids as in 1:2,2:1") from None
-
-
-def _finish(
-    done: str,
-    futures: Mapping[str, "Future[None]"],
-    bootstrap: str,
-    *,
-    as_json: bool,
-    tolerated: set[int] | None = None,
-) -> None:
-    """Wait for one operation per topic, report each, and fail if any failed."""
-    from confluent_kafka import KafkaException  # noqa: PLC0415
-
-    results: list[dict[str, str | None]] = []
-    for topic, future in futures.items():
-        error = None
-        try:
-            future.result()
-        except KafkaException as exception:
-            if exception.args[0].code() not in (tolerated or set()):
-                error = describe_error(exception.args[0], bootstrap)
-        results.append({"topic": topic, "error": error})
-    failed = [result for result in results if result["error"] is not None]
-    if as_json:
-        print_json([{**result, "status": "failed" if result["error"] else done} for result in results])
-    for result in results:
-        if result["error"] is not None:
-            note(f"ottla: {result['topic']} was not {done}: {result['error']}")
-        elif not as_json:
-            print(f"{done} {result['topic']}")
-    if failed:
-        raise typer.Exit(1)
 
 
 def _partitions(client: "AdminClient", name: str, topic: "TopicMetadata", bootstrap: str) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from ottla.local.process_identity import ProcessIdentity
 
 FORMAT_VERSION = 1
+COORDINATORS_DEFAULT = 1
 
 ProcessState = Literal["starting", "ready", "restarting", "failed", "stopping", "stopped", "not ready", "lost"]
 ClusterPhase = Literal["starting", "running", "stopping", "stopped", "failed", "lost"]
@@ -22,7 +23,7 @@ class ProcessReport:
     """One process of the cluster.
 
     Attributes:
-        role: ``etcd``, ``controller`` or ``broker``.
+        role: ``etcd``, ``controller``, ``group-coordinator`` or ``broker``.
         id: its number within the role; a broker's is its Kafka node id.
         pid: its process id, or None while it does not run.
         start: tells the process from a later one with the same id; see `ProcessIdentity`.
@@ -68,7 +69,7 @@ class ClusterReport:
         state: what the cluster as a whole is doing.
         etcd: the URLs of its etcd.
         embedded_etcd: whether the launcher runs that etcd.
-        brokers: how many brokers it was started with; likewise `controllers`.
+        brokers: how many brokers it was started with; likewise `controllers` and `coordinators`.
         base_port: the first broker's port.
         supervisor_pid: the process that keeps the others; with `supervisor_start` its identity.
         log: the supervisor's own log file.
@@ -86,6 +87,7 @@ class ClusterReport:
     supervisor_start: str
     log: str
     processes: tuple[ProcessReport, ...] = field(default=())
+    coordinators: int = COORDINATORS_DEFAULT  # a state file from before there were coordinators does not say
 
     @property
     def supervisor(self) -> ProcessIdentity:

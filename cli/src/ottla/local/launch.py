@@ -16,7 +16,7 @@ from pathlib import Path
 from ottla.errors import CommandError
 from ottla.local import ports
 from ottla.local.cluster_directory import ClusterDirectory, DirectoryInUse, UnusableDirectory
-from ottla.local.cluster_report import ClusterPhase, ClusterReport, ProcessReport
+from ottla.local.cluster_report import COORDINATORS_DEFAULT, ClusterPhase, ClusterReport, ProcessReport
 from ottla.local.etcd_binary import EtcdNotFound, find_etcd
 from ottla.local.health import http_get
 from ottla.local.plan import ClusterOptions, ClusterPlan, internal_port_count, plan_cluster
@@ -44,6 +44,7 @@ class Wish:
     directory: Path
     brokers: int | None = None
     controllers: int | None = None
+    coordinators: int | None = None
     base_port: int | None = None
     etcd_endpoints: tuple[str, ...] | None = None
     settings: tuple[Setting, ...] = ()
@@ -97,7 +98,10 @@ def settle(wish: Wish, last: ClusterReport | None) -> ClusterOptions:
     if etcd is None:
         etcd = () if last is None or last.embedded_etcd else last.etcd
     controllers = wish.controllers or (last.controllers if last else 1)
-    return ClusterOptions(brokers, controllers, base_port, etcd, wish.settings)
+    coordinators = wish.coordinators
+    if coordinators is None:
+        coordinators = last.coordinators if last else COORDINATORS_DEFAULT
+    return ClusterOptions(brokers, controllers, coordinators, base_port, etcd, wish.settings)
 
 
 def _plan(options: ClusterOptions, directory: ClusterDirectory) -> ClusterPlan:
@@ -184,6 +188,7 @@ async def _supervise(
             embedded_etcd=not plan.options.etcd_endpoints,
             brokers=plan.options.brokers,
             controllers=plan.options.controllers,
+            coordinators=plan.options.coordinators,
             base_port=plan.options.base_port,
             supervisor_pid=own.pid,
             supervisor_start=own.start,

@@ -20,7 +20,15 @@ ETCD_ELECTION_MS = 1000
 MEMBER_LEASE_TTL_MS = 2000  # etcd grants no lease below 1.5 election timeouts
 ETCD_STOP_S = 10.0
 SERVICE_STOP_S = 20.0
-SERVICE_MODULES = {"controller": "ottla_controller.app", "broker": "ottla_broker.app"}
+SERVICE_MODULES = {
+    "controller": "ottla_controller.app",
+    "group-coordinator": "ottla_group_coordinator.app",
+    "broker": "ottla_broker.app",
+}
+SERVICE_STAGES = (("controller",), ("group-coordinator", "broker"))
+"""Coordinators and brokers do not wait for each other, so they start side by side."""
+GROUP_TOPIC_REPLICAS_MAX = 3
+"""Kafka's default for `__consumer_offsets`, which needs as many brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,7 @@ class ClusterOptions:
 
     brokers: int
     controllers: int
+    coordinators: int
     base_port: int
     etcd_endpoints: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
@@ -93,7 +102,7 @@ class ClusterPlan:
 
 def internal_port_count(options: ClusterOptions) -> int:
     """Return how many ports a plan needs besides the brokers' own."""
-    services = options.brokers + options.controllers
+    services = options.brokers + options.controllers + options.coordinators
     return 2 * services + (0 if options.etcd_endpoints else 1)
 
 
@@ -120,19 +129,19 @@ def plan_cluster(
     context = _ServiceContext(options, directory, endpoints)
     files: dict[Path, str] = {}
     services: list[ProcessSpec] = []
-    for role, count in (("controller", options.controllers), ("broker", options.brokers)):
+    counts = {
+        "controller": options.controllers,
+        "group-coordinator": options.coordinators,
+        "broker": options.brokers,
+    }
+    for role, count in counts.items():
         for node_id in range(1, count + 1):
             spec, text = _plan_service(context, role, node_id, (remaining.pop(), remaining.pop()))
             files[directory.config_of(spec.name)] = text
             services.append(spec)
-    stages.extend(_by_role(services))
+    stages.extend(tuple(spec for spec in services if spec.role in roles) for roles in SERVICE_STAGES)
     bootstrap = ",".join(f"{spec.host}:{spec.port}" for spec in services if spec.role == "broker")
     return ClusterPlan(options, endpoints, bootstrap, tuple(stages), files)
-
-
-def _by_role(services: Sequence[ProcessSpec]) -> list[tuple[ProcessSpec, ...]]:
-    roles = dict.fromkeys(spec.role for spec in services)
-    return [tuple(spec for spec in services if spec.role == role) for role in roles]
 
 
 def _plan_etcd(directory: ClusterDirectory, binary: Path, port: int) -> ProcessSpec:
@@ -193,6 +202,7 @@ def _plan_service(
         properties["listeners"] = f"PLAINTEXT://{LOOPBACK}:{kafka_port}"
         properties["advertised.listeners"] = properties["listeners"]
         properties["log.dirs"] = str(directory.data_of(name))
+        properties["offsets.topic.replication.factor"] = str(min(GROUP_TOPIC_REPLICAS_MAX, options.brokers))
     properties.update(settings_for(options.settings, role, node_id))
     spec = ProcessSpec(
         role=role,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-ROLES = ("controller", "broker")
+ROLES = ("controller", "group-coordinator", "broker")
 LAUNCHER_KEYS = frozenset(
     {
         "node.id",
@@ -20,7 +20,7 @@ LAUNCHER_KEYS = frozenset(
         "etcd.endpoints",
     }
 )
-_ASSIGNMENT = re.compile(r"(?P<role>[a-z]+)(-(?P<id>[0-9]+))?:(?P<key>[^=\s]+)\s*=(?P<value>[^\n\r]*)")
+_ASSIGNMENT = re.compile(r"(?P<role>[a-z]+(-[a-z]+)*)(-(?P<id>[0-9]+))?:(?P<key>[^=\s]+)\s*=(?P<value>[^\n\r]*)")
 
 
 class BadSetting(ValueError):
@@ -32,7 +32,7 @@ class Setting:
     """One `--set`.
 
     Attributes:
-        role: ``broker`` or ``controller``.
+        role: one of `ROLES`.
         node_id: the one process it is for, or None for all of the role.
     """
 
@@ -50,9 +50,11 @@ def parse_setting(text: str) -> Setting:
     """
     match = _ASSIGNMENT.fullmatch(text.strip())
     if match is None or match["role"] not in ROLES:
-        hint = text.removeprefix("broker.").removeprefix("controller.")
+        role, rest = next(
+            ((role, text.removeprefix(f"{role}.")) for role in ROLES if text.startswith(f"{role}.")), ("broker", text)
+        )
         raise BadSetting(
-            f"write a setting as ROLE:KEY=VALUE, for example broker:{hint if '=' in hint else 'KEY=VALUE'}"
+            f"write a setting as ROLE:KEY=VALUE, for example {role}:{rest if '=' in rest else 'KEY=VALUE'}"
         )
     if match["key"] in LAUNCHER_KEYS:
         raise BadSetting(f"{match['key']} is decided by `ottla up`; see --base-port, --brokers and --etcd")

@@ -50,12 +50,20 @@ def parse_start_offset(text: str) -> StartOffset:
         return StartOffset(Anchor.BEFORE_END, int(text[1:]))
     if re.fullmatch(r"@\d{1,15}", text):
         return StartOffset(Anchor.TIME_MS, int(text[1:]))
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+    time_ms = parse_time_ms(text)
+    if time_ms is None:
         raise BadOffset(
             f"{text} is no offset; use earliest, latest, a number, -N for the last N, "
             "@MILLISECONDS or a date and time such as 2013-01-01T05:00"
-        ) from None
+        )
+    return StartOffset(Anchor.TIME_MS, time_ms)
+
+
+def parse_time_ms(text: str) -> int | None:
+    """Return a date and time as milliseconds since the epoch, or None if it is none; without a zone it is UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return StartOffset(Anchor.TIME_MS, int(aware.timestamp() * 1000))
+    return int(aware.timestamp() * 1000)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 from uuid import UUID
 
-from ottla_core.cluster.keys import MemberKey, PartitionKey
-from ottla_core.cluster.model import NO_EPOCH, ControllerLeader, Endpoint, Member, PartitionState
+from ottla_core.cluster.keys import MemberKey, PartitionKey, ShardKey
+from ottla_core.cluster.model import NO_EPOCH, ControllerLeader, Endpoint, Member, PartitionState, Shard
 from ottla_core.errors import OttlaError
 
 Json = Mapping[str, object]
@@ -149,6 +149,35 @@ def decode_partition(key: PartitionKey, value: bytes, mod_revision: int) -> Part
         adding=fields.integers("adding"),
         removing=fields.integers("removing"),
         partition_epoch=mod_revision,
+    )
+
+
+def encode_shard(shard: Shard) -> bytes:
+    """Return the value of a shard's key."""
+    return _to_bytes(
+        {
+            "coordinator": shard.coordinator,
+            "coordinator_epoch": shard.coordinator_epoch,
+            "producer_id": shard.producer_id,
+            "producer_epoch": shard.producer_epoch,
+        }
+    )
+
+
+def decode_shard(key: ShardKey, value: bytes, mod_revision: int) -> Shard:
+    """Return the shard under `key`.
+
+    Raises:
+        BadValue: the value is not a shard.
+    """
+    fields = _Fields(str(key), value)
+    return Shard(
+        index=key.index,
+        coordinator=fields.integer("coordinator"),
+        coordinator_epoch=fields.integer("coordinator_epoch"),
+        producer_id=fields.integer("producer_id"),
+        producer_epoch=fields.integer("producer_epoch"),
+        revision=mod_revision,
     )
 
 

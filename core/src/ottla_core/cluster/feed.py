@@ -24,7 +24,7 @@ from ottla_core.cluster.etcd_connection import RETRY_DELAY_S
 from ottla_core.cluster.etcd_errors import EtcdError, StoreWentBack, WatchHistoryLost
 from ottla_core.cluster.etcd_watch import WatchBatch
 from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.model import ClusterState, PartitionState
+from ottla_core.cluster.model import ClusterState, PartitionState, Shard
 from ottla_core.cluster.state import ClusterReplaced, StateTracker
 from ottla_core.errors import OttlaError, RequestTimedOut
 
@@ -81,6 +81,10 @@ class ClusterStateFeed:
     def orphans(self) -> list[PartitionState]:
         """Return partitions that no topic counts; see `StateTracker.orphans`."""
         return self._tracker.orphans()
+
+    def orphan_shards(self) -> list[Shard]:
+        """Return shards of a topic that has gone; see `StateTracker.orphan_shards`."""
+        return self._tracker.orphan_shards()
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener(former, new)` whenever the revision has grown; returns what ends the subscription.

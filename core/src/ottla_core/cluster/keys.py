@@ -10,6 +10,7 @@ cluster never overlaps another's, since a cluster's name holds no slash.
 ``topics/<name>``                       topic id, partition count, configs
 ``partitions/<topic id>/<index>``       one partition's replicas, ISR and leader
 ``configs/brokers/<id or "default">``   dynamic broker settings
+``shards/<internal topic>/<index>``     which coordinator owns a partition of the topic, and as which producer
 ``producer-ids``                        first producer id that was never handed out
 ======================================  ==================================================================
 """
@@ -62,13 +63,21 @@ class PartitionKey:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardKey:
+    """Holds the owner of one partition of an internal topic."""
+
+    topic: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerConfigKey:
     """Holds the dynamic settings of one broker, or with None of all brokers."""
 
     broker_id: int | None
 
 
-Key = ClusterIdKey | ControllerKey | ProducerIdsKey | MemberKey | TopicKey | PartitionKey | BrokerConfigKey
+Key = ClusterIdKey | ControllerKey | ProducerIdsKey | MemberKey | TopicKey | PartitionKey | ShardKey | BrokerConfigKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +118,10 @@ class KeySpace:
         """Return the key of a partition."""
         return f"{self.prefix}partitions/{topic_id}/{index}"
 
+    def shard(self, topic: str, index: int) -> str:
+        """Return the key of the owner of a partition of an internal topic."""
+        return f"{self.prefix}shards/{topic}/{index}"
+
     def broker_config(self, broker_id: int | None) -> str:
         """Return the key of a broker's dynamic settings; None stands for the default of all brokers."""
         return f"{self.prefix}configs/brokers/{DEFAULT_BROKER if broker_id is None else broker_id}"
@@ -133,6 +146,8 @@ def _parse(parts: list[str]) -> Key | None:
     match parts:
         case ["partitions", topic_id, index]:
             return PartitionKey(UUID(topic_id), int(index))
+        case ["shards", topic, index]:
+            return ShardKey(topic, int(index))
         case ["topics", name]:
             return TopicKey(name)
         case ["members", role, member_id]:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from uuid import UUID
 
 NO_LEADER = -1
+NO_COORDINATOR = -1
 NO_EPOCH = -1
 
 
@@ -19,6 +20,7 @@ class Role(StrEnum):
 
     BROKER = "broker"
     CONTROLLER = "controller"
+    GROUP_COORDINATOR = "group-coordinator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +108,38 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """Which group coordinator owns one partition of ``__consumer_offsets``, as the controller decided it.
+
+    The owner writes the partition as the producer named here; a later owner has a later epoch, or another producer id
+    once the epochs have run out. So the pair of producer id and producer epoch names one ownership, and none twice.
+
+    Attributes:
+        index: the partition.
+        coordinator: id of the owner or `NO_COORDINATOR`.
+        coordinator_epoch: the epoch under which the owner was registered then, or `NO_EPOCH`. A coordinator owns a
+            shard only under that registration.
+        producer_id: what the owner writes as.
+        producer_epoch: grows with every change of the owner or of its epoch; an int16.
+        revision: mod revision of the key, for compare-and-set; not part of the stored value.
+    """
+
+    index: int
+    coordinator: int
+    coordinator_epoch: int
+    producer_id: int
+    producer_epoch: int
+    revision: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
     """One consistent snapshot; `revision` is the etcd revision it reflects.
 
     Attributes:
+        coordinators: the live group coordinators.
+        shards: the partitions of ``__consumer_offsets`` that the controller has assigned, by index. A new topic's
+            are assigned a moment after it has appeared, and go a moment after it has gone.
         broker_configs: dynamic broker settings by broker id; the key None holds the cluster-wide default.
         deleted_topics: topics whose deletion this process has seen happen, with the revision at which it happened;
             the oldest are forgotten (see `state.DELETIONS_REMEMBERED_MAX`). A topic that has gone from `topics_by_id`
@@ -123,7 +153,9 @@ class ClusterState:
     controller: ControllerLeader | None = None
     brokers: Mapping[int, Member] = field(default_factory=dict)
     controllers: Mapping[int, Member] = field(default_factory=dict)
+    coordinators: Mapping[int, Member] = field(default_factory=dict)
     topics: Mapping[str, Topic] = field(default_factory=dict)
     topics_by_id: Mapping[UUID, Topic] = field(default_factory=dict)
+    shards: Mapping[int, Shard] = field(default_factory=dict)
     broker_configs: Mapping[int | None, Mapping[str, str]] = field(default_factory=dict)
     deleted_topics: Mapping[UUID, int] = field(default_factory=dict, compare=False)

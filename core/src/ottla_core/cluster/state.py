@@ -29,10 +29,12 @@ from ottla_core.cluster.keys import (
     MemberKey,
     PartitionKey,
     ProducerIdsKey,
+    ShardKey,
     TopicKey,
 )
-from ottla_core.cluster.model import ClusterState, PartitionState, Role, Topic
+from ottla_core.cluster.model import ClusterState, Member, PartitionState, Role, Shard, Topic
 from ottla_core.errors import OttlaError
+from ottla_core.group_shards import GROUP_TOPIC
 
 DELETIONS_REMEMBERED_MAX = 20_000
 """How many of the latest deletions of topics a state names."""
@@ -118,8 +120,10 @@ class StateTracker:
             after,
             brokers=_keep_identity(before.brokers, after.brokers),
             controllers=_keep_identity(before.controllers, after.controllers),
+            coordinators=_keep_identity(before.coordinators, after.coordinators),
             topics=topics,
             topics_by_id={topic.id: topic for topic in topics.values()},
+            shards=_keep_identity(before.shards, after.shards),
             broker_configs=_keep_identity(before.broker_configs, after.broker_configs),
             deleted_topics={i: at for i, at in before.deleted_topics.items() if i not in fresh._topics},
         )
@@ -141,6 +145,17 @@ class StateTracker:
             for partition in partitions.values()
             if (stored := self._topics.get(topic_id)) is None or partition.index >= stored.record.partition_count
         ]
+
+    def orphan_shards(self) -> list[Shard]:
+        """Return shards that the topic does not count: what is left of a deletion that was cut short.
+
+        None is returned while the topic's record cannot be read.
+        """
+        if GROUP_TOPIC in self._unreadable_topics:
+            return []
+        topic_id = self._topic_ids.get(GROUP_TOPIC)
+        count = 0 if topic_id is None else self._topics[topic_id].record.partition_count
+        return [shard for shard in self.state.shards.values() if shard.index >= count]
 
     def check_cluster_id(self, entry: KeyChange | None) -> None:
         """See that the key of the cluster id, None if it is absent, still holds the id that is known.
@@ -195,11 +210,10 @@ class StateTracker:
             case TopicKey(name):
                 if (known_id := known._topic_ids.get(name)) is not None:
                     self._put_topic(known._topics[known_id], touched)
-            case MemberKey(Role.BROKER, member_id):
-                return replace(draft, brokers=_with(draft.brokers, member_id, former.brokers.get(member_id)))
-            case MemberKey(Role.CONTROLLER, member_id):
-                member = former.controllers.get(member_id)
-                return replace(draft, controllers=_with(draft.controllers, member_id, member))
+            case MemberKey() as key:
+                return _with_member(draft, key, _members(former, key.role).get(key.id))
+            case ShardKey(topic, index) if topic == GROUP_TOPIC:
+                return replace(draft, shards=_with(draft.shards, index, former.shards.get(index)))
             case ControllerKey():
                 return replace(draft, controller=former.controller)
             case ClusterIdKey():
@@ -207,7 +221,7 @@ class StateTracker:
             case BrokerConfigKey(broker_id):
                 configs = former.broker_configs.get(broker_id)
                 return replace(draft, broker_configs=_with(draft.broker_configs, broker_id, configs))
-            case ProducerIdsKey() | None:
+            case ShardKey() | ProducerIdsKey() | None:
                 pass
         return draft
 
@@ -225,7 +239,11 @@ class StateTracker:
                     touched.deleted[topic_id] = change.mod_revision
                 self._unreadable_topics.discard(name)
             case MemberKey() as key:
-                return _with_member(draft, key, entry)
+                member = codec.decode_member(key, entry.value, entry.create_revision) if entry else None
+                return _with_member(draft, key, member)
+            case ShardKey(topic, index) as key if topic == GROUP_TOPIC:
+                shard = codec.decode_shard(key, entry.value, entry.mod_revision) if entry else None
+                return replace(draft, shards=_with(draft.shards, index, shard))
             case ControllerKey():
                 leader = codec.decode_controller(entry.value, entry.create_revision) if entry else None
                 return replace(draft, controller=leader)
@@ -234,7 +252,7 @@ class StateTracker:
             case BrokerConfigKey(broker_id):
                 configs = codec.decode_broker_config(entry.value) if entry else None
                 return replace(draft, broker_configs=_with(draft.broker_configs, broker_id, configs))
-            case ProducerIdsKey() | None:
+            case ShardKey() | ProducerIdsKey() | None:
                 pass
         return draft
 
@@ -316,13 +334,25 @@ class StateTracker:
         )
 
 
-def _with_member(draft: ClusterState, key: MemberKey, entry: KeyValue | None) -> ClusterState:
-    member = codec.decode_member(key, entry.value, entry.create_revision) if entry else None
+def _members(state: ClusterState, role: Role) -> Mapping[int, Member]:
+    match role:
+        case Role.BROKER:
+            return state.brokers
+        case Role.CONTROLLER:
+            return state.controllers
+        case Role.GROUP_COORDINATOR:
+            return state.coordinators
+
+
+def _with_member(draft: ClusterState, key: MemberKey, member: Member | None) -> ClusterState:
+    members = _with(_members(draft, key.role), key.id, member)
     match key.role:
         case Role.BROKER:
-            return replace(draft, brokers=_with(draft.brokers, key.id, member))
+            return replace(draft, brokers=members)
         case Role.CONTROLLER:
-            return replace(draft, controllers=_with(draft.controllers, key.id, member))
+            return replace(draft, controllers=members)
+        case Role.GROUP_COORDINATOR:
+            return replace(draft, coordinators=members)
 
 
 def _with(mapping: Mapping[K, V], key: K, value: V | None) -> Mapping[K, V]:

@@ -40,6 +40,26 @@ def convert(message: Entity, target: type[Target]) -> Target:
     return cast("Target", _converter(type(message), target)(message))
 
 
+def message_of(target: type[Target], **values: object) -> Target:
+    """Return a message with these values; what the version has no field for is dropped, all else is as by default."""
+    return target(**{name: values.get(name, default) for name, default in default_values(target).items()})
+
+
+@cache
+def default_values(target: type[Entity]) -> dict[str, object]:
+    """Return the value that each field takes when nothing is said about it; do not change the dictionary."""
+    hints = get_type_hints(target)
+    return {f.name: _default(f, hints[f.name]) for f in fields(target)}
+
+
+@cache
+def item_type(target: type[Entity], name: str) -> type[Entity]:
+    """Return the message class of the items of an array field."""
+    entity, _ = _entity_of(get_type_hints(target)[name])
+    assert entity is not None, f"{target}.{name} holds no message"
+    return entity
+
+
 @cache
 def _converter(source: type[Entity], target: type[Entity]) -> Callable[[Any], Any]:
     source_hints = get_type_hints(source)
@@ -90,4 +110,6 @@ def _default(f: Field[Any], hint: Any) -> object:
         return ()
     if types.NoneType in get_args(hint):
         return None
+    if is_dataclass(hint):
+        return message_of(cast("type[Entity]", hint))
     return _ZERO_VALUES.get(f.metadata["kafka_type"], 0)

@@ -22,6 +22,7 @@ from kio.static.protocol import Entity, RequestPayload
 from ottla_core.errors import InvalidRequest
 from ottla_core.wire.bounds import bounds_checker, skip_tagged_fields
 from ottla_core.wire.conversion import convert
+from ottla_core.wire.primitives import NO_TAGGED_FIELDS
 
 API_VERSIONS_KEY = 18
 
@@ -67,7 +68,8 @@ class MessageCodec:
     """Reader of the requests and writer of the responses of one version of one API.
 
     Attributes:
-        request_type: kio's class of this version.
+        request_type: kio's class of this version's requests.
+        response_type: and of its responses.
         flexible: whether the version has tagged fields.
     """
 
@@ -75,11 +77,11 @@ class MessageCodec:
         "_check_bounds",
         "_newest_request",
         "_read",
-        "_response_type",
         "_tagged_header",
         "_write",
         "flexible",
         "request_type",
+        "response_type",
     )
 
     def __init__(self, api_key: int, version: int) -> None:
@@ -87,10 +89,10 @@ class MessageCodec:
         self.flexible: bool = self.request_type.__flexible__
         self._tagged_header = self.flexible and api_key != API_VERSIONS_KEY
         self._newest_request: type[Entity] = load_request_schema(api_key, newest_version(api_key))
-        self._response_type: type[Entity] = load_response_schema(api_key, version)
+        self.response_type: type[Entity] = load_response_schema(api_key, version)
         self._check_bounds = bounds_checker(self.request_type)
         self._read = entity_reader(self.request_type)
-        self._write: Callable[[Any, Any], None] = entity_writer(self._response_type)
+        self._write: Callable[[Any, Any], None] = entity_writer(self.response_type)
 
     def read_request(self, frame: memoryview, header: RequestHeader) -> Entity:
         """Return the request in this version's class.
@@ -124,10 +126,42 @@ class MessageCodec:
         buffer = io.BytesIO()
         buffer.write(bytes(LENGTH_PREFIX_SIZE))
         buffer.write(self.response_header(correlation_id))
-        self._write(buffer, convert(response, self._response_type))
+        self._write(buffer, convert(response, self.response_type))
         with buffer.getbuffer() as view:
             _INT32.pack_into(view, 0, len(view) - LENGTH_PREFIX_SIZE)
         return buffer.getvalue()
+
+    def encode_request(self, header: RequestHeader, request: Any) -> bytes:
+        """Return a frame without its length, as a process that stands in for the client sends it.
+
+        Args:
+            header: correlation id and client id.
+            request: in this version's class.
+        """
+        buffer = io.BytesIO()
+        client_id = None if header.client_id is None else header.client_id.encode()
+        buffer.write(_FIXED_HEADER.pack(self.request_type.__api_key__, header.api_version, header.correlation_id))
+        buffer.write(_INT16.pack(-1) if client_id is None else _INT16.pack(len(client_id)) + client_id)
+        if self.flexible:
+            buffer.write(NO_TAGGED_FIELDS)
+        entity_writer(self.request_type)(buffer, request)
+        return buffer.getvalue()
+
+    def read_response(self, frame: bytes) -> Any:
+        """Return the response of a whole frame that a process of this cluster has sent, in this version's class.
+
+        Lengths are not checked, as the sender is trusted.
+
+        Raises:
+            InvalidRequest: the bytes are no such response.
+        """
+        offset = LENGTH_PREFIX_SIZE + len(self.response_header(0))
+        try:
+            return entity_reader(self.response_type)(memoryview(frame).toreadonly(), offset)[0]
+        except (SerialError, ValueError, OverflowError, IndexError) as error:
+            raise InvalidRequest(
+                f"malformed {self.response_type.__name__} v{self.response_type.__version__}: {error}"
+            ) from None
 
     def response_header(self, correlation_id: int) -> bytes:
         """Return the response header of this version."""

@@ -9,6 +9,8 @@ from kio.static.protocol import Entity
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.connection import Connection, Parts
+from ottla_broker.groups.group_topic import GroupTopicCreation
+from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.partitions import PartitionTable
 from ottla_broker.producer_ids import ProducerIds
@@ -28,12 +30,15 @@ class Request:
 
     Attributes:
         message: kio's dataclass of the version that was sent, or what a reader of our own returns.
+        frame: the request as it was sent, without its length; empty unless the API's entry in `dispatch.APIS` asks
+            for it.
     """
 
     header: RequestHeader
     message: Any
     codec: MessageCodec
     connection: Connection
+    frame: bytes = b""
 
     @property
     def version(self) -> int:
@@ -66,6 +71,8 @@ class Broker:
     partitions: PartitionTable
     reconciler: Reconciler
     producer_ids: ProducerIds
+    groups: GroupRelay
+    group_topic: GroupTopicCreation
 
     @property
     def id(self) -> int:
@@ -80,6 +87,10 @@ class Broker:
     def endpoint(self, member: Member, listener: str) -> Endpoint | None:
         """Return where a client that came through `listener` reaches a broker."""
         return next((endpoint for endpoint in member.endpoints if endpoint.listener == listener), None)
+
+    def reachable_brokers(self, listener: str) -> list[int]:
+        """Return the ids of the live brokers that a client that came through `listener` can reach."""
+        return [member.id for member in self.state.brokers.values() if self.endpoint(member, listener) is not None]
 
     def current_leader(self, named: str | UUID, index: int) -> CurrentLeader | None:
         """Return who leads a partition, as far as this broker knows; the topic is named by its name or id."""

@@ -1,21 +1,21 @@
 """What a broker shows of itself at its Prometheus endpoint."""
 
-from ottla_broker.config import BrokerConfig
+from ottla_broker.broker import Broker
 from ottla_broker.dispatch import Dispatcher
+from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.listener import Listener
-from ottla_broker.partitions import PartitionTable
+from ottla_broker.log.cleaner import LogCleaner
 from ottla_core.observe.metrics import NO_ATTRIBUTES, MetricsServer
 from ottla_core.wire.messages import api_name
 
 
-def serve_metrics(
-    config: BrokerConfig, listener: Listener, dispatcher: Dispatcher, partitions: PartitionTable
-) -> MetricsServer:
+def serve_metrics(broker: Broker, listener: Listener, dispatcher: Dispatcher) -> MetricsServer:
     """Open the endpoint.
 
     Raises:
         MetricsError: its port is in use.
     """
+    config, partitions = broker.config, broker.partitions
     assert config.metrics_listener is not None
     metrics = MetricsServer("ottla-broker", str(config.node_id), config.metrics_listener)
     metrics.counter(
@@ -63,4 +63,66 @@ def serve_metrics(
             for partition in partitions
         ],
     )
+    _add_compaction_metrics(metrics, broker.store.cleaner)
+    _add_group_metrics(metrics, broker.groups)
     return metrics
+
+
+def _add_compaction_metrics(metrics: MetricsServer, cleaner: LogCleaner) -> None:
+    metrics.counter(
+        "ottla_broker_compaction_rounds",
+        "Finished rounds of compaction.",
+        "1",
+        lambda: [(cleaner.rounds, NO_ATTRIBUTES)],
+    )
+    metrics.counter(
+        "ottla_broker_compaction_size",
+        "Bytes of segments that compaction has replaced, and of those it has put in their place.",
+        "By",
+        lambda: [(cleaner.read_bytes, {"direction": "read"}), (cleaner.written_bytes, {"direction": "written"})],
+    )
+    metrics.gauge(
+        "ottla_broker_compaction_dirty_ratio_max",
+        "Share of the dirtiest compacted log that waits to be compacted, as last looked at.",
+        "1",
+        lambda: [(cleaner.dirty_ratio_max, NO_ATTRIBUTES)],
+    )
+    metrics.gauge(
+        "ottla_broker_uncleanable_logs",
+        "Logs that cannot be compacted and are set aside.",
+        "1",
+        lambda: [(cleaner.uncleanable_count, NO_ATTRIBUTES)],
+    )
+
+
+def _add_group_metrics(metrics: MetricsServer, groups: GroupRelay) -> None:
+    metrics.gauge(
+        "ottla_broker_group_streams",
+        "Open streams to group coordinators.",
+        "1",
+        lambda: [(groups.open_count, NO_ATTRIBUTES)],
+    )
+    metrics.counter(
+        "ottla_broker_group_requests_relayed",
+        "Requests about groups passed on to coordinators.",
+        "1",
+        lambda: [(groups.relayed_count, NO_ATTRIBUTES)],
+    )
+    metrics.gauge(
+        "ottla_broker_group_requests_waiting",
+        "Requests about groups that coordinators have not answered yet.",
+        "1",
+        lambda: [(groups.waiting_count, NO_ATTRIBUTES)],
+    )
+    metrics.counter(
+        "ottla_broker_shard_appends",
+        "Batches appended for group coordinators.",
+        "1",
+        lambda: [(groups.shard_log.append_count, NO_ATTRIBUTES)],
+    )
+    metrics.counter(
+        "ottla_broker_shard_reads",
+        "Reads answered for group coordinators.",
+        "1",
+        lambda: [(groups.shard_log.read_count, NO_ATTRIBUTES)],
+    )

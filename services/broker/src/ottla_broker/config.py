@@ -1,5 +1,6 @@
 """The broker's settings; keys, units and defaults are Kafka's where Kafka has them."""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -13,6 +14,7 @@ from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, topic_defaults
 
 PLAINTEXT = "PLAINTEXT"
 MAX_INT = 2**31 - 1
+DEDUPE_BUFFER_BYTES_MIN = 1024 * 1024
 
 TOPIC_DEFAULT_KEYS: Mapping[str, str] = MappingProxyType(
     {
@@ -162,11 +164,73 @@ class BrokerConfig(ClusterProcessConfig):
         ge=1,
         description="Milliseconds between two looks for producers to forget.",
     )
+    log_cleaner_enable: bool = Field(
+        True, alias="log.cleaner.enable", description="Whether topics whose cleanup.policy says so are compacted."
+    )
+    log_cleaner_threads: int = Field(
+        1,
+        alias="log.cleaner.threads",
+        ge=1,
+        description="Logs that are compacted at once, each by a process of its own.",
+    )
+    log_cleaner_dedupe_buffer_size: int = Field(
+        128 * 1024 * 1024,
+        alias="log.cleaner.dedupe.buffer.size",
+        ge=DEDUPE_BUFFER_BYTES_MIN,
+        description="Bytes for the keys of the logs that are being compacted, 24 a key, over all processes.",
+    )
+    log_cleaner_io_buffer_load_factor: float = Field(
+        0.9,
+        alias="log.cleaner.io.buffer.load.factor",
+        gt=0,
+        le=1,
+        description="Share of the bytes for keys that may be in use.",
+    )
+    log_cleaner_io_buffer_size: int = Field(
+        512 * 1024,
+        alias="log.cleaner.io.buffer.size",
+        ge=0,
+        description="Bytes read and written at a time in compaction, over all processes.",
+    )
+    log_cleaner_io_max_bytes_per_second: float = Field(
+        sys.float_info.max,
+        alias="log.cleaner.io.max.bytes.per.second",
+        gt=0,
+        description="Bytes per second that compaction reads and writes at most, over all processes.",
+    )
+    log_cleaner_backoff_ms: int = Field(
+        15_000,
+        alias="log.cleaner.backoff.ms",
+        ge=0,
+        description="Milliseconds until logs are looked at again when there was none to compact.",
+    )
     request_timeout_ms: int = Field(
         30_000,
         alias="request.timeout.ms",
         ge=1,
         description="Milliseconds the broker waits for the controller when a client sets no limit.",
+    )
+
+    offsets_topic_num_partitions: int = Field(
+        50,
+        alias="offsets.topic.num.partitions",
+        ge=1,
+        le=MAX_INT,
+        description="Partitions of __consumer_offsets when it is created; must not change afterwards.",
+    )
+    offsets_topic_replication_factor: int = Field(
+        3,
+        alias="offsets.topic.replication.factor",
+        ge=1,
+        le=32767,
+        description="Replicas of __consumer_offsets; it is not created while there are fewer brokers.",
+    )
+    offsets_topic_segment_bytes: int = Field(
+        100 * 1024 * 1024,
+        alias="offsets.topic.segment.bytes",
+        ge=1,
+        le=MAX_INT,
+        description="Size of a segment of __consumer_offsets, in bytes; small ones are sooner compacted and read.",
     )
 
     topic_settings: Mapping[str, str] = Field(default_factory=dict, exclude=True)
@@ -201,6 +265,16 @@ class BrokerConfig(ClusterProcessConfig):
         except InvalidConfig as error:
             raise ValueError(error.message) from None
         return settings
+
+    @model_validator(mode="after")
+    def _check_cleaner_memory(self) -> Self:
+        share_bytes = self.log_cleaner_dedupe_buffer_size // self.log_cleaner_threads
+        if share_bytes < DEDUPE_BUFFER_BYTES_MIN:
+            raise ValueError(
+                f"log.cleaner.dedupe.buffer.size leaves {share_bytes} bytes for each of log.cleaner.threads;"
+                f" it must be at least {DEDUPE_BUFFER_BYTES_MIN}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_advertised_listeners(self) -> Self:

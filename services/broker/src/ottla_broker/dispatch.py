@@ -13,24 +13,36 @@ from ottla_broker.connection import Connection, Outcome
 from ottla_broker.handlers import (
     alter_configs,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_partitions,
     create_topics,
+    delete_groups,
     delete_records,
     delete_topics,
     describe_cluster,
     describe_configs,
+    describe_groups,
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
     fetch,
     find_coordinator,
+    heartbeat,
     incremental_alter_configs,
     init_producer_id,
+    join_group,
+    leave_group,
     list_config_resources,
+    list_groups,
     list_offsets,
     metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
     offset_for_leader_epoch,
     produce,
+    sync_group,
 )
 from ottla_core.errors import InvalidRequest
 from ottla_core.wire.messages import (
@@ -54,6 +66,8 @@ class Api:
 
     `advertised_from` may lie below `oldest`: librdkafka before 2.0 sends uncompressed batches to a broker that does
     not advertise Produce from version 0 on, although it never uses that version (KAFKA-18659).
+
+    With `keeps_frame` the handler is given the frame as well; it goes on to another process.
     """
 
     key: int
@@ -62,14 +76,25 @@ class Api:
     newest: int
     advertised_from: int
     reader: Reader | None = None
+    keeps_frame: bool = False
 
 
 def _api(
-    key: int, handler: Handler, *, advertised_from: int | None = None, reader: Reader | None = None
+    key: int,
+    handler: Handler,
+    *,
+    advertised_from: int | None = None,
+    reader: Reader | None = None,
+    keeps_frame: bool = False,
 ) -> tuple[int, Api]:
     oldest = oldest_version(key)
     advertised_from = oldest if advertised_from is None else advertised_from
-    return key, Api(key, handler, oldest, newest_version(key), advertised_from, reader)
+    return key, Api(key, handler, oldest, newest_version(key), advertised_from, reader, keeps_frame)
+
+
+def _group_api(key: int, handler: Handler) -> tuple[int, Api]:
+    """Return the entry of an API whose requests go on to a group coordinator."""
+    return _api(key, handler, keeps_frame=True)
 
 
 APIS: Mapping[int, Api] = dict(
@@ -78,7 +103,15 @@ APIS: Mapping[int, Api] = dict(
         _api(1, fetch.handle),
         _api(2, list_offsets.handle),
         _api(3, metadata.handle),
+        _group_api(8, offset_commit.handle),
+        _group_api(9, offset_fetch.handle),
         _api(10, find_coordinator.handle),
+        _group_api(11, join_group.handle),
+        _group_api(12, heartbeat.handle),
+        _group_api(13, leave_group.handle),
+        _group_api(14, sync_group.handle),
+        _group_api(15, describe_groups.handle),
+        _group_api(16, list_groups.handle),
         _api(API_VERSIONS_KEY, lambda broker, request: api_versions.handle(broker, request, APIS.values())),
         _api(19, create_topics.handle),
         _api(20, delete_topics.handle),
@@ -89,9 +122,13 @@ APIS: Mapping[int, Api] = dict(
         _api(33, alter_configs.handle),
         _api(35, describe_log_dirs.handle),
         _api(37, create_partitions.handle),
+        _group_api(42, delete_groups.handle),
         _api(44, incremental_alter_configs.handle),
+        _group_api(47, offset_delete.handle),
         _api(60, describe_cluster.handle),
         _api(61, describe_producers.handle),
+        _group_api(68, consumer_group_heartbeat.handle),
+        _group_api(69, consumer_group_describe.handle),
         _api(74, list_config_resources.handle),
         _api(75, describe_topic_partitions.handle),
     ]
@@ -129,4 +166,5 @@ class Dispatcher:
             message = codec.read_request(frame, header)
         else:
             message = api.reader(frame, codec.body_offset(frame, header), header.api_version)
-        return api.handler(self._broker, Request(header, message, codec, connection))
+        kept = bytes(frame) if api.keeps_frame else b""
+        return api.handler(self._broker, Request(header, message, codec, connection, kept))

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from ottla_broker.log.append_validation import AppendOrigin
 from ottla_broker.log.log_reader import LogSlice
 from ottla_broker.log.partition_log import Appended, PartitionLog
 from ottla_core.cluster.model import NO_LEADER, PartitionState
@@ -58,12 +59,13 @@ class Partition:
     def apply(self, state: PartitionState, *, leads: bool) -> None:
         """Take over what the controller decided; a new leader epoch is recorded in the log."""
         changed = leads != self.leads or state.leader_epoch != self.state.leader_epoch
+        former_high_watermark = self.log.high_watermark
         self.state = state
         self.leads = leads
         if leads and changed:
             self.log.start_leader_epoch(state.leader_epoch)
         self._advance_high_watermark()
-        if changed:
+        if changed or self.log.high_watermark != former_high_watermark:
             self.wake_all()
 
     def check_epoch(self, leader_epoch: int) -> None:
@@ -79,13 +81,21 @@ class Partition:
             raise FencedLeaderEpoch(f"{self.topic_partition} is at leader epoch {self.state.leader_epoch}")
         raise UnknownLeaderEpoch(f"{self.topic_partition} is at leader epoch {self.state.leader_epoch} here")
 
-    def append(self, records: bytes | memoryview, *, now_ms: int, all_in_sync: bool) -> Appended:
+    def append(
+        self,
+        records: bytes | memoryview,
+        *,
+        now_ms: int,
+        all_in_sync: bool,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> Appended:
         """Append one batch as the leader.
 
         Args:
             records: exactly one record batch.
             now_ms: the broker's clock.
             all_in_sync: whether the producer waits for all in-sync replicas (acks=all).
+            origin: who has made the batch.
 
         Raises:
             KafkaError: the batch is refused; the log is unchanged.
@@ -95,7 +105,9 @@ class Partition:
                 f"{self.topic_partition} has {len(self.state.isr)} replicas in sync, "
                 f"min.insync.replicas asks for {self.min_in_sync_replicas}"
             )
-        appended = self.log.append_as_leader(records, leader_epoch=self.state.leader_epoch, now_ms=now_ms)
+        appended = self.log.append_as_leader(
+            records, leader_epoch=self.state.leader_epoch, now_ms=now_ms, origin=origin
+        )
         if not appended.duplicate:
             self._advance_high_watermark()
             for notify in tuple(self._on_append):
@@ -116,7 +128,7 @@ class Partition:
         )
 
     def call_on_append(self, notify: Callable[[int], None]) -> None:
-        """Have `notify` called with the bytes of every append, and with 0 when the partition's role changes."""
+        """Have `notify` called with the bytes of every append, and with 0 when role or in-sync set have changed."""
         self._on_append.add(notify)
 
     def no_longer_call(self, notify: Callable[[int], None]) -> None:

@@ -1,8 +1,8 @@
 """The broker as a whole: opens its parts in order, and closes them in the opposite order.
 
 Start: bind the ports (a port in use must be known before anything else happens), read the cluster state, open and
-recover the logs, register, lead what the controller assigns, listen. Stop: close the connections, leave the
-cluster, flush and close the logs.
+recover the logs, register, lead what the controller assigns, connect to the group coordinators, listen. Stop: close
+the connections, leave the coordinators and the cluster, flush and close the logs.
 """
 
 import asyncio
@@ -18,7 +18,12 @@ from ottla_broker.broker_metrics import serve_metrics
 from ottla_broker.config import BrokerConfig
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.effective_topic_config import effective_topic_config
+from ottla_broker.groups.group_topic import GroupTopicCreation
+from ottla_broker.groups.relay import GroupRelay
+from ottla_broker.groups.shard_log import ShardLog
 from ottla_broker.listener import Listener, bind
+from ottla_broker.log.cleaner import CleanerSettings
+from ottla_broker.log.log_compaction import RoundLimits
 from ottla_broker.log.log_duties import LogSettings
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.partitions import PartitionTable
@@ -61,7 +66,7 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
         dispatcher = Dispatcher(broker)
         listener = Listener(config, sockets, dispatcher)
         if config.metrics_listener is not None:
-            closing.callback(serve_metrics(config, listener, dispatcher, broker.partitions).close)
+            closing.callback(serve_metrics(broker, listener, dispatcher).close)
         listener.start()
         closing.push_async_callback(listener.close)
         await rpc_server.set_serving(serving=True)
@@ -109,9 +114,15 @@ async def _open_broker(
     await reconciler.start()
     closing.push_async_callback(reconciler.close)
     await _wait_for_elections(feed, membership, reconciler, config.node_id)
+    clock = SystemClock()
+    groups = GroupRelay(feed, config.node_id, ShardLog(partitions, lambda: feed.state, clock))
+    groups.start()
+    closing.push_async_callback(groups.close)
+    group_topic = GroupTopicCreation(config, controller, feed, clock)
+    closing.push_async_callback(group_topic.close)
     return Broker(
         config=config,
-        clock=SystemClock(),
+        clock=clock,
         feed=feed,
         membership=membership,
         controller=controller,
@@ -119,6 +130,8 @@ async def _open_broker(
         partitions=partitions,
         reconciler=reconciler,
         producer_ids=ProducerIds(controller, membership, config.node_id),
+        groups=groups,
+        group_topic=group_topic,
     )
 
 
@@ -167,6 +180,23 @@ def _log_settings(config: BrokerConfig) -> LogSettings:
         recovery_threads_per_directory=config.num_recovery_threads_per_data_dir,
         producer_expiration_ms=config.producer_id_expiration_ms,
         producer_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
+        cleaner=_cleaner_settings(config),
+    )
+
+
+def _cleaner_settings(config: BrokerConfig) -> CleanerSettings:
+    """Return the limits of compaction, which Kafka's settings name for all workers together."""
+    threads = config.log_cleaner_threads
+    return CleanerSettings(
+        enable=config.log_cleaner_enable,
+        threads=threads,
+        backoff_ms=config.log_cleaner_backoff_ms,
+        limits=RoundLimits(
+            map_bytes=config.log_cleaner_dedupe_buffer_size // threads,
+            map_load_factor=config.log_cleaner_io_buffer_load_factor,
+            buffer_bytes=config.log_cleaner_io_buffer_size // threads,
+            bytes_per_second=config.log_cleaner_io_max_bytes_per_second / threads,
+        ),
     )
 
 

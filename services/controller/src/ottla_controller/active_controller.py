@@ -1,12 +1,13 @@
 """What the leading controller does during its term.
 
-Changes go one at a time: look at the state, let a pure function decide (`topics`, `configs`, `leader_election`),
-write, and wait until the own state shows it. So each decision sees all that were made before. Partitions are
-written before the topic that counts them and deleted after it; what a cut-short change leaves behind is invisible,
-and is removed at the beginning of a term and, after a change that failed, before the next one.
+Changes go one at a time: look at the state, let a pure function decide (`topics`, `configs`, `leader_election`,
+`shard_assignment`), write, and wait until the own state shows it. So each decision sees all that were made before.
+Partitions are written before the topic that counts them and deleted after it, shards likewise; what a cut-short
+change leaves behind is removed at the beginning of a term and, after a change that failed, before the next one.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -17,6 +18,12 @@ from ottla_controller import configs, topics
 from ottla_controller.configs import BrokerTarget, ConfigPlan, TopicTarget
 from ottla_controller.leader_election import elections, topics_to_examine
 from ottla_controller.producer_ids import next_block
+from ottla_controller.shard_assignment import (
+    NO_PRODUCER_ID,
+    needs_examination,
+    reassigned_shards,
+    with_producer_ids,
+)
 from ottla_controller.state_writer import StateWriter, Write, WriteConflict
 from ottla_controller.topics import TopicDefaults
 from ottla_core.cluster import codec
@@ -37,8 +44,9 @@ from ottla_core.cluster.etcd_errors import EtcdError
 from ottla_core.cluster.etcd_operations import ABSENT
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.model import NO_LEADER, ClusterState, PartitionState, Topic
+from ottla_core.cluster.model import NO_COORDINATOR, NO_LEADER, ClusterState, PartitionState, Shard, Topic
 from ottla_core.errors import KafkaError, StaleBrokerEpoch
+from ottla_core.group_shards import GROUP_TOPIC
 
 OWN_WRITE_TIMEOUT_S = 10.0
 CONFLICT_ATTEMPTS = 5
@@ -71,6 +79,8 @@ class ActiveController:
         self._running: set[asyncio.Task[Any]] = set()
         self._may_have_orphans = False
         self._examined: ClusterState | None = None
+        self._shards_examined: ClusterState | None = None
+        self._own_producer_ids: deque[int] = deque()
 
     async def create_topics(
         self, requested: Sequence[NewTopic], *, validate_only: bool
@@ -145,17 +155,15 @@ class ActiveController:
             broker = self._feed.state.brokers.get(broker_id)
             if broker is None or broker.epoch != broker_epoch:
                 raise StaleBrokerEpoch(f"broker {broker_id} is not registered under epoch {broker_epoch}")
-            found = await self._etcd.read(self._keys.producer_ids)
-            block = next_block(codec.decode_next_producer_id(found.value) if found else 0)
-            value = codec.encode_next_producer_id(block.first + block.length)
-            replaces = found.mod_revision if found else ABSENT
-            await self._write([Write(key=self._keys.producer_ids, value=value, replaces=replaces)])
-            return block
+            return await self._take_producer_id_block()
 
         return await self._one_at_a_time(change)
 
     async def begin_term(self) -> None:
-        """Tidy up what earlier terms left: half-made and half-deleted topics, partitions without a live leader."""
+        """Tidy up what earlier terms left: half-made and half-deleted topics, partitions without a live leader.
+
+        Shards without a live owner are left to `assign_shards`: they must not keep a term from beginning.
+        """
         self._may_have_orphans = True  # the term before may have ended in the middle of a change
         await self.elect_leaders()
 
@@ -174,6 +182,43 @@ class ActiveController:
                 log.info("leaders elected", partitions=len(elected), without_leader=without)
 
         await self._one_at_a_time(change)
+
+    async def assign_shards(self) -> None:
+        """Give every shard whose owner is gone a new one, and every coordinator its fair share."""
+        if not needs_examination(self._shards_examined, self._feed.state):
+            return
+
+        async def change() -> None:
+            state = self._feed.state
+            topic = state.topics.get(GROUP_TOPIC)
+            if topic is not None:  # while it is incomplete, its shards stay as they are
+                await self._write_shards(reassigned_shards(len(topic.partitions), state.shards, state.coordinators))
+            self._shards_examined = state
+
+        await self._one_at_a_time(change)
+
+    async def _write_shards(self, shards: Sequence[Shard]) -> None:
+        if not shards:
+            return
+        new_ids = await self._draw_producer_ids(sum(shard.producer_id == NO_PRODUCER_ID for shard in shards))
+        await self._write([self._shard_write(shard) for shard in with_producer_ids(shards, new_ids)])
+        without = sum(shard.coordinator == NO_COORDINATOR for shard in shards)
+        log.info("shards assigned", shards=len(shards), without_coordinator=without)
+
+    async def _draw_producer_ids(self, count: int) -> list[int]:
+        """Return producer ids that were never used, from blocks that the controller takes for itself."""
+        while len(self._own_producer_ids) < count:
+            block = await self._take_producer_id_block()
+            self._own_producer_ids.extend(range(block.first, block.first + block.length))
+        return [self._own_producer_ids.popleft() for _ in range(count)]
+
+    async def _take_producer_id_block(self) -> ProducerIdBlock:
+        found = await self._etcd.read(self._keys.producer_ids)
+        block = next_block(codec.decode_next_producer_id(found.value) if found else 0)
+        value = codec.encode_next_producer_id(block.first + block.length)
+        replaces = found.mod_revision if found else ABSENT
+        await self._write([Write(key=self._keys.producer_ids, value=value, replaces=replaces)])
+        return block
 
     async def _one_at_a_time(self, change: Callable[[], Coroutine[None, None, Result]]) -> Result:
         """Make a change, to its end even if the caller is cancelled, for example because its client hung up.
@@ -219,10 +264,19 @@ class ActiveController:
         await self._feed.wait_for_revision(revision, OWN_WRITE_TIMEOUT_S)
 
     async def _remove_orphans(self) -> None:
-        orphans = self._feed.orphans()
-        if orphans:
-            log.info("removing what a change that was cut short left", partitions=len(orphans))
-            await self._write([self._partition_deletion(partition) for partition in orphans])
+        orphans, orphan_shards = self._feed.orphans(), self._feed.orphan_shards()
+        if orphans or orphan_shards:
+            log.info(
+                "removing what a change that was cut short left",
+                partitions=len(orphans),
+                shards=len(orphan_shards),
+            )
+            await self._write(
+                [
+                    *(self._partition_deletion(partition) for partition in orphans),
+                    *(self._shard_deletion(shard) for shard in orphan_shards),
+                ]
+            )
 
     def _allows_unclean(self, topic: Topic) -> bool:
         own = topic.configs.get("unclean.leader.election.enable")
@@ -232,9 +286,11 @@ class ActiveController:
         return [*(self._partition_write(partition) for partition in topic.partitions), self._topic_write(topic)]
 
     def _deletion(self, topic: Topic) -> list[Write]:
+        shards = self._feed.state.shards.values() if topic.name == GROUP_TOPIC else ()
         return [
             Write(key=self._keys.topic(topic.name), value=None, replaces=topic.mod_revision),
             *(self._partition_deletion(partition) for partition in topic.partitions),
+            *(self._shard_deletion(shard) for shard in shards),
         ]
 
     def _topic_write(self, topic: Topic) -> Write:
@@ -254,6 +310,16 @@ class ActiveController:
             value=None,
             replaces=partition.partition_epoch,
         )
+
+    def _shard_write(self, shard: Shard) -> Write:
+        return Write(
+            key=self._keys.shard(GROUP_TOPIC, shard.index),
+            value=codec.encode_shard(shard),
+            replaces=shard.revision,
+        )
+
+    def _shard_deletion(self, shard: Shard) -> Write:
+        return Write(key=self._keys.shard(GROUP_TOPIC, shard.index), value=None, replaces=shard.revision)
 
     async def _config_write(self, plan: ConfigPlan) -> Write | None:
         """Return what stores a plan's settings, or None if there is nothing to store."""

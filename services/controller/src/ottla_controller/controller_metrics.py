@@ -3,7 +3,7 @@
 from ottla_controller.config import ControllerConfig
 from ottla_controller.leadership_loop import LeadershipLoop
 from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.model import NO_LEADER
+from ottla_core.cluster.model import NO_COORDINATOR, NO_LEADER
 from ottla_core.observe.metrics import NO_ATTRIBUTES, MetricsServer
 
 
@@ -28,6 +28,12 @@ def serve_metrics(config: ControllerConfig, feed: ClusterStateFeed, leadership: 
         lambda: [(len(feed.state.brokers), NO_ATTRIBUTES)],
     )
     metrics.gauge(
+        "ottla_controller_group_coordinators",
+        "Group coordinators that are registered.",
+        "1",
+        lambda: [(len(feed.state.coordinators), NO_ATTRIBUTES)],
+    )
+    metrics.gauge(
         "ottla_controller_topics",
         "Topics of the cluster.",
         "1",
@@ -47,5 +53,11 @@ def serve_metrics(config: ControllerConfig, feed: ClusterStateFeed, leadership: 
                 NO_ATTRIBUTES,
             )
         ],
+    )
+    metrics.gauge(
+        "ottla_controller_shards_without_coordinator",
+        "Partitions of __consumer_offsets that no group coordinator owns.",
+        "1",
+        lambda: [(sum(shard.coordinator == NO_COORDINATOR for shard in feed.state.shards.values()), NO_ATTRIBUTES)],
     )
     return metrics

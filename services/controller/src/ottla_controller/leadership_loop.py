@@ -108,7 +108,7 @@ class LeadershipLoop:
                 leadership.give_up()
 
         unsubscribe = self._feed.subscribe(look)
-        electing = None
+        attending = None
         try:
             # From this revision on nobody else writes, so the state read here is complete.
             await self._feed.wait_for_revision(leadership.epoch, STATE_TIMEOUT_S)
@@ -125,25 +125,27 @@ class LeadershipLoop:
             )
             await active.begin_term()
             self._leadership, self._active = leadership, active
-            electing = asyncio.create_task(_elect_on_changes(active, changed), name="leader elections")
+            changed.set()
+            attending = asyncio.create_task(_attend_to_changes(active, changed), name="elections and assignments")
             await leadership.wait_over()
         finally:
             unsubscribe()
-            if electing is not None:
-                electing.cancel()
-                await asyncio.gather(electing, return_exceptions=True)
+            if attending is not None:
+                attending.cancel()
+                await asyncio.gather(attending, return_exceptions=True)
 
 
-async def _elect_on_changes(active: ActiveController, changed: asyncio.Event) -> None:
-    """Look at the partitions' leaders whenever the state has changed."""
+async def _attend_to_changes(active: ActiveController, changed: asyncio.Event) -> None:
+    """Look at the partitions' leaders and the shards' owners whenever the state has changed."""
     while True:
         await changed.wait()
         changed.clear()
         try:
             await active.elect_leaders()
+            await active.assign_shards()
         except NotController:
             return
         except OttlaError as error:
-            log.error("leader election failed; trying again", error=str(error))
+            log.error("electing leaders or assigning shards failed; trying again", error=str(error))
             changed.set()
             await asyncio.sleep(RETRY_DELAY_S)

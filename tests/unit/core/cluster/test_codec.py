@@ -8,8 +8,8 @@ import pytest
 
 from ottla_core.cluster import codec
 from ottla_core.cluster.codec import BadValue, TopicRecord
-from ottla_core.cluster.keys import MemberKey, PartitionKey
-from ottla_core.cluster.model import ControllerLeader, Endpoint, Member, PartitionState, Role
+from ottla_core.cluster.keys import MemberKey, PartitionKey, ShardKey
+from ottla_core.cluster.model import ControllerLeader, Endpoint, Member, PartitionState, Role, Shard
 
 TOPIC_ID = UUID(int=1)
 PARTITION = PartitionState(
@@ -24,6 +24,8 @@ PARTITION = PartitionState(
     removing=(9,),
     partition_epoch=77,
 )
+SHARD_KEY = ShardKey("__consumer_offsets", 7)
+SHARD = Shard(index=7, coordinator=2, coordinator_epoch=31, producer_id=4000, producer_epoch=3, revision=90)
 MEMBER = Member(
     role=Role.BROKER,
     id=4,
@@ -43,6 +45,10 @@ def test_a_partition_comes_back_with_its_mod_revision_as_partition_epoch() -> No
 
 def test_a_member_comes_back_with_its_create_revision_as_epoch() -> None:
     assert codec.decode_member(MemberKey(Role.BROKER, 4), codec.encode_member(MEMBER), 12) == MEMBER
+
+
+def test_a_shard_comes_back_with_its_mod_revision() -> None:
+    assert codec.decode_shard(SHARD_KEY, codec.encode_shard(SHARD), 90) == SHARD
 
 
 def test_a_topic_comes_back() -> None:
@@ -84,6 +90,7 @@ def decode_partition(value: bytes) -> object:
         (decode_partition, partition_with(replicas=[1, "2"]), "replicas"),
         (lambda value: codec.decode_topic("flights", value), b'{"partitions":1,"configs":{}}', "flights.id"),
         (lambda value: codec.decode_topic("flights", value), b'{"id":"x"}', "not a UUID"),
+        (lambda value: codec.decode_shard(SHARD_KEY, value, 1), b'{"coordinator":1}', "index=7.*coordinator_epoch"),
         (codec.decode_broker_config, b'{"configs":{"a":1}}', "configs.a"),
         (codec.decode_cluster_id, b"{}", "cluster_id"),
     ],

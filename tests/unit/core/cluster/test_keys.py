@@ -13,6 +13,7 @@ from ottla_core.cluster.keys import (
     MemberKey,
     PartitionKey,
     ProducerIdsKey,
+    ShardKey,
     TopicKey,
     range_end,
 )
@@ -32,6 +33,16 @@ KEYS: list[tuple[str, str, Key]] = [
         "/ottla/test/partitions/00112233-4455-6677-8899-aabbccddeeff/7",
         PartitionKey(TOPIC_ID, 7),
     ),
+    (
+        SPACE.member(Role.GROUP_COORDINATOR, 1),
+        "/ottla/test/members/group-coordinator/1",
+        MemberKey(Role.GROUP_COORDINATOR, 1),
+    ),
+    (
+        SPACE.shard("__consumer_offsets", 49),
+        "/ottla/test/shards/__consumer_offsets/49",
+        ShardKey("__consumer_offsets", 49),
+    ),
     (SPACE.broker_config(2), "/ottla/test/configs/brokers/2", BrokerConfigKey(2)),
     (SPACE.broker_config(None), "/ottla/test/configs/brokers/default", BrokerConfigKey(None)),
 ]
@@ -49,7 +60,8 @@ def test_every_key_is_read_back_as_what_it_was_written_for(written: str, text: s
         "/ottla/testing/controller",
         "/ottla/other/topics/a",
         "/ottla/test/",
-        "/ottla/test/shards/x/1",
+        "/ottla/test/shards/x",
+        "/ottla/test/shards/x/one",
         "/ottla/test/members/janitor/1",
         "/ottla/test/members/broker/one",
         "/ottla/test/partitions/not-a-uuid/0",

@@ -10,8 +10,9 @@ from ottla_core.cluster import state as state_module
 from ottla_core.cluster.codec import TopicRecord
 from ottla_core.cluster.key_value import KeyDeletion, KeyValue
 from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.model import ClusterState, ControllerLeader, Member, PartitionState, Role
+from ottla_core.cluster.model import ClusterState, ControllerLeader, Member, PartitionState, Role, Shard
 from ottla_core.cluster.state import ClusterReplaced, StateTracker
+from ottla_core.group_shards import GROUP_TOPIC
 
 SPACE = KeySpace("test")
 A, B = UUID(int=1), UUID(int=2)
@@ -44,6 +45,11 @@ def member(role: Role, member_id: int, revision: int) -> KeyValue:
         Member(role=role, id=member_id, epoch=0, incarnation=UUID(int=5), rpc_address="h:1", version="1")
     )
     return entry(SPACE.member(role, member_id), value, revision)
+
+
+def shard(index: int, revision: int = 1, coordinator: int = 1, topic: str = GROUP_TOPIC) -> KeyValue:
+    value = Shard(index=index, coordinator=coordinator, coordinator_epoch=3, producer_id=index, producer_epoch=0)
+    return entry(SPACE.shard(topic, index), codec.encode_shard(value), revision)
 
 
 @pytest.fixture
@@ -141,6 +147,7 @@ def test_members_the_leader_settings_and_the_cluster_id_come_and_go(tracker: Sta
     tracker.advance(
         [
             member(Role.CONTROLLER, 1, 6),
+            member(Role.GROUP_COORDINATOR, 1, 6),
             entry(SPACE.controller, codec.encode_controller(1, "h:1"), 6),
             entry(SPACE.cluster_id, codec.encode_cluster_id("x"), 6),
             entry(SPACE.broker_config(None), codec.encode_broker_config({"a": "1"}), 6),
@@ -150,12 +157,15 @@ def test_members_the_leader_settings_and_the_cluster_id_come_and_go(tracker: Sta
     )
     state = tracker.state
     assert set(state.controllers) == {1}
+    assert state.coordinators[1].epoch == 6
     assert state.controller == ControllerLeader(id=1, epoch=6, rpc_address="h:1")
     assert state.cluster_id == "x"
     assert state.broker_configs == {None: {"a": "1"}, 1: {"a": "2"}}
-    gone = (SPACE.controller, SPACE.member(Role.CONTROLLER, 1), SPACE.broker_config(1))
+    members_gone = (SPACE.member(Role.CONTROLLER, 1), SPACE.member(Role.GROUP_COORDINATOR, 1))
+    gone = (SPACE.controller, *members_gone, SPACE.broker_config(1))
     tracker.advance([KeyDeletion(key=key, mod_revision=7) for key in gone], 7)
     state = tracker.state
+    assert (set(state.brokers), state.coordinators) == ({1}, {})
     assert (state.controller, state.controllers, state.broker_configs) == (None, {}, {None: {"a": "1"}})
 
 
@@ -266,6 +276,8 @@ def test_what_a_listing_cannot_read_stays_as_it_was(tracker: StateTracker) -> No
     tracker.advance(
         [
             member(Role.CONTROLLER, 2, 6),
+            member(Role.GROUP_COORDINATOR, 2, 6),
+            shard(0, 6),
             entry(SPACE.controller, codec.encode_controller(2, "h:1"), 6),
             entry(SPACE.cluster_id, codec.encode_cluster_id("x"), 6),
             entry(SPACE.broker_config(1), codec.encode_broker_config({"a": "2"}), 6),
@@ -276,6 +288,7 @@ def test_what_a_listing_cannot_read_stays_as_it_was(tracker: StateTracker) -> No
     unreadable = (
         *(SPACE.topic("a"), SPACE.partition(B, 0), SPACE.member(Role.BROKER, 1), SPACE.member(Role.CONTROLLER, 2)),
         *(SPACE.controller, SPACE.cluster_id, SPACE.broker_config(1)),
+        *(SPACE.member(Role.GROUP_COORDINATOR, 2), SPACE.shard(GROUP_TOPIC, 0)),
     )
     bad_values = tracker.reload(
         [*(entry(key, b"{", 7) for key in unreadable), partition(A, 0), partition(A, 1), topic("b", B, 1)], 7
@@ -283,6 +296,7 @@ def test_what_a_listing_cannot_read_stays_as_it_was(tracker: StateTracker) -> No
     assert len(bad_values) == len(unreadable)
     assert tracker.state == replace(before, revision=7)
     assert tracker.state.topics is before.topics
+    assert tracker.state.shards is before.shards
     assert tracker.orphans() == []
     tracker.advance([topic_gone("a")], 8)
     assert A in tracker.state.deleted_topics
@@ -313,6 +327,63 @@ def test_a_topic_put_back_by_hand_while_nobody_looked_is_not_a_deleted_one_any_m
     tracker.advance([topic_gone("a")], 9)
     tracker.reload([topic("a", A, 2, 10), partition(A, 0), partition(A, 1)], 20)
     assert tracker.state.deleted_topics == {}
+
+
+# Shards
+
+
+def test_shards_come_change_and_go_and_keep_the_identity_of_the_others(tracker: StateTracker) -> None:
+    tracker.advance([shard(0, 6), shard(1, 6)], 6)
+    before = tracker.state
+    tracker.advance([shard(1, 7, coordinator=2)], 7)
+    after = tracker.state
+    assert after.shards[0] is before.shards[0]
+    assert (after.shards[1].coordinator, after.shards[1].revision) == (2, 7)
+    assert after.topics is before.topics
+    assert before.shards[1].coordinator == 1, "an older snapshot never changes"
+    tracker.advance([partition(A, 0, 8)], 8)
+    assert tracker.state.shards is after.shards
+    tracker.advance([KeyDeletion(key=SPACE.shard(GROUP_TOPIC, 0), mod_revision=9)], 9)
+    assert set(tracker.state.shards) == {1}
+
+
+def test_listing_again_keeps_the_identity_of_equal_shards_and_forgets_those_that_are_gone(
+    tracker: StateTracker,
+) -> None:
+    tracker.advance([shard(0, 6), shard(1, 6), member(Role.GROUP_COORDINATOR, 1, 6)], 6)
+    before = tracker.state
+    tracker.reload([shard(0, 6), shard(1, 6), member(Role.GROUP_COORDINATOR, 1, 6)], 7)
+    assert tracker.state.shards is before.shards
+    assert tracker.state.coordinators is before.coordinators
+    tracker.reload([shard(1, 6)], 8)
+    assert set(tracker.state.shards) == {1}
+    assert tracker.state.shards[1] is before.shards[1]
+    assert tracker.state.coordinators == {}
+
+
+def test_shards_of_other_topics_are_left_to_later_versions(tracker: StateTracker) -> None:
+    other = entry(SPACE.shard("__transaction_state", 0), b"in a format to come", 6)
+    assert tracker.advance([other], 6) == []
+    assert tracker.reload([other], 7) == []
+    assert tracker.state.shards == {}
+
+
+def test_shards_that_their_topic_does_not_count_are_orphans(tracker: StateTracker) -> None:
+    tracker.advance(
+        [shard(0, 6), shard(1, 6), partition(UUID(int=7), 0, 6), topic(GROUP_TOPIC, UUID(int=7), 1, 6)], 6
+    )
+    assert [each.index for each in tracker.orphan_shards()] == [1]
+    tracker.advance([topic_gone(GROUP_TOPIC)], 9)
+    assert [each.index for each in tracker.orphan_shards()] == [0, 1]
+
+
+def test_no_shard_is_an_orphan_while_the_topic_is_incomplete_or_cannot_be_read(tracker: StateTracker) -> None:
+    tracker.advance([shard(0, 6), topic(GROUP_TOPIC, UUID(int=7), 1, 6)], 6)
+    assert GROUP_TOPIC not in tracker.state.topics
+    assert tracker.orphan_shards() == []
+    fresh = StateTracker(SPACE)
+    fresh.reload([shard(0, 6), entry(SPACE.topic(GROUP_TOPIC), b"{", 6)], 6)
+    assert fresh.orphan_shards() == []
 
 
 # Another cluster

@@ -14,7 +14,10 @@ from kio.schema.metadata.v13.response import MetadataResponse, MetadataResponseB
 from ottla_core.wire import conversion
 from ottla_core.wire.conversion import convert
 
-SERVED = {0, 1, 2, 3, 18, 19, 20, 21, 22, 23, 32, 33, 35, 37, 44, 60, 61, 74, 75}
+SERVED = {
+    *(0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22, 23),
+    *(32, 33, 35, 37, 42, 44, 47, 60, 61, 68, 69, 74, 75),
+}
 
 
 @pytest.mark.parametrize("api_key", sorted(SERVED))

@@ -13,7 +13,8 @@ from kio.static.primitive import i32, i64
 from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
-from ottla_core.errors import KafkaError, OffsetOutOfRange
+from ottla_core.errors import InvalidTopic, KafkaError, OffsetOutOfRange
+from ottla_core.group_shards import INTERNAL_TOPICS
 
 HIGH_WATERMARK = -1
 UNKNOWN = -1
@@ -42,6 +43,8 @@ def _answer(broker: Broker, topic: str, wanted: Any) -> DeleteRecordsPartitionRe
 
 
 def _delete(broker: Broker, topic: str, index: int, before_offset: int) -> int:
+    if topic in INTERNAL_TOPICS:
+        raise InvalidTopic(f"records of the internal topic {topic} cannot be deleted")
     partition = broker.partitions.leader_of(topic, index)
     log = partition.log
     offset = log.high_watermark if before_offset == HIGH_WATERMARK else before_offset

@@ -16,6 +16,7 @@ from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.handlers.metadata import describe_partition
 from ottla_core.cluster.model import PartitionState
 from ottla_core.errors import InvalidTopic
+from ottla_core.group_shards import INTERNAL_TOPICS
 from ottla_core.topic_name import check_topic_name
 
 PARTITIONS_PER_PAGE_MAX = 2000
@@ -59,7 +60,7 @@ def _describe(broker: Broker, name: str, start: int, limit: int) -> tuple[Descri
             error_code=ErrorCode.none,
             name=TopicName(name),
             topic_id=topic.id,
-            is_internal=name.startswith("__"),
+            is_internal=name in INTERNAL_TOPICS,
             partitions=page,
         ),
         len(topic.partitions),

@@ -1,9 +1,16 @@
-"""FindCoordinator (key 10): which broker coordinates a group or a transactional id.
+"""FindCoordinator (key 10): which broker a group's requests go to.
 
-No coordinator runs in this cluster yet, and that is the answer: COORDINATOR_NOT_AVAILABLE, which clients take as a
-reason to ask again later. The API is served nevertheless because librdkafka takes a broker that does not advertise
-it for one too old to know lz4, and then stores such records uncompressed.
+Clients never meet the group coordinators: any broker passes their requests on (`groups/relay.py`). The broker that is
+named is a matter of spreading the groups; all brokers name the same. It is named only while the group's coordinator
+can be reached, so that clients wait here, where they know how to. Those that are sent on in vain give up sooner:
+librdkafka repeats an OffsetCommit for as long as it finds no coordinator, but tries each that it finds only once.
+
+The first look-up has `__consumer_offsets` created. There are no transactions yet, and no share groups.
 """
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse as FindCoordinatorResponseV3
@@ -13,40 +20,76 @@ from kio.static.primitive import i32
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Parts
+from ottla_broker.groups.errors import CoordinatorNotAvailable, NotCoordinator
+from ottla_broker.groups.routing import broker_for, shard_for
 from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_core.errors import InvalidRequest, KafkaError
 
 FIRST_BATCHED_VERSION = 4
 NO_BROKER = BrokerId(-1)
 NO_PORT = i32(-1)
-REASON = "no group or transaction coordinator runs in this cluster"
 
 
-def handle(_broker: Broker, request: Request) -> Parts:
-    """Answer that nobody coordinates what was asked for."""
+class KeyType(IntEnum):
+    """What a key names."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+def handle(broker: Broker, request: Request) -> Parts:
+    """Name a live broker for every key that has a coordinator."""
+    message = request.message
+    key_type = getattr(message, "key_type", KeyType.GROUP)
     if request.version < FIRST_BATCHED_VERSION:
-        return request.respond(
-            FindCoordinatorResponseV3(
-                throttle_time=NO_THROTTLE,
-                error_code=ErrorCode.coordinator_not_available,
-                error_message=REASON,
-                node_id=NO_BROKER,
-                host="",
-                port=NO_PORT,
-            )
-        )
+        found = _find(broker, request, key_type, message.key)
+        return request.respond(FindCoordinatorResponseV3(throttle_time=NO_THROTTLE, **found))
     return request.respond(
         FindCoordinatorResponse(
             throttle_time=NO_THROTTLE,
             coordinators=tuple(
-                Coordinator(
-                    key=key,
-                    node_id=NO_BROKER,
-                    host="",
-                    port=NO_PORT,
-                    error_code=ErrorCode.coordinator_not_available,
-                    error_message=REASON,
-                )
-                for key in request.message.coordinator_keys
+                Coordinator(key=key, **_find(broker, request, key_type, key)) for key in message.coordinator_keys
             ),
         )
     )
+
+
+def _find(broker: Broker, request: Request, key_type: int, key: str) -> Mapping[str, Any]:
+    """Return what the response says of one key."""
+    try:
+        broker_id = _broker_of(broker, request, key_type, key)
+    except KafkaError as error:
+        refused = {"error_code": error.code, "error_message": error.message}
+        return {"node_id": NO_BROKER, "host": "", "port": NO_PORT, **refused}
+    endpoint = broker.endpoint(broker.state.brokers[broker_id], request.connection.listener_name)
+    assert endpoint is not None, "only brokers with this listener are chosen from"
+    return {
+        "node_id": BrokerId(broker_id),
+        "host": endpoint.host,
+        "port": i32(endpoint.port),
+        "error_code": ErrorCode.none,
+        "error_message": None,
+    }
+
+
+def _broker_of(broker: Broker, request: Request, key_type: int, key: str) -> int:
+    """Return the broker to name.
+
+    Raises:
+        CoordinatorNotAvailable: nobody coordinates what the key names now.
+        InvalidRequest: nobody ever will.
+    """
+    if key_type == KeyType.TRANSACTION:
+        raise CoordinatorNotAvailable("this cluster has no transactions")
+    if key_type != KeyType.GROUP:
+        raise InvalidRequest(f"this cluster has no coordinators of key type {key_type}")
+    try:
+        broker.groups.check_reachable(shard_for(broker.state, key))
+    except NotCoordinator as error:
+        broker.group_topic.begin()
+        raise CoordinatorNotAvailable(error.message) from None
+    broker_id = broker_for(key, broker.reachable_brokers(request.connection.listener_name))
+    if broker_id is None:
+        raise CoordinatorNotAvailable("no broker is registered")
+    return broker_id

@@ -19,10 +19,12 @@ from kio.static.primitive import i32
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Outcome, Parts
+from ottla_broker.groups.group_topic import new_group_topic
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_core.cluster.controller_api import NewTopic
 from ottla_core.cluster.model import NO_LEADER, PartitionState, Topic
 from ottla_core.errors import InvalidTopic, KafkaError
+from ottla_core.group_shards import GROUP_TOPIC, INTERNAL_TOPICS
 from ottla_core.kafka_uuid import ZERO_UUID
 from ottla_core.topic_name import check_topic_name
 
@@ -58,14 +60,7 @@ def _is_valid(name: str) -> bool:
 
 
 async def _create_and_respond(broker: Broker, request: Request, message: Any, names: Sequence[str]) -> Parts:
-    new_topics = [
-        NewTopic(
-            name=name,
-            partition_count=broker.config.num_partitions,
-            replication_factor=broker.config.default_replication_factor,
-        )
-        for name in dict.fromkeys(names)
-    ]
+    new_topics = [_new_topic(broker, name) for name in dict.fromkeys(names)]
     failed: dict[str, ErrorCode] = {}
     try:
         results = await broker.controller.create_topics(new_topics, timeout_s=AUTO_CREATE_TIMEOUT_SECONDS)
@@ -76,6 +71,16 @@ async def _create_and_respond(broker: Broker, request: Request, message: Any, na
     failed = {name: _retriable(code) for name, code in failed.items()}
     topics = [_look_up(broker, request, wanted, failed) for wanted in message.topics]
     return _respond(broker, request, topics)
+
+
+def _new_topic(broker: Broker, name: str) -> NewTopic:
+    if name == GROUP_TOPIC:
+        return new_group_topic(broker.config)
+    return NewTopic(
+        name=name,
+        partition_count=broker.config.num_partitions,
+        replication_factor=broker.config.default_replication_factor,
+    )
 
 
 def _retriable(code: ErrorCode) -> ErrorCode:
@@ -113,7 +118,7 @@ def _describe(broker: Broker, topic: Topic) -> MetadataResponseTopic:
         error_code=ErrorCode.none,
         name=TopicName(topic.name),
         topic_id=topic.id,
-        is_internal=topic.name.startswith("__"),
+        is_internal=topic.name in INTERNAL_TOPICS,
         partitions=tuple(describe_partition(broker, partition) for partition in topic.partitions),
     )
 

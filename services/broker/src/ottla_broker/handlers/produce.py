@@ -18,10 +18,12 @@ from ottla_broker.log.partition_log import PartitionLog
 from ottla_core.errors import (
     InvalidRecord,
     InvalidRequest,
+    InvalidTopic,
     KafkaError,
     NotLeaderOrFollower,
     PolicyViolation,
 )
+from ottla_core.group_shards import INTERNAL_TOPICS
 from ottla_core.wire.leader_hint import NodeEndpoint
 from ottla_core.wire.produce_request import PartitionData, ProduceRequest
 from ottla_core.wire.produce_response import PartitionProduced, TopicProduced, encode_produce_response
@@ -30,6 +32,8 @@ ALL_IN_SYNC = -1
 NO_ACKNOWLEDGEMENT = 0
 ACKS = (ALL_IN_SYNC, NO_ACKNOWLEDGEMENT, 1)
 FIRST_VERSION_WITH_LEADERS = 10
+ADMIN_CLIENT_ID = "__admin_client"
+"""The client id with which Kafka lets tools write to internal topics."""
 
 logger = structlog.get_logger("produce")
 
@@ -55,7 +59,7 @@ def handle(broker: Broker, request: Request) -> Outcome:
     flushes: list[_Flush] = []
     topics: list[TopicProduced] = []
     for named, partitions in request.message.topics:
-        topics.append((named, _append_to_topic(broker, request.message, named, partitions, flushes)))
+        topics.append((named, _append_to_topic(broker, request, named, partitions, flushes)))
     if flushes:
         return _answer_when_flushed(broker, request, topics, flushes)
     return _answer(broker, request, topics)
@@ -63,22 +67,25 @@ def handle(broker: Broker, request: Request) -> Outcome:
 
 def _append_to_topic(
     broker: Broker,
-    request: ProduceRequest,
+    request: Request,
     named: str | UUID,
     partitions: Iterable[PartitionData],
     flushes: list[_Flush],
 ) -> list[PartitionProduced]:
     outcomes: list[PartitionProduced] = []
-    acks = request.acks
+    message: ProduceRequest = request.message
+    acks = message.acks
     for index, records in partitions:
         try:
             if acks not in ACKS:
                 raise InvalidRequiredAcks(f"acks is {acks}; it must be -1, 0 or 1")
-            if request.transactional_id is not None:
+            if message.transactional_id is not None:
                 raise PolicyViolation("this cluster has no transactions")
             if not records:
                 raise InvalidRecord(f"no record batch for {named}-{index}")
             partition = broker.partitions.leader_of(named, index)
+            if partition.topic_partition.topic in INTERNAL_TOPICS and request.header.client_id != ADMIN_CLIENT_ID:
+                raise InvalidTopic(f"cannot append to the internal topic {partition.topic_partition.topic}")
             appended = partition.append(records, now_ms=broker.clock.time_ms(), all_in_sync=acks == ALL_IN_SYNC)
         except KafkaError as error:
             outcomes.append(_refused(broker, named, index, error))

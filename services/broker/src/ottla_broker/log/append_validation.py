@@ -5,6 +5,7 @@ is stored that stops its readers. Compressed records stay packed: what Kafka wou
 found here. Only a topic whose cleanup policy is compaction has its records looked into, as each needs a key there.
 """
 
+from enum import Enum, auto
 from typing import Final
 
 from crc32c import crc32c
@@ -42,6 +43,18 @@ OLD_RECORD_LENGTH_MIN: Final = 14
 """Bytes of the smallest message of format 0, which Kafka holds every length against."""
 _CODEC_ID_MAX: Final = max(Codec)
 _REFUSED_FLAGS: Final = CONTROL_FLAG | TRANSACTIONAL_FLAG
+
+
+class AppendOrigin(Enum):
+    """Who has made a batch. Source: Kafka's AppendOrigin.
+
+    A coordinator's records have keys, which is not looked into again, and bear its own clock's time. Its batches may
+    be without records: such a one takes one offset and one sequence number, and makes its producer's epoch known to
+    the log.
+    """
+
+    CLIENT = auto()
+    COORDINATOR = auto()
 
 
 def sole_batch(records: memoryview, topic_partition: TopicPartition) -> memoryview:
@@ -93,15 +106,20 @@ def _next_batch_size(records: memoryview, topic_partition: TopicPartition) -> in
 
 
 def check_batch(
-    records: memoryview, config: TopicConfig, now_ms: int, topic_partition: TopicPartition
+    records: memoryview,
+    config: TopicConfig,
+    now_ms: int,
+    topic_partition: TopicPartition,
+    origin: AppendOrigin = AppendOrigin.CLIENT,
 ) -> RecordBatchHeader:
-    """Return the header of a client's batch that may be appended.
+    """Return the header of a batch that may be appended.
 
     Args:
         records: exactly one batch, as `sole_batch` returns it.
         config: the topic's settings.
         now_ms: the broker's clock.
         topic_partition: the partition, for messages.
+        origin: who has made the batch.
 
     Raises:
         CorruptMessage, InvalidRecord, InvalidTimestamp, InvalidTransactionState, MessageTooLarge,
@@ -123,7 +141,8 @@ def check_batch(
         )
     if crc32c(records[ATTRIBUTES_OFFSET:]) != crc:
         raise CorruptMessage(f"Record batch is corrupt (stored crc = {crc}) in {topic_partition}")
-    if record_count <= 0 or last_offset_delta != record_count - 1 or base_offset:
+    is_regular = record_count > 0 and last_offset_delta == record_count - 1 and not base_offset
+    if not is_regular and not (origin is AppendOrigin.COORDINATOR and is_empty(header)):
         raise InvalidRecord(
             f"Inconsistent base offset {base_offset}, last offset delta {last_offset_delta} and record count"
             f" {record_count} of a batch for {topic_partition}; they must be 0, n - 1 and n"
@@ -138,12 +157,21 @@ def check_batch(
         raise InvalidRecord(
             f"Invalid sequence number {base_sequence} in a batch of producer {producer_id} for {topic_partition}"
         )
-    if config.message_timestamp_type == "CreateTime" and (
-        max_timestamp - now_ms > config.message_timestamp_after_max_ms
-        or now_ms - base_timestamp > config.message_timestamp_before_max_ms
+    if (
+        config.message_timestamp_type == "CreateTime"
+        and (
+            max_timestamp - now_ms > config.message_timestamp_after_max_ms
+            or now_ms - base_timestamp > config.message_timestamp_before_max_ms
+        )
+        and origin is AppendOrigin.CLIENT
     ):
         _check_timestamps(header, config, now_ms, topic_partition)
     return header
+
+
+def is_empty(header: RecordBatchHeader) -> bool:
+    """Return whether a batch, not appended yet, takes one offset without having a record."""
+    return header.record_count == 0 and header.last_offset_delta == 0 and header.base_offset == 0
 
 
 def check_keys(batch: memoryview, header: RecordBatchHeader, topic_partition: TopicPartition) -> None:

@@ -39,15 +39,19 @@ class DirectoryCheckpoints:
         self._turns: dict[Path, asyncio.Lock] = {}
 
     async def write_recovery_points(self, directory: LogDirectory) -> None:
-        """Write the recovery points and log start offsets of a directory's logs."""
+        """Write the recovery points, log start offsets and first dirty offsets of a directory's logs."""
         await self._write(directory, lambda logs: _recovery_contents(directory, logs))
 
     async def write_high_watermarks(self, directory: LogDirectory) -> None:
         """Write the high watermarks of a directory's logs."""
         await self._write(directory, lambda logs: _high_watermark_contents(directory, logs))
 
+    async def write_first_dirty_offsets(self, directory: LogDirectory) -> None:
+        """Write how far a directory's logs are compacted."""
+        await self._write(directory, lambda logs: [_first_dirty_contents(directory, logs)])
+
     async def write_all(self, directory: LogDirectory) -> None:
-        """Write all three checkpoints of a directory."""
+        """Write all checkpoints of a directory."""
         await self._write(directory, lambda logs: _all_contents(directory, logs))
 
     async def make_room_for(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
@@ -81,7 +85,13 @@ def _recovery_contents(directory: LogDirectory, logs: Logs) -> Contents:
     return [
         (directory.recovery_points, {key: log.recovery_point for key, log in logs.items()}),
         (directory.log_start_offsets, _moved_log_starts(logs)),
+        _first_dirty_contents(directory, logs),
     ]
+
+
+def _first_dirty_contents(directory: LogDirectory, logs: Logs) -> tuple[OffsetCheckpoint, Offsets]:
+    found = {key: log.compaction.first_dirty_offset for key, log in logs.items()}
+    return directory.first_dirty_offsets, {key: offset for key, offset in found.items() if offset is not None}
 
 
 def _high_watermark_contents(directory: LogDirectory, logs: Logs) -> Contents:

@@ -15,6 +15,7 @@ from ottla_broker.log.checkpoint_file import read_checkpoint
 from ottla_broker.log.leader_epoch_checkpoint import LEADER_EPOCH_CHECKPOINT
 from ottla_broker.log.log_directory import META_PROPERTIES
 from ottla_broker.log.offset_checkpoint import (
+    CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -281,6 +282,7 @@ _BY_NAME: Final[Mapping[str, Callable[[Path], Iterator[DumpRow]]]] = {
     RECOVERY_POINT_CHECKPOINT: _dump_offsets,
     HIGH_WATERMARK_CHECKPOINT: _dump_offsets,
     LOG_START_OFFSET_CHECKPOINT: _dump_offsets,
+    CLEANER_OFFSET_CHECKPOINT: _dump_offsets,
     PARTITION_METADATA: _dump_properties,
     META_PROPERTIES: _dump_properties,
 }

@@ -127,6 +127,16 @@ class LogFlush:
         """Write nothing from now on: the log is no more, and its directory may soon be another log's."""
         self._is_closed = True
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the log is no more."""
+        return self._is_closed
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no flush is under way."""
+        return not self._running_count
+
     def check_open(self) -> None:
         """Raise NotLeaderOrFollower if the log is no more."""
         if self._is_closed:

@@ -50,6 +50,11 @@ class IndexFile:
         self._pending = bytearray()
         self._block = _NO_BLOCK
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all entries."""
+        return self.entry_count * self.ENTRY.size
+
     def _add(self, entry: Entry) -> None:
         self._pending += self.ENTRY.pack(*entry)
         self.entry_count += 1

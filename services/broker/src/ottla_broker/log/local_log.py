@@ -1,24 +1,31 @@
-"""The files of one partition's log: its row of segments, rolled, deleted and cut. Kafka's LocalLog.
+"""The files of one partition's log: its row of segments, rolled, deleted, compacted and cut. Kafka's LocalLog.
 
 It knows nothing of leaders, producers or high watermarks; `PartitionLog` decides, this class does. Whatever it
 does either happens or raises OSError and leaves the row as it was.
 """
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import structlog
+
 from ottla_broker.log.background import Background
+from ottla_broker.log.checkpoint_file import sync_directory
 from ottla_broker.log.index_file import INT32_MAX
 from ottla_broker.log.offset_index import OffsetIndex
 from ottla_broker.log.producer_snapshot import snapshot_path
-from ottla_broker.log.retention import SegmentFacts
-from ottla_broker.log.segment import LogSegment
+from ottla_broker.log.retention import Deletion, SegmentFacts, decide_deletion
+from ottla_broker.log.segment import DELETED_SUFFIX, LogSegment
 from ottla_broker.log.segment_file import OpenFiles
+from ottla_broker.log.segment_swap import carry_out, swap_steps
 from ottla_broker.log.segments import Segments
 from ottla_broker.log.time_index import TimeIndex
 from ottla_core.topic_config import TopicConfig
+
+_logger: Final = structlog.get_logger("log")
 
 _OFFSET_ENTRY_BYTES: Final = OffsetIndex.ENTRY.size
 _TIME_ENTRY_BYTES: Final = TimeIndex.ENTRY.size
@@ -59,8 +66,11 @@ class LocalLog:
         filled = segment.size_bytes
         if filled + size > config.segment_bytes or last_offset - segment.base_offset > INT32_MAX:
             return True
+        segment_ms = config.segment_ms
+        if "compact" in config.cleanup_policy:  # the active segment is never compacted, so records must get out of it
+            segment_ms = min(segment_ms, config.max_compaction_lag_ms)
         return filled > 0 and (
-            segment.waited_ms(now_ms, timestamp) > config.segment_ms - segment.roll_jitter_ms
+            segment.waited_ms(now_ms, timestamp) > segment_ms - segment.roll_jitter_ms
             or (segment.offset_index.entry_count + 1) * _OFFSET_ENTRY_BYTES > config.segment_index_bytes
             or (segment.time_index.entry_count + 1) * _TIME_ENTRY_BYTES > config.segment_index_bytes
         )
@@ -89,8 +99,19 @@ class LocalLog:
 
     # Deleting
 
-    def retention_facts(self, log_end_offset: int) -> list[SegmentFacts]:
-        """Return what retention goes by; raises OSError."""
+    def decide_deletion(
+        self, log_start_offset: int, log_end_offset: int, high_watermark: int, now_ms: int
+    ) -> Deletion | None:
+        """Return what retention deletes next, or None; raises OSError."""
+        return decide_deletion(
+            self._retention_facts(log_end_offset),
+            self.config,
+            log_start_offset=log_start_offset,
+            high_watermark=high_watermark,
+            now_ms=now_ms,
+        )
+
+    def _retention_facts(self, log_end_offset: int) -> list[SegmentFacts]:
         facts = []
         for number, segment in enumerate(self.segments):
             end_offset = self.segments.end_offset(number)
@@ -116,7 +137,9 @@ class LocalLog:
         for segment in segments:
             paths += segment.mark_deleted()
             paths.append(snapshot_path(self.directory, segment.base_offset))
+        self._unlink_later(paths)
 
+    def _unlink_later(self, paths: Sequence[Path]) -> None:
         def unlink() -> None:
             if self._is_released:
                 return  # the directory is another log's by now, or soon
@@ -124,6 +147,41 @@ class LocalLog:
                 path.unlink(missing_ok=True)
 
         self._background.submit_later(self.config.file_delete_delay_ms, unlink)
+
+    # Compacting
+
+    def replace(self, replaced: Sequence[LogSegment], size_bytes: int, now_ms: int) -> None:
+        """Put the cleaned segment that waits beside some neighbours in their place; raises OSError.
+
+        Args:
+            replaced: the segments it was made from; it has the first one's base offset.
+            size_bytes: its size.
+            now_ms: the clock.
+        """
+        first, *others = replaced
+        steps = swap_steps(self.directory, first.base_offset, [segment.base_offset for segment in replaced])
+        carry_out(steps)
+        cleaned = LogSegment(
+            self.directory,
+            first.base_offset,
+            size_bytes=size_bytes,
+            open_files=self._open_files,
+            created_ms=now_ms,
+        )
+        self.segments.replace(len(replaced), cleaned)
+        for segment in replaced:
+            segment.retire()
+        paths = [target for _, target in steps if target.suffix == DELETED_SUFFIX]
+        paths += [snapshot_path(self.directory, segment.base_offset) for segment in others]
+        self._unlink_later(paths)
+        self._background.submit(self._sync_names, then=lambda: None, failed=self._report_unsynced)
+
+    def _sync_names(self) -> None:
+        with suppress(FileNotFoundError):  # the whole partition may have been deleted meanwhile
+            sync_directory(self.directory)
+
+    def _report_unsynced(self, error: OSError) -> None:
+        _logger.error("a power failure may undo a compaction", directory=str(self.directory), problem=str(error))
 
     # Truncating
 

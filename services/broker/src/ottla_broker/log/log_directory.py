@@ -19,6 +19,7 @@ import structlog
 
 from ottla_broker.log.checkpoint_file import replace_file, sync_directory
 from ottla_broker.log.offset_checkpoint import (
+    CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -65,7 +66,7 @@ class LogDirectory:
         directory_id: its identity, kept in `meta.properties`.
         was_clean: the last stop was clean.
         error: why the directory cannot be used, or None.
-        recovery_points, high_watermarks, log_start_offsets: the three checkpoint files.
+        recovery_points, high_watermarks, log_start_offsets, first_dirty_offsets: the checkpoint files.
     """
 
     def __init__(self, path: Path) -> None:
@@ -76,6 +77,7 @@ class LogDirectory:
         self.recovery_points = OffsetCheckpoint(path / RECOVERY_POINT_CHECKPOINT)
         self.high_watermarks = OffsetCheckpoint(path / HIGH_WATERMARK_CHECKPOINT)
         self.log_start_offsets = OffsetCheckpoint(path / LOG_START_OFFSET_CHECKPOINT)
+        self.first_dirty_offsets = OffsetCheckpoint(path / CLEANER_OFFSET_CHECKPOINT)
         self._lock = -1
 
     def open(self, *, node_id: int, cluster_id: str) -> None:
@@ -146,7 +148,12 @@ class LogDirectory:
 
     def checkpoints_may_name(self, topic_partition: TopicPartition) -> bool:
         """Return whether a checkpoint file may have an offset for a partition."""
-        checkpoints = (self.recovery_points, self.high_watermarks, self.log_start_offsets)
+        checkpoints = (
+            self.recovery_points,
+            self.high_watermarks,
+            self.log_start_offsets,
+            self.first_dirty_offsets,
+        )
         return any(checkpoint.may_name(topic_partition) for checkpoint in checkpoints)
 
     def partitions(self) -> Iterator[tuple[TopicPartition, Path]]:

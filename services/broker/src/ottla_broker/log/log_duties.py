@@ -8,11 +8,12 @@ closes is waited for.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
 
+from ottla_broker.log.cleaner import CleanerSettings
 from ottla_broker.log.directory_checkpoints import DirectoriesAndLogs, DirectoryCheckpoints
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.segment_file import OPEN_FILES_MAX
@@ -39,6 +40,7 @@ class LogSettings:
         producer_expiration_check_interval_ms: `producer.id.expiration.check.interval.ms`.
         recovery_threads_per_directory: `num.recovery.threads.per.data.dir`.
         open_files_max: segments that keep their file open.
+        cleaner: limits of compaction.
     """
 
     retention_check_interval_ms: int = 300_000
@@ -49,6 +51,7 @@ class LogSettings:
     producer_expiration_check_interval_ms: int = 600_000
     recovery_threads_per_directory: int = 2
     open_files_max: int = OPEN_FILES_MAX
+    cleaner: CleanerSettings = field(default_factory=CleanerSettings)
 
 
 class LogDuties:
@@ -120,7 +123,7 @@ class LogDuties:
         await self._each_log(lambda log: log.expire_producers(now_ms))
 
     async def checkpoint_recovery_points(self) -> None:
-        """Write the recovery points and log start offsets of every directory."""
+        """Write the recovery points, log start offsets and first dirty offsets of every directory."""
         for directory in list(self._store.online_directories()):
             await self._checkpoints.write_recovery_points(directory)
 

@@ -28,6 +28,7 @@ from ottla_broker.log.segment import (
     segment_path,
 )
 from ottla_broker.log.segment_file import OpenFiles
+from ottla_broker.log.segment_swap import finish_swaps
 from ottla_broker.log.segments import Segments
 from ottla_broker.log.time_index import TimeIndex
 from ottla_core.errors import CorruptMessage
@@ -51,6 +52,7 @@ class LoadRequest:
         recovery_point: below this offset everything had been fsynced.
         log_start_offset: from the checkpoint; 0 if unknown.
         producer_expiration_ms: silence after which a producer is forgotten.
+        first_dirty_offset: how far the log is compacted, from the checkpoint; None if unknown.
     """
 
     topic_partition: TopicPartition
@@ -62,6 +64,7 @@ class LoadRequest:
     recovery_point: int
     log_start_offset: int
     producer_expiration_ms: int
+    first_dirty_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,8 @@ def _load_log(request: LoadRequest) -> LoadedLog:
 
 
 def _tidy(directory: Path) -> list[int]:
-    """Remove what an interrupted deletion or write left; return the segments' base offsets, ascending."""
+    """Clear up what an interrupted swap, deletion or write left; return the segments' base offsets, ascending."""
+    finish_swaps(directory)
     base_offsets = set()
     indexes = []
     for path in directory.iterdir():

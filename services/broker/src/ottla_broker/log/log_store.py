@@ -19,6 +19,7 @@ from uuid import UUID
 import structlog
 
 from ottla_broker.log.checkpoint_file import sync_directory
+from ottla_broker.log.cleaner import LogCleaner
 from ottla_broker.log.directory_checkpoints import DirectoryCheckpoints
 from ottla_broker.log.log_directory import (
     DELETE_DIRECTORY_SUFFIX,
@@ -60,6 +61,7 @@ class LogStore:
 
     Attributes:
         logs: every log by its partition; a live, read-only view.
+        cleaner: compacts those logs that are to be compacted.
     """
 
     def __init__(self, directories: Sequence[LogDirectory], clock: Clock, settings: LogSettings) -> None:
@@ -74,6 +76,7 @@ class LogStore:
         self._background = ThreadedBackground(asyncio.get_running_loop(), self._executor)
         self._checkpoints = DirectoryCheckpoints(self)
         self._duties = LogDuties(self, self._checkpoints, clock, settings)
+        self.cleaner = LogCleaner(self, self._write_first_dirty_offset, clock, settings.cleaner)
 
     # Opening
 
@@ -115,6 +118,7 @@ class LogStore:
             store._release()
             raise
         store._duties.start()
+        store.cleaner.start()
         return store
 
     async def _open_directory(self, directory: LogDirectory, node_id: int, cluster_id: str) -> None:
@@ -169,6 +173,7 @@ class LogStore:
         recovery_points = directory.read_offsets(directory.recovery_points)
         log_start_offsets = directory.read_offsets(directory.log_start_offsets)
         high_watermarks = directory.read_offsets(directory.high_watermarks)
+        first_dirty_offsets = directory.read_offsets(directory.first_dirty_offsets)
         return [
             (
                 self._request(
@@ -178,6 +183,7 @@ class LogStore:
                     was_clean=directory.was_clean,
                     recovery_point=recovery_points.get(topic_partition, 0),
                     log_start_offset=log_start_offsets.get(topic_partition, 0),
+                    first_dirty_offset=first_dirty_offsets.get(topic_partition),
                 ),
                 high_watermarks.get(topic_partition, 0),
             )
@@ -193,6 +199,7 @@ class LogStore:
         was_clean: bool,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        first_dirty_offset: int | None = None,
     ) -> LoadRequest:
         return LoadRequest(
             topic_partition=topic_partition,
@@ -204,6 +211,7 @@ class LogStore:
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             producer_expiration_ms=self._settings.producer_expiration_ms,
+            first_dirty_offset=first_dirty_offset,
         )
 
     def _load(self, directory: LogDirectory, request: LoadRequest, high_watermark: int) -> None:
@@ -362,7 +370,16 @@ class LogStore:
         self._homes.pop(topic_partition)
         return self._logs.pop(topic_partition)
 
+    async def _write_first_dirty_offset(self, topic_partition: TopicPartition) -> None:
+        directory = self._homes.get(topic_partition)
+        if directory is not None:
+            await self._checkpoints.write_first_dirty_offsets(directory)
+
     async def _move_away(self, topic_partition: TopicPartition, suffix: str) -> Path | None:
+        async with self.cleaner.paused(topic_partition):
+            return await self._move_away_uncleaned(topic_partition, suffix)
+
+    async def _move_away_uncleaned(self, topic_partition: TopicPartition, suffix: str) -> Path | None:
         log = self._logs.get(topic_partition)
         if log is None:
             return None
@@ -390,6 +407,7 @@ class LogStore:
 
     async def close(self) -> None:
         """Flush and close every log, write the checkpoints, and mark the directories as cleanly stopped."""
+        await self.cleaner.stop()
         await self._duties.stop()
         await self._background.close()
         await asyncio.gather(*(self._close_directory(directory) for directory in self.online_directories()))

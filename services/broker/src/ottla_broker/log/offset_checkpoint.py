@@ -1,7 +1,8 @@
 """Offsets of all partitions of a log directory in one file, a line `topic partition offset` each.
 
-A log directory has three of them: recovery points (below which everything is fsynced and its CRCs need no
-check after a crash), high watermarks, and log start offsets. Source: Kafka's OffsetCheckpointFile.
+A log directory has four of them: recovery points (below which everything is fsynced and its CRCs need no check after
+a crash), high watermarks, log start offsets, and first dirty offsets (below which a log is compacted). Source:
+Kafka's OffsetCheckpointFile.
 """
 
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from ottla_core.topic_partition import TopicPartition
 RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
+CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 
 Offsets = Mapping[TopicPartition, int]
 

@@ -15,16 +15,16 @@ from uuid import UUID
 
 import structlog
 
-from ottla_broker.log.append_validation import check_batch, check_keys, sole_batch
+from ottla_broker.log.append_validation import AppendOrigin, check_batch, check_keys, sole_batch
 from ottla_broker.log.background import Background, InlineBackground
 from ottla_broker.log.flush import LogFlush
 from ottla_broker.log.local_log import LocalLog
+from ottla_broker.log.log_compaction import LogCompaction
 from ottla_broker.log.log_loading import LoadedLog, LoadRequest, load_log, load_producers
 from ottla_broker.log.log_reader import LogReader, LogSlice
 from ottla_broker.log.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
 from ottla_broker.log.producer_state import ProducerEntry
 from ottla_broker.log.recompression import recompress, target_codec
-from ottla_broker.log.retention import Deletion, decide_deletion
 from ottla_core.errors import InvalidRecord, KafkaStorageError, NotLeaderOrFollower, OffsetOutOfRange
 from ottla_core.topic_config import TopicConfig
 from ottla_core.wire.record_batch import (
@@ -72,11 +72,12 @@ class PartitionLog:
         high_watermark: set by the partition's owner; offsets below it are replicated.
         leader_epochs: where each leader epoch starts.
         producers: idempotent producers.
+        compaction: how far the log is compacted.
     """
 
     __slots__ = (
-        "_codec", "_flush", "_is_compacted", "_keeps_timestamps", "_load", "_local", "_reader", "config",
-        "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset", "producers",
+        "_codec", "_flush", "_is_compacted", "_keeps_timestamps", "_load", "_local", "_reader", "compaction",
+        "config", "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset", "producers",
         "segments", "topic_id", "topic_partition",
     )  # fmt: skip
 
@@ -96,6 +97,7 @@ class PartitionLog:
         self._local = LocalLog(request.directory, loaded.segments, request.config, request.open_files, background)
         self._reader = LogReader(loaded.segments)
         self._flush = LogFlush(self, background, loaded.recovery_point, request.now_ms)
+        self.compaction = LogCompaction(self, self._local, self._reader, self._flush, request.first_dirty_offset)
         self.update_config(request.config)
 
     @classmethod
@@ -136,24 +138,27 @@ class PartitionLog:
 
     # Appending
 
-    def append_as_leader(self, records: Buffer, *, leader_epoch: int, now_ms: int) -> Appended:
-        """Append a client's batch.
+    def append_as_leader(
+        self, records: Buffer, *, leader_epoch: int, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
+    ) -> Appended:
+        """Append a batch of a client or a coordinator.
 
         Args:
             records: exactly one batch of version 2.
             leader_epoch: this leader's epoch.
             now_ms: the clock.
+            origin: who has made the batch.
 
         Raises:
             KafkaError: the batch breaks a rule or a sequence, or the disk refuses it. The log is as before.
         """
         view = sole_batch(memoryview(records), self.topic_partition)
         config = self.config
-        header = check_batch(view, config, now_ms, self.topic_partition)
+        header = check_batch(view, config, now_ms, self.topic_partition, origin)
         self._flush.check()
-        if self._is_compacted:
+        if self._is_compacted and origin is AppendOrigin.CLIENT:
             check_keys(view, header, self.topic_partition)
-        if self._codec is not None and header.attributes & 7 != self._codec:
+        if self._codec is not None and header.attributes & 7 != self._codec and header.record_count:
             header, view = recompress(view, header, self._codec, config, self.topic_partition)
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
@@ -392,7 +397,11 @@ class PartitionLog:
         self._flush.check_open()
         deleted = 0
         with self._reporting("delete old segments of"):
-            while (deletion := self._decide_deletion(now_ms)) is not None:
+            while (
+                deletion := self._local.decide_deletion(
+                    self.log_start_offset, self.log_end_offset, self.high_watermark, now_ms
+                )
+            ) is not None:
                 if deletion.segment_count == len(self.segments):
                     self._roll(self.log_end_offset, now_ms)
                 self._reader.forget()
@@ -407,15 +416,6 @@ class PartitionLog:
                     bytes=sum(segment.size_bytes for segment in removed),
                 )
         return deleted
-
-    def _decide_deletion(self, now_ms: int) -> Deletion | None:
-        return decide_deletion(
-            self._local.retention_facts(self.log_end_offset),
-            self.config,
-            log_start_offset=self.log_start_offset,
-            high_watermark=self.high_watermark,
-            now_ms=now_ms,
-        )
 
     # Truncating
 
@@ -458,6 +458,7 @@ class PartitionLog:
         self.log_start_offset = min(self.log_start_offset, offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.leader_epochs.truncate_from_end(offset)
+        self.compaction.truncated_to(offset)
         self.producers = load_producers(self._load, self.segments, offset)
 
     # Producers

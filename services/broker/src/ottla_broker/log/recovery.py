@@ -16,10 +16,9 @@ from typing import Final
 import structlog
 
 from ottla_broker.log.checkpoint_file import TEMPORARY_SUFFIX, sync_directory
-from ottla_broker.log.offset_index import OffsetIndex
+from ottla_broker.log.index_building import IndexBuilder
 from ottla_broker.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_path
 from ottla_broker.log.segment_scan import DamagedBytes, FoundBatch, scan
-from ottla_broker.log.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
 from ottla_core.wire.record_batch import RecordBatchHeader
 
 CORRUPT_SUFFIX: Final = ".corrupt"
@@ -68,35 +67,21 @@ class _Rebuild:
     """Collects what the valid batches add up to, and rebuilds both indexes along the way."""
 
     def __init__(self, directory: Path, base_offset: int, index_interval_bytes: int) -> None:
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            segment_path(directory, base_offset, suffix).write_bytes(b"")
-        self.offset_index = OffsetIndex(segment_path(directory, base_offset, INDEX_SUFFIX), base_offset, 0)
-        self.time_index = TimeIndex(segment_path(directory, base_offset, TIME_INDEX_SUFFIX), base_offset, 0)
-        self.interval_bytes = index_interval_bytes
+        self.indexes = IndexBuilder(
+            segment_path(directory, base_offset, INDEX_SUFFIX),
+            segment_path(directory, base_offset, TIME_INDEX_SUFFIX),
+            base_offset,
+            index_interval_bytes,
+        )
         self.next_offset = base_offset
-        self.position = 0
         self.epochs: list[tuple[int, int]] = []
-        self._last_indexed = 0
-        self._largest = TimestampOffset(NO_TIMESTAMP, base_offset)
 
     def add(self, header: RecordBatchHeader) -> None:
         """Take in the next valid batch."""
-        if header.max_timestamp > self._largest.timestamp:
-            self._largest = TimestampOffset(header.max_timestamp, header.last_offset)
-        if self.position - self._last_indexed > self.interval_bytes:
-            self.offset_index.append(header.last_offset, self.position)
-            self.time_index.maybe_append(*self._largest)
-            self._last_indexed = self.position
+        self.indexes.add(header)
         if header.leader_epoch >= 0 and (not self.epochs or header.leader_epoch > self.epochs[-1][0]):
             self.epochs.append((header.leader_epoch, header.base_offset))
-        self.position += header.size_bytes
         self.next_offset = header.next_offset
-
-    def finish(self) -> None:
-        """Write the indexes; raises OSError."""
-        self.time_index.maybe_append(*self._largest)
-        self.offset_index.write_pending()
-        self.time_index.write_pending()
 
 
 def recover_segment(
@@ -127,13 +112,14 @@ def recover_segment(
         if [stretch for stretch in damage if stretch.end_offset is not None]:
             corrupt_copy = _rewrite_without(path, descriptor, size, damage)
         elif damage:
-            os.ftruncate(descriptor, rebuild.position)
+            os.ftruncate(descriptor, rebuild.indexes.position)
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    rebuild.finish()
+    rebuild.indexes.finish()
     _report(path, damage, corrupt_copy)
-    return SegmentRecovery(rebuild.next_offset, rebuild.position, tuple(damage), corrupt_copy, tuple(rebuild.epochs))
+    size_bytes = rebuild.indexes.position
+    return SegmentRecovery(rebuild.next_offset, size_bytes, tuple(damage), corrupt_copy, tuple(rebuild.epochs))
 
 
 def _scan_into(rebuild: _Rebuild, damage: list[Damage], findings: Iterable[FoundBatch | DamagedBytes]) -> None:

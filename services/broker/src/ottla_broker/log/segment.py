@@ -16,7 +16,7 @@ from ottla_broker.log.index_file import INT32_MAX
 from ottla_broker.log.offset_index import OffsetIndex
 from ottla_broker.log.segment_file import OpenFiles, SegmentFile
 from ottla_broker.log.segment_scan import walk_headers
-from ottla_broker.log.time_index import TimeIndex, TimestampOffset
+from ottla_broker.log.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
 from ottla_core.errors import CorruptMessage
 from ottla_core.wire.record_batch import Buffer, RecordBatchHeader
 
@@ -25,6 +25,8 @@ INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
 DELETED_SUFFIX: Final = ".deleted"
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
 
 SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
@@ -32,6 +34,11 @@ SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACT
 def segment_path(directory: Path, base_offset: int, suffix: str) -> Path:
     """Return the path of one of a segment's files."""
     return directory / f"{base_offset:020d}{suffix}"
+
+
+def suffixed(path: Path, suffix: str) -> Path:
+    """Return the path with one more suffix behind its name."""
+    return path.with_name(path.name + suffix)
 
 
 class LogSegment:
@@ -191,13 +198,16 @@ class LogSegment:
 
     def waited_ms(self, now_ms: int, timestamp: int) -> int:
         """Return how long the segment has been filling: from its first batch's timestamp to `timestamp`."""
+        first_timestamp = self.first_timestamp()
+        return timestamp - first_timestamp if first_timestamp >= 0 else now_ms - self.created_ms
+
+    def first_timestamp(self) -> int:
+        """Return the first batch's largest timestamp, or -1 if there is no batch; raises OSError."""
         if self._first_timestamp is None and self.size_bytes:
             for _, header in self.walk(0):
                 self._first_timestamp = header.max_timestamp
                 break
-        if self._first_timestamp is not None and self._first_timestamp >= 0:
-            return timestamp - self._first_timestamp
-        return now_ms - self.created_ms
+        return NO_TIMESTAMP if self._first_timestamp is None else self._first_timestamp
 
     def become_inactive(self) -> None:
         """Finish the indexes: a last time index entry tells the segment's largest timestamp. Raises OSError."""
@@ -285,7 +295,7 @@ class LogSegment:
         renamed = []
         for suffix in SEGMENT_SUFFIXES:
             path = self.path(suffix)
-            target = path.with_name(path.name + DELETED_SUFFIX)
+            target = suffixed(path, DELETED_SUFFIX)
             with suppress(FileNotFoundError):
                 path.rename(target)
                 renamed.append(target)

@@ -64,6 +64,14 @@ class Segments:
         del self._segments[keep:], self._base_offsets[keep:]
         return removed
 
+    def replace(self, count: int, segment: LogSegment) -> None:
+        """Put one segment in place of the `count` segments from its base offset on."""
+        number = self.number_for(segment.base_offset)
+        assert self._base_offsets[number] == segment.base_offset, "a replaced segment begins at the same offset"
+        assert number + count < len(self._segments), "the active segment stays"
+        self._segments[number : number + count] = [segment]
+        self._base_offsets[number : number + count] = [segment.base_offset]
+
     def replace_all(self, segment: LogSegment) -> None:
         """Put one segment in place of all."""
         self._segments = [segment]

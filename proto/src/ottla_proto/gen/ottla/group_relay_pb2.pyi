@@ -1,0 +1,89 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Frames(_message.Message):
+    __slots__ = ("frames",)
+    FRAMES_FIELD_NUMBER: _ClassVar[int]
+    frames: _containers.RepeatedCompositeFieldContainer[Frame]
+    def __init__(self, frames: _Optional[_Iterable[_Union[Frame, _Mapping]]] = ...) -> None: ...
+
+class Frame(_message.Message):
+    __slots__ = ("id", "group_request", "group_response", "log_append", "log_appended", "log_read", "log_records")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    GROUP_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    GROUP_RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    LOG_APPEND_FIELD_NUMBER: _ClassVar[int]
+    LOG_APPENDED_FIELD_NUMBER: _ClassVar[int]
+    LOG_READ_FIELD_NUMBER: _ClassVar[int]
+    LOG_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    group_request: GroupRequest
+    group_response: GroupResponse
+    log_append: LogAppend
+    log_appended: LogAppended
+    log_read: LogRead
+    log_records: LogRecords
+    def __init__(self, id: _Optional[int] = ..., group_request: _Optional[_Union[GroupRequest, _Mapping]] = ..., group_response: _Optional[_Union[GroupResponse, _Mapping]] = ..., log_append: _Optional[_Union[LogAppend, _Mapping]] = ..., log_appended: _Optional[_Union[LogAppended, _Mapping]] = ..., log_read: _Optional[_Union[LogRead, _Mapping]] = ..., log_records: _Optional[_Union[LogRecords, _Mapping]] = ...) -> None: ...
+
+class GroupRequest(_message.Message):
+    __slots__ = ("shard", "frame", "client_host")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    FRAME_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_HOST_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    frame: bytes
+    client_host: str
+    def __init__(self, shard: _Optional[int] = ..., frame: _Optional[bytes] = ..., client_host: _Optional[str] = ...) -> None: ...
+
+class GroupResponse(_message.Message):
+    __slots__ = ("frame",)
+    FRAME_FIELD_NUMBER: _ClassVar[int]
+    frame: bytes
+    def __init__(self, frame: _Optional[bytes] = ...) -> None: ...
+
+class LogAppend(_message.Message):
+    __slots__ = ("shard", "batch")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    batch: bytes
+    def __init__(self, shard: _Optional[int] = ..., batch: _Optional[bytes] = ...) -> None: ...
+
+class LogAppended(_message.Message):
+    __slots__ = ("error_code", "error_message", "base_offset")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    error_message: str
+    base_offset: int
+    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., base_offset: _Optional[int] = ...) -> None: ...
+
+class LogRead(_message.Message):
+    __slots__ = ("shard", "offset", "bytes_max")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    offset: int
+    bytes_max: int
+    def __init__(self, shard: _Optional[int] = ..., offset: _Optional[int] = ..., bytes_max: _Optional[int] = ...) -> None: ...
+
+class LogRecords(_message.Message):
+    __slots__ = ("error_code", "error_message", "batches", "log_start_offset", "high_watermark")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    error_message: str
+    batches: bytes
+    log_start_offset: int
+    high_watermark: int
+    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., batches: _Optional[bytes] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ...) -> None: ...

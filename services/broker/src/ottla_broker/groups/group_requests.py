@@ -1,0 +1,91 @@
+"""What the handlers of the group APIs have in common: a request goes to the owner of the group it names.
+
+A request that names one group is passed on as the client sent it, and the coordinator's frame is written through as
+it came. One that names several is passed on whole where one shard keeps them all, and otherwise in parts, one for
+each shard, of which the answers are put together.
+"""
+
+import asyncio
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from kio.static.protocol import Entity
+
+from ottla_broker.broker import Broker, Request
+from ottla_broker.connection import Outcome, Parts
+from ottla_broker.groups.errors import NotCoordinator
+from ottla_broker.groups.group_lists import GroupLists, merge, split
+from ottla_broker.groups.relay import answer_or_raise
+from ottla_broker.groups.routing import shard_for
+from ottla_core.errors import InvalidRequest, KafkaError, MessageTooLarge
+from ottla_core.wire.group_responses import error_response
+
+
+def relay(broker: Broker, request: Request) -> Outcome:
+    """Pass on a request that names one group, and answer what the group's coordinator answers."""
+    try:
+        shard = shard_for(broker.state, request.message.group_id)
+    except NotCoordinator as error:
+        return request.respond(refusal(request, request.message, error))
+    return _relay_whole(broker, request, shard)
+
+
+def relay_several(broker: Broker, request: Request, lists: GroupLists) -> Outcome:
+    """Pass on a request that names several groups, to as many coordinators as keep them."""
+    try:
+        parts = split(request.message, lists, lambda group_id: shard_for(broker.state, group_id))
+    except NotCoordinator as error:
+        return request.respond(refusal(request, request.message, error))
+    if len(parts) == 1:
+        return _relay_whole(broker, request, *parts)
+    return _relay_parts(broker, request, lists, parts)
+
+
+def _relay_whole(broker: Broker, request: Request, shard: int) -> Outcome:
+    try:
+        return broker.groups.ask(shard, request.frame, client_host(request), functools.partial(_respond, request))
+    except (NotCoordinator, MessageTooLarge) as error:
+        return request.respond(refusal(request, request.message, error))
+
+
+def _respond(request: Request, answer: bytes | NotCoordinator) -> Parts:
+    if isinstance(answer, NotCoordinator):
+        return request.respond(refusal(request, request.message, answer))
+    return [accepted(answer)]
+
+
+async def _relay_parts(broker: Broker, request: Request, lists: GroupLists, parts: Mapping[int, Entity]) -> Parts:
+    answers = await asyncio.gather(*(_ask_for_part(broker, request, shard, part) for shard, part in parts.items()))
+    return request.respond(merge(request.message, lists, request.codec.response_type, answers))
+
+
+async def _ask_for_part(broker: Broker, request: Request, shard: int, part: Entity) -> Any:
+    """Return the response to a part of the request; one that could not be had refuses that part only."""
+    frame = request.codec.encode_request(request.header, part)
+    try:
+        answer = await broker.groups.ask(shard, frame, client_host(request), answer_or_raise)
+    except (NotCoordinator, MessageTooLarge) as error:
+        return refusal(request, part, error)
+    return request.codec.read_response(accepted(answer))
+
+
+def accepted(answer: bytes) -> bytes:
+    """Return a coordinator's answer.
+
+    Raises:
+        InvalidRequest: it is empty, which says that the coordinator cannot read the request.
+    """
+    if not answer:
+        raise InvalidRequest("the group coordinator cannot make anything of the request")
+    return answer
+
+
+def refusal(request: Request, message: Entity, error: KafkaError) -> Entity:
+    """Return the response that refuses a request, or that part of it which `message` is."""
+    return error_response(request.header.api_key, request.version, message, error)
+
+
+def client_host(request: Request) -> str:
+    """Return where the client is, in the form that Kafka's tools show: the text of Java's InetAddress."""
+    return f"/{request.connection.address}"

@@ -1,0 +1,146 @@
+"""The way of a request about groups from this broker to the coordinator that owns the group's shard.
+
+There is one stream to every registered coordinator, since each may need the logs that this broker leads. Streams
+follow the cluster state: a coordinator that registers anew is another one, and so is this broker for it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from ottla_broker.groups.coordinator_stream import CoordinatorStream
+from ottla_broker.groups.errors import NotCoordinator
+from ottla_broker.groups.relay_session import Finish, RelaySession
+from ottla_broker.groups.routing import ALL_SHARDS, owner_of, owners
+from ottla_broker.groups.shard_log import ShardLog
+from ottla_core.cluster.feed import ClusterStateFeed
+from ottla_core.cluster.model import ClusterState, Member
+from ottla_core.errors import MessageTooLarge
+from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
+
+T = TypeVar("T")
+
+
+def answer_or_raise(answer: bytes | NotCoordinator) -> bytes:
+    """Return a coordinator's answer: a `Finish` for those who await it.
+
+    Raises:
+        NotCoordinator: there is none.
+    """
+    if isinstance(answer, NotCoordinator):
+        raise answer
+    return answer
+
+
+class GroupRelay:
+    """Passes requests on to the coordinators.
+
+    Attributes:
+        shard_log: the logs as the coordinators use them.
+        streams: by coordinator id.
+    """
+
+    def __init__(self, feed: ClusterStateFeed, broker_id: int, shard_log: ShardLog) -> None:
+        self.shard_log = shard_log
+        self.streams: dict[int, CoordinatorStream] = {}
+        self._feed = feed
+        self._broker_id = broker_id
+        self._retired: set[asyncio.Task[None]] = set()
+        self._retired_count = 0
+        self._unsubscribe: Callable[[], None] | None = None
+
+    def start(self) -> None:
+        """Connect to the coordinators there are, and to those that come."""
+        self._unsubscribe = self._feed.subscribe(lambda _former, new: self._follow(new))
+        self._follow(self._feed.state)
+
+    async def close(self) -> None:
+        """Close the streams; what waits for an answer fails."""
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        for coordinator_id in list(self.streams):
+            self._retire(coordinator_id)
+        await asyncio.gather(*self._retired)
+
+    @property
+    def relayed_count(self) -> int:
+        """Requests passed on since the start."""
+        return self._retired_count + sum(stream.relayed_count for stream in self.streams.values())
+
+    @property
+    def waiting_count(self) -> int:
+        """Requests passed on and not answered yet."""
+        return sum(stream.session.waiting_count for stream in self.streams.values() if stream.session is not None)
+
+    @property
+    def open_count(self) -> int:
+        """Streams that are open."""
+        return sum(stream.session is not None for stream in self.streams.values())
+
+    def check_reachable(self, shard: int) -> None:
+        """See that the shard's owner could be asked now.
+
+        Raises:
+            NotCoordinator: there is no owner, or no open stream to it.
+        """
+        self._session_with(owner_of(self._feed.state, shard))
+
+    def ask(self, shard: int, frame: bytes, client_host: str, finish: Finish[T]) -> "asyncio.Future[T]":
+        """Pass a request on to the owner of a shard; see `RelaySession.ask`.
+
+        Raises:
+            NotCoordinator: there is no owner, or it cannot be reached.
+            MessageTooLarge: the request is larger than what travels to a coordinator.
+        """
+        return self._ask(owner_of(self._feed.state, shard), shard, frame, client_host, finish)
+
+    async def ask_all(self, frame: bytes, client_host: str) -> list[bytes]:
+        """Return the answers of all owners of shards to a request that concerns every shard.
+
+        Raises:
+            NotCoordinator: a shard has no owner, or one cannot be reached.
+            MessageTooLarge: the request is larger than what travels to a coordinator.
+        """
+        return await asyncio.gather(
+            *(self._ask_for_all(owner, frame, client_host) for owner in owners(self._feed.state))
+        )
+
+    async def _ask_for_all(self, owner: Member, frame: bytes, client_host: str) -> bytes:
+        return await self._ask(owner, ALL_SHARDS, frame, client_host, answer_or_raise)
+
+    def _ask(
+        self, owner: Member, shard: int, frame: bytes, client_host: str, finish: Finish[T]
+    ) -> "asyncio.Future[T]":
+        if len(frame) > FRAME_BYTES_MAX:
+            raise MessageTooLarge(f"a request of {len(frame)} bytes about groups; {FRAME_BYTES_MAX} is the most")
+        return self._session_with(owner).ask(shard, frame, client_host, finish)
+
+    def _session_with(self, owner: Member) -> RelaySession:
+        stream = self.streams.get(owner.id)
+        if stream is None or stream.coordinator.epoch != owner.epoch or stream.session is None:
+            raise NotCoordinator(f"there is no connection to group coordinator {owner.id}")
+        return stream.session
+
+    def _follow(self, state: ClusterState) -> None:
+        """Keep exactly the streams that the cluster state calls for; nothing changes while it does not."""
+        broker = state.brokers.get(self._broker_id)
+        for coordinator_id, stream in list(self.streams.items()):
+            registered = state.coordinators.get(coordinator_id)
+            gone = registered is None or registered.epoch != stream.coordinator.epoch
+            if gone or (broker is not None and broker.epoch != stream.broker_epoch):
+                self._retire(coordinator_id)
+        if broker is None:
+            return  # its own registration has lapsed: streams that are open stay, no new one is opened
+        for coordinator_id, coordinator in state.coordinators.items():
+            if coordinator_id not in self.streams:
+                self.streams[coordinator_id] = CoordinatorStream(
+                    coordinator, self._broker_id, broker.epoch, self.shard_log
+                )
+
+    def _retire(self, coordinator_id: int) -> None:
+        stream = self.streams.pop(coordinator_id)
+        stream.stop()
+        self._retired_count += stream.relayed_count
+        closing = asyncio.create_task(stream.closed())
+        self._retired.add(closing)
+        closing.add_done_callback(self._retired.discard)

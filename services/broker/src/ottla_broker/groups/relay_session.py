@@ -1,0 +1,157 @@
+"""One open stream to a coordinator: what was asked through it and is not answered yet, in both directions.
+
+A session ends with its stream. What then still waits for an answer gets NOT_COORDINATOR, upon which clients look for
+the coordinator again; whether the coordinator had done what it was asked nobody here can know.
+"""
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import structlog
+from kio.schema.errors import ErrorCode
+
+from ottla_broker.groups.errors import NotCoordinator
+from ottla_broker.groups.shard_log import ShardLog
+from ottla_core.rpc.frame_queue import FrameQueue
+from ottla_proto.gen.ottla import group_relay_pb2 as pb
+
+WAITING_REQUESTS_MAX = 50_000
+"""Requests of clients that one coordinator may owe an answer; a JoinGroup waits as long as its group rebalances."""
+
+UNSENT_BYTES_MAX = 64 * 1024 * 1024
+"""How much of what clients ask may wait for a coordinator that reads slowly."""
+
+LOG_REQUESTS_MAX = 4096
+"""Appends and reads that one coordinator may have under way; it has few per shard."""
+
+READS_AT_ONCE_MAX = 4
+"""Reads of one coordinator of which the records are in memory and not among what is to be sent."""
+
+UNSENT_BYTES_BEFORE_READ_MAX = 8 * 1024 * 1024
+"""While this much waits to be sent, nothing more is read for the coordinator."""
+
+T = TypeVar("T")
+
+Finish = Callable[[bytes | NotCoordinator], T]
+"""Makes of a coordinator's answer, or of its loss, what whoever asked wants; may raise instead."""
+
+Waiting = tuple[asyncio.Future[Any], Finish[Any]]
+
+logger = structlog.get_logger("groups")
+
+
+class RelaySession:
+    """The exchange over one open stream.
+
+    Attributes:
+        outgoing: what is to be sent.
+        relayed_count: requests of clients that were passed on.
+    """
+
+    def __init__(self, shard_log: ShardLog) -> None:
+        self.outgoing = FrameQueue()
+        self.relayed_count = 0
+        self._shard_log = shard_log
+        self._last_id = 0
+        self._waiting: dict[int, Waiting] = {}
+        self._log_requests: set[asyncio.Task[None]] = set()
+        self._reads = asyncio.Semaphore(READS_AT_ONCE_MAX)
+
+    @property
+    def waiting_count(self) -> int:
+        """Requests of clients that are not answered yet."""
+        return len(self._waiting)
+
+    def ask(self, shard: int, frame: bytes, client_host: str, finish: Finish[T]) -> "asyncio.Future[T]":
+        """Pass a client's request on.
+
+        Args:
+            shard: which shard keeps the group, or `ALL_SHARDS`.
+            frame: the request without its length.
+            client_host: where the client is.
+            finish: makes the future's result, or its exception, of the coordinator's answer or of its loss. (A task
+                that awaits the answer would cost more than all the rest of the way.)
+
+        Raises:
+            NotCoordinator: too much waits for the coordinator.
+        """
+        if len(self._waiting) >= WAITING_REQUESTS_MAX or self.outgoing.size_bytes >= UNSENT_BYTES_MAX:
+            raise NotCoordinator(
+                f"{len(self._waiting)} requests and {self.outgoing.size_bytes} bytes wait for the coordinator already"
+            )
+        self._last_id += 1
+        request_id = self._last_id
+        outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        outcome.add_done_callback(functools.partial(self._forget, request_id))  # also when the client has gone
+        self._waiting[request_id] = outcome, finish
+        self.relayed_count += 1
+        added = self.outgoing.add(len(frame))
+        added.id = request_id
+        request = added.group_request
+        request.shard = shard
+        request.frame = frame
+        request.client_host = client_host
+        return outcome
+
+    def receive(self, frames: pb.Frames) -> None:
+        """Take in what the coordinator has sent."""
+        for frame in frames.frames:
+            match frame.WhichOneof("content"):
+                case "group_response":
+                    waiting = self._waiting.pop(frame.id, None)
+                    if waiting is not None:
+                        _settle(waiting, frame.group_response.frame)
+                case "log_append" | "log_read" if len(self._log_requests) >= LOG_REQUESTS_MAX:
+                    self.outgoing.put(_overloaded(frame))
+                case "log_append":
+                    self._start(self._append(frame.id, frame.log_append))
+                case "log_read":
+                    self._start(self._read(frame.id, frame.log_read))
+                case other:
+                    logger.warning("a coordinator sent what a broker does not understand", content=other)
+
+    def end(self, reason: str) -> None:
+        """Give up what waits for the coordinator and what the coordinator waits for."""
+        waiting, self._waiting = self._waiting, {}
+        for each in waiting.values():
+            _settle(each, NotCoordinator(reason))
+        for task in self._log_requests:
+            task.cancel()
+
+    def _forget(self, request_id: int, _: object) -> None:
+        self._waiting.pop(request_id, None)
+
+    def _start(self, answering: Coroutine[None, None, None]) -> None:
+        """Serve a request of the coordinator beside the others; they begin in the order in which they came."""
+        task = asyncio.create_task(answering)
+        self._log_requests.add(task)
+        task.add_done_callback(self._log_requests.discard)
+
+    async def _append(self, request_id: int, request: pb.LogAppend) -> None:
+        self.outgoing.put(pb.Frame(id=request_id, log_appended=await self._shard_log.append(request)))
+
+    async def _read(self, request_id: int, request: pb.LogRead) -> None:
+        async with self._reads:
+            await self.outgoing.wait_until_below(UNSENT_BYTES_BEFORE_READ_MAX)
+            self.outgoing.put(pb.Frame(id=request_id, log_records=await self._shard_log.read(request)))
+
+
+def _settle(waiting: Waiting, answer: bytes | NotCoordinator) -> None:
+    outcome, finish = waiting
+    if outcome.done():
+        return
+    try:
+        outcome.set_result(finish(answer))
+    except Exception as error:  # noqa: BLE001  whoever awaits the outcome deals with it
+        outcome.set_exception(error)
+
+
+def _overloaded(frame: pb.Frame) -> pb.Frame:
+    """Return the answer to a request of the coordinator that is one too many; it may ask again."""
+    error = ErrorCode.request_timed_out.value
+    message = f"the broker serves {LOG_REQUESTS_MAX} requests of this coordinator already"
+    if frame.WhichOneof("content") == "log_append":
+        return pb.Frame(id=frame.id, log_appended=pb.LogAppended(error_code=error, error_message=message))
+    return pb.Frame(id=frame.id, log_records=pb.LogRecords(error_code=error, error_message=message))

@@ -1,0 +1,13 @@
+"""DescribeGroups (key 15): the state and the members of groups of the classic protocol."""
+
+from ottla_broker.broker import Broker, Request
+from ottla_broker.connection import Outcome
+from ottla_broker.groups.group_lists import GroupLists
+from ottla_broker.groups.group_requests import relay_several
+
+GROUPS = GroupLists(requested="groups", answered="groups")
+
+
+def handle(broker: Broker, request: Request) -> Outcome:
+    """Have each group's coordinator describe it."""
+    return relay_several(broker, request, GROUPS)

@@ -1,0 +1,36 @@
+"""ListGroups (key 16): the groups that clients come to this broker for.
+
+All coordinators are asked, as any of them may keep such groups. The list is whole or it is refused: tools ask again
+upon COORDINATOR_NOT_AVAILABLE and COORDINATOR_LOAD_IN_PROGRESS, and would take anything else for all there is.
+"""
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from ottla_broker.broker import Broker, Request
+from ottla_broker.connection import Parts
+from ottla_broker.groups.errors import CoordinatorNotAvailable, NotCoordinator
+from ottla_broker.groups.group_requests import accepted, client_host, refusal
+from ottla_broker.groups.routing import broker_for
+from ottla_core.errors import MessageTooLarge
+from ottla_core.wire.conversion import message_of
+
+
+async def handle(broker: Broker, request: Request) -> Parts:
+    """Put the coordinators' lists together, and leave out the groups that another broker lists."""
+    try:
+        answers = await broker.groups.ask_all(request.frame, client_host(request))
+    except NotCoordinator as error:
+        return request.respond(refusal(request, request.message, CoordinatorNotAvailable(error.message)))
+    except MessageTooLarge as error:
+        return request.respond(refusal(request, request.message, error))
+    lists: list[Any] = [request.codec.read_response(accepted(answer)) for answer in answers]
+    for refused in lists:
+        if refused.error_code != ErrorCode.none:
+            return request.respond(refused)
+    brokers = broker.reachable_brokers(request.connection.listener_name)
+    groups = tuple(
+        group for listed in lists for group in listed.groups if broker_for(group.group_id, brokers) == broker.id
+    )
+    return request.respond(message_of(request.codec.response_type, groups=groups))

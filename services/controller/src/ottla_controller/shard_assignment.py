@@ -1,0 +1,113 @@
+"""Which group coordinator owns which shard, that is, which partition of ``__consumer_offsets``; pure.
+
+A coordinator owns a shard under the registration that it was given it with. So a shard changes when its owner is not
+registered any more, or is registered under another epoch (it was away, and back before anybody looked: it has
+forgotten the shard, and keeps it as a new owner would). To take a shard over costs its new owner the reading of it.
+Hence shards move only from an owner that has gone, or to even out: then all coordinators own equally many, or one
+more, and as few shards move as that allows.
+
+Each change is a new ownership with a later producer epoch, or with a new producer id once an id's epochs have run
+out. The new owner writes a batch under it before it reads the shard, and from then on the log refuses the former one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from ottla_core.cluster.model import NO_COORDINATOR, NO_EPOCH, ClusterState, Member, Shard
+from ottla_core.group_shards import GROUP_TOPIC
+
+NO_PRODUCER_ID = -1
+PRODUCER_EPOCH_MAX = 2**15 - 1
+
+Coordinators = Mapping[int, Member]
+
+
+def needs_examination(former: ClusterState | None, new: ClusterState) -> bool:
+    """Return whether a change of state can have made an assignment wrong."""
+    return (
+        former is None
+        or former.coordinators is not new.coordinators
+        or former.shards is not new.shards
+        or former.topics.get(GROUP_TOPIC) is not new.topics.get(GROUP_TOPIC)
+    )
+
+
+def reassigned_shards(shard_count: int, present: Mapping[int, Shard], coordinators: Coordinators) -> list[Shard]:
+    """Return the shards to write, as they shall be.
+
+    They keep the `revision` of those they replace, for compare-and-set. Those that need a producer id that was never
+    used have `NO_PRODUCER_ID`; see `with_producer_ids`. A shard that never had an owner stays unwritten until there
+    is one.
+
+    Args:
+        shard_count: how many partitions the topic has.
+        present: the shards as they are, by index.
+        coordinators: the live ones.
+    """
+    owners = _owners(shard_count, present, coordinators)
+    changed: list[Shard] = []
+    for index, owner in enumerate(owners):
+        shard = present.get(index)
+        epoch = coordinators[owner].epoch if owner != NO_COORDINATOR else NO_EPOCH
+        if shard is None:
+            if owner != NO_COORDINATOR:
+                changed.append(_first_ownership(index, owner, epoch))
+        elif (shard.coordinator, shard.coordinator_epoch) != (owner, epoch):
+            changed.append(_next_ownership(shard, owner, epoch))
+    return changed
+
+
+def with_producer_ids(shards: Iterable[Shard], producer_ids: Sequence[int]) -> list[Shard]:
+    """Return the shards with the ids filled in, of which there must be one for each `NO_PRODUCER_ID`."""
+    remaining = iter(producer_ids)
+    return [
+        replace(shard, producer_id=next(remaining)) if shard.producer_id == NO_PRODUCER_ID else shard
+        for shard in shards
+    ]
+
+
+def _first_ownership(index: int, owner: int, owner_epoch: int) -> Shard:
+    return Shard(
+        index=index,
+        coordinator=owner,
+        coordinator_epoch=owner_epoch,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=0,
+    )
+
+
+def _next_ownership(shard: Shard, owner: int, owner_epoch: int) -> Shard:
+    moved = replace(shard, coordinator=owner, coordinator_epoch=owner_epoch)
+    if shard.producer_epoch >= PRODUCER_EPOCH_MAX:
+        return replace(moved, producer_id=NO_PRODUCER_ID, producer_epoch=0)
+    return replace(moved, producer_epoch=shard.producer_epoch + 1)
+
+
+def _owners(shard_count: int, present: Mapping[int, Shard], coordinators: Coordinators) -> list[int]:
+    """Return the id of each shard's owner by index; `NO_COORDINATOR` for all if no coordinator is live."""
+    if not coordinators:
+        return [NO_COORDINATOR] * shard_count
+    owned: dict[int, list[int]] = {coordinator: [] for coordinator in coordinators}
+    homeless: list[int] = []
+    for index in range(shard_count):
+        shard = present.get(index)
+        owned.get(shard.coordinator if shard else NO_COORDINATOR, homeless).append(index)
+    shares = _shares(shard_count, {coordinator: len(indexes) for coordinator, indexes in owned.items()})
+    for coordinator, indexes in owned.items():
+        # What its owner has to read again in any case costs nothing to move, so it is what stays last.
+        epoch = coordinators[coordinator].epoch
+        indexes.sort(key=lambda index: (present[index].coordinator_epoch != epoch, index))
+        homeless += indexes[shares[coordinator] :]
+        del indexes[shares[coordinator] :]
+    for index in sorted(homeless):
+        with_room = [coordinator for coordinator in owned if len(owned[coordinator]) < shares[coordinator]]
+        owned[min(with_room, key=lambda coordinator: (len(owned[coordinator]), coordinator))].append(index)
+    owner_of = {index: coordinator for coordinator, indexes in owned.items() for index in indexes}
+    return [owner_of[index] for index in range(shard_count)]
+
+
+def _shares(shard_count: int, owned_count: Mapping[int, int]) -> dict[int, int]:
+    """Return how many shards each coordinator shall own: those that own most now get what does not divide evenly."""
+    share, remainder = divmod(shard_count, len(owned_count))
+    by_size = sorted(owned_count, key=lambda coordinator: (-owned_count[coordinator], coordinator))
+    return {coordinator: share + (rank < remainder) for rank, coordinator in enumerate(by_size)}

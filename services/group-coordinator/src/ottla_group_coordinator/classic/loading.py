@@ -1,0 +1,52 @@
+"""What happens to classic groups when a shard is loaded: records become groups, and sessions begin anew.
+
+Source: `GroupMetadataManager.onLoaded` in Kafka.
+"""
+
+from typing import TYPE_CHECKING
+
+from kio.schema.errors import ErrorCode
+
+from ottla_group_coordinator.classic.group import ClassicGroup
+from ottla_group_coordinator.classic.rebalance import (
+    forget_timers,
+    prepare_rebalance,
+    refuse_waiting,
+    renew_session,
+)
+from ottla_group_coordinator.classic.snapshot import restore
+from ottla_group_coordinator.classic.state import ClassicGroupState
+from ottla_group_coordinator.records import GroupMetadataKey, GroupMetadataValue
+from ottla_group_coordinator.turn import Turn
+
+if TYPE_CHECKING:
+    from ottla_group_coordinator.shard import GroupShard
+
+
+def replay_group_metadata(shard: "GroupShard", key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
+    """Apply a group's snapshot, or its removal."""
+    former = shard.groups.get(key.group)
+    if isinstance(former, ClassicGroup):
+        forget_timers(shard, former)
+    if value is not None:
+        shard.groups[key.group] = restore(key.group, value)
+    elif isinstance(former, ClassicGroup):
+        former.state = ClassicGroupState.DEAD
+        del shard.groups[key.group]
+
+
+def on_loaded(shard: "GroupShard", turn: Turn) -> None:
+    """Give every member a whole session; groups that are over the maximum rebalance, and lose who joins last."""
+    for group in shard.groups.values():
+        if not isinstance(group, ClassicGroup):
+            continue
+        for member in group.members.values():
+            renew_session(shard, group, member, turn.now_ms)
+        if len(group.members) > shard.settings.group_max_size:
+            prepare_rebalance(shard, turn, group)
+
+
+def refuse_all_waiting(turn: Turn, group: ClassicGroup, error: ErrorCode) -> None:
+    """Answer every request that waits in a group, which goes or becomes one of another protocol."""
+    for member in group.members.values():
+        refuse_waiting(turn, group, member, error, member_id=member.member_id)

@@ -1,0 +1,123 @@
+"""How members come into a group and change: the steps that a heartbeat and a classic member's JoinGroup share.
+
+Whoever uses them first makes sure that nothing can be refused any more, then calls them in the order in which they
+stand here; every step writes what it changes.
+
+Source: `consumerGroupHeartbeat` and `classicGroupJoinToConsumerGroup` in Kafka.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ottla_core.errors import InvalidRequest
+from ottla_group_coordinator.classic.snapshot import fits
+from ottla_group_coordinator.consumer.departure import forget_timers, watch_revocation, write_removal
+from ottla_group_coordinator.consumer.group import ConsumerGroup
+from ottla_group_coordinator.consumer.member import (
+    JOINING_EPOCH,
+    ConsumerMember,
+    MemberState,
+    current_assignment_record,
+    metadata_record,
+)
+from ottla_group_coordinator.consumer.partitions import NO_PARTITIONS, Partitions
+from ottla_group_coordinator.consumer.reconciliation import reconcile
+from ottla_group_coordinator.consumer.regular_expressions import check_expression, update_expressions
+from ottla_group_coordinator.consumer.target_assignment import (
+    have_topics_changed,
+    raise_epoch,
+    target_record,
+    update_target,
+)
+from ottla_group_coordinator.errors import GroupMaxSizeReached
+from ottla_group_coordinator.turn import Turn
+
+if TYPE_CHECKING:
+    from ottla_group_coordinator.shard import GroupShard
+
+KEY_STRING_BYTES_MAX = 32_767
+"""What a record's key has room for; the length takes two bytes there."""
+
+
+def check_room(shard: "GroupShard", group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+    """See that the group may take a client that is no member yet, or takes the place of one.
+
+    Raises:
+        GroupMaxSizeReached: it may not.
+    """
+    size_max = shard.settings.consumer_group_max_size
+    if len(group.members) < size_max or member_id in group.members or instance_id in group.static_members:
+        return
+    raise GroupMaxSizeReached(f"group {group.group_id} has {len(group.members)} members and may have {size_max}")
+
+
+def check_storable(shard: "GroupShard", group: ConsumerGroup, member: ConsumerMember) -> None:
+    """See that what a member says of itself can be stored.
+
+    Raises:
+        InvalidRequest: it is too long.
+        InvalidRegularExpression: its expression is invalid, or matches too much.
+    """
+    for text in (group.group_id, member.member_id, member.subscribed_topic_regex):
+        if len(text.encode()) > KEY_STRING_BYTES_MAX:
+            raise InvalidRequest(f"a text of {len(text)} characters is too long, {KEY_STRING_BYTES_MAX} bytes fit")
+    if member.subscribed_topic_regex and member.subscribed_topic_regex not in group.expressions:
+        check_expression(shard, group.group_id, member.subscribed_topic_regex)
+    if not fits(metadata_record(group.group_id, member), shard.settings.batch_bytes_max):
+        raise InvalidRequest("the subscription is too large to be stored")
+
+
+def succeed(former: ConsumerMember, member_id: str) -> ConsumerMember:
+    """Return a static member as it comes back under a new member id: it keeps what it had."""
+    return replace(former, member_id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
+
+
+def replace_static_member(
+    shard: "GroupShard", turn: Turn, group: ConsumerGroup, former: ConsumerMember, successor: ConsumerMember
+) -> None:
+    """Put a static member that comes back in the place of its former self."""
+    target = group.target.get(former.member_id, NO_PARTITIONS)
+    forget_timers(shard, group.group_id, former.member_id)
+    write_removal(shard, turn, group, former.member_id)
+    shard.write(turn, *metadata_record(group.group_id, successor))
+    shard.write(turn, *target_record(group.group_id, successor.member_id, target))
+    shard.write(turn, *current_assignment_record(group.group_id, successor))
+
+
+def update_member(
+    shard: "GroupShard", turn: Turn, group: ConsumerGroup, former: ConsumerMember | None, member: ConsumerMember
+) -> None:
+    """Store what a member says of itself if that is new, and raise the group epoch if it calls for it."""
+    if member is not former:
+        shard.write(turn, *metadata_record(group.group_id, member))
+    has_subscription_changed = former is None or (
+        former.subscribed_topic_names != member.subscribed_topic_names
+        or former.subscribed_topic_regex != member.subscribed_topic_regex
+    )
+    has_expression_changed = bool(group.expressions or group.subscribed_expressions) and update_expressions(
+        shard, turn, group
+    )
+    if group.epoch == 0 or has_subscription_changed or has_expression_changed or have_topics_changed(shard, group):
+        raise_epoch(shard, turn, group)
+
+
+def bring_forward(
+    shard: "GroupShard", turn: Turn, group: ConsumerGroup, member: ConsumerMember, reported: Partitions | None
+) -> ConsumerMember:
+    """Make the target assignment if there is none for the group epoch, and take the member towards it.
+
+    `reported` is what the member says that it owns, or None if it does not say.
+    """
+    if group.epoch > group.assignment_epoch:
+        update_target(shard, turn, group)
+    target = group.target.get(member.member_id, NO_PARTITIONS)
+    reconciled = reconcile(member, group.assignment_epoch, target, group.owner, reported)
+    if reconciled is not member:
+        shard.write(turn, *current_assignment_record(group.group_id, reconciled))
+        watch_revocation(shard, group, reconciled, turn.now_ms)
+    return reconciled
+
+
+def is_state_known(member: ConsumerMember, reported: Partitions | None) -> bool:
+    """Return whether a member can go on: if its state is one of a later version, it must own nothing."""
+    return member.state is not MemberState.UNKNOWN or (reported is not None and not reported)

@@ -1,0 +1,197 @@
+"""A group changes its protocol while it runs: upgrade from classic to consumer, and downgrade back.
+
+A classic group of consumers is upgraded when the first member of the consumer protocol joins. The members that are
+there stay as *classic members*: they go on with JoinGroup, SyncGroup and Heartbeat (`classic_members`). When the
+last member of the consumer protocol has gone, the group is downgraded. Both depend on
+`group.consumer.migration.policy`.
+
+Source: KIP-848; `convertToConsumerGroup`, `convertToClassicGroup` and what they call in Kafka.
+"""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from kio.schema.errors import ErrorCode
+
+from ottla_core.cluster.model import ClusterState
+from ottla_group_coordinator.classic.group import ClassicGroup
+from ottla_group_coordinator.classic.loading import refuse_all_waiting
+from ottla_group_coordinator.classic.member import ClassicMember, MemberProtocol
+from ottla_group_coordinator.classic.rebalance import forget_timers, prepare_rebalance, renew_session
+from ottla_group_coordinator.classic.snapshot import fits, snapshot
+from ottla_group_coordinator.classic.state import ClassicGroupState
+from ottla_group_coordinator.consumer.embedded_protocol import (
+    MalformedConsumerProtocol,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
+from ottla_group_coordinator.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
+from ottla_group_coordinator.consumer.member import ConsumerMember, current_assignment_record, metadata_record
+from ottla_group_coordinator.consumer.partitions import union
+from ottla_group_coordinator.consumer.subscribed_metadata import metadata_hash
+from ottla_group_coordinator.consumer.target_assignment import target_epoch_record, target_record
+from ottla_group_coordinator.errors import GroupIdNotFound
+from ottla_group_coordinator.records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+)
+from ottla_group_coordinator.turn import Turn
+
+if TYPE_CHECKING:
+    from ottla_group_coordinator.shard import GroupShard
+
+UPGRADE_POLICIES = frozenset({"bidirectional", "upgrade"})
+DOWNGRADE_POLICIES = frozenset({"bidirectional", "downgrade"})
+
+
+def upgraded(shard: "GroupShard", classic: ClassicGroup) -> ConsumerGroup:
+    """Return what a classic group would be in the consumer protocol; it is not in the shard yet.
+
+    Raises:
+        GroupIdNotFound: it cannot be upgraded, so for the consumer protocol there is no such group.
+    """
+    refusal = f"the classic group {classic.group_id} cannot become a consumer group"
+    if shard.settings.consumer_migration_policy not in UPGRADE_POLICIES:
+        raise GroupIdNotFound(f"{refusal}: upgrades are disabled")
+    if classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        raise GroupIdNotFound(f"{refusal}: its members are of type {classic.protocol_type!r}")
+    if len(classic.members) > shard.settings.consumer_group_max_size:
+        raise GroupIdNotFound(f"{refusal}: it has more members than {shard.settings.consumer_group_max_size}")
+    group = ConsumerGroup(classic.group_id)
+    group.epoch = group.assignment_epoch = classic.generation
+    protocol_name = classic.select_protocol()
+    for former in classic.members.values():
+        try:
+            member = _upgraded_member(shard.cluster_state, classic.generation, former, protocol_name)
+        except MalformedConsumerProtocol as error:
+            raise GroupIdNotFound(f"{refusal}: what {former.member_id} says is malformed: {error}") from None
+        group.update_member(member)
+        group.target[member.member_id] = member.assigned
+    group.metadata_hash = metadata_hash(group.existing_topics(shard.cluster_state.topics).values())
+    return group
+
+
+def _upgraded_member(
+    state: ClusterState, generation: int, former: ClassicMember, protocol_name: str
+) -> ConsumerMember:
+    """Return a member that owns what it was assigned last; it learns from its next Heartbeat that it must join."""
+    subscription = read_subscription(former.metadata(protocol_name), state.topics)
+    assignment = read_assignment(former.assignment, state.topics)
+    if assignment.user_data:
+        raise MalformedConsumerProtocol("its assignment has data of a custom assignor, which would be lost")
+    return ConsumerMember(
+        member_id=former.member_id,
+        epoch=generation,
+        previous_epoch=generation,
+        instance_id=former.instance_id,
+        rack_id=subscription.rack_id,
+        rebalance_timeout_ms=former.rebalance_timeout_ms,
+        client_id=former.client_id,
+        client_host=former.client_host,
+        subscribed_topic_names=subscription.topics,
+        assigned=assignment.partitions,
+        classic=classic_metadata(former.session_timeout_ms, former.protocols),
+    )
+
+
+def classic_metadata(session_timeout_ms: int, protocols: Collection[MemberProtocol]) -> ClassicMemberMetadata:
+    """Return what is kept of a classic member beside its subscription."""
+    return ClassicMemberMetadata(
+        session_timeout_ms=session_timeout_ms,
+        supported_protocols=tuple(
+            ClassicProtocol(name=protocol.name, metadata=protocol.metadata) for protocol in protocols
+        ),
+    )
+
+
+def upgrade(shard: "GroupShard", turn: Turn, classic: ClassicGroup, group: ConsumerGroup) -> ConsumerGroup:
+    """Store a classic group as what `upgraded` has made of it; whoever waits in it is told to join again."""
+    refuse_all_waiting(turn, classic, ErrorCode.rebalance_in_progress)
+    forget_timers(shard, classic)
+    for tombstone in classic.tombstones():
+        shard.write(turn, *tombstone)
+    for member in group.members.values():
+        shard.write(turn, *metadata_record(group.group_id, member))
+    shard.write(
+        turn,
+        ConsumerGroupMetadataKey(group_id=group.group_id),
+        ConsumerGroupMetadataValue(epoch=group.epoch, metadata_hash=group.metadata_hash),
+    )
+    for member_id, partitions in group.target.items():
+        shard.write(turn, *target_record(group.group_id, member_id, partitions))
+    shard.write(turn, *target_epoch_record(group.group_id, group.assignment_epoch))
+    for member in group.members.values():
+        shard.write(turn, *current_assignment_record(group.group_id, member))
+    stored = shard.groups[group.group_id]
+    assert isinstance(stored, ConsumerGroup), "the records have made one"
+    return stored
+
+
+def downgraded(
+    shard: "GroupShard", group: ConsumerGroup, leaving: Collection[str], now_ms: int
+) -> ClassicGroup | None:
+    """Return what a group becomes in the classic protocol when some members leave; it is not in the shard yet.
+
+    Members count as assigned what they own, so that a group which is upgraded again at once is not mistaken.
+
+    Returns:
+        None if the group cannot be downgraded, or need not.
+    """
+    staying = [member for member in group.members.values() if member.member_id not in leaving]
+    if (
+        not staying
+        or not all(member.uses_classic_protocol for member in staying)
+        or shard.settings.consumer_migration_policy not in DOWNGRADE_POLICIES
+        or len(staying) > shard.settings.group_max_size
+    ):
+        return None
+    classic = ClassicGroup(group.group_id, now_ms=now_ms)
+    classic.generation = group.epoch
+    for member in staying:
+        classic.add(_downgraded_member(member), CONSUMER_PROTOCOL_TYPE)
+    classic.state = ClassicGroupState.STABLE
+    classic.protocol_name = classic.select_protocol()
+    classic.update_subscribed_topics()
+    for former in classic.members.values():
+        member = group.members[former.member_id]
+        owned = union(member.assigned, member.pending_revocation)
+        former.assignment = write_assignment(owned, former.metadata(classic.protocol_name), shard.cluster_state)
+    return classic if fits(snapshot(classic), shard.settings.batch_bytes_max) else None
+
+
+def _downgraded_member(member: ConsumerMember) -> ClassicMember:
+    assert member.classic is not None, "only classic members stay"
+    return ClassicMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        session_timeout_ms=member.classic.session_timeout_ms,
+        protocols=tuple(
+            MemberProtocol(protocol.name, protocol.metadata) for protocol in member.classic.supported_protocols
+        ),
+    )
+
+
+def downgrade(
+    shard: "GroupShard", turn: Turn, group: ConsumerGroup, classic: ClassicGroup, *, must_rebalance: bool
+) -> None:
+    """Store a group as what `downgraded` has made of it; the timers of its members must have been cancelled.
+
+    The record of a group that has to rebalance is one generation ahead of its members: should it be loaded before
+    they have joined, they are told that theirs is wrong, and join.
+    """
+    for tombstone in group.tombstones():
+        shard.write(turn, *tombstone)
+    shard.groups[classic.group_id] = classic
+    classic.generation += must_rebalance
+    turn.records.append(snapshot(classic))
+    classic.generation -= must_rebalance
+    for member in classic.members.values():
+        renew_session(shard, classic, member, turn.now_ms)
+    if must_rebalance:
+        prepare_rebalance(shard, turn, classic)

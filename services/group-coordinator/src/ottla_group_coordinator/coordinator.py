@@ -1,0 +1,123 @@
+"""The coordinator as a whole: cluster state and registration on one side, brokers' streams on the other.
+
+Which shards are ours follows from the cluster state and from our registration, so both are listened to. Where a
+shard's log is follows from the cluster state too: at the broker that leads the partition, by the stream that it has
+opened.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+from uuid import uuid4
+
+from ottla_core.clock import Clock, SystemClock
+from ottla_core.cluster.feed import Listener
+from ottla_core.cluster.model import NO_LEADER, ClusterState, Shard
+from ottla_core.group_shards import GROUP_TOPIC
+from ottla_group_coordinator.config import GroupCoordinatorConfig
+from ottla_group_coordinator.coordinator_counts import CoordinatorCounts
+from ottla_group_coordinator.epoch_clock import EpochClock
+from ottla_group_coordinator.relay_stream import RelayStream
+from ottla_group_coordinator.request_routing import RequestRouter
+from ottla_group_coordinator.service import GroupRelayService
+from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_log import ShardLog
+from ottla_group_coordinator.shard_runtime import ShardRuntime, ShardSurroundings
+from ottla_group_coordinator.shard_table import Place, ShardTable, producer_of
+
+LOADS_AT_ONCE = 4
+"""Shards that are read at the same time; each holds two chunks of its log in memory."""
+
+STREAMS_CLOSE_TIMEOUT_S = 1.0
+
+
+class StateFeed(Protocol):
+    """What is needed of a `ClusterStateFeed`."""
+
+    @property
+    def state(self) -> ClusterState:
+        """The newest state."""
+
+    def subscribe(self, listener: Listener) -> object:
+        """Call the listener with every former and new state."""
+
+
+class GroupCoordinator:
+    """All parts of a coordinator but its registration and its sockets.
+
+    Args:
+        config: the settings.
+        feed: the cluster state.
+        place: our registration; `on_place_changed` is to be called when it has changed.
+        on_sequence_lost: called when a shard cannot be continued under the present registration.
+        clock: for tests.
+
+    Attributes:
+        shards: the owned shards.
+        service: what brokers call.
+        counts: for metrics.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: GroupCoordinatorConfig,
+        feed: StateFeed,
+        place: Place,
+        on_sequence_lost: Callable[[], None],
+        clock: Clock | None = None,
+    ) -> None:
+        self._feed = feed
+        self._place = place
+        self._settings = config.group_settings()
+        self.counts = CoordinatorCounts()
+        self._surroundings = ShardSurroundings(
+            make_shard=self._make_shard,
+            clock=EpochClock(clock or SystemClock()),
+            counts=self.counts,
+            load_permits=asyncio.Semaphore(LOADS_AT_ONCE),
+            load_bytes_max=config.offsets_load_buffer_size,
+            batch_bytes_max=self._settings.batch_bytes_max,
+            commit_timeout_s=config.offsets_commit_timeout_ms / 1000,
+            on_sequence_lost=on_sequence_lost,
+        )
+        self.shards = ShardTable(config.node_id, place, self._make_runtime)
+        self.service = GroupRelayService(RequestRouter(self.shards, self.counts).take)
+        feed.subscribe(self._on_cluster_state)
+
+    def on_place_changed(self) -> None:
+        """Take or give up shards after a registration or the loss of one."""
+        self.shards.reconcile(self._feed.state)
+
+    async def close_shards(self) -> None:
+        """Answer nothing new; store and answer what is on its way."""
+        await self.shards.close()
+
+    async def close_streams(self) -> None:
+        """End the brokers' streams."""
+        await self.service.close(STREAMS_CLOSE_TIMEOUT_S)
+
+    def _on_cluster_state(self, former: ClusterState, state: ClusterState) -> None:
+        if former.brokers is not state.brokers:
+            self.service.on_cluster_state(state)
+        self.shards.on_cluster_state(former, state)
+
+    def _make_shard(self) -> GroupShard:
+        return GroupShard(settings=self._settings, cluster_state=self._feed.state, draw_uuid=uuid4)
+
+    def _make_runtime(self, shard: Shard) -> ShardRuntime:
+        shard_log = ShardLog(
+            shard.index,
+            producer_of(shard),
+            is_owner=lambda: self._place.epoch == shard.coordinator_epoch,
+            leader=lambda: self._leader(shard.index),
+        )
+        return ShardRuntime(shard_log, self._surroundings)
+
+    def _leader(self, index: int) -> RelayStream | None:
+        """Return the stream of the broker that leads a shard's partition."""
+        topic = self._feed.state.topics.get(GROUP_TOPIC)
+        if topic is None or index >= len(topic.partitions):
+            return None
+        leader = topic.partitions[index].leader
+        return None if leader == NO_LEADER else self.service.stream_of(leader)

@@ -1,0 +1,1 @@
+"""One file per Kafka API; `shard.APIS` is the list."""

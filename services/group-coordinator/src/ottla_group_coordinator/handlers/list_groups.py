@@ -1,0 +1,37 @@
+"""ListGroups: the groups of this shard; the broker that was asked gathers those of all shards.
+
+Source: `GroupMetadataManager.listGroups` in Kafka.
+"""
+
+from typing import TYPE_CHECKING
+
+from kio.schema.list_groups.v5.request import ListGroupsRequest
+from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
+from kio.schema.types import GroupId
+
+from ottla_core.wire.conversion import message_of
+from ottla_group_coordinator.turn import GroupRequest, Turn
+
+if TYPE_CHECKING:
+    from ottla_group_coordinator.shard import GroupShard
+
+
+def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
+    """Answer with the groups in the states and of the types asked for, in any case of letters; empty means any.
+
+    A state or a type that does not exist is no error; no group has it.
+    """
+    message: ListGroupsRequest = request.newest()
+    states = {state.lower().strip() for state in message.states_filter}
+    types = {type_.lower() for type_ in message.types_filter}
+    groups = tuple(
+        ListedGroup(
+            group_id=GroupId(group.group_id),
+            protocol_type=group.protocol_type,
+            group_state=group.state_name,
+            group_type=group.type.value,
+        )
+        for group in shard.groups.values()
+        if (not states or group.state_name.lower() in states) and (not types or group.type.value in types)
+    )
+    turn.answer(request.token, message_of(ListGroupsResponse, groups=groups))

@@ -1,0 +1,167 @@
+"""OffsetCommit: members, and others where a group has no members, store how far they have come.
+
+Each partition has its own error. Topics and partitions that do not exist are refused before the group is asked;
+what the group refuses, it refuses for all partitions that exist. Version 10 names topics by id.
+
+Source: `KafkaApis.handleOffsetCommitRequest` and `OffsetMetadataManager.commitOffset` in Kafka.
+"""
+
+from datetime import timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from kio.index import load_response_schema
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import Entity
+
+from ottla_core.cluster.model import ClusterState, Topic
+from ottla_core.errors import KafkaError
+from ottla_core.wire.conversion import item_type, message_of
+from ottla_core.wire.record_batch import HEADER_SIZE_BYTES
+from ottla_group_coordinator.errors import GroupIdNotFound, IllegalGeneration, InvalidGroupId
+from ottla_group_coordinator.records import NO_UUID, OffsetCommitKey, OffsetCommitValue
+from ottla_group_coordinator.records.offset_commit import NO_LEADER_EPOCH, NO_TIMESTAMP, record_bytes_max
+from ottla_group_coordinator.turn import GroupRequest, Turn
+
+if TYPE_CHECKING:
+    from ottla_group_coordinator.shard import GroupShard
+
+API_KEY = 8
+FIRST_WITH_GROUP_ID_NOT_FOUND = 9
+FIRST_WITH_TOPIC_IDS = 10
+
+STRING_BYTES_MAX = 2**15 - 1
+"""The longest string that a key, or a value that expires, can hold."""
+
+_MILLISECOND = timedelta(milliseconds=1)
+_NO_RETENTION_MS = -1
+
+Commit = tuple[OffsetCommitKey, OffsetCommitValue]
+
+
+def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
+    """Store the offsets that may be stored, and answer."""
+    message = request.message
+    topics = [(topic, find_topic(shard.cluster_state, topic)) for topic in message.topics]
+    refusal = ErrorCode.none
+    if any(
+        _existence(topic, partition) is ErrorCode.none for asked, topic in topics for partition in asked.partitions
+    ):
+        refusal = _refusal(shard, request, turn.now_ms)
+    expire_timestamp = _expire_timestamp(message, turn.now_ms)
+    commits: list[Commit] = []
+    codes: list[list[ErrorCode]] = []
+    for asked, topic in topics:
+        codes.append([])
+        for partition in asked.partitions:
+            code = _existence(topic, partition) or refusal or _metadata_error(shard, partition.committed_metadata)
+            codes[-1].append(code)
+            if code is ErrorCode.none:
+                assert topic is not None
+                commits.append(_commit(message.group_id, topic, partition, turn.now_ms, expire_timestamp))
+    if _size_bytes_max(commits) > shard.settings.batch_bytes_max:
+        commits.clear()
+        codes = [[code or ErrorCode.invalid_commit_offset_size for code in of_topic] for of_topic in codes]
+    for key, value in commits:
+        shard.write(turn, key, value)
+    turn.answer(request.token, _response(request, codes))
+
+
+def find_topic(state: ClusterState, asked: Any) -> Topic | None:
+    """Return the topic that a request names, or names by id."""
+    if hasattr(asked, "name"):
+        return state.topics.get(asked.name)
+    topic_id: UUID | None = asked.topic_id
+    return None if topic_id is None else state.topics_by_id.get(topic_id)
+
+
+def _existence(topic: Topic | None, partition: Any) -> ErrorCode:
+    if topic is None:
+        by_id = partition.__version__ >= FIRST_WITH_TOPIC_IDS
+        return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
+    if not 0 <= partition.partition_index < len(topic.partitions):
+        return ErrorCode.unknown_topic_or_partition
+    return ErrorCode.none
+
+
+def _refusal(shard: "GroupShard", request: GroupRequest, now_ms: int) -> ErrorCode:
+    try:
+        _check_group(shard, request.message, request.api_version, now_ms)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.none
+
+
+def _check_group(shard: "GroupShard", message: Any, api_version: int, now_ms: int) -> None:
+    """See that the group takes the commit; any id is a group's where no member is named."""
+    if len(message.group_id.encode()) > STRING_BYTES_MAX:
+        raise InvalidGroupId(f"a group id has at most {STRING_BYTES_MAX} bytes")
+    group = shard.groups.get(message.group_id)
+    generation_or_epoch = message.generation_id_or_member_epoch
+    if group is not None:
+        instance_id = getattr(message, "group_instance_id", None)
+        group.check_commit(message.member_id, instance_id, generation_or_epoch, api_version, now_ms)
+    elif generation_or_epoch >= 0:
+        raise GroupIdNotFound if api_version >= FIRST_WITH_GROUP_ID_NOT_FOUND else IllegalGeneration
+
+
+def _metadata_error(shard: "GroupShard", metadata: str | None) -> ErrorCode:
+    length_bytes = len((metadata or "").encode())
+    if length_bytes > min(shard.settings.offset_metadata_max_bytes, STRING_BYTES_MAX):
+        return ErrorCode.offset_metadata_too_large
+    return ErrorCode.none
+
+
+def _expire_timestamp(message: Any, now_ms: int) -> int:
+    """Return when offsets expire by the client's wish, which only old versions can express."""
+    retention: timedelta | None = getattr(message, "retention_time", None)
+    if retention is None or retention // _MILLISECOND == _NO_RETENTION_MS:
+        return NO_TIMESTAMP
+    return now_ms + retention // _MILLISECOND
+
+
+def _commit(group_id: str, topic: Topic, partition: Any, now_ms: int, expire_timestamp: int) -> Commit:
+    """Return the record; one that expires has, in the log, neither a leader epoch nor a topic id."""
+    expires = expire_timestamp != NO_TIMESTAMP
+    return (
+        OffsetCommitKey(group=group_id, topic=topic.name, partition=partition.partition_index),
+        OffsetCommitValue(
+            offset=partition.committed_offset,
+            leader_epoch=NO_LEADER_EPOCH
+            if expires
+            else getattr(partition, "committed_leader_epoch", NO_LEADER_EPOCH),
+            metadata=partition.committed_metadata or "",
+            commit_timestamp=now_ms,
+            expire_timestamp=expire_timestamp,
+            topic_id=NO_UUID if expires else topic.id,
+        ),
+    )
+
+
+def _size_bytes_max(commits: list[Commit]) -> int:
+    return HEADER_SIZE_BYTES + sum(record_bytes_max(key.group, key.topic, value.metadata) for key, value in commits)
+
+
+def _response(request: GroupRequest, codes: list[list[ErrorCode]]) -> Entity:
+    response, topic_type, partition_type = _response_types(request.api_version)
+    topics = tuple(
+        message_of(
+            topic_type,
+            name=getattr(asked, "name", None),
+            topic_id=getattr(asked, "topic_id", None),
+            partitions=tuple(
+                partition_type(partition_index=partition.partition_index, error_code=code)
+                for partition, code in zip(asked.partitions, of_topic, strict=True)
+            ),
+        )
+        for asked, of_topic in zip(request.message.topics, codes, strict=True)
+    )
+    return message_of(response, topics=topics)
+
+
+@cache
+def _response_types(api_version: int) -> tuple[type[Entity], type[Entity], Any]:
+    response = load_response_schema(API_KEY, api_version)
+    topic = item_type(response, "topics")
+    return response, topic, item_type(topic, "partitions")

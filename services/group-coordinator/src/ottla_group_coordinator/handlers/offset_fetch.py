@@ -1,0 +1,160 @@
+"""OffsetFetch: how far groups have come.
+
+Since version 8 several groups can be asked for at once, each with an error of its own; since version 10 topics are
+named by id. What has not been committed is answered with the offset -1 and no error. All that is told is stored, so
+there is nothing to wait for where a stable offset is required.
+
+Source: `KafkaApis.handleOffsetFetchRequest` and `OffsetMetadataManager.fetchOffsets` in Kafka.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
+
+from kio.index import load_response_schema
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import Entity
+
+from ottla_core.errors import KafkaError
+from ottla_core.wire.conversion import item_type, message_of
+from ottla_group_coordinator.errors import GroupIdNotFound
+from ottla_group_coordinator.handlers.offset_commit import find_topic
+from ottla_group_coordinator.offsets.table import NO_OFFSETS
+from ottla_group_coordinator.records import NO_UUID, OffsetCommitValue
+from ottla_group_coordinator.turn import GroupRequest, Turn
+
+if TYPE_CHECKING:
+    from ottla_group_coordinator.shard import GroupShard
+
+API_KEY = 9
+FIRST_WITH_GROUPS = 8
+FIRST_WITH_TOPIC_IDS = 10
+NO_OFFSET = -1
+NO_MEMBER_EPOCH = -1
+
+
+class _ResponseTypes(NamedTuple):
+    """kio's classes of one version; `group` is the response's own before there could be several."""
+
+    response: type[Entity]
+    group: type[Entity]
+    topic: type[Entity]
+    partition: type[Entity]
+
+
+class _Fetch(NamedTuple):
+    """What is looked at for one group."""
+
+    shard: "GroupShard"
+    group_id: str
+    types: _ResponseTypes
+
+
+def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
+    """Answer with the offsets of one group or of several."""
+    types = _response_types(request.api_version)
+    if request.api_version < FIRST_WITH_GROUPS:
+        turn.answer(request.token, _group_response(shard, request.message, types))
+        return
+    groups = []
+    for asked in request.message.groups:
+        try:
+            groups.append(_group_response(shard, asked, types))
+        except KafkaError as error:
+            groups.append(message_of(types.group, group_id=asked.group_id, error_code=error.code))
+    turn.answer(request.token, message_of(types.response, groups=tuple(groups)))
+
+
+def _group_response(shard: "GroupShard", asked: Any, types: _ResponseTypes) -> Entity:
+    fetch = _Fetch(shard, asked.group_id, types)
+    is_known = _check_group(shard, asked)
+    topics = _all_topics(fetch, is_known) if asked.topics is None else _topics(fetch, is_known, asked.topics)
+    return message_of(types.group, group_id=asked.group_id, topics=tuple(topics))
+
+
+def _check_group(shard: "GroupShard", asked: Any) -> bool:
+    """Return whether there is such a group.
+
+    Raises:
+        KafkaError: the group tells its offsets only to members, and the request is not from one.
+    """
+    group = shard.groups.get(asked.group_id)
+    if group is None:
+        return False
+    try:
+        group.check_offset_fetch(getattr(asked, "member_id", None), getattr(asked, "member_epoch", NO_MEMBER_EPOCH))
+    except GroupIdNotFound:
+        return False
+    return True
+
+
+def _topics(fetch: _Fetch, is_known: bool, asked_topics: Iterable[Any]) -> Iterator[Entity]:
+    offsets = fetch.shard.offsets.of_group(fetch.group_id) if is_known else NO_OFFSETS
+    for asked in asked_topics:
+        topic_id: UUID | None = getattr(asked, "topic_id", None)
+        topic_name: str | None = getattr(asked, "name", None)
+        code = ErrorCode.none
+        if fetch.types.topic.__version__ >= FIRST_WITH_TOPIC_IDS:
+            topic = find_topic(fetch.shard.cluster_state, asked)
+            topic_name = None if topic is None else topic.name
+            code = ErrorCode.unknown_topic_id if topic is None else ErrorCode.none
+        partitions = []
+        for index in asked.partition_indexes:
+            value = None if topic_name is None else offsets.get((topic_name, index))
+            if value is not None and not _is_of_topic(fetch.shard, value, topic_id):
+                value = None
+            partitions.append(_partition(fetch.types, index, value, code))
+        yield message_of(fetch.types.topic, name=topic_name, topic_id=topic_id, partitions=tuple(partitions))
+
+
+def _all_topics(fetch: _Fetch, is_known: bool) -> Iterator[Entity]:
+    """Yield all topics with offsets; where they are named by id, those that have none are left out."""
+    if not is_known:
+        return
+    state = fetch.shard.cluster_state
+    by_id = fetch.types.topic.__version__ >= FIRST_WITH_TOPIC_IDS
+    by_topic: dict[str, list[tuple[int, OffsetCommitValue]]] = {}
+    for (name, index), value in fetch.shard.offsets.of_group(fetch.group_id).items():
+        by_topic.setdefault(name, []).append((index, value))
+    for name, committed in by_topic.items():
+        topic_id = state.topics[name].id if by_id and name in state.topics else None
+        if by_id and topic_id is None:
+            continue
+        partitions = tuple(
+            _partition(fetch.types, index, value, ErrorCode.none)
+            for index, value in committed
+            if _is_of_topic(fetch.shard, value, topic_id)
+        )
+        if partitions:
+            yield message_of(fetch.types.topic, name=name, topic_id=topic_id, partitions=partitions)
+
+
+def _is_of_topic(shard: "GroupShard", value: OffsetCommitValue, topic_id: UUID | None) -> bool:
+    """Return whether an offset is of the topic asked for, not of a deleted one that had the same name."""
+    if value.topic_id == NO_UUID:
+        return True
+    return value.topic_id not in shard.cluster_state.deleted_topics and topic_id in {None, value.topic_id}
+
+
+def _partition(types: _ResponseTypes, index: int, value: OffsetCommitValue | None, code: ErrorCode) -> Entity:
+    if value is None:
+        return message_of(
+            types.partition, partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=code
+        )
+    return message_of(
+        types.partition,
+        partition_index=index,
+        committed_offset=value.offset,
+        committed_leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        error_code=code,
+    )
+
+
+@cache
+def _response_types(api_version: int) -> _ResponseTypes:
+    response = load_response_schema(API_KEY, api_version)
+    group = item_type(response, "groups") if api_version >= FIRST_WITH_GROUPS else response
+    topic = item_type(group, "topics")
+    return _ResponseTypes(response, group, topic, item_type(topic, "partitions"))

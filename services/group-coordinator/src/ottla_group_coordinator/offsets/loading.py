@@ -1,0 +1,20 @@
+"""Applies OffsetCommit records."""
+
+from typing import TYPE_CHECKING
+
+from ottla_group_coordinator.classic.group import ClassicGroup
+from ottla_group_coordinator.records import OffsetCommitKey, OffsetCommitValue
+
+if TYPE_CHECKING:
+    from ottla_group_coordinator.shard import GroupShard
+
+
+def replay_offset_commit(shard: "GroupShard", key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+    """Set or forget an offset.
+
+    Whoever commits without having joined makes a group by it: one without members that only keeps offsets. While
+    records are loaded, it may turn out later that the group is another.
+    """
+    if value is not None and key.group not in shard.groups:
+        shard.groups[key.group] = ClassicGroup(key.group, now_ms=None)
+    shard.offsets.replay(key, value)

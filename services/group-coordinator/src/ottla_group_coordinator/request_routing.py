@@ -1,0 +1,77 @@
+"""From a frame on a broker's stream to the shard that decides on it."""
+
+import itertools
+
+import structlog
+from kio.index import KioIndexError
+
+from ottla_core.errors import InvalidRequest, KafkaError, UnsupportedVersion
+from ottla_core.wire.group_responses import LIST_GROUPS
+from ottla_core.wire.messages import message_codec, read_request_header
+from ottla_group_coordinator.coordinator_counts import CoordinatorCounts
+from ottla_group_coordinator.errors import NotCoordinator
+from ottla_group_coordinator.relay_stream import RelayStream
+from ottla_group_coordinator.shard import HANDLERS
+from ottla_group_coordinator.shard_listing import list_all_shards
+from ottla_group_coordinator.shard_table import ShardTable
+from ottla_group_coordinator.turn import GroupRequest
+from ottla_group_coordinator.waiting_request import UNANSWERABLE, RelayedRequest, WaitingRequest
+from ottla_proto.gen.ottla import group_relay_pb2 as pb
+
+ALL_SHARDS = -1
+"""In place of a shard: every shard that this process owns; for ListGroups."""
+
+log = structlog.get_logger("requests")
+
+
+class RequestRouter:
+    """Reads requests and hands them to their shards.
+
+    Args:
+        shards: the shards of this process.
+        counts: for metrics.
+    """
+
+    def __init__(self, shards: ShardTable, counts: CoordinatorCounts) -> None:
+        self._shards = shards
+        self._counts = counts
+        self._tokens = itertools.count()
+
+    def take(self, stream: RelayStream, frame_id: int, relayed: pb.GroupRequest) -> None:
+        """Take a request that came on a stream; it is answered there, now or later."""
+        try:
+            self._take(stream, frame_id, relayed)
+        except (InvalidRequest, KioIndexError) as error:
+            log.error("unreadable request", broker=stream.broker_id, error=str(error))
+            stream.answer(frame_id, UNANSWERABLE)
+        except Exception:  # one request must not cost the stream of all
+            log.exception("request failed unexpectedly", broker=stream.broker_id)
+            stream.answer(frame_id, UNANSWERABLE)
+
+    def _take(self, stream: RelayStream, frame_id: int, relayed: pb.GroupRequest) -> None:
+        frame = memoryview(relayed.frame)
+        header = read_request_header(frame)
+        codec = message_codec(header.api_key, header.api_version)
+        message = codec.read_request(frame, header)
+        self._counts.requests[header.api_key] += 1
+        request = GroupRequest(
+            token=next(self._tokens),
+            api_key=header.api_key,
+            api_version=header.api_version,
+            client_id=header.client_id or "",
+            client_host=relayed.client_host,
+            message=message,
+        )
+        waiting = RelayedRequest(request, stream, frame_id, codec, header.correlation_id)
+        if header.api_key not in HANDLERS:
+            self._refuse(waiting, UnsupportedVersion())
+        elif relayed.shard == ALL_SHARDS and header.api_key == LIST_GROUPS:
+            list_all_shards(waiting, self._shards.owned, self._tokens)
+        elif (shard := self._shards.get(relayed.shard)) is None:
+            self._refuse(waiting, NotCoordinator())
+        else:
+            shard.submit(waiting)
+
+    def _refuse(self, waiting: WaitingRequest, error: KafkaError) -> None:
+        self._counts.refused[error.code.name] += 1
+        waiting.refuse(error)

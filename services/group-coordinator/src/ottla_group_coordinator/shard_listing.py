@@ -1,0 +1,84 @@
+"""ListGroups over all shards of this process: each is asked like any request, and their answers become one.
+
+A shard that is lost meanwhile is left out, as its new owner lists it. Any other refusal refuses the whole, because a
+list that silently lacks groups is worse than none. Source: `listGroups` of Kafka's GroupCoordinatorService.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Any
+
+from kio.index import load_response_schema
+from kio.schema.errors import ErrorCode
+
+from ottla_core.errors import CodedError, KafkaError
+from ottla_core.wire.conversion import message_of
+from ottla_group_coordinator.shard_runtime import ShardRuntime
+from ottla_group_coordinator.turn import GroupRequest
+from ottla_group_coordinator.waiting_request import WaitingRequest
+
+
+def list_all_shards(waiting: WaitingRequest, shards: Collection[ShardRuntime], tokens: Iterator[int]) -> None:
+    """Have a ListGroups request answered by all shards together.
+
+    Args:
+        waiting: the request.
+        shards: who is asked.
+        tokens: gives the tokens under which they are asked.
+    """
+    listing = _Listing(waiting, len(shards))
+    if not shards:
+        listing.finish()
+    for shard in tuple(shards):
+        shard.submit(_Part(listing, replace(waiting.request, token=next(tokens))))
+
+
+class _Listing:
+    """What has been answered so far."""
+
+    def __init__(self, waiting: WaitingRequest, missing: int) -> None:
+        self._waiting = waiting
+        self._missing = missing
+        self._responses: list[Any] = []
+        self._refusal: KafkaError | None = None
+
+    def add(self, response: Any, refusal: KafkaError | None) -> None:
+        """Take one shard's part; the last gives the answer."""
+        if response is not None:
+            self._responses.append(response)
+        self._refusal = self._refusal or refusal
+        self._missing -= 1
+        if self._missing == 0:
+            self.finish()
+
+    def finish(self) -> None:
+        """Give the answer."""
+        request = self._waiting.request
+        if self._refusal is not None:
+            self._waiting.refuse(self._refusal)
+        elif self._responses:
+            groups = tuple(group for response in self._responses for group in response.groups)
+            self._waiting.answer(replace(self._responses[0], groups=groups))
+        else:
+            self._waiting.answer(message_of(load_response_schema(request.api_key, request.api_version)))
+
+
+class _Part:
+    """One shard's part of the answer."""
+
+    __slots__ = ("_listing", "request")
+
+    def __init__(self, listing: _Listing, request: GroupRequest) -> None:
+        self._listing = listing
+        self.request = request
+
+    def answer(self, response: Any) -> None:
+        """Take the shard's groups."""
+        if response.error_code is not ErrorCode.none:
+            self.refuse(CodedError(response.error_code))
+        else:
+            self._listing.add(response, None)
+
+    def refuse(self, error: KafkaError) -> None:
+        """Take the shard's refusal."""
+        self._listing.add(None, None if error.code is ErrorCode.not_coordinator else error)

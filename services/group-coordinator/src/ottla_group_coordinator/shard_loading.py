@@ -1,0 +1,150 @@
+"""Loading a shard: its partition is read from the beginning and every record is replayed.
+
+While one chunk is replayed, the next is on its way. Replaying takes CPU that other shards need, so it pauses every
+few milliseconds. Records that cannot be understood are passed over, those of unknown types silently (they belong to
+features of Kafka that are not here), damaged ones with an error in the log: one record must not take all groups of
+a shard out of service.
+"""
+
+import asyncio
+import struct
+import time
+from typing import Protocol
+
+import structlog
+
+from ottla_core.errors import InvalidRecord
+from ottla_core.wire.record_batch import (
+    HEADER_SIZE_BYTES,
+    LAST_OFFSET_DELTA_OFFSET,
+    LOG_OVERHEAD_BYTES,
+    iterate_batches,
+)
+from ottla_core.wire.records import Record, iterate_records
+from ottla_group_coordinator.records import decode_key, decode_value
+from ottla_group_coordinator.shard_log import ShardLog
+from ottla_group_coordinator.turn import CoordinatorRecord
+from ottla_proto.gen.ottla import group_relay_pb2 as pb
+
+SLICE_S = 0.005
+"""How long records are replayed before others may run."""
+
+ITEMS_PER_CLOCK_LOOK = 64
+"""Batches and records between two looks at the clock."""
+
+EMPTY_READ_PAUSE_S = 0.05
+"""Between reads while the leader does not show yet what it has stored."""
+
+_OFFSET_AND_LENGTH = struct.Struct(">qi")
+_INT32 = struct.Struct(">i")
+
+log = structlog.get_logger("shard loading")
+
+
+class Replaying(Protocol):
+    """What takes the records: a `GroupShard`."""
+
+    def replay(self, record: CoordinatorRecord) -> None:
+        """Apply a record."""
+
+
+class ShardLoader:
+    """Reads one shard's log up to its end.
+
+    Args:
+        shard_log: the log; it has been fenced, so nobody writes behind its `end_offset`.
+        shard: takes the records.
+        bytes_max: how much is read at a time.
+
+    Attributes:
+        record_count: records that were replayed.
+        unreadable_count: records that were passed over because they are damaged.
+    """
+
+    def __init__(self, shard_log: ShardLog, shard: Replaying, *, bytes_max: int) -> None:
+        self.record_count = 0
+        self.unreadable_count = 0
+        self._log = shard_log
+        self._shard = shard
+        self._bytes_max = bytes_max
+        self._slice_end_s = 0.0
+
+    async def load(self) -> None:
+        """Replay everything.
+
+        Raises:
+            OwnershipLost: the shard may have another owner.
+            CorruptMessage, InvalidRecord, UnsupportedCompressionType: a batch cannot be read.
+        """
+        end_offset = self._log.end_offset
+        position = 0
+        reading = self._read(position)
+        try:
+            while True:
+                chunk = await reading
+                after = next_offset(chunk.batches) or max(position, chunk.log_start_offset)
+                if after >= end_offset:
+                    break
+                if after == position:
+                    await asyncio.sleep(EMPTY_READ_PAUSE_S)
+                reading = self._read(after)
+                await self._replay(chunk.batches, position)
+                position = after
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        await self._replay(chunk.batches, position)
+
+    def _read(self, offset: int) -> asyncio.Task[pb.LogRecords]:
+        return asyncio.create_task(self._log.read(offset, self._bytes_max))
+
+    async def _replay(self, batches: bytes, position: int) -> None:
+        """Replay the records of whole batches from an offset on."""
+        self._slice_end_s = time.perf_counter() + SLICE_S
+        untimed = 0
+        for header, batch in iterate_batches(batches):
+            untimed += 1
+            records = () if header.is_control or not header.record_count else iterate_records(batch, header)
+            for record in records:
+                if record.offset >= position:
+                    self._replay_record(record)
+                untimed += 1
+                if untimed >= ITEMS_PER_CLOCK_LOOK:
+                    untimed = 0
+                    await self._give_way()
+            if untimed >= ITEMS_PER_CLOCK_LOOK:
+                untimed = 0
+                await self._give_way()
+
+    def _replay_record(self, record: Record) -> None:
+        if record.key is None:
+            return
+        try:
+            key = decode_key(record.key)
+            if key is None:
+                return
+            value = None if record.value is None else decode_value(key, record.value)
+        except InvalidRecord as error:
+            self.unreadable_count += 1
+            log.error("record passed over", shard=self._log.shard, offset=record.offset, error=str(error))
+            return
+        self._shard.replay(CoordinatorRecord(key, value))
+        self.record_count += 1
+
+    async def _give_way(self) -> None:
+        if time.perf_counter() >= self._slice_end_s:
+            await asyncio.sleep(0)
+            self._slice_end_s = time.perf_counter() + SLICE_S
+
+
+def next_offset(batches: bytes) -> int | None:
+    """Return the offset after the last whole batch, or None if there is none; only lengths are looked at."""
+    position, found = 0, None
+    end = len(batches)
+    while end - position >= HEADER_SIZE_BYTES:
+        base_offset, length = _OFFSET_AND_LENGTH.unpack_from(batches, position)
+        if length <= 0 or position + LOG_OVERHEAD_BYTES + length > end:
+            break
+        found = base_offset + _INT32.unpack_from(batches, position + LAST_OFFSET_DELTA_OFFSET)[0] + 1
+        position += LOG_OVERHEAD_BYTES + length
+    return found

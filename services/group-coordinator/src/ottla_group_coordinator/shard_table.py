@@ -1,0 +1,103 @@
+"""The shards that this process owns, as the cluster state and its own registration say.
+
+A shard is ours if the controller assigned it to us under the registration that we hold now, and our lease has not
+run out by our own clock. A new producer id or epoch is a new ownership: what was in memory goes, and the shard is
+fenced and loaded anew. A shard whose log has told us of a later owner stays here as ended until the cluster state
+catches up.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+import structlog
+
+from ottla_core.cluster.model import NO_EPOCH, ClusterState, Shard
+from ottla_core.group_shards import GROUP_TOPIC
+from ottla_group_coordinator.shard_batches import ShardProducer
+from ottla_group_coordinator.shard_runtime import ShardRuntime
+
+FINISH_TIMEOUT_S = 2.0
+"""How long a stop waits for what is being stored."""
+
+log = structlog.get_logger("shards")
+
+
+class Place(Protocol):
+    """This process's registration in the cluster: a `Membership`."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the registration, or `NO_EPOCH` once its lease may have run out."""
+
+
+class ShardTable:
+    """All owned shards.
+
+    Args:
+        coordinator_id: this process's.
+        place: its registration.
+        make_runtime: returns the runtime of a shard that is ours from now on, not yet started.
+    """
+
+    def __init__(self, coordinator_id: int, place: Place, make_runtime: Callable[[Shard], ShardRuntime]) -> None:
+        self._coordinator_id = coordinator_id
+        self._place = place
+        self._make_runtime = make_runtime
+        self._shards: dict[int, ShardRuntime] = {}
+        self._is_closed = False
+
+    @property
+    def owned(self) -> Collection[ShardRuntime]:
+        """The shards that were assigned to us."""
+        return self._shards.values()
+
+    def get(self, index: int) -> ShardRuntime | None:
+        """Return a shard, or None if it is not ours."""
+        return self._shards.get(index)
+
+    def reconcile(self, state: ClusterState) -> None:
+        """Give up what is not ours any more, and take what has become ours."""
+        if self._is_closed:
+            return
+        epoch = self._place.epoch
+        ours = {
+            shard.index: shard
+            for shard in state.shards.values()
+            if shard.coordinator == self._coordinator_id and shard.coordinator_epoch == epoch != NO_EPOCH
+        }
+        for index, runtime in tuple(self._shards.items()):
+            shard = ours.get(index)
+            if shard is None or producer_of(shard) != runtime.log.producer:
+                log.info("shard is not ours any more", shard=index)
+                del self._shards[index]
+                runtime.end()
+        for index, shard in ours.items():
+            if index not in self._shards:
+                log.info("shard is ours", shard=index, producer=producer_of(shard)._asdict())
+                self._shards[index] = self._make_runtime(shard)
+                self._shards[index].start()
+
+    def on_cluster_state(self, former: ClusterState, state: ClusterState) -> None:
+        """Follow the cluster state."""
+        if former.shards is not state.shards:
+            self.reconcile(state)
+        if former.topics is state.topics:
+            return
+        has_moved = former.topics.get(GROUP_TOPIC) is not state.topics.get(GROUP_TOPIC)
+        for runtime in tuple(self._shards.values()):
+            runtime.on_cluster_state(state)
+            if has_moved:
+                runtime.log.on_leaders()
+
+    async def close(self) -> None:
+        """Answer nothing new, finish what is being stored, and end."""
+        self._is_closed = True
+        shards = tuple(self._shards.values())
+        await asyncio.gather(*(runtime.finish(FINISH_TIMEOUT_S) for runtime in shards))
+        await asyncio.gather(*(runtime.wait_ended() for runtime in shards))
+
+
+def producer_of(shard: Shard) -> ShardProducer:
+    """Return what the owner of a shard writes as."""
+    return ShardProducer(shard.producer_id, shard.producer_epoch)

@@ -1,0 +1,69 @@
+"""One turn of a shard: an event comes in; records to store and answers to give go out.
+
+The records of a turn are stored together or not at all, and none of its answers leaves before they are stored.
+What an answer tells is therefore always safe. An answer is given to a *token*: the shell's name for a request that
+waits. A request may be answered in a later turn than its own (a JoinGroup waits for the other members).
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kio.static.protocol import Entity
+
+from ottla_core.wire.messages import message_codec
+from ottla_group_coordinator.records import RecordKey, RecordValue
+
+Token = Hashable
+
+
+class CoordinatorRecord(NamedTuple):
+    """A record of ``__consumer_offsets``; no value is a tombstone."""
+
+    key: RecordKey
+    value: RecordValue | None
+
+
+class Answer(NamedTuple):
+    """A response for the request that waits under `token`; a message of any version of its class."""
+
+    token: Token
+    response: Entity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRequest:
+    """A client's request.
+
+    Attributes:
+        token: whom to answer.
+        message: kio's class of the version that was sent.
+    """
+
+    token: Token
+    api_key: int
+    api_version: int
+    client_id: str
+    client_host: str
+    message: Any
+
+    def newest(self) -> Any:
+        """Return the message in kio's newest class; what the version lacks takes the schema's defaults.
+
+        Where versions differ in more than fields (OffsetCommit and OffsetFetch of topic ids, OffsetFetch and
+        LeaveGroup of one group or member), handlers look at `message` itself.
+        """
+        return message_codec(self.api_key, self.api_version).upgrade_request(self.message)
+
+
+@dataclass(slots=True)
+class Turn:
+    """What comes of one event at `now_ms`."""
+
+    now_ms: int
+    records: list[CoordinatorRecord] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+
+    def answer(self, token: Token, response: Entity) -> None:
+        """Answer a waiting request."""
+        self.answers.append(Answer(token, response))

@@ -1,0 +1,76 @@
+"""A client's request from when it comes in until its answer leaves."""
+
+from typing import Protocol
+
+import structlog
+from kio.static.protocol import Entity
+
+from ottla_core.errors import KafkaError, MessageTooLarge
+from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
+from ottla_core.wire.group_responses import error_response
+from ottla_core.wire.messages import MessageCodec
+from ottla_group_coordinator.relay_stream import RelayStream
+from ottla_group_coordinator.response_encoding import encode_response
+from ottla_group_coordinator.turn import GroupRequest
+
+UNANSWERABLE = b""
+"""In place of a frame: there is no answer, and the client's connection is to be closed."""
+
+log = structlog.get_logger("requests")
+
+
+class WaitingRequest(Protocol):
+    """Whoever waits for an answer."""
+
+    @property
+    def request(self) -> GroupRequest:
+        """What is asked."""
+
+    def answer(self, response: Entity) -> None:
+        """Give the answer."""
+
+    def refuse(self, error: KafkaError) -> None:
+        """Answer with an error."""
+
+
+class RelayedRequest:
+    """A request that came on a broker's stream."""
+
+    __slots__ = ("_codec", "_correlation_id", "_frame_id", "_stream", "request")
+
+    def __init__(
+        self, request: GroupRequest, stream: RelayStream, frame_id: int, codec: MessageCodec, correlation_id: int
+    ) -> None:
+        self.request = request
+        self._stream = stream
+        self._frame_id = frame_id
+        self._codec = codec
+        self._correlation_id = correlation_id
+
+    def answer(self, response: Entity) -> None:
+        """Send the answer on the stream that the request came on; if that has ended, nobody waits any more."""
+        try:
+            frame = self._encode(response)
+        except Exception:  # a value that the version asked for cannot hold is a bug
+            log.exception("response cannot be encoded", response=type(response).__name__)
+            self.refuse(KafkaError("the group coordinator failed unexpectedly; its log says why"))
+            return
+        if len(frame) > FRAME_BYTES_MAX:
+            log.error("response is too large to travel", response=type(response).__name__, size=len(frame))
+            self.refuse(MessageTooLarge(f"the response has {len(frame)} bytes, {FRAME_BYTES_MAX} is the most"))
+        else:
+            self._stream.answer(self._frame_id, frame)
+
+    def refuse(self, error: KafkaError) -> None:
+        """Send the error in the place where the API keeps it; never fails."""
+        request = self.request
+        try:
+            frame = self._encode(error_response(request.api_key, request.api_version, request.message, error))
+        except Exception:
+            log.exception("request cannot be refused", api=request.api_key, version=request.api_version)
+            frame = UNANSWERABLE
+        self._stream.answer(self._frame_id, frame)
+
+    def _encode(self, response: Entity) -> bytes:
+        request = self.request
+        return encode_response(self._codec, request.api_key, request.api_version, self._correlation_id, response)

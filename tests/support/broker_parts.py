@@ -1,0 +1,53 @@
+"""A broker made of chosen parts, for tests of handlers through the dispatcher; the other parts are missing."""
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ottla_broker.broker import Broker
+from ottla_broker.config import BrokerConfig
+from ottla_broker.dispatch import Dispatcher
+from ottla_core.clock import SystemClock
+from tests.support.group_cluster import BROKER, LISTENER
+from tests.support.raw_client import decode_response, encode_request, response_type_of
+
+
+@dataclass
+class Client:
+    """Stands for a client's connection."""
+
+    address: str = "10.0.0.7"
+    listener_name: str = LISTENER
+
+
+def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any) -> Broker:
+    """A broker with these parts; touching another is an error."""
+    config = BrokerConfig.model_validate({"node.id": BROKER, "log.dirs": (Path("/nowhere"),), **(settings or {})})
+    missing = dict.fromkeys(
+        ("membership", "controller", "store", "partitions", "reconciler", "producer_ids", "groups", "group_topic")
+    )
+    return Broker(config=config, clock=SystemClock(), feed=feed, **{**missing, **parts})
+
+
+async def ask(broker: Broker, request: Any, *, client_id: str | None = "client") -> Any:
+    """Have a request handled as if a client had sent it, and return the response that the client reads."""
+    outcome = await ask_frame(broker, encode_request(request, 42, client_id=client_id))
+    correlation_id, response = decode_response(outcome, response_type_of(request))
+    assert correlation_id == 42
+    return response
+
+
+async def ask_frame(broker: Broker, frame: bytes) -> bytes:
+    """Have a frame handled, and return the answer without its length.
+
+    Raises:
+        InvalidRequest: the connection is to be closed.
+    """
+    outcome = Dispatcher(broker).handle(memoryview(frame).toreadonly(), Client())  # type: ignore[arg-type]
+    parts = outcome if isinstance(outcome, list) or outcome is None else await outcome
+    assert parts is not None
+    answer = b"".join(part for part in parts if isinstance(part, bytes))
+    (length,) = struct.unpack_from(">i", answer)
+    assert length == len(answer) - 4
+    return answer[4:]

@@ -1,0 +1,177 @@
+"""A whole coordinator without etcd: its registration, the cluster state and the clock are what the test says."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from kio.schema.offset_commit.v8 import request as commit_v8
+from kio.schema.offset_fetch.v8 import request as fetch_v8
+
+from ottla_core.cluster.model import NO_EPOCH, PartitionState, Shard, Topic
+from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.rpc.server import RpcServer
+from ottla_group_coordinator.config import GroupCoordinatorConfig
+from ottla_group_coordinator.coordinator import GroupCoordinator
+from ottla_proto.gen.ottla.group_relay_pb2_grpc import add_GroupRelayServicer_to_server
+from tests.support.eventually_async import eventually_async
+from tests.support.fake_relay_broker import FakeRelayBroker
+from tests.support.group_cluster import StatedFeed
+
+COORDINATOR_EPOCH = 100
+PRODUCER_ID = 1000
+FLIGHTS = Topic(
+    name="flights",
+    id=UUID(int=5),
+    partitions=tuple(
+        PartitionState(topic_id=UUID(int=5), index=index, replicas=(1,), isr=(1,), leader=1, leader_epoch=0)
+        for index in range(3)
+    ),
+)
+
+
+class StatedPlace:
+    """A registration that lasts until the test ends it."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def lose(self) -> None:
+        """The lease has run out by our own clock; nobody has been told yet."""
+        self.epoch = NO_EPOCH
+
+
+class SteppedClock:
+    """Time passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_700_000_000.0
+
+    def time_ms(self) -> int:
+        return int(self.now_s * 1000)
+
+    def monotonic(self) -> float:
+        return self.now_s - 1_600_000_000.0
+
+    def pass_ms(self, duration_ms: int) -> None:
+        self.now_s += duration_ms / 1000
+
+
+class CoordinatorUnderTest:
+    """One coordinator that listens."""
+
+    def __init__(self, coordinator_id: int, epoch: int, feed: StatedFeed, settings: Mapping[str, Any]) -> None:
+        self.id = coordinator_id
+        self.feed = feed
+        self.place = StatedPlace(epoch)
+        self.clock = SteppedClock()
+        self.sequences_lost = 0
+        config = GroupCoordinatorConfig.model_validate({"node.id": coordinator_id, **settings})
+        self.coordinator = GroupCoordinator(
+            config=config,
+            feed=feed,
+            place=self.place,
+            on_sequence_lost=self._on_sequence_lost,
+            clock=self.clock,
+        )
+        self.address = ""
+
+    def _on_sequence_lost(self) -> None:
+        self.sequences_lost += 1
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator["CoordinatorUnderTest"]:
+        server = RpcServer()
+        self.address = f"127.0.0.1:{server.bind('127.0.0.1', 0)}"
+        add_GroupRelayServicer_to_server(self.coordinator.service, server.server)
+        await server.start()
+        self.coordinator.on_place_changed()
+        try:
+            yield self
+        finally:
+            await self.coordinator.close_shards()
+            await self.coordinator.close_streams()
+            await server.stop()
+
+    def status(self, shard: int = 0) -> str | None:
+        runtime = self.coordinator.shards.get(shard)
+        return None if runtime is None else runtime.status.value
+
+    async def serves(self, *shards: int) -> None:
+        for shard in shards or (0,):
+            await eventually_async(lambda: self.status(shard) == "serving", f"shard {shard} is served")  # noqa: B023
+
+
+def shard_of(coordinator: CoordinatorUnderTest, index: int = 0, *, producer_epoch: int = 0) -> Shard:
+    return Shard(
+        index=index,
+        coordinator=coordinator.id,
+        coordinator_epoch=coordinator.place.epoch,
+        producer_id=PRODUCER_ID + index,
+        producer_epoch=producer_epoch,
+    )
+
+
+def assign(feed: StatedFeed, *shards: Shard) -> None:
+    """What the controller decides."""
+    feed.publish(shards={**feed.state.shards, **{shard.index: shard for shard in shards}})
+
+
+def set_leader(feed: StatedFeed, broker_id: int) -> None:
+    topic = feed.state.topics[GROUP_TOPIC]
+    moved = replace(topic, partitions=tuple(replace(partition, leader=broker_id) for partition in topic.partitions))
+    feed.publish(topics={**feed.state.topics, GROUP_TOPIC: moved})
+
+
+def commit(group: str, offset: int, *, partition: int = 0) -> commit_v8.OffsetCommitRequest:
+    """A commit for version 8, by nobody's member."""
+    return commit_v8.OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=(
+            commit_v8.OffsetCommitRequestTopic(
+                name=FLIGHTS.name,
+                partitions=(
+                    commit_v8.OffsetCommitRequestPartition(
+                        partition_index=partition,
+                        committed_offset=offset,
+                        committed_leader_epoch=-1,
+                        committed_metadata="",
+                    ),
+                ),
+            ),
+        ),
+    )
+
+
+def commit_code(response: Any) -> str:
+    """The error of a commit's only partition."""
+    name: str = response.topics[0].partitions[0].error_code.name
+    return name
+
+
+def fetch(group: str) -> fetch_v8.OffsetFetchRequest:
+    """A fetch of all offsets, for version 8."""
+    return fetch_v8.OffsetFetchRequest(
+        groups=(fetch_v8.OffsetFetchRequestGroup(group_id=group, topics=None),), require_stable=False
+    )
+
+
+def fetched(response: Any) -> tuple[str, dict[int, int]]:
+    """The error of a fetch's only group, and its offsets by partition."""
+    (group,) = response.groups
+    return group.error_code.name, {
+        partition.partition_index: partition.committed_offset
+        for topic in group.topics
+        for partition in topic.partitions
+    }
+
+
+async def committed(broker: FakeRelayBroker, group: str, shard: int = 0) -> dict[int, int]:
+    """What the coordinator says a group has committed."""
+    error, offsets = fetched(await broker.ask(shard, 8, fetch(group)))
+    assert error == "none"
+    return offsets

@@ -1,0 +1,136 @@
+"""FindCoordinator names a broker while the group has a coordinator, and has the topic of groups created."""
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.schema.find_coordinator.v0.request import FindCoordinatorRequest as FindCoordinatorRequestV0
+from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest as FindCoordinatorRequestV3
+from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
+from kio.static.primitive import i8
+
+from ottla_broker.groups.errors import NotCoordinator
+from ottla_broker.groups.routing import broker_for, owner_of
+from tests.support.broker_parts import ask, broker_of
+from tests.support.group_cluster import StatedFeed, broker_member, group_state
+from tests.support.scripted_coordinator import ScriptedCoordinator
+
+COORDINATOR = ScriptedCoordinator(1).member()
+GROUP, TRANSACTION, SHARE = i8(0), i8(1), i8(2)
+NOBODY = (-1, "", -1)
+
+
+class Creation:
+    """Notes that the topic was wanted."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+
+    def begin(self) -> None:
+        self.begun += 1
+
+
+class Relay:
+    """Has an open stream to every owner, unless told otherwise."""
+
+    def __init__(self, feed: StatedFeed, *, is_open: bool) -> None:
+        self.feed = feed
+        self.is_open = is_open
+
+    def check_reachable(self, shard: int) -> None:
+        owner_of(self.feed.state, shard)
+        if not self.is_open:
+            raise NotCoordinator("not connected")
+
+
+async def find(feed: StatedFeed, request: Any, *, is_open: bool = True) -> tuple[Any, int]:
+    """The response, and how often the topic was wanted."""
+    creation = Creation()
+    broker = broker_of(feed, group_topic=creation, groups=Relay(feed, is_open=is_open))
+    return await ask(broker, request), creation.begun
+
+
+def place(found: Any) -> tuple[int, str, int]:
+    return found.node_id, found.host, found.port
+
+
+async def test_each_group_is_sent_to_the_broker_that_its_hash_chooses() -> None:
+    feed = StatedFeed(group_state(COORDINATOR, brokers=(1, 2, 3)))
+    groups = tuple(f"group-{number}" for number in range(30))
+
+    response, wanted = await find(feed, FindCoordinatorRequest(key_type=GROUP, coordinator_keys=groups))
+
+    chosen = {group: broker_for(group, [1, 2, 3]) or 0 for group in groups}
+    assert {found.key: place(found) for found in response.coordinators} == {
+        group: (broker, f"host-{broker}", 9000 + broker) for group, broker in chosen.items()
+    }
+    assert {found.error_code for found in response.coordinators} == {ErrorCode.none}
+    assert set(chosen.values()) == {1, 2, 3}
+    assert wanted == 0
+
+
+@pytest.mark.parametrize(
+    "request_of_one", [FindCoordinatorRequestV0(key="g"), FindCoordinatorRequestV3(key="g", key_type=GROUP)]
+)
+async def test_older_versions_ask_for_one_group(request_of_one: Any) -> None:
+    response, _ = await find(StatedFeed(group_state(COORDINATOR)), request_of_one)
+
+    assert (response.error_code, place(response)) == (ErrorCode.none, (1, "host-1", 9001))
+
+
+async def test_a_broker_without_the_clients_listener_is_not_named() -> None:
+    feed = StatedFeed(group_state(COORDINATOR, brokers=(1, 2)))
+    feed.publish(brokers={1: broker_member(1), 2: broker_member(2, listener="OTHER")})
+    groups = tuple(f"group-{number}" for number in range(10))
+
+    response, _ = await find(feed, FindCoordinatorRequest(key_type=GROUP, coordinator_keys=groups))
+
+    assert {found.node_id for found in response.coordinators} == {1}
+
+
+async def test_before_the_topic_exists_it_is_created_and_the_client_waits() -> None:
+    feed = StatedFeed(group_state(COORDINATOR))
+    feed.publish(topics={}, shards={})
+
+    response, wanted = await find(feed, FindCoordinatorRequestV3(key="g", key_type=GROUP))
+
+    assert (response.error_code, place(response)) == (ErrorCode.coordinator_not_available, NOBODY)
+    assert "__consumer_offsets" in response.error_message
+    assert wanted == 1
+
+
+async def test_a_group_without_a_live_coordinator_has_to_wait() -> None:
+    feed = StatedFeed(group_state(COORDINATOR))
+    feed.publish(coordinators={})
+
+    response, _ = await find(feed, FindCoordinatorRequest(key_type=GROUP, coordinator_keys=("g",)))
+
+    assert [(found.key, found.error_code) for found in response.coordinators] == [
+        ("g", ErrorCode.coordinator_not_available)
+    ]
+
+
+async def test_a_group_whose_coordinator_cannot_be_reached_has_to_wait() -> None:
+    request = FindCoordinatorRequest(key_type=GROUP, coordinator_keys=("g",))
+
+    response, _ = await find(StatedFeed(group_state(COORDINATOR)), request, is_open=False)
+
+    assert [found.error_code for found in response.coordinators] == [ErrorCode.coordinator_not_available]
+
+
+@pytest.mark.parametrize(
+    ("key_type", "code"),
+    [
+        (TRANSACTION, ErrorCode.coordinator_not_available),
+        (SHARE, ErrorCode.invalid_request),
+        (i8(9), ErrorCode.invalid_request),
+    ],
+)
+async def test_nobody_coordinates_anything_but_groups(key_type: i8, code: ErrorCode) -> None:
+    feed = StatedFeed(group_state(COORDINATOR))
+
+    response, wanted = await find(feed, FindCoordinatorRequest(key_type=key_type, coordinator_keys=("t",)))
+
+    (found,) = response.coordinators
+    assert (found.error_code, place(found)) == (code, NOBODY)
+    assert wanted == 0

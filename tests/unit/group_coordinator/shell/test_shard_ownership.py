@@ -1,0 +1,316 @@
+"""Owning shards: fencing, loading, losing, handing over."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.schema.list_groups.v4.request import ListGroupsRequest
+
+from ottla_core.cluster.model import NO_COORDINATOR
+from ottla_core.wire.compression import Codec
+from ottla_core.wire.records import Record, encode_batch
+from ottla_group_coordinator.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from tests.support.coordinator_under_test import (
+    PRODUCER_ID,
+    CoordinatorUnderTest,
+    assign,
+    commit,
+    commit_code,
+    committed,
+    fetch,
+    fetched,
+    set_leader,
+    shard_of,
+)
+from tests.support.eventually_async import eventually_async
+from tests.support.fake_relay_broker import FakeRelayBroker
+from tests.support.group_cluster import BROKER_EPOCH, StatedFeed
+
+Start = Callable[..., Any]
+ALL_SHARDS = -1
+
+
+def offset_record(number: int, *, group: str = "group", partition: int = 0, offset: int = 0) -> Record:
+    key = OffsetCommitKey(group=group, topic="flights", partition=partition)
+    value = OffsetCommitValue(offset=offset, commit_timestamp=1_700_000_000_000)
+    return Record(number, 1_700_000_000_000, encode_key(key), encode_value(value))
+
+
+async def test_a_new_owner_fences_then_loads_then_serves(feed: StatedFeed, start: Start, connect: Start) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    broker.logs[0].put(encode_batch([offset_record(0, offset=7)]))
+    broker.appends.clear()
+    broker.reads.clear()
+
+    assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "not_coordinator"
+    assign(feed, shard_of(coordinator, producer_epoch=4))
+    await eventually_async(lambda: broker.append_count, "the fencing batch is sent")
+    assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "coordinator_load_in_progress"
+    assert not broker.read_offsets, "nothing is read before former owners are fenced"
+    broker.appends.set()
+    await eventually_async(lambda: broker.read_offsets, "the log is read")
+    assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "coordinator_load_in_progress"
+    broker.reads.set()
+    await coordinator.serves()
+
+    fence, _ = broker.logs[0].batches[1]
+    assert (fence.record_count, fence.last_offset_delta, fence.base_sequence) == (0, 0, 0)
+    assert (fence.producer_id, fence.producer_epoch) == (PRODUCER_ID, 4)
+    assert await committed(broker, "group") == {0: 7}
+
+
+async def test_loading_reads_all_kinds_of_batches_in_chunks(feed: StatedFeed, start: Start, connect: Start) -> None:
+    coordinator: CoordinatorUnderTest = await start(settings={"offsets.load.buffer.size": 300})
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    log = broker.logs[0]
+    share_group_key = (10).to_bytes(2) + b"\0\5group"
+    tombstone = offset_record(0, partition=1)._replace(value=None)
+    log.put(
+        encode_batch([offset_record(0, partition=0, offset=1), offset_record(1, partition=1, offset=1)]),
+        encode_batch([offset_record(0, partition=0, offset=2)], codec=Codec.ZSTD),
+        encode_batch([Record(0, 0, b"\0\0\0\0", b"\0\0\0\0\0\0")], is_transactional=True, is_control=True),
+        encode_batch([Record(0, 0, share_group_key, b"whatever"), tombstone._replace(offset=1)]),
+        encode_batch([Record(0, 0, b"\0\1\0", b"a key that is cut short")]),
+        *(encode_batch([offset_record(0, partition=2, offset=number)]) for number in range(20)),
+    )
+    log.log_start_offset = 1
+
+    assign(feed, shard_of(coordinator))
+    await coordinator.serves()
+
+    assert await committed(broker, "group") == {0: 2, 2: 19}
+    assert len(broker.read_offsets) > 5
+    assert coordinator.coordinator.counts.unreadable_records == 1
+
+
+async def test_what_is_stored_when_the_leader_does_not_show_it_yet_is_waited_for(
+    feed: StatedFeed, start: Start, connect: Start
+) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    log = broker.logs[0]
+    log.put(encode_batch([offset_record(0, offset=7)]))
+    shown, log.read = log.read, lambda _offset, _bytes_max: b""
+
+    assign(feed, shard_of(coordinator))
+    await eventually_async(lambda: len(broker.read_offsets) > 2, "the log is read again")
+    assert coordinator.status() == "loading"
+    log.read = shown
+    await coordinator.serves()
+
+    assert await committed(broker, "group") == {0: 7}
+
+
+async def test_a_shard_moves_from_one_coordinator_to_another_with_all_that_was_stored(
+    feed: StatedFeed, start: Start, connect: Start
+) -> None:
+    first: CoordinatorUnderTest = await start(1, epoch=100)
+    second: CoordinatorUnderTest = await start(2, epoch=200)
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), first)
+    to_second = await connect(FakeRelayBroker(1, BROKER_EPOCH, broker.logs), second)
+    assign(feed, shard_of(first, producer_epoch=0))
+    await first.serves()
+    for number in range(10):
+        assert commit_code(await broker.ask(0, 8, commit("group", number, partition=number % 3))) == "none"
+
+    assign(feed, shard_of(second, producer_epoch=1))
+    await second.serves()
+
+    assert commit_code(await broker.ask(0, 8, commit("group", 99))) == "not_coordinator"
+    assert await committed(to_second, "group") == {0: 9, 1: 7, 2: 8}
+    assert commit_code(await to_second.ask(0, 8, commit("group", 10, partition=1))) == "none"
+    assign(feed, shard_of(first, producer_epoch=2))
+    await first.serves()
+    assert await committed(broker, "group") == {0: 9, 1: 10, 2: 8}
+    assert first.status() == "serving"
+    assert second.status() is None
+
+
+async def test_a_process_whose_lease_has_run_out_answers_and_writes_nothing(
+    feed: StatedFeed, start: Start, connect: Start
+) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    assign(feed, shard_of(coordinator))
+    await coordinator.serves()
+    assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "none"
+    end_offset = broker.logs[0].end_offset
+
+    coordinator.place.lose()
+
+    assert fetched(await broker.ask(0, 8, fetch("group")))[0] == "not_coordinator"
+    assert commit_code(await broker.ask(0, 8, commit("group", 2))) == "not_coordinator"
+    assert broker.logs[0].end_offset == end_offset
+
+
+async def test_an_answer_does_not_leave_when_the_lease_runs_out_while_it_is_stored(
+    feed: StatedFeed, start: Start, connect: Start
+) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    assign(feed, shard_of(coordinator))
+    await coordinator.serves()
+    broker.appends.clear()
+    asked = broker.ask_later(0, 8, commit("group", 1))
+    await eventually_async(lambda: broker.append_count == 2, "the commit is sent")
+
+    coordinator.place.lose()
+    broker.appends.set()
+
+    assert commit_code(await asked.response()) == "not_coordinator"
+
+
+async def test_a_zombie_is_stopped_by_the_log_and_waits_for_a_new_assignment(
+    feed: StatedFeed, start: Start, connect: Start
+) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    assign(feed, shard_of(coordinator))
+    await coordinator.serves()
+    later_owner = encode_batch(
+        [offset_record(0, offset=50)], producer_id=PRODUCER_ID, producer_epoch=1, base_sequence=0
+    )
+    broker.logs[0].append(later_owner)
+
+    assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "not_coordinator"
+    assert fetched(await broker.ask(0, 8, fetch("group")))[0] == "not_coordinator"
+    assert coordinator.status() == "ended"
+    feed.publish()
+    assert coordinator.status() == "ended"
+
+    assign(feed, shard_of(coordinator, producer_epoch=2))
+    await coordinator.serves()
+    assert await committed(broker, "group") == {0: 50}
+
+
+async def test_a_log_that_lost_what_was_stored_calls_for_a_new_ownership(
+    feed: StatedFeed, start: Start, connect: Start
+) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    assign(feed, shard_of(coordinator))
+    await coordinator.serves()
+    await broker.ask(0, 8, commit("group", 1))
+    await broker.ask(0, 8, commit("group", 2))
+
+    broker.logs[0].forget_last_batch()
+
+    assert commit_code(await broker.ask(0, 8, commit("group", 3))) == "not_coordinator"
+    assert coordinator.sequences_lost == 1
+    coordinator.place.epoch += 50  # as a new registration gives
+    assign(feed, shard_of(coordinator, producer_epoch=1))
+    await coordinator.serves()
+    assert await committed(broker, "group") == {0: 1}
+
+
+async def test_requests_that_wait_are_refused_when_the_shard_goes(
+    feed: StatedFeed, start: Start, connect: Start
+) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    assign(feed, shard_of(coordinator))
+    await coordinator.serves()
+    broker.appends.clear()
+    asked = [broker.ask_later(0, 8, commit("group", number)) for number in range(5)]
+    await eventually_async(lambda: broker.append_count == 2, "a commit is sent")
+
+    assign(feed, _unassigned(coordinator))
+
+    assert {commit_code(await one.response()) for one in asked} == {"not_coordinator"}
+    assert coordinator.status() is None
+
+
+async def test_a_registration_that_is_known_late_or_lost_decides_what_is_owned(
+    feed: StatedFeed, start: Start, connect: Start
+) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    shard = shard_of(coordinator)
+    epoch = coordinator.place.epoch
+    coordinator.place.lose()
+    assign(feed, shard)
+    assert coordinator.status() is None
+
+    coordinator.place.epoch = epoch
+    coordinator.coordinator.on_place_changed()
+    await coordinator.serves()
+
+    coordinator.place.lose()
+    coordinator.coordinator.on_place_changed()
+    assert coordinator.status() is None
+
+
+async def test_a_stop_answers_what_is_stored_and_refuses_the_rest(
+    feed: StatedFeed, start: Start, connect: Start
+) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    assign(feed, shard_of(coordinator))
+    await coordinator.serves()
+    broker.appends.clear()
+    first = broker.ask_later(0, 8, commit("group", 1))
+    await eventually_async(lambda: broker.append_count == 2, "the commit is sent")
+    second = broker.ask_later(0, 8, commit("group", 2))
+    listed = broker.ask_later(ALL_SHARDS, 4, ListGroupsRequest(states_filter=()))
+
+    closing = coordinator.coordinator.close_shards()
+    broker.appends.set()
+    await closing
+
+    assert commit_code(await first.response()) == "none"
+    assert commit_code(await second.response()) == "not_coordinator"
+    assert (await listed.response()).error_code is ErrorCode.none
+    assert commit_code(await broker.ask(0, 8, commit("group", 3))) == "not_coordinator"
+    assert len(broker.logs[0].records()) == 1
+
+
+async def test_groups_are_listed_over_all_shards(feed: StatedFeed, start: Start, connect: Start) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+
+    async def listed() -> tuple[str, set[str]]:
+        response = await broker.ask(ALL_SHARDS, 4, ListGroupsRequest(states_filter=()))
+        return response.error_code.name, {group.group_id for group in response.groups}
+
+    assert await listed() == ("none", set())
+    assign(feed, *(shard_of(coordinator, index) for index in range(3)))
+    await coordinator.serves(0, 1, 2)
+    for index in range(3):
+        await broker.ask(index, 8, commit(f"group-{index}", 1))
+    assert await listed() == ("none", {"group-0", "group-1", "group-2"})
+
+    broker.reads.clear()
+    assign(feed, shard_of(coordinator, 3))
+    assert await listed() == ("coordinator_load_in_progress", set())
+    broker.reads.set()
+    await coordinator.serves(3)
+    assert await listed() == ("none", {"group-0", "group-1", "group-2"})
+
+
+async def test_the_partition_is_found_at_its_new_leader(feed: StatedFeed, start: Start, connect: Start) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    first = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    second = await connect(FakeRelayBroker(2, BROKER_EPOCH, first.logs), coordinator)
+    assign(feed, shard_of(coordinator))
+    await coordinator.serves()
+    first.appends.clear()  # a leader that has gone deaf
+    asked = first.ask_later(0, 8, commit("group", 1))
+    await eventually_async(lambda: first.append_count == 2, "the commit is sent")
+
+    set_leader(feed, 2)
+
+    assert commit_code(await asked.response()) == "none"
+    assert second.append_count == 1
+    assert len(first.logs[0].records()) == 1
+
+
+def _unassigned(coordinator: CoordinatorUnderTest) -> Any:
+    shard = shard_of(coordinator)
+    return type(shard)(
+        index=shard.index,
+        coordinator=NO_COORDINATOR,
+        coordinator_epoch=-1,
+        producer_id=shard.producer_id,
+        producer_epoch=shard.producer_epoch + 1,
+    )
