@@ -166,11 +166,7 @@ def seeking_and_pausing_leave_the_group_as_it_is(crew: Crew) -> None:
     changes = member.changes()
     member.pause([first])
     member.seek(second, 2)
-    eventually(
-        lambda: member.records.count((*second, 2)) == 2,
-        "it reads again what it has sought",
-        within_s=SETTLE_DEADLINE_S,
-    )
+    member.eventually(lambda: member.records.count((*second, 2)) == 2, "it reads again what it has sought")
     crew.feed(1)
     crew.wait_until_read(member, {record for record in crew.records(RECORDS, RECORDS + 1) if record[:2] != first})
     assert (*first, RECORDS) not in member.records

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -145,7 +145,7 @@ class GroupMember:
         before = len(self.of_kind("committed"))
         listed = [(*partition, offset) for partition, offset in offsets.items()]
         self._tell(do="commit", offsets=listed, metadata=metadata, is_async=is_async)
-        self._eventually(lambda: len(self.of_kind("committed")) > before, "its commit is answered")
+        self.eventually(lambda: len(self.of_kind("committed")) > before, "its commit is answered")
         assert self.of_kind("committed")[before]["error"] is None, self.of_kind("committed")[before]
 
     def seek(self, partition: Partition, offset: int) -> None:
@@ -175,6 +175,11 @@ class GroupMember:
         self._process.wait(STOP_DEADLINE_S)
         self._reader.join(STOP_DEADLINE_S)
 
+    def eventually(self, condition: Callable[[], object], what: str) -> None:
+        """Waits for something, unless this member gives up."""
+        eventually(lambda: condition() or self.failure(), f"{what} ({self.name})", within_s=SETTLE_DEADLINE_S)
+        assert self.failure() is None, f"{self.name}: {self.failure()} {self.tail()}"
+
     def failure(self) -> str | None:
         """What it gave up with, if it did."""
         failures = self.of_kind("failed")
@@ -197,10 +202,6 @@ class GroupMember:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(command) + "\n")
         self._process.stdin.flush()
-
-    def _eventually(self, condition: Any, what: str) -> None:
-        eventually(lambda: condition() or self.failure(), f"{what} ({self.name})", within_s=SETTLE_DEADLINE_S)
-        assert self.failure() is None, f"{self.name}: {self.failure()}"
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -296,11 +297,7 @@ class Crew:
 
     def wait_until_read(self, member: GroupMember, wanted: set[tuple[str, int, int]]) -> None:
         """Waits until a member has read these records, in any order."""
-        eventually(
-            lambda: wanted <= set(member.records),
-            f"{member.name} has read {len(wanted)} records",
-            within_s=SETTLE_DEADLINE_S,
-        )
+        member.eventually(lambda: wanted <= set(member.records), f"it has read {len(wanted)} records")
 
     def records(self, first: int, end: int) -> set[tuple[str, int, int]]:
         """The records of every partition from one offset to before another."""

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
@@ -24,15 +24,15 @@ from ottla_broker.log.segment_cleaning import NoPace
 from ottla_broker.log.segment_swap import Rename, carry_out
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.records import Record, encode_batch
-from tests.support.compactions import DELETE_RETENTION_MS, LIMITS, compact, compacted, last_values, records_of
+from tests.support.compactions import DELETE_RETENTION_MS, LIMITS, SCARCE, compact, compacted, last_values, records_of
 from tests.support.partition_logs import NOW_MS, open_log, problems_in, segment_files
 
 CONFIG = compacted(index_interval_bytes=120)
 BATCH_RECORDS_MAX = 4
-SCARCE = replace(LIMITS, map_load_factor=0.13)
-"""Room for four keys, as many as a batch may have."""
+"""As many keys as the scarce map has room for."""
 
 keys = st.sampled_from([b"a", b"b", b"c", b"d", b"e", b"f", b"key that is longer than others"])
+limits = st.sampled_from([LIMITS, SCARCE])
 pairs = st.lists(st.tuples(keys, st.none() | st.binary(max_size=40)), min_size=1, max_size=BATCH_RECORDS_MAX)
 
 
@@ -102,10 +102,6 @@ class CompactionModel(RuleBasedStateMachine):
     def roll(self) -> None:
         self.log.roll(self.now_ms)
 
-    @rule(minutes=st.sampled_from([0.25, 0.5, 1, 2]))
-    def time_passes(self, minutes: float) -> None:
-        self.now_ms += int(minutes * DELETE_RETENTION_MS)
-
     @rule(data=st.data())
     def delete_records(self, data: st.DataObject) -> None:
         offset = data.draw(st.integers(self.start, self.log.high_watermark))
@@ -131,8 +127,9 @@ class CompactionModel(RuleBasedStateMachine):
 
     # Compacting
 
-    @rule(limits=st.sampled_from([LIMITS, LIMITS, SCARCE]), roll=st.booleans())
-    def compact(self, limits: RoundLimits, roll: bool) -> None:
+    @rule(limits=limits, roll=st.booleans(), after=st.sampled_from([0, 0.5, 1]))
+    def compact(self, limits: RoundLimits, roll: bool = True, after: float = 0) -> None:
+        self.now_ms += int(after * DELETE_RETENTION_MS)
         if roll:
             self.log.roll(self.now_ms)
         if compact(self.log, now_ms=self.now_ms, limits=limits) is not None:
@@ -147,16 +144,23 @@ class CompactionModel(RuleBasedStateMachine):
             if record.value is None:
                 self.applied_ms.setdefault(record.offset, self.now_ms)
 
-    @rule(steps=st.integers(0, 24), swaps=st.integers(0, 2), limits=st.sampled_from([LIMITS, SCARCE]))
+    @rule(limits=limits, after=st.sampled_from([0, 0.5, 1]))
+    def overwrite_and_compact(self, limits: RoundLimits, after: float) -> None:
+        """Make sure that a round is due."""
+        self.put_batch([(b"a", b"overwritten")], Codec.NONE, -1)
+        self.log.high_watermark = self.log.log_end_offset
+        self.compact(limits, after=after)
+
+    @rule(steps=st.integers(0, 14), swaps=st.integers(0, 2), limits=limits)
     def crash_while_swapping(self, steps: int, swaps: int, limits: RoundLimits) -> None:
         try:
             with interrupted_swaps(steps, swaps, Crash()):
-                self.compact(limits, roll=True)
+                self.overwrite_and_compact(limits, after=0)
         except Crash:
             self.note_applied()
             self.reopen_after_crash()
 
-    @rule(steps=st.integers(0, 24), swaps=st.integers(0, 2))
+    @rule(steps=st.integers(0, 14), swaps=st.integers(0, 2))
     def the_disk_refuses_a_rename(self, steps: int, swaps: int) -> None:
         self.log.roll(self.now_ms)
         before = [segment.base_offset for segment in self.log.segments]
@@ -181,7 +185,7 @@ class CompactionModel(RuleBasedStateMachine):
     def crash_while_starting_after_a_crash(self, steps: int, operations: int) -> None:
         try:
             with interrupted_swaps(steps, 0, Crash()):
-                self.compact(LIMITS, roll=True)
+                self.overwrite_and_compact(LIMITS, after=0)
         except Crash:
             self.note_applied()
             recovery_point = self.log.recovery_point
@@ -342,5 +346,5 @@ def interrupted_start(operations: int) -> Iterator[None]:
         yield
 
 
-CompactionModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+CompactionModel.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
 TestCompaction = CompactionModel.TestCase

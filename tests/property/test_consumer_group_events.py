@@ -1,8 +1,8 @@
 """Groups of the consumer protocol under random events: what must hold however members, topics and coordinators go.
 
-Members are simulated (see `tests.support.simulated_consumers`). Answers get lost, members fall silent, leave, stop and
-come back; topics come, grow and go; coordinators die before or after they have stored a turn and are followed by
-one that loads the log, or what compaction has left of it.
+Members are simulated (see `tests.support.simulated_consumers`). Answers get lost, members fall silent, leave, stop
+and come back; topics come, grow and go; coordinators die before or after they have stored a turn and are followed
+by one that loads the log, or what compaction has left of it.
 """
 
 from datetime import timedelta

@@ -13,6 +13,8 @@ from ottla_core.wire.records import Record, encode_batch, iterate_records
 from tests.support.partition_logs import NOW_MS, read_batches, small_segments
 
 LIMITS = RoundLimits(map_bytes=1 << 20, buffer_bytes=1 << 17)
+SCARCE = RoundLimits(map_bytes=0, map_load_factor=0.13, buffer_bytes=1 << 17)
+"""Room for four keys."""
 DELETE_RETENTION_MS = 60_000
 
 

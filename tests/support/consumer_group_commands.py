@@ -12,7 +12,8 @@ Members of the classic protocol, whose subscriptions and assignments are real on
 - ``classic-join a topics=flights owned=flights:0 protocols=range,sticky session=10s rebalance=60s instance=i``
 - ``classic-sync a a=flights:0 b=flights:1``, ``classic-beat a``, ``classic-leave a``.
 
-Assignments are shown as ``a is told flights[0,1]``. All clients are in the group ``g``, unless ``group=`` says otherwise.
+Assignments are shown as ``a is told flights[0,1]``. All clients are in the group ``g``, unless ``group=`` says
+otherwise.
 """
 
 from collections.abc import Mapping
@@ -22,10 +23,12 @@ from typing import Any
 from uuid import UUID
 
 from kio.index import load_request_schema
+from kio.schema.consumer_protocol_subscription.v3.data import ConsumerProtocolSubscription, TopicPartition
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 from kio.static.protocol import Entity
 
+from ottla_core.cluster.model import ClusterState
 from ottla_core.wire import group_responses as api
 from ottla_core.wire.conversion import item_type, message_of
 from ottla_group_coordinator.classic.group import ClassicGroup
@@ -227,11 +230,13 @@ def _commit(scene: Scene, arguments: Arguments, options: Options) -> None:
 # Members of the classic protocol
 
 
-def subscription_bytes(scene: Scene, topics: tuple[str, ...], owned: Partitions) -> bytes:
+def encoded_subscription(state: ClusterState, topics: tuple[str, ...], owned: Partitions) -> bytes:
     """Return a ``ConsumerProtocolSubscription``."""
-    from kio.schema.consumer_protocol_subscription.v3.data import ConsumerProtocolSubscription, TopicPartition
-
-    named = {scene.cluster_state.topics_by_id[topic_id].name: indexes for topic_id, indexes in owned.items()}
+    named = {
+        state.topics_by_id[topic_id].name: indexes
+        for topic_id, indexes in owned.items()
+        if topic_id in state.topics_by_id
+    }
     message = ConsumerProtocolSubscription(
         topics=topics,
         user_data=None,
@@ -266,7 +271,7 @@ def _classic_join(scene: Scene, arguments: Arguments, options: Options) -> None:
         client.member_id = ""
     client.how |= {key: value for key, value in options.items() if key not in {"owned", "member"}}
     owned = _partitions(scene, options["owned"]) if "owned" in options else client.owned
-    metadata = subscription_bytes(scene, _names(client.how.get("topics", "flights")) or (), owned)
+    metadata = encoded_subscription(scene.cluster_state, _names(client.how.get("topics", "flights")) or (), owned)
     if "garbage" in client.how:
         metadata = b"\0"
     version = int(client.how.get("version", 9))

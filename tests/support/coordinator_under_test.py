@@ -1,6 +1,6 @@
 """A whole coordinator without etcd: its registration, the cluster state and the clock are what the test says."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -155,8 +155,14 @@ def commit_code(response: Any) -> str:
 
 def fetch(group: str) -> fetch_v8.OffsetFetchRequest:
     """A fetch of all offsets, for version 8."""
+    return fetch_of([group])
+
+
+def fetch_of(groups: Sequence[str]) -> fetch_v8.OffsetFetchRequest:
+    """A fetch of all offsets of several groups, for version 8."""
     return fetch_v8.OffsetFetchRequest(
-        groups=(fetch_v8.OffsetFetchRequestGroup(group_id=group, topics=None),), require_stable=False
+        groups=tuple(fetch_v8.OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups),
+        require_stable=False,
     )
 
 

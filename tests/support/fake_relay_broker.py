@@ -29,6 +29,7 @@ from ottla_proto.gen.ottla.group_relay_pb2_grpc import GroupRelayStub
 
 CLIENT_HOST = "/10.0.0.1"
 LEADER_EPOCH = 0
+ANSWER_DEADLINE_S = 30.0
 
 
 class FakeShardLog:
@@ -155,10 +156,9 @@ class FakeRelayBroker:
         frame = message_codec(api_key, api_version).encode_request(header, message)
         return Asked(self.send_frame(shard, frame), api_key, api_version, self._last_id)
 
-    async def ask(self, shard: int, api_version: int, message: Any, *, within_s: float = 30.0) -> Any:
+    async def ask(self, shard: int, api_version: int, message: Any) -> Any:
         """Ask in the name of a client, and return the response."""
-        async with asyncio.timeout(within_s):
-            return await self.ask_later(shard, api_version, message).response()
+        return await self.ask_later(shard, api_version, message).response()
 
     def send_frame(self, shard: int, frame: bytes) -> asyncio.Future[bytes]:
         """Send a request as it is; the frame's id is the number of requests so far."""
@@ -242,7 +242,8 @@ class Asked:
         return self._answered.done()
 
     async def response(self) -> Any:
-        frame = await self._answered
+        async with asyncio.timeout(ANSWER_DEADLINE_S):
+            frame = await self._answered
         assert int.from_bytes(frame[:4]) == len(frame) - 4
         assert int.from_bytes(frame[4:8]) == self._correlation_id
         response: Entity = self._codec.read_response(frame)

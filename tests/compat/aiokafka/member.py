@@ -5,7 +5,7 @@ heartbeats wait for a moment.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
@@ -60,19 +60,24 @@ class AioKafkaDriver:
         commit.add_done_callback(self._commits.discard)
 
     def seek(self, partition: Partition, offset: int) -> None:
-        self._loop.run_until_complete(self._seek(TopicPartition(*partition), offset))
+        self._run(lambda: self._consumer.seek(TopicPartition(*partition), offset))
 
     def pause(self, partitions: list[Partition]) -> None:
-        self._consumer.pause(*(TopicPartition(*partition) for partition in partitions))
+        self._run(lambda: self._consumer.pause(*(TopicPartition(*partition) for partition in partitions)))
 
     def resume(self, partitions: list[Partition]) -> None:
-        self._consumer.resume(*(TopicPartition(*partition) for partition in partitions))
+        self._run(lambda: self._consumer.resume(*(TopicPartition(*partition) for partition in partitions)))
 
     def close(self) -> None:
         self._loop.run_until_complete(self._consumer.stop())
 
-    async def _seek(self, partition: Any, offset: int) -> None:
-        self._consumer.seek(partition, offset)  # wants a running loop
+    def _run(self, action: Callable[[], None]) -> None:
+        """Runs what does not wait for anything and still wants a running loop."""
+
+        async def run() -> None:
+            action()
+
+        self._loop.run_until_complete(run())
 
     async def _commit(self, offsets: dict[Any, tuple[int, str]]) -> None:
         await self._consumer.commit(offsets)

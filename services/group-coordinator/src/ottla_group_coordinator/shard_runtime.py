@@ -25,7 +25,7 @@ from ottla_group_coordinator.coordinator_counts import CoordinatorCounts
 from ottla_group_coordinator.epoch_clock import EpochClock
 from ottla_group_coordinator.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator
 from ottla_group_coordinator.shard import GroupShard
-from ottla_group_coordinator.shard_batches import BatchPacker
+from ottla_group_coordinator.shard_batches import FENCING_SEQUENCE, BatchPacker
 from ottla_group_coordinator.shard_loading import ShardLoader
 from ottla_group_coordinator.shard_log import BatchRefused, OwnershipLost, SequenceLost, ShardLog
 from ottla_group_coordinator.turn import Answer, GroupRequest, Token, Turn
@@ -207,29 +207,31 @@ class ShardRuntime:
 
     async def _run(self) -> None:
         try:
-            await self.log.fence(self._now_ms())
             while not self._is_finishing:
-                shard = await self._load_patiently()
-                try:
-                    await self._serve(shard)
-                except ShardBroken:
-                    await self._forget()
+                await self._load_and_serve()
         except OwnershipLost as error:
             log.info("shard given up", shard=self.index, reason=str(error))
         except SequenceLost as error:
             log.error("shard given up", shard=self.index, reason=str(error))
             self._shared.on_sequence_lost()
-        except Exception:
-            log.exception("shard given up because of a bug", shard=self.index)
         finally:
             self._end()
 
-    async def _forget(self) -> None:
-        """Throw away what is in memory, to load it again in a moment."""
-        self.shard, self.status = None, ShardStatus.LOADING
-        self._shared.counts.failures += 1
-        self._refuse_all(CoordinatorLoadInProgress())
-        await asyncio.sleep(RELOAD_PAUSE_S)
+    async def _load_and_serve(self) -> None:
+        """Serve from the log until the end, or until memory and log differ."""
+        try:
+            if self.log.next_sequence == FENCING_SEQUENCE:
+                await self.log.fence(self._now_ms())
+            await self._serve(await self._load())
+        except (OwnershipLost, SequenceLost):
+            raise
+        except Exception as error:
+            is_bug = not isinstance(error, OttlaError)
+            log.error("shard failed; loading it again", shard=self.index, reason=repr(error), exc_info=is_bug)
+            self.shard, self.status = None, ShardStatus.LOADING
+            self._shared.counts.failures += 1
+            self._refuse_all(CoordinatorLoadInProgress())
+            await asyncio.sleep(RELOAD_PAUSE_S)
 
     def _end(self) -> None:
         self.status = ShardStatus.ENDED
@@ -245,17 +247,6 @@ class ShardRuntime:
             request.refuse(error)
 
     # Loading
-
-    async def _load_patiently(self) -> GroupShard:
-        while True:
-            try:
-                return await self._load()
-            except (OwnershipLost, SequenceLost):
-                raise
-            except Exception:
-                log.exception("shard not loaded; trying again", shard=self.index)
-                self._shared.counts.failures += 1
-                await asyncio.sleep(RELOAD_PAUSE_S)
 
     async def _load(self) -> GroupShard:
         began_s = time.perf_counter()
@@ -306,10 +297,10 @@ class ShardRuntime:
                 taken.add(shard.on_cluster_state(state, now_ms))
             self._take_turns(shard, taken)
         except Exception:
-            log.exception("a rule failed; loading the shard again", shard=self.index, request=self._taking)
+            log.exception("a rule failed", shard=self.index, request=self._taking)
             if self._taking is not None and (waiting := self._waiting.pop(self._taking.token, None)) is not None:
                 waiting.refuse(KafkaError("the group coordinator failed unexpectedly; its log says why"))
-            raise ShardBroken from None
+            raise ShardBroken("a rule failed") from None
         finally:
             self._taking = None
         return taken
@@ -348,9 +339,8 @@ class ShardRuntime:
         try:
             await self.log.append(batches)
         except BatchRefused as error:
-            log.error("a round cannot be stored; loading the shard again", shard=self.index, reason=str(error))
             self._refuse_round(taken, KafkaError("what was to be stored is refused by the log"))
-            raise ShardBroken from None
+            raise ShardBroken(f"a round cannot be stored: {error}") from None
         finally:
             timeout.cancel()
         if self.status is ShardStatus.STUCK:

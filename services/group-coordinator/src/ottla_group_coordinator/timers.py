@@ -30,6 +30,8 @@ class Timers(Generic[Name]):
 
     def set(self, name: Name, deadline_ms: int) -> None:
         """Let a timer be due at `deadline_ms`, whatever was set before."""
+        if self._deadlines.get(name) == deadline_ms:
+            return
         self._deadlines[name] = deadline_ms
         self._count += 1
         heapq.heappush(self._heap, (deadline_ms, self._count, name))

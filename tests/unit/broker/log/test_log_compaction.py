@@ -25,6 +25,7 @@ from ottla_core.wire.records import Record, encode_batch, iterate_records
 from tests.support.compactions import (
     DELETE_RETENTION_MS,
     LIMITS,
+    SCARCE,
     compact,
     compacted,
     last_values,
@@ -181,7 +182,7 @@ def test_append_times_survive_a_delete_horizon(tmp_path: Path) -> None:
 def test_a_tombstone_whose_round_did_not_reach_it_gets_no_horizon(log: PartitionLog) -> None:
     put(log, *((b"%d" % number, b"1") for number in range(4)))
     put(log, (A, None))
-    roll_and_compact(log, limits=replace(LIMITS, map_load_factor=0.13))
+    roll_and_compact(log, limits=SCARCE)
     assert log.compaction.first_dirty_offset == 4
     assert [header.delete_horizon_ms for header, _ in read_batches(log)] == [None, None]
     compact(log, now_ms=NOW_MS + 5)
@@ -418,9 +419,8 @@ def test_keys_that_do_not_fit_wait_for_the_next_round(log: PartitionLog) -> None
         put(log, *((b"%d" % (number + more), b"%d" % number) for more in range(3)))
     expected = last_values(records_of(log))
     log.roll(NOW_MS)
-    scarce = replace(LIMITS, map_load_factor=0.13)
     ends = []
-    while compact(log, limits=scarce) is not None:
+    while compact(log, limits=SCARCE) is not None:
         ends.append(log.compaction.first_dirty_offset)
         assert last_values(records_of(log)) == expected
     assert len(ends) > 3
@@ -431,7 +431,7 @@ def test_a_batch_with_more_keys_than_the_map_has_room_for_is_named(log: Partitio
     put(log, *((b"%d" % number, b"1") for number in range(5)))
     log.roll(NOW_MS)
     with pytest.raises(CleaningImpossible, match=r"batch at offset 0 .* more keys than the 4"):
-        compact(log, limits=replace(LIMITS, map_load_factor=0.13))
+        compact(log, limits=SCARCE)
 
 
 @pytest.mark.parametrize("position", [16, 70])

@@ -1,14 +1,14 @@
 """The brokers' streams: who may open one, which one counts, what ends one, and what travels on it."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from grpc import StatusCode, aio
+from kio.schema.errors import ErrorCode
 
-from ottla_group_coordinator import relay_stream
+from ottla_group_coordinator import relay_stream, waiting_request
 from ottla_proto.gen.ottla.group_relay_pb2_grpc import GroupRelayStub
 from tests.support.coordinator_under_test import (
     CoordinatorUnderTest,
@@ -17,6 +17,7 @@ from tests.support.coordinator_under_test import (
     commit_code,
     committed,
     fetch,
+    fetch_of,
     shard_of,
 )
 from tests.support.eventually_async import eventually_async
@@ -106,14 +107,19 @@ async def test_a_broker_that_does_not_read_loses_its_stream_and_others_go_on(
     assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "none"
 
 
-async def test_large_frames_travel(feed: StatedFeed, start: Start, connect: Start) -> None:
-    coordinator: CoordinatorUnderTest = await start(settings={"offset.metadata.max.bytes": 20_000_000})
+async def test_large_frames_travel_and_larger_ones_are_refused(
+    feed: StatedFeed, start: Start, connect: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coordinator: CoordinatorUnderTest = await start()
     broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
     assign(feed, shard_of(coordinator))
     await coordinator.serves()
+    large = fetch_of([f"{number}-{'g' * 30_000}" for number in range(400)])
 
-    response = await broker.ask(0, 8, commit("g" * 30_000, 1))
-    assert commit_code(response) == "none"
-    with contextlib.suppress(AssertionError):
-        await broker.ask(0, 8, commit("g" * 30_000, 2), within_s=30)
-    assert await committed(broker, "g" * 30_000) == {0: 2}
+    response = await broker.ask(0, 8, large)
+    assert len(response.groups) == 400
+    assert {group.error_code for group in response.groups} == {ErrorCode.none}
+
+    monkeypatch.setattr(waiting_request, "FRAME_BYTES_MAX", 1000)
+    refused = (await broker.ask(0, 8, fetch_of(["g" * 2000]))).groups
+    assert {group.error_code for group in refused} == {ErrorCode.message_too_large}

@@ -36,13 +36,19 @@ def replay_group_metadata(shard: "GroupShard", key: GroupMetadataKey, value: Gro
 
 
 def on_loaded(shard: "GroupShard", turn: Turn) -> None:
-    """Give every member a whole session; groups that are over the maximum rebalance, and lose who joins last."""
+    """Give every member a whole session.
+
+    Groups that were stored to be rebalanced are; so are those that are over the maximum, which lose who joins last.
+    """
     for group in shard.groups.values():
         if not isinstance(group, ClassicGroup):
             continue
         for member in group.members.values():
             renew_session(shard, group, member, turn.now_ms)
-        if len(group.members) > shard.settings.group_max_size:
+        is_leaderless = bool(group.members) and group.leader_id is None
+        if is_leaderless:
+            group.leader_id = next(iter(group.members))
+        if is_leaderless or len(group.members) > shard.settings.group_max_size:
             prepare_rebalance(shard, turn, group)
 
 

@@ -25,8 +25,8 @@ BATCH_OVERHEAD_BYTES_MAX = 128
 """What a batch of one record needs besides key and value: 61 bytes of header and the record's varints."""
 
 
-def snapshot(group: ClassicGroup) -> CoordinatorRecord:
-    """Return the record of a group as it stands."""
+def snapshot(group: ClassicGroup, *, without_leader: bool = False) -> CoordinatorRecord:
+    """Return the record of a group as it stands; without a leader, it rebalances when it is loaded."""
     protocol = group.protocol_name
     assert protocol is not None or not group.members, "members have agreed on a protocol before they are stored"
     timestamp_ms = group.current_state_timestamp_ms
@@ -36,7 +36,7 @@ def snapshot(group: ClassicGroup) -> CoordinatorRecord:
             protocol_type=group.protocol_type,
             generation=group.generation,
             protocol=protocol,
-            leader=group.leader_id,
+            leader=None if without_leader else group.leader_id,
             current_state_timestamp=UNKNOWN_TIMESTAMP if timestamp_ms is None else timestamp_ms,
             members=tuple(_stored(member, protocol or "") for member in group.members.values()),
         ),
@@ -64,7 +64,7 @@ def fits(record: CoordinatorRecord, batch_bytes_max: int) -> bool:
 
 
 def restore(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """Return the group that a record describes: stable if it has members."""
+    """Return the group that a record describes: stable if it has members; if nobody leads, it is to rebalance."""
     timestamp_ms = value.current_state_timestamp
     group = ClassicGroup(group_id, now_ms=None if timestamp_ms == UNKNOWN_TIMESTAMP else timestamp_ms)
     group.generation = value.generation
@@ -74,7 +74,7 @@ def restore(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
         group.add(_restored(stored, value.protocol or ""), value.protocol_type)
     if value.members:
         group.state = ClassicGroupState.STABLE
-        if value.leader in group.members:
+        if value.leader is None or value.leader in group.members:
             group.leader_id = value.leader
     group.update_subscribed_topics()
     return group

@@ -85,6 +85,9 @@ def join(shard: "GroupShard", turn: Turn, group: ConsumerGroup, joining: Joining
         if joining.instance_id is not None:
             check_identity(group, joining.member_id, joining.instance_id)
     known = group.members.get(joining.member_id) if replaced is None else succeed(replaced, joining.member_id)
+    if known is None and subscription.owned:
+        # Kafka's coordinator takes it in. But others may have got its partitions since its session was over.
+        raise UnknownMemberId(f"member {joining.member_id} owns partitions and is none of group {group.group_id}")
     said = _updated(known, joining, subscription)
     check_storable(shard, group, said)
     # From here on nothing is refused.

@@ -9,6 +9,7 @@ Source: KIP-848; `convertToConsumerGroup`, `convertToClassicGroup` and what they
 """
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
@@ -28,7 +29,7 @@ from ottla_group_coordinator.consumer.embedded_protocol import (
 )
 from ottla_group_coordinator.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from ottla_group_coordinator.consumer.member import ConsumerMember, current_assignment_record, metadata_record
-from ottla_group_coordinator.consumer.partitions import union
+from ottla_group_coordinator.consumer.partitions import Partitions, union
 from ottla_group_coordinator.consumer.subscribed_metadata import metadata_hash
 from ottla_group_coordinator.consumer.target_assignment import target_epoch_record, target_record
 from ottla_group_coordinator.errors import GroupIdNotFound
@@ -63,26 +64,34 @@ def upgraded(shard: "GroupShard", classic: ClassicGroup) -> ConsumerGroup:
     group = ConsumerGroup(classic.group_id)
     group.epoch = group.assignment_epoch = classic.generation
     protocol_name = classic.select_protocol()
+    claims: dict[str, Partitions] = {}
     for former in classic.members.values():
         try:
-            member = _upgraded_member(shard.cluster_state, classic.generation, former, protocol_name)
+            member, claims[former.member_id] = _upgraded_member(
+                shard.cluster_state, classic.generation, former, protocol_name
+            )
         except MalformedConsumerProtocol as error:
             raise GroupIdNotFound(f"{refusal}: what {former.member_id} says is malformed: {error}") from None
         group.update_member(member)
-        group.target[member.member_id] = member.assigned
+    for member_id, claimed in claims.items():
+        _grant_claims(group, group.members[member_id], claimed)
+    group.target = {member.member_id: member.assigned for member in group.members.values()}
     group.metadata_hash = metadata_hash(group.existing_topics(shard.cluster_state.topics).values())
     return group
 
 
 def _upgraded_member(
     state: ClusterState, generation: int, former: ClassicMember, protocol_name: str
-) -> ConsumerMember:
-    """Return a member that owns what it was assigned last; it learns from its next Heartbeat that it must join."""
+) -> tuple[ConsumerMember, Partitions]:
+    """Return a member that owns what it was assigned last, and what it said that it owned when it joined last.
+
+    It learns from its next Heartbeat that it must join again.
+    """
     subscription = read_subscription(former.metadata(protocol_name), state.topics)
     assignment = read_assignment(former.assignment, state.topics)
     if assignment.user_data:
         raise MalformedConsumerProtocol("its assignment has data of a custom assignor, which would be lost")
-    return ConsumerMember(
+    member = ConsumerMember(
         member_id=former.member_id,
         epoch=generation,
         previous_epoch=generation,
@@ -95,6 +104,22 @@ def _upgraded_member(
         assigned=assignment.partitions,
         classic=classic_metadata(former.session_timeout_ms, former.protocols),
     )
+    return member, subscription.owned
+
+
+def _grant_claims(group: ConsumerGroup, member: ConsumerMember, claimed: Partitions) -> None:
+    """Count as owned what a member said that it owned, as far as nobody was assigned it.
+
+    Kafka's coordinator does not. But in the middle of a cooperative rebalance a member still uses what the new
+    assignment takes from it, until it has asked for that assignment.
+    """
+    free = {
+        topic_id: frozenset(index for index in indexes if group.owner(topic_id, index) is None)
+        for topic_id, indexes in claimed.items()
+    }
+    free = {topic_id: indexes for topic_id, indexes in free.items() if indexes}
+    if free:
+        group.update_member(replace(member, assigned=union(member.assigned, free)))
 
 
 def classic_metadata(session_timeout_ms: int, protocols: Collection[MemberProtocol]) -> ClassicMemberMetadata:
@@ -182,15 +207,13 @@ def downgrade(
 ) -> None:
     """Store a group as what `downgraded` has made of it; the timers of its members must have been cancelled.
 
-    The record of a group that has to rebalance is one generation ahead of its members: should it be loaded before
-    they have joined, they are told that theirs is wrong, and join.
+    The record of a group that has to rebalance names no leader. Should it be loaded before the rebalance is over,
+    that makes the group rebalance; otherwise it would go on without the partitions of whoever has left.
     """
     for tombstone in group.tombstones():
         shard.write(turn, *tombstone)
     shard.groups[classic.group_id] = classic
-    classic.generation += must_rebalance
-    turn.records.append(snapshot(classic))
-    classic.generation -= must_rebalance
+    turn.records.append(snapshot(classic, without_leader=must_rebalance))
     for member in classic.members.values():
         renew_session(shard, classic, member, turn.now_ms)
     if must_rebalance:

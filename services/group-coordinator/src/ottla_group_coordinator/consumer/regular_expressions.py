@@ -11,6 +11,7 @@ Source: KIP-848; `TopicRegexResolver` in Kafka.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
@@ -75,7 +76,8 @@ def check_expression(shard: "GroupShard", group_id: str, pattern: str) -> None:
     Raises:
         InvalidRegularExpression: it is not, or it cannot.
     """
-    if not fits(_resolution(shard, group_id, pattern, 0), shard.settings.batch_bytes_max):
+    record = CoordinatorRecord(*_resolution(shard, group_id, pattern, 0))
+    if not fits(record, shard.settings.batch_bytes_max):
         raise InvalidRegularExpression(f"the regular expression {pattern!r} matches more topics than can be stored")
 
 
@@ -89,10 +91,11 @@ def update_expressions(shard: "GroupShard", turn: Turn, group: ConsumerGroup) ->
         former = group.expressions.get(pattern)
         if former is not None and not _is_due(shard, former, turn.now_ms):
             continue
-        record = _resolution(shard, group.group_id, pattern, turn.now_ms)
-        if not fits(record, shard.settings.batch_bytes_max):
-            continue  # checked when it came; it has grown too large since, and stays as it was
-        shard.write(turn, *record)
+        key, value = _resolution(shard, group.group_id, pattern, turn.now_ms)
+        if not fits(CoordinatorRecord(key, value), shard.settings.batch_bytes_max):
+            # It was checked when it came, and has come to match too much since: it keeps what it has matched.
+            value = replace(value, topics=tuple(sorted(former.topics)) if former is not None else ())
+        shard.write(turn, key, value)
         has_changed = has_changed or former is None or former.topics != group.expressions[pattern].topics
     return has_changed
 
@@ -104,9 +107,11 @@ def _is_due(shard: "GroupShard", resolved: ResolvedExpression, now_ms: int) -> b
     return age_ms > shard.settings.consumer_regex_refresh_ms
 
 
-def _resolution(shard: "GroupShard", group_id: str, pattern: str, now_ms: int) -> CoordinatorRecord:
+def _resolution(
+    shard: "GroupShard", group_id: str, pattern: str, now_ms: int
+) -> tuple[ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue]:
     state = shard.cluster_state
-    return CoordinatorRecord(
+    return (
         ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern),
         ConsumerGroupRegularExpressionValue(
             topics=tuple(sorted(matching(pattern, state.topics))), version=state.revision, timestamp=now_ms
