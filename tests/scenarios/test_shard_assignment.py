@@ -7,7 +7,7 @@ import pytest
 
 from ottla_core.cluster import codec
 from ottla_core.cluster import etcd_operations as op
-from ottla_core.cluster.controller_api import NewPartitions, NewTopic, TopicReference
+from ottla_core.cluster.controller_api import NewTopic, TopicReference
 from ottla_core.cluster.controller_client import ControllerClient
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.feed import ClusterStateFeed
@@ -149,9 +149,11 @@ async def test_another_controller_takes_over_in_the_middle_of_a_reassignment(
     assert not ownerships(changed) & seen
 
     # The new leader draws producer ids of its own, and those are no one else's.
-    await client.create_partitions([NewPartitions(topic=GROUP_TOPIC, total_count=MANY_SHARDS + 5)])
-    grown = await feed.wait_for(owned_evenly_by(1, shard_count=MANY_SHARDS + 5), 20)
-    assert len({shard.producer_id for shard in grown.shards.values()}) == MANY_SHARDS + 5
+    await client.delete_topics([TopicReference(name=GROUP_TOPIC)])
+    await create_group_topic(client)
+    renewed = await feed.wait_for(owned_evenly_by(1), 20)
+    former_ids = {shard.producer_id for shard in after.shards.values()}
+    assert len({shard.producer_id for shard in renewed.shards.values()} - former_ids) == SHARD_COUNT
 
 
 async def test_a_deleted_topic_takes_its_shards_along_and_its_successor_begins_anew(

@@ -118,9 +118,13 @@ def assign(feed: StatedFeed, *shards: Shard) -> None:
     feed.publish(shards={**feed.state.shards, **{shard.index: shard for shard in shards}})
 
 
-def set_leader(feed: StatedFeed, broker_id: int) -> None:
+def set_leader(feed: StatedFeed, broker_id: int, *, shard: int | None = None) -> None:
+    """Let a broker lead one shard's partition, or all."""
     topic = feed.state.topics[GROUP_TOPIC]
-    moved = replace(topic, partitions=tuple(replace(partition, leader=broker_id) for partition in topic.partitions))
+    partitions = tuple(
+        replace(each, leader=broker_id) if shard in {None, each.index} else each for each in topic.partitions
+    )
+    moved = replace(topic, partitions=partitions)
     feed.publish(topics={**feed.state.topics, GROUP_TOPIC: moved})
 
 

@@ -17,6 +17,7 @@ from ottla_core.cluster.controller_api import (
     TopicReference,
 )
 from ottla_core.cluster.model import ClusterState, Member, Role, Topic
+from ottla_core.group_shards import GROUP_TOPIC
 
 BROKERS = {
     broker_id: Member(
@@ -209,3 +210,11 @@ def test_a_bad_growth_is_refused(new: NewPartitions, code: ErrorCode) -> None:
     (plan,) = plan_growths([new], STATE)
     assert plan.topic is None
     assert plan.result.error_code is code
+
+
+def test_the_topic_that_keeps_groups_does_not_grow() -> None:
+    groups = replace(EXISTING, name=GROUP_TOPIC)
+    state = replace(STATE, topics={GROUP_TOPIC: groups}, topics_by_id={EXISTING_ID: groups})
+    (plan,) = plan_growths([NewPartitions(topic=GROUP_TOPIC, total_count=3)], state)
+    assert plan.topic is None
+    assert plan.result.error_code is ErrorCode.invalid_partitions

@@ -136,16 +136,26 @@ class LeadershipLoop:
 
 
 async def _attend_to_changes(active: ActiveController, changed: asyncio.Event) -> None:
-    """Look at the partitions' leaders and the shards' owners whenever the state has changed."""
+    """Look at the partitions' leaders and the shards' owners whenever the state has changed.
+
+    Neither waits for the other to succeed, and nothing but the end of the term ends this: a controller that led on
+    without it would leave every partition and shard as it is.
+    """
     while True:
         await changed.wait()
         changed.clear()
-        try:
-            await active.elect_leaders()
-            await active.assign_shards()
-        except NotController:
-            return
-        except OttlaError as error:
-            log.error("electing leaders or assigning shards failed; trying again", error=str(error))
+        has_failed = False
+        for attend in (active.elect_leaders, active.assign_shards):
+            try:
+                await attend()
+            except NotController:
+                return
+            except OttlaError as error:
+                log.error("electing leaders or assigning shards failed; trying again", error=str(error))
+                has_failed = True
+            except Exception:
+                log.exception("electing leaders or assigning shards failed unexpectedly; trying again")
+                has_failed = True
+        if has_failed:
             changed.set()
             await asyncio.sleep(RETRY_DELAY_S)

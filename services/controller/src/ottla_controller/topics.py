@@ -34,6 +34,7 @@ from ottla_core.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+from ottla_core.group_shards import GROUP_TOPIC
 from ottla_core.kafka_uuid import ZERO_UUID
 from ottla_core.topic_name import check_topic_name, collides
 
@@ -211,6 +212,9 @@ def _placed(new: NewTopic, state: ClusterState, defaults: TopicDefaults) -> list
 
 def _added_partitions(new: NewPartitions, topic: Topic, state: ClusterState) -> tuple[PartitionState, ...]:
     present = len(topic.partitions)
+    if topic.name == GROUP_TOPIC:
+        # Which partition keeps a group depends on their number: all groups would be without their offsets at once.
+        raise InvalidPartitions(f"The number of partitions of '{topic.name}' cannot be changed.")
     if new.total_count <= present:
         raise InvalidPartitions(
             f"Topic '{topic.name}' has {present} partition(s); {new.total_count} would not be an increase."

@@ -23,6 +23,7 @@ from ottla_group_coordinator.classic.loading import on_loaded as load_classic_gr
 from ottla_group_coordinator.classic.loading import replay_group_metadata
 from ottla_group_coordinator.consumer.departure import load_consumer_groups
 from ottla_group_coordinator.consumer.replay import CONSUMER_GROUP_REPLAYS
+from ottla_group_coordinator.errors import CoordinatorLoadInProgress
 from ottla_group_coordinator.group import Group
 from ottla_group_coordinator.handlers import (
     consumer_group_describe,
@@ -66,6 +67,7 @@ class GroupShard:
 
     Attributes:
         groups: by group id.
+        groups_being_deleted: ids of groups whose deletion takes several turns; until then nobody may use them.
         offsets: the committed offsets, of groups that exist and of those that only commit.
         offset_cleanup: how far the search for offsets that can be forgotten has come.
         timers: what is due when.
@@ -80,6 +82,7 @@ class GroupShard:
         self.topic_names_revision = cluster_state.revision
         self.draw_uuid = draw_uuid
         self.groups: dict[str, Group] = {}
+        self.groups_being_deleted: set[str] = set()
         self.offsets = OffsetTable()
         self.offset_cleanup = expiry.OffsetCleanup()
         self.timers: Timers[Timer] = Timers()
@@ -88,12 +91,22 @@ class GroupShard:
         """Take a client's request; it is answered in this turn or in a later one."""
         turn = Turn(now_ms)
         try:
+            self.check_not_being_deleted(getattr(request.message, "group_id", None))
             HANDLERS[request.api_key](self, request, turn)
         except KafkaError as error:
             assert not turn.records, "a request is refused before anything is written"
             refusal = error_response(request.api_key, request.api_version, request.message, error)
             turn.answer(request.token, refusal)
         return turn
+
+    def check_not_being_deleted(self, group_id: str | None) -> None:
+        """See that a group may be used; a request of several groups asks for each of them.
+
+        Raises:
+            CoordinatorLoadInProgress: part of it is gone already. Clients come again, and find it wholly gone.
+        """
+        if group_id in self.groups_being_deleted:
+            raise CoordinatorLoadInProgress(f"group {group_id} is being deleted")
 
     def advance(self, now_ms: int) -> Turn:
         """Do what is due at `now_ms`, up to the first timer that writes: what is stored together stays small.

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import structlog
 
-from ottla_core.errors import InvalidRecord
+from ottla_core.errors import InvalidRecord, OttlaError
 from ottla_core.wire.record_batch import (
     HEADER_SIZE_BYTES,
     LAST_OFFSET_DELTA_OFFSET,
@@ -35,10 +35,17 @@ ITEMS_PER_CLOCK_LOOK = 64
 EMPTY_READ_PAUSE_S = 0.05
 """Between reads while the leader does not show yet what it has stored."""
 
+STALL_TIMEOUT_S = 3.0
+"""How long a load may make no progress; then it makes room for the loading of other shards, and begins anew."""
+
 _OFFSET_AND_LENGTH = struct.Struct(">qi")
 _INT32 = struct.Struct(">i")
 
 log = structlog.get_logger("shard loading")
+
+
+class LoadStalled(OttlaError):
+    """The leader cannot be reached, or does not show what it has stored."""
 
 
 class Replaying(Protocol):
@@ -74,26 +81,45 @@ class ShardLoader:
 
         Raises:
             OwnershipLost: the shard may have another owner.
+            LoadStalled: there has been no progress for a while; if the log has lost its fence, that is noted.
             CorruptMessage, InvalidRecord, UnsupportedCompressionType: a batch cannot be read.
         """
         end_offset = self._log.end_offset
         position = 0
+        chunk: pb.LogRecords | None = None
         reading = self._read(position)
+        stalled_at_s = time.monotonic() + STALL_TIMEOUT_S
         try:
             while True:
-                chunk = await reading
+                try:
+                    async with asyncio.timeout(stalled_at_s - time.monotonic()):
+                        chunk = await reading
+                except TimeoutError:
+                    raise self._stalled(chunk, end_offset) from None
                 after = next_offset(chunk.batches) or max(position, chunk.log_start_offset)
                 if after >= end_offset:
                     break
                 if after == position:
+                    if time.monotonic() >= stalled_at_s:
+                        raise self._stalled(chunk, end_offset)
                     await asyncio.sleep(EMPTY_READ_PAUSE_S)
                 reading = self._read(after)
-                await self._replay(chunk.batches, position)
-                position = after
+                if after > position:
+                    await self._replay(chunk.batches, position)
+                    position, stalled_at_s = after, time.monotonic() + STALL_TIMEOUT_S
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
         await self._replay(chunk.batches, position)
+
+    def _stalled(self, last_seen: pb.LogRecords | None, end_offset: int) -> LoadStalled:
+        if last_seen is None:
+            return LoadStalled(f"no leader has let shard {self._log.shard} be read")
+        if last_seen.high_watermark < end_offset:
+            self._log.forget_fence()
+        return LoadStalled(
+            f"the log of shard {self._log.shard} has shown {last_seen.high_watermark} of {end_offset} offsets"
+        )
 
     def _read(self, offset: int) -> asyncio.Task[pb.LogRecords]:
         return asyncio.create_task(self._log.read(offset, self._bytes_max))

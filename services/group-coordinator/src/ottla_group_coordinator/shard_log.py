@@ -101,6 +101,14 @@ class ShardLog:
         """
         await self.append([fencing_batch(self.producer, now_ms)])
 
+    def forget_fence(self) -> None:
+        """Let the shard be fenced again: the log ends before what it has stored for this ownership.
+
+        If nothing but the fence is missing, it is stored anew; otherwise fencing fails with `SequenceLost`.
+        """
+        self.next_sequence = FENCING_SEQUENCE
+        self.end_offset = 0
+
     async def append(self, batches: Sequence[bytes]) -> None:
         """Store batches in their order, however long it takes.
 
@@ -182,6 +190,8 @@ class ShardLog:
             return str(error)
         code = appended.error_code
         if not code:
+            if appended.base_offset < self.end_offset:
+                raise SequenceLost(f"the log of shard {self.shard} has lost what was stored before {self.end_offset}")
             header = parse_header(batch)
             offset_count = header.last_offset_delta + 1
             self.end_offset = appended.base_offset + offset_count

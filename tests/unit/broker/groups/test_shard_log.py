@@ -132,6 +132,17 @@ async def test_the_owner_under_a_later_producer_id_is_not_a_former_one(shard: Sh
     assert code(await shard.append(empty_batch((PRODUCER_ID - 1, 32767, 0)))) is ErrorCode.invalid_producer_epoch
 
 
+async def test_the_newest_writer_fences_before_this_broker_hears_of_it(shard: Shard) -> None:
+    await shard.append(empty_batch(of_owner(32767, 0)))
+    assert code(await shard.append(empty_batch((PRODUCER_ID + 500, 0, 0)))) is ErrorCode.none
+
+    late = await shard.append(batch_of(b"a", producer=of_owner(32767, 1)))
+
+    assert code(late) is ErrorCode.invalid_producer_epoch
+    assert f"producer {PRODUCER_ID + 500} with epoch 0" in late.error_message
+    assert shard.log.log_end_offset == 2
+
+
 async def test_a_batch_of_no_producer_is_refused(shard: Shard) -> None:
     assert code(await shard.append(batch_of(b"a"))) is ErrorCode.invalid_producer_epoch
 

@@ -1,6 +1,7 @@
 """OffsetDelete, DeleteGroups and ListGroups."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,8 +15,10 @@ from tests.support.shard_under_test import (
     cluster_of,
     commit_codes,
     commit_request,
+    fetch_request,
     join_classic,
     leave_classic,
+    with_deleted,
 )
 
 SETTINGS = GroupSettings(initial_rebalance_delay_ms=0, max_session_timeout_ms=10**9)
@@ -145,15 +148,59 @@ def test_groups_with_many_offsets_are_deleted_in_several_turns_and_answered_in_t
     assert len(under_test.shard.offsets) == 0
 
 
-def test_a_group_that_somebody_joins_while_it_is_being_deleted_stays() -> None:
-    under_test = small_turns()
-    request = message_of(load_request_schema(api.DELETE_GROUPS, 2), groups_names=("a", "b"))
+def begin_to_delete(under_test: ShardUnderTest, *group_ids: str) -> int:
+    request = message_of(load_request_schema(api.DELETE_GROUPS, 2), groups_names=group_ids)
     token = under_test.send(api.DELETE_GROUPS, 2, request)
-    join_classic(under_test, "a", ["orders"])
+    assert token in under_test.waiting
+    return token
+
+
+def test_nobody_can_use_a_group_while_it_is_being_deleted() -> None:
+    under_test = small_turns()
+    token = begin_to_delete(under_test, "a")
+    busy = "coordinator_load_in_progress"
+    joining = under_test.ask_with(api.JOIN_GROUP, 9, group_id="a", session_timeout=timedelta(seconds=10))
+    heartbeat = under_test.ask_with(api.CONSUMER_GROUP_HEARTBEAT, 1, group_id="a", member_id="m", member_epoch=0)
+    committed = under_test.ask(api.OFFSET_COMMIT, 9, commit_request(9, "a", {("orders", 0): 7}))
+    read_by_old = under_test.ask(api.OFFSET_FETCH, 7, fetch_request(7, {"a": None}))
+    read = under_test.ask(api.OFFSET_FETCH, 9, fetch_request(9, {"a": None, "b": None}))
+    assert [joining.error_code.name, heartbeat.error_code.name, read_by_old.error_code.name] == [busy] * 3
+    assert commit_codes(committed) == {("orders", 0): busy}
+    assert [group.error_code.name for group in read.groups] == [busy, "none"]
     under_test.advance(100)
-    assert results(under_test.answers[token]) == {"a": "non_empty_group", "b": "none"}
-    assert list(under_test.shard.groups) == ["a"]
-    assert under_test.offsets("a")
+    assert results(under_test.answers[token]) == {"a": "none"}
+    assert list(under_test.shard.groups) == ["b"]
+    commit(under_test, "a", ("orders", 0))
+
+
+def test_of_two_requests_to_delete_a_group_one_succeeds() -> None:
+    under_test = small_turns()
+    tokens = begin_to_delete(under_test, "a"), begin_to_delete(under_test, "a")
+    under_test.advance(100)
+    codes = sorted(results(under_test.answers[token])["a"] for token in tokens)
+    assert codes == ["group_id_not_found", "none"]
+    assert not under_test.shard.groups_being_deleted
+
+
+def test_a_group_whose_topics_go_while_it_is_being_deleted_is_deleted() -> None:
+    under_test = small_turns()
+    token = begin_to_delete(under_test, "b")
+    under_test.change(with_deleted(under_test.state, "orders", revision=5))
+    under_test.advance(100)
+    assert results(under_test.answers[token]) == {"b": "none"}
+    assert not under_test.shard.groups
+    assert not under_test.shard.groups_being_deleted
+
+
+def test_a_deletion_that_a_restart_has_ended_is_completed_when_it_is_asked_for_again() -> None:
+    under_test = small_turns()
+    begin_to_delete(under_test, "a")
+    under_test.restart()
+    assert 0 < len(under_test.offsets("a")) < 100
+    token = begin_to_delete(under_test, "a")
+    under_test.advance(100)
+    assert results(under_test.answers[token]) == {"a": "none"}
+    assert not under_test.offsets("a")
 
 
 def listed(under_test: ShardUnderTest, version: int, **filters: tuple[str, ...]) -> list[tuple[str, str, str, str]]:

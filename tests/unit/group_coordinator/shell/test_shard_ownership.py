@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.list_groups.v4.request import ListGroupsRequest
 
 from ottla_core.cluster.model import NO_COORDINATOR
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.records import Record, encode_batch
+from ottla_group_coordinator import coordinator as coordinator_module
+from ottla_group_coordinator import shard_loading
 from ottla_group_coordinator.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from tests.support.coordinator_under_test import (
     PRODUCER_ID,
@@ -67,7 +70,7 @@ async def test_loading_reads_all_kinds_of_batches_in_chunks(feed: StatedFeed, st
     share_group_key = (10).to_bytes(2) + b"\0\5group"
     tombstone = offset_record(0, partition=1)._replace(value=None)
     log.put(
-        encode_batch([offset_record(0, partition=0, offset=1), offset_record(1, partition=1, offset=1)]),
+        encode_batch([offset_record(0, group="before the start"), offset_record(1, partition=1, offset=1)]),
         encode_batch([offset_record(0, partition=0, offset=2)], codec=Codec.ZSTD),
         encode_batch([Record(0, 0, b"\0\0\0\0", b"\0\0\0\0\0\0")], is_transactional=True, is_control=True),
         encode_batch([Record(0, 0, share_group_key, b"whatever"), tombstone._replace(offset=1)]),
@@ -80,6 +83,7 @@ async def test_loading_reads_all_kinds_of_batches_in_chunks(feed: StatedFeed, st
     await coordinator.serves()
 
     assert await committed(broker, "group") == {0: 2, 2: 19}
+    assert await committed(broker, "before the start") == {}
     assert len(broker.read_offsets) > 5
     assert coordinator.coordinator.counts.unreadable_records == 1
 
@@ -219,6 +223,57 @@ async def test_requests_that_wait_are_refused_when_the_shard_goes(
 
     assert {commit_code(await one.response()) for one in asked} == {"not_coordinator"}
     assert coordinator.status() is None
+
+
+async def test_a_log_that_lost_everything_calls_for_a_new_ownership(
+    feed: StatedFeed, start: Start, connect: Start
+) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    assign(feed, shard_of(coordinator))
+    await coordinator.serves()
+    assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "none"
+    while broker.logs[0].batches:
+        broker.logs[
+            0
+        ].forget_last_batch()  # with the last one the broker forgets the producer: any sequence may follow
+
+    assert commit_code(await broker.ask(0, 8, commit("group", 2))) == "not_coordinator"
+    assert coordinator.sequences_lost == 1
+
+
+async def test_a_fence_that_the_log_has_lost_is_stored_anew(
+    feed: StatedFeed, start: Start, connect: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_loading, "STALL_TIMEOUT_S", 0.2)
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    broker.reads.clear()
+    assign(feed, shard_of(coordinator))
+    await eventually_async(lambda: broker.read_offsets, "the shard is fenced and the log is read")
+    broker.logs[0].forget_last_batch()
+    broker.reads.set()
+
+    await coordinator.serves()
+    assert len(broker.logs[0].batches) == 1
+
+
+async def test_shards_that_cannot_be_read_do_not_hold_up_others(
+    feed: StatedFeed, start: Start, connect: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_loading, "STALL_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(coordinator_module, "LOADS_AT_ONCE", 1)
+    coordinator: CoordinatorUnderTest = await start()
+    stuck = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    await connect(FakeRelayBroker(2, BROKER_EPOCH), coordinator)
+    set_leader(feed, 2, shard=1)
+    stuck.reads.clear()
+    assign(feed, shard_of(coordinator, 0))
+    await eventually_async(lambda: stuck.read_offsets, "the shard is being read")
+
+    assign(feed, shard_of(coordinator, 0), shard_of(coordinator, 1))
+    await coordinator.serves(1)
+    assert coordinator.status(0) == "loading"
 
 
 async def test_a_registration_that_is_known_late_or_lost_decides_what_is_owned(

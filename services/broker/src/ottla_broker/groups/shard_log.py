@@ -2,7 +2,8 @@
 
 The log fences former owners: each owner writes with a higher producer epoch than the one before, beginning with a
 batch without records, and the log refuses an epoch below the last it has seen. What this broker knows of the cluster
-fences too, for the log forgets producers that have been silent for a day.
+fences too, for the log forgets producers that have been silent for a day. So does the newest owner that has written
+through this broker, which may not have heard of it yet: to the log, an owner under a new producer id is no successor.
 
 Whatever goes wrong is an answer with a Kafka error code; the stream goes on.
 """
@@ -43,6 +44,7 @@ REPLICATION_TIMEOUT_SECONDS = 10.0
 """How long an append may wait for the other replicas; the coordinator gives up before."""
 
 NO_OFFSET = -1
+NO_WRITER = (-1, -1)
 
 logger = structlog.get_logger("groups")
 
@@ -59,6 +61,7 @@ class ShardLog:
         self._partitions = partitions
         self._state = state
         self._clock = clock
+        self._newest_writers: dict[int, tuple[int, int]] = {}
         self.append_count = 0
         self.read_count = 0
 
@@ -84,10 +87,12 @@ class ShardLog:
             KafkaError: it was not appended, or nobody can tell whether it is safe.
         """
         partition = self._partitions.leader_of(GROUP_TOPIC, shard)
-        self._check_owner(shard, parse_header(batch))
+        header = parse_header(batch)
+        self._check_owner(shard, header)
         appended = partition.append(
             batch, now_ms=self._clock.time_ms(), all_in_sync=True, origin=AppendOrigin.COORDINATOR
         )
+        self._newest_writers[shard] = header.producer_id, header.producer_epoch
         end_offset = appended.last_offset + 1
         if partition.log.flush_is_due:
             await partition.log.flushed(end_offset)
@@ -102,9 +107,11 @@ class ShardLog:
             InvalidProducerEpoch: this broker has heard of a later owner than the batch's producer.
         """
         known = self._state().shards.get(shard)
+        assigned = NO_WRITER if known is None else (known.producer_id, known.producer_epoch)
+        newest = max(assigned, self._newest_writers.get(shard, NO_WRITER))
         writer = (header.producer_id, header.producer_epoch)
-        if header.producer_id < 0 or (known and writer < (known.producer_id, known.producer_epoch)):
-            owner = f"producer {known.producer_id} with epoch {known.producer_epoch}" if known else "nobody yet"
+        if header.producer_id < 0 or writer < newest:
+            owner = "nobody yet" if newest == NO_WRITER else f"producer {newest[0]} with epoch {newest[1]}"
             raise InvalidProducerEpoch(
                 f"{GROUP_TOPIC}-{shard} is written by {owner}, not by producer {writer[0]} with epoch {writer[1]}"
             )

@@ -129,7 +129,8 @@ def check_batch(
     header = RecordBatchHeader._make(HEADER.unpack_from(records))
     (base_offset, _, _, _, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
      producer_id, _, base_sequence, record_count) = header  # fmt: skip
-    if size > config.max_message_bytes:
+    # A coordinator keeps to a size of its own, and a setting meant for clients must not make it fail.
+    if size > config.max_message_bytes and origin is AppendOrigin.CLIENT:
         raise MessageTooLarge(
             f"The record batch size in the append to {topic_partition} is {size} bytes,"
             f" which exceeds max.message.bytes of {config.max_message_bytes}"

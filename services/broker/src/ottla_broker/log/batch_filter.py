@@ -40,7 +40,7 @@ class FilterRules:
 
     Attributes:
         newest: the newest offset of each key of the dirty part.
-        mapped_end: keys of records at or beyond this offset are not all known, so these records stay.
+        mapped_end: keys of batches from this one on are not all known, so these batches stay.
         end_offset: the offset at which the round ends.
         now_ms: the clock at the beginning of the round.
         delete_retention_ms: the topic's `delete.retention.ms`.
@@ -92,28 +92,25 @@ class BatchFilter:
         if header.base_offset >= self._rules.mapped_end or not is_data(header, self._rules.aborted):
             self.records_kept += count
             return batch
+        assert header.last_offset < self._rules.mapped_end, "keys are taken in batch by batch"
         section = records_section(batch, header)
         kept, has_tombstones = self._kept_records(header, section)
         self.records_kept += len(kept)
         if not kept:
             return self._empty(header) if self._must_stay(header) else None
-        sets_horizon = (
-            has_tombstones and header.delete_horizon_ms is None and header.last_offset < self._rules.mapped_end
-        )
-        if sets_horizon:
+        if has_tombstones and header.delete_horizon_ms is None:
             return self._with_horizon(header, section, kept)
         return batch if len(kept) == count else _without_others(header, section, kept)
 
     def _kept_records(self, header: RecordBatchHeader, section: bytes) -> tuple[list[Span], bool]:
         """Return where the records lie that stay, and whether there are tombstones among them."""
-        rules = self._rules
-        newest, mapped_end = rules.newest.get, rules.mapped_end
+        newest = self._rules.newest.get
         horizon_ms = header.delete_horizon_ms
-        keeps_tombstones = horizon_ms is None or rules.now_ms < horizon_ms
+        keeps_tombstones = horizon_ms is None or self._rules.now_ms < horizon_ms
         kept: list[Span] = []
         has_tombstones = False
         for start, end, offset, key, has_value in walk_records(section, header):
-            if offset < mapped_end and (key is None or not (has_value or keeps_tombstones) or offset < newest(key)):
+            if key is None or not (has_value or keeps_tombstones) or offset < newest(key):
                 continue
             kept.append((start, end))
             has_tombstones = has_tombstones or not has_value

@@ -83,10 +83,12 @@ def finish_swaps(directory: Path) -> None:
     Raises:
         CorruptMessage: a cleaned segment, which had been fsynced, is damaged.
     """
-    names = {path.name: path for path in directory.iterdir()}
-    unfinished = sorted(path for name, path in names.items() if name.endswith(LOG_SUFFIX + CLEANED_SUFFIX))
-    for path in unfinished:
-        _undo(path.with_suffix(""))
+    left = [path for path in directory.iterdir() if path.suffix in {CLEANED_SUFFIX, SWAP_SUFFIX}]
+    if not left:
+        return
+    for path in left:
+        if path.name.endswith(LOG_SUFFIX + CLEANED_SUFFIX):
+            _undo(path.with_suffix(""))
     for path in sorted(directory.glob(f"*{LOG_SUFFIX}{SWAP_SUFFIX}")):
         _finish(directory, path)
     for path in directory.iterdir():

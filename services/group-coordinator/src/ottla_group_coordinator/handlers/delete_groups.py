@@ -1,7 +1,10 @@
 """DeleteGroups: an administrator removes groups that have no members, with their offsets.
 
 A group may have more offsets than can be removed in one turn. Then the rest follows in later turns and the request
-is answered in the last; a group that has got members meanwhile stays, with what offsets are left to it.
+is answered in the last. Nobody can use the group meanwhile: a consumer that came back would miss some of its offsets.
+
+Should the coordinator end before the last turn, what is left is a group without members and with fewer offsets. The
+client has no answer then, or one that tells it to ask the next coordinator, where the same request removes the rest.
 
 Source: `GroupCoordinatorShard.deleteGroups` in Kafka.
 """
@@ -50,9 +53,11 @@ class GroupDeletion:
         for group_id in self.group_ids[len(codes) :]:
             code = _delete(shard, tombstones, group_id)
             if code is None:
+                shard.groups_being_deleted.add(group_id)
                 rest = GroupDeletion(self.token, self.group_ids, tuple(codes))
                 shard.timers.set(rest, turn.now_ms + NEXT_TURN_MS)
                 return
+            shard.groups_being_deleted.discard(group_id)
             codes.append(code)
         results = tuple(
             DeletableGroupResult(group_id=group_id, error_code=code)
@@ -63,8 +68,10 @@ class GroupDeletion:
 
 def _delete(shard: "GroupShard", tombstones: Tombstones, group_id: str) -> ErrorCode | None:
     """Remove a group; return what came of it, or None if there was no room for all of it."""
+    group = shard.groups.get(group_id)
+    if group is None and group_id in shard.groups_being_deleted:
+        return ErrorCode.none  # another request has finished it, or its last offsets have expired
     try:
-        group = shard.groups.get(group_id)
         if group is None:
             raise GroupIdNotFound(f"there is no group {group_id}")
         group.check_deletable()

@@ -77,8 +77,9 @@ def _check_group(shard: "GroupShard", asked: Any) -> bool:
     """Return whether there is such a group.
 
     Raises:
-        KafkaError: the group tells its offsets only to members, and the request is not from one.
+        KafkaError: the group tells its offsets only to members, and the request is not from one; or it is going.
     """
+    shard.check_not_being_deleted(asked.group_id)
     group = shard.groups.get(asked.group_id)
     if group is None:
         return False
