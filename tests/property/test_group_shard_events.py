@@ -21,6 +21,8 @@ from ottla_group_coordinator.turn import GroupRequest
 from tests.support.group_events import EVENTS, GroupWorld, Numbers
 
 SEEDS = 30
+QUICK_SEEDS = 8
+"""The first ones are for `make check`; `make test` runs all."""
 EVENTS_PER_SEED = 150
 EVENTS_PER_CHECK = 10
 LONG_MS = 3 * 86_400_000
@@ -54,7 +56,9 @@ OFTEN = (
 Event = tuple[str, Numbers]
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=[pytest.mark.slow] if seed >= QUICK_SEEDS else []) for seed in range(SEEDS)]
+)
 def test_any_events_leave_a_shard_whose_log_tells_all_of_it(seed: int) -> None:
     settings = SETTINGS[seed % len(SETTINGS)]
     happening = random_events(seed, EVENTS_PER_SEED)
