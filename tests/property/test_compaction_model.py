@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -346,5 +347,12 @@ def interrupted_start(operations: int) -> Iterator[None]:
         yield
 
 
-CompactionModel.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+CompactionModel.TestCase.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
 TestCompaction = CompactionModel.TestCase
+
+
+@pytest.mark.slow
+class TestCompactionAtLength(CompactionModel.TestCase):
+    """The same with more and longer histories."""
+
+    settings = settings(max_examples=300, stateful_step_count=60, deadline=None)

@@ -73,6 +73,12 @@ class Migration:
             consumer.on_no_answer()
         self.waiting.clear()
 
+    @property
+    def members(self) -> set[str]:
+        group = self.shard.groups.get(GROUP)
+        assert group is None or isinstance(group, ClassicGroup | ConsumerGroup)
+        return set() if group is None else set(group.members)
+
     def _draw_uuid(self) -> UUID:
         self.uuids += 1
         return UUID(int=self.uuids)
@@ -84,8 +90,10 @@ class Migration:
             consumer = self.waiting.pop(answer.token, None)  # type: ignore[call-overload]
             if consumer is not None:
                 consumer.on_answer(answer.response, self.state)
-        group = self.shard.groups.get(GROUP)
-        self.protocols_seen.add(type(group))
+        self.protocols_seen.add(type(self.shard.groups.get(GROUP)))
+        for consumer in self.consumers + self.silent:
+            if isinstance(consumer, SimulatedClassicConsumer) and consumer.member_id not in self.members:
+                consumer.was_removed = True
 
     def _handle(self, api_key: int, api_version: int, message: Entity, waiter: Any = None) -> Turn:
         self.tokens += 1
@@ -182,14 +190,18 @@ class Migration:
     # What must hold
 
     def check(self) -> None:
-        """No partition is used by two members that are in the group."""
+        """No partition is used by two members that are in the group.
+
+        Who was removed does not know yet, and may use what others have got since.
+        """
         group = self.shard.groups.get(GROUP)
-        assert group is None or isinstance(group, ClassicGroup | ConsumerGroup)
-        members = set() if group is None else set(group.members)
         users: dict[Partition, str] = {}
         for consumer in self.consumers + self.silent:
-            member_id = consumer.name if isinstance(consumer, SimulatedConsumer) else consumer.member_id
-            for partition in consumer.owned if member_id in members else ():
+            if isinstance(consumer, SimulatedConsumer):
+                member_id, is_member = consumer.name, consumer.name in self.members
+            else:
+                member_id, is_member = consumer.member_id, not consumer.was_removed
+            for partition in consumer.owned if is_member else ():
                 assert partition not in users, f"{partition} is used by {users[partition]} and {member_id}"
                 users[partition] = member_id
                 if isinstance(group, ConsumerGroup):

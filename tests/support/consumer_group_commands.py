@@ -9,7 +9,8 @@ A client remembers its epoch, what it was told to own, and what it owns. Members
 
 Members of the classic protocol, whose subscriptions and assignments are real ones:
 
-- ``classic-join a topics=flights owned=flights:0 protocols=range,sticky session=10s rebalance=60s instance=i``
+- ``classic-join a topics=flights owned=flights:0 protocols=range,sticky session=10s rebalance=60s instance=i``;
+  ``garbage=sticky`` if what it says under some protocols is illegible
 - ``classic-sync a a=flights:0 b=flights:1``, ``classic-beat a``, ``classic-leave a``.
 
 Assignments are shown as ``a is told flights[0,1]``. All clients are in the group ``g``, unless ``group=`` says
@@ -26,6 +27,7 @@ from kio.index import load_request_schema
 from kio.schema.consumer_protocol_subscription.v3.data import ConsumerProtocolSubscription, TopicPartition
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
+from kio.static.primitive import i32
 from kio.static.protocol import Entity
 
 from ottla_core.cluster.model import ClusterState
@@ -230,7 +232,9 @@ def _commit(scene: Scene, arguments: Arguments, options: Options) -> None:
 # Members of the classic protocol
 
 
-def encoded_subscription(state: ClusterState, topics: tuple[str, ...], owned: Partitions) -> bytes:
+def encoded_subscription(
+    state: ClusterState, topics: tuple[str, ...], owned: Partitions, *, generation: int = -1
+) -> bytes:
     """Return a ``ConsumerProtocolSubscription``."""
     named = {
         state.topics_by_id[topic_id].name: indexes
@@ -244,6 +248,7 @@ def encoded_subscription(state: ClusterState, topics: tuple[str, ...], owned: Pa
             TopicPartition(topic=name, partitions=tuple(sorted(indexes)))  # type: ignore[arg-type]
             for name, indexes in named.items()
         ),
+        generation_id=i32(generation),
     )
     output = _Bytes()
     entity_writer(ConsumerProtocolSubscription)(output, message)  # type: ignore[arg-type]
@@ -272,8 +277,7 @@ def _classic_join(scene: Scene, arguments: Arguments, options: Options) -> None:
     client.how |= {key: value for key, value in options.items() if key not in {"owned", "member"}}
     owned = _partitions(scene, options["owned"]) if "owned" in options else client.owned
     metadata = encoded_subscription(scene.cluster_state, _names(client.how.get("topics", "flights")) or (), owned)
-    if "garbage" in client.how:
-        metadata = b"\0"
+    illegible = client.how.get("garbage", "").split(",")
     version = int(client.how.get("version", 9))
     protocol_type = item_type(load_request_schema(api.JOIN_GROUP, version), "protocols")
     scene.request(
@@ -285,7 +289,7 @@ def _classic_join(scene: Scene, arguments: Arguments, options: Options) -> None:
         rebalance_timeout=timedelta(milliseconds=milliseconds(client.how.get("rebalance", "60s"))),
         protocol_type=client.how.get("type", "consumer"),
         protocols=tuple(
-            message_of(protocol_type, name=protocol, metadata=metadata)
+            message_of(protocol_type, name=protocol, metadata=b"\0" if protocol in illegible else metadata)
             for protocol in client.how.get("protocols", "range").split(",")
         ),
     )

@@ -7,6 +7,8 @@ were in the middle of a rebalance are told that their generation is wrong, and j
 Source: `GroupCoordinatorRecordHelpers.newGroupMetadataRecord` and `GroupMetadataManager.replay` in Kafka.
 """
 
+from collections.abc import Iterable
+
 from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.classic.member import ClassicMember, MemberProtocol
 from ottla_group_coordinator.classic.state import ClassicGroupState
@@ -17,6 +19,7 @@ from ottla_group_coordinator.records import (
     encode_key,
     encode_value,
 )
+from ottla_group_coordinator.records.offset_commit import RECORD_OVERHEAD_BYTES_MAX
 from ottla_group_coordinator.turn import CoordinatorRecord
 
 UNKNOWN_TIMESTAMP = -1
@@ -60,6 +63,15 @@ def fits(record: CoordinatorRecord, batch_bytes_max: int) -> bool:
     """Return whether a record can be stored in a batch of its own."""
     assert record.value is not None, "a tombstone always fits"
     size = len(encode_key(record.key)) + len(encode_value(record.value))
+    return size + BATCH_OVERHEAD_BYTES_MAX <= batch_bytes_max
+
+
+def fit_together(records: Iterable[CoordinatorRecord], batch_bytes_max: int) -> bool:
+    """Return whether records can be stored in one batch, and so all of them or none."""
+    size = sum(
+        len(encode_key(key)) + (0 if value is None else len(encode_value(value))) + RECORD_OVERHEAD_BYTES_MAX
+        for key, value in records
+    )
     return size + BATCH_OVERHEAD_BYTES_MAX <= batch_bytes_max
 
 

@@ -27,17 +27,19 @@ def sync(
 
     Raises:
         UnknownMemberId, FencedInstanceId, IllegalGeneration: the client is not in this generation.
-        InconsistentGroupProtocol: it has understood another protocol (KIP-559).
         RebalanceInProgress: it must join again.
+        InconsistentGroupProtocol: it has understood another protocol (KIP-559).
     """
     member = group.check_member(request.member_id, request.group_instance_id)
     group.check_generation(request.generation_id)
+    # This comes before the protocol, since clients give up when they hear that theirs is wrong. In a group that was
+    # downgraded, members have been told different ones, and agree on one when they join again.
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
+        raise RebalanceInProgress
     if _differs(request.protocol_type, group.protocol_type) or _differs(request.protocol_name, group.protocol_name):
         raise InconsistentGroupProtocol(
             f"group {group.group_id} has agreed on {group.protocol_name!r} of type {group.protocol_type!r}"
         )
-    if group.state is ClassicGroupState.PREPARING_REBALANCE:
-        raise RebalanceInProgress
     mark_synced(shard, group, member)
     if group.state is ClassicGroupState.STABLE:
         turn.answer(parked.token, synced(group, member))

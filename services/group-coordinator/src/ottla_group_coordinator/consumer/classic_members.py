@@ -85,9 +85,8 @@ def join(shard: "GroupShard", turn: Turn, group: ConsumerGroup, joining: Joining
         if joining.instance_id is not None:
             check_identity(group, joining.member_id, joining.instance_id)
     known = group.members.get(joining.member_id) if replaced is None else succeed(replaced, joining.member_id)
-    if known is None and subscription.owned:
-        # Kafka's coordinator takes it in. But others may have got its partitions since its session was over.
-        raise UnknownMemberId(f"member {joining.member_id} owns partitions and is none of group {group.group_id}")
+    # Who was removed and comes anew may still use what it had, which may be somebody else's now. It is given what is
+    # free, and gives up the rest when SyncGroup tells it so; a refusal would just make it join in the same way again.
     said = _updated(known, joining, subscription)
     check_storable(shard, group, said)
     # From here on nothing is refused.
@@ -98,9 +97,12 @@ def join(shard: "GroupShard", turn: Turn, group: ConsumerGroup, joining: Joining
     update_member(shard, turn, group, known, said)
     member = bring_forward(shard, turn, group, said, subscription.owned)
     shard.timers.cancel(ClassicJoinTimeout(group.group_id, member.member_id))
-    turn.answer(joining.parked.token, _joined(member))
+    protocol_name = _protocol_name(member)
     if replaced is not None and not replaced.uses_classic_protocol:
-        _downgrade_after_replacement(shard, turn, group, has_epoch_risen=group.epoch > former_epoch)
+        has_epoch_risen = group.epoch > former_epoch
+        agreed = _downgrade_after_replacement(shard, turn, group, member, has_epoch_risen=has_epoch_risen)
+        protocol_name = agreed or protocol_name
+    turn.answer(joining.parked.token, _joined(member, protocol_name))
     if shard.groups[group.group_id] is group:
         renew_session(shard, group, member, turn.now_ms)
         sync_deadline_ms = turn.now_ms + member.rebalance_timeout_ms
@@ -108,7 +110,11 @@ def join(shard: "GroupShard", turn: Turn, group: ConsumerGroup, joining: Joining
 
 
 def _checked_subscription(shard: "GroupShard", group: ConsumerGroup, joining: Joining) -> EmbeddedSubscription:
-    """Return what the client subscribes to, if it has an assignor that all other classic members have."""
+    """Return what the client subscribes to, if it has an assignor that all other classic members have.
+
+    It says so once for each assignor. All of that must be legible, since the group may come to agree on any of them
+    when it is downgraded.
+    """
     offered = {protocol.name for protocol in joining.protocols}
     for member in group.classic_members:
         if member.classic is not None and member.member_id != joining.member_id:
@@ -119,9 +125,10 @@ def _checked_subscription(shard: "GroupShard", group: ConsumerGroup, joining: Jo
             f"{[protocol.name for protocol in joining.protocols]} of type {joining.protocol_type!r}"
         )
     try:
-        return read_subscription(joining.protocols[0].metadata, shard.cluster_state.topics)
+        said = [read_subscription(protocol.metadata, shard.cluster_state.topics) for protocol in joining.protocols]
     except MalformedConsumerProtocol as error:
         raise InconsistentGroupProtocol(f"the subscription is malformed: {error}") from None
+    return said[0]
 
 
 def _updated(known: ConsumerMember | None, joining: Joining, subscription: EmbeddedSubscription) -> ConsumerMember:
@@ -140,13 +147,13 @@ def _updated(known: ConsumerMember | None, joining: Joining, subscription: Embed
     return member if known is not None and said == member else said
 
 
-def _joined(member: ConsumerMember) -> JoinGroupResponse:
+def _joined(member: ConsumerMember, protocol_name: str) -> JoinGroupResponse:
     return JoinGroupResponse(
         throttle_time=NO_THROTTLE,
         error_code=ErrorCode.none,
         generation_id=i32(member.epoch),
         protocol_type=CONSUMER_PROTOCOL_TYPE,
-        protocol_name=_protocol_name(member),
+        protocol_name=protocol_name,
         leader=NO_LEADER,
         member_id=member.member_id,
         members=(),
@@ -160,16 +167,28 @@ def _protocol_name(member: ConsumerMember) -> str:
 
 
 def _downgrade_after_replacement(
-    shard: "GroupShard", turn: Turn, group: ConsumerGroup, *, has_epoch_risen: bool
-) -> None:
-    """Make the group a classic one if the last member of the consumer protocol came back as a classic one."""
-    classic = downgraded(shard, group, (), turn.now_ms)
+    shard: "GroupShard", turn: Turn, group: ConsumerGroup, joined: ConsumerMember, *, has_epoch_risen: bool
+) -> str | None:
+    """Make the group a classic one if the last member of the consumer protocol came back as a classic one.
+
+    Without a rebalance it goes on if all members have what they shall have, and were told the protocol on which they
+    now agree. The one that has just joined will be.
+
+    Returns:
+        The protocol on which the members agree, or None if the group stays what it is.
+    """
+    classic = downgraded(shard, turn, group, ())
     if classic is None:
-        return
+        return None
     for member_id in group.members:
         forget_timers(shard, group.group_id, member_id)
-    is_stable = all(member.is_reconciled_to(group.epoch) for member in group.members.values())
-    downgrade(shard, turn, group, classic, must_rebalance=has_epoch_risen or not is_stable)
+    goes_on = not has_epoch_risen and all(
+        member.is_reconciled_to(group.epoch)
+        and (member.member_id == joined.member_id or _protocol_name(member) == classic.protocol_name)
+        for member in group.members.values()
+    )
+    downgrade(shard, turn, group, classic, must_rebalance=not goes_on)
+    return classic.protocol_name
 
 
 def sync(
@@ -179,10 +198,15 @@ def sync(
 
     Raises:
         UnknownMemberId, FencedInstanceId, IllegalGeneration: it is no such member, or must join first.
-        InconsistentGroupProtocol: it has understood another protocol (KIP-559).
         RebalanceInProgress: it must join again.
+        InconsistentGroupProtocol: it has understood another protocol (KIP-559).
     """
     member = _checked_member(group, request.member_id, request.group_instance_id, request.generation_id)
+    # Who has to give up partitions has joined already: it learns here what it keeps, and joins once more when it has.
+    # Who joined when the group was a classic one may have been told another protocol, and is told ours when it joins.
+    if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        _expect_join(shard, turn, group, member)
+        raise RebalanceInProgress
     protocol_name = _protocol_name(member)
     if request.protocol_type not in {None, CONSUMER_PROTOCOL_TYPE} or request.protocol_name not in {
         None,
@@ -191,14 +215,9 @@ def sync(
         raise InconsistentGroupProtocol(
             f"member {member.member_id} was told {protocol_name!r} of type {CONSUMER_PROTOCOL_TYPE!r}"
         )
-    # Who has to give up partitions has joined already: it learns here what it keeps, and joins once more when it has.
-    if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-        _expect_join(shard, turn, group, member)
-        raise RebalanceInProgress
+    assignment = _written_assignment(shard, member)
     shard.timers.cancel(ClassicSyncTimeout(group.group_id, member.member_id))
     renew_session(shard, group, member, turn.now_ms)
-    assert member.classic is not None, "checked"
-    metadata = member.classic.supported_protocols[0].metadata
     turn.answer(
         parked.token,
         SyncGroupResponse(
@@ -206,9 +225,18 @@ def sync(
             error_code=ErrorCode.none,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
             protocol_name=protocol_name,
-            assignment=write_assignment(member.assigned, metadata, shard.cluster_state),
+            assignment=assignment,
         ),
     )
+
+
+def _written_assignment(shard: "GroupShard", member: ConsumerMember) -> bytes:
+    assert member.classic is not None, "only classic members sync"
+    try:
+        return write_assignment(member.assigned, member.classic.supported_protocols[0].metadata, shard.cluster_state)
+    except MalformedConsumerProtocol as error:
+        # It comes from a log of Kafka's, which looks less closely at what members say.
+        raise InconsistentGroupProtocol(f"the subscription is malformed: {error}") from None
 
 
 def heartbeat(shard: "GroupShard", turn: Turn, group: ConsumerGroup, request: HeartbeatRequest) -> None:

@@ -148,7 +148,7 @@ def remove_members(shard: "GroupShard", turn: Turn, group: ConsumerGroup, member
     """
     if not member_ids:
         return
-    classic = downgraded(shard, group, member_ids, turn.now_ms)
+    classic = downgraded(shard, turn, group, member_ids)
     if classic is not None:
         for member_id in group.members:
             forget_timers(shard, group.group_id, member_id)

@@ -5,6 +5,9 @@ there stay as *classic members*: they go on with JoinGroup, SyncGroup and Heartb
 last member of the consumer protocol has gone, the group is downgraded. Both depend on
 `group.consumer.migration.policy`.
 
+The records of either must fit into one batch. If only some of them were stored, the group would be torn between the
+protocols.
+
 Source: KIP-848; `convertToConsumerGroup`, `convertToClassicGroup` and what they call in Kafka.
 """
 
@@ -19,7 +22,7 @@ from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.classic.loading import refuse_all_waiting
 from ottla_group_coordinator.classic.member import ClassicMember, MemberProtocol
 from ottla_group_coordinator.classic.rebalance import forget_timers, prepare_rebalance, renew_session
-from ottla_group_coordinator.classic.snapshot import fits, snapshot
+from ottla_group_coordinator.classic.snapshot import fit_together, snapshot
 from ottla_group_coordinator.classic.state import ClassicGroupState
 from ottla_group_coordinator.consumer.embedded_protocol import (
     MalformedConsumerProtocol,
@@ -39,7 +42,7 @@ from ottla_group_coordinator.records import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
 )
-from ottla_group_coordinator.turn import Turn
+from ottla_group_coordinator.turn import CoordinatorRecord, Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard
@@ -77,6 +80,8 @@ def upgraded(shard: "GroupShard", classic: ClassicGroup) -> ConsumerGroup:
         _grant_claims(group, group.members[member_id], claimed)
     group.target = {member.member_id: member.assigned for member in group.members.values()}
     group.metadata_hash = metadata_hash(group.existing_topics(shard.cluster_state.topics).values())
+    if not fit_together(_upgrade_records(classic, group), shard.settings.batch_bytes_max):
+        raise GroupIdNotFound(f"{refusal}: it is too large to be stored at once")
     return group
 
 
@@ -87,6 +92,8 @@ def _upgraded_member(
 
     It learns from its next Heartbeat that it must join again.
     """
+    for protocol in former.protocols:
+        read_subscription(protocol.metadata, state.topics)
     subscription = read_subscription(former.metadata(protocol_name), state.topics)
     assignment = read_assignment(former.assignment, state.topics)
     if assignment.user_data:
@@ -136,27 +143,32 @@ def upgrade(shard: "GroupShard", turn: Turn, classic: ClassicGroup, group: Consu
     """Store a classic group as what `upgraded` has made of it; whoever waits in it is told to join again."""
     refuse_all_waiting(turn, classic, ErrorCode.rebalance_in_progress)
     forget_timers(shard, classic)
-    for tombstone in classic.tombstones():
-        shard.write(turn, *tombstone)
-    for member in group.members.values():
-        shard.write(turn, *metadata_record(group.group_id, member))
-    shard.write(
-        turn,
-        ConsumerGroupMetadataKey(group_id=group.group_id),
-        ConsumerGroupMetadataValue(epoch=group.epoch, metadata_hash=group.metadata_hash),
-    )
-    for member_id, partitions in group.target.items():
-        shard.write(turn, *target_record(group.group_id, member_id, partitions))
-    shard.write(turn, *target_epoch_record(group.group_id, group.assignment_epoch))
-    for member in group.members.values():
-        shard.write(turn, *current_assignment_record(group.group_id, member))
+    assert not turn.records, "the records of an upgrade begin a batch, into which they fit"
+    for record in _upgrade_records(classic, group):
+        shard.write(turn, *record)
     stored = shard.groups[group.group_id]
     assert isinstance(stored, ConsumerGroup), "the records have made one"
     return stored
 
 
+def _upgrade_records(classic: ClassicGroup, group: ConsumerGroup) -> list[CoordinatorRecord]:
+    """Return what takes a classic group out of the log and puts into it what it becomes."""
+    group_id, members = group.group_id, group.members.values()
+    return [
+        *classic.tombstones(),
+        *(metadata_record(group_id, member) for member in members),
+        CoordinatorRecord(
+            ConsumerGroupMetadataKey(group_id=group_id),
+            ConsumerGroupMetadataValue(epoch=group.epoch, metadata_hash=group.metadata_hash),
+        ),
+        *(target_record(group_id, member_id, partitions) for member_id, partitions in group.target.items()),
+        target_epoch_record(group_id, group.assignment_epoch),
+        *(current_assignment_record(group_id, member) for member in members),
+    ]
+
+
 def downgraded(
-    shard: "GroupShard", group: ConsumerGroup, leaving: Collection[str], now_ms: int
+    shard: "GroupShard", turn: Turn, group: ConsumerGroup, leaving: Collection[str]
 ) -> ClassicGroup | None:
     """Return what a group becomes in the classic protocol when some members leave; it is not in the shard yet.
 
@@ -173,6 +185,19 @@ def downgraded(
         or len(staying) > shard.settings.group_max_size
     ):
         return None
+    try:
+        classic = _downgraded_group(shard.cluster_state, group, staying, turn.now_ms)
+    except MalformedConsumerProtocol:
+        # It comes from a log of Kafka's, which looks less closely at what members say.
+        return None
+    # What the turn has written so far takes its part of the batch.
+    records = [*turn.records, *group.tombstones(), snapshot(classic)]
+    return classic if fit_together(records, shard.settings.batch_bytes_max) else None
+
+
+def _downgraded_group(
+    state: ClusterState, group: ConsumerGroup, staying: Collection[ConsumerMember], now_ms: int
+) -> ClassicGroup:
     classic = ClassicGroup(group.group_id, now_ms=now_ms)
     classic.generation = group.epoch
     for member in staying:
@@ -180,11 +205,11 @@ def downgraded(
     classic.state = ClassicGroupState.STABLE
     classic.protocol_name = classic.select_protocol()
     classic.update_subscribed_topics()
-    for former in classic.members.values():
-        member = group.members[former.member_id]
+    for member in staying:
+        former = classic.members[member.member_id]
         owned = union(member.assigned, member.pending_revocation)
-        former.assignment = write_assignment(owned, former.metadata(classic.protocol_name), shard.cluster_state)
-    return classic if fits(snapshot(classic), shard.settings.batch_bytes_max) else None
+        former.assignment = write_assignment(owned, former.metadata(classic.protocol_name), state)
+    return classic
 
 
 def _downgraded_member(member: ConsumerMember) -> ClassicMember:

@@ -76,13 +76,17 @@ def check_expression(shard: "GroupShard", group_id: str, pattern: str) -> None:
     Raises:
         InvalidRegularExpression: it is not, or it cannot.
     """
-    record = CoordinatorRecord(*_resolution(shard, group_id, pattern, 0))
+    topics = matching(pattern, shard.cluster_state.topics)
+    record = CoordinatorRecord(*_resolution(shard, group_id, pattern, topics, 0))
     if not fits(record, shard.settings.batch_bytes_max):
         raise InvalidRegularExpression(f"the regular expression {pattern!r} matches more topics than can be stored")
 
 
 def update_expressions(shard: "GroupShard", turn: Turn, group: ConsumerGroup) -> bool:
-    """Resolve what is new or due, and forget what nobody subscribes to; return whether other topics match now."""
+    """Resolve what is new or due, and forget what nobody subscribes to; return whether other topics match now.
+
+    An expression that was stored once and is not valid any more, or never was to us, matches nothing.
+    """
     has_changed = False
     for pattern in [pattern for pattern in group.expressions if pattern not in group.subscribed_expressions]:
         key = ConsumerGroupRegularExpressionKey(group_id=group.group_id, regular_expression=pattern)
@@ -91,7 +95,11 @@ def update_expressions(shard: "GroupShard", turn: Turn, group: ConsumerGroup) ->
         former = group.expressions.get(pattern)
         if former is not None and not _is_due(shard, former, turn.now_ms):
             continue
-        key, value = _resolution(shard, group.group_id, pattern, turn.now_ms)
+        try:
+            topics = matching(pattern, shard.cluster_state.topics)
+        except InvalidRegularExpression:
+            topics = frozenset()
+        key, value = _resolution(shard, group.group_id, pattern, topics, turn.now_ms)
         if not fits(CoordinatorRecord(key, value), shard.settings.batch_bytes_max):
             # It was checked when it came, and has come to match too much since: it keeps what it has matched.
             value = replace(value, topics=tuple(sorted(former.topics)) if former is not None else ())
@@ -108,12 +116,11 @@ def _is_due(shard: "GroupShard", resolved: ResolvedExpression, now_ms: int) -> b
 
 
 def _resolution(
-    shard: "GroupShard", group_id: str, pattern: str, now_ms: int
+    shard: "GroupShard", group_id: str, pattern: str, topics: frozenset[str], now_ms: int
 ) -> tuple[ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue]:
-    state = shard.cluster_state
     return (
         ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern),
         ConsumerGroupRegularExpressionValue(
-            topics=tuple(sorted(matching(pattern, state.topics))), version=state.revision, timestamp=now_ms
+            topics=tuple(sorted(topics)), version=shard.cluster_state.revision, timestamp=now_ms
         ),
     )
