@@ -7,6 +7,7 @@ from typing import Any
 
 from ottla_broker.broker import Broker
 from ottla_broker.config import BrokerConfig
+from ottla_broker.connection import Delayed
 from ottla_broker.dispatch import Dispatcher
 from ottla_core.clock import SystemClock
 from tests.support.group_cluster import BROKER, LISTENER
@@ -19,6 +20,7 @@ class Client:
 
     address: str = "10.0.0.7"
     listener_name: str = LISTENER
+    delayed: frozenset[Delayed] = frozenset()
 
 
 def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any) -> Broker:

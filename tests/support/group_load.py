@@ -238,12 +238,6 @@ def _member_settings(bootstrap: str, group: str, member: str, kind: int) -> dict
         "client.id": member,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "fetch.wait.max.ms": 500,
-        "fetch.min.bytes": 1 << 20,
-        "fetch.queue.backoff.ms": 500,
-        "reconnect.backoff.ms": 50,
-        "reconnect.backoff.max.ms": 500,
-        "retry.backoff.ms": 100,
         "log_level": 0,
         **protocol,
     }

@@ -126,6 +126,22 @@ def test_a_fetch_whose_time_is_up_is_answered_with_what_there_is(bootstrap: str,
         assert values_of(fetched(client.ask(too_much_asked))) == TWO_VALUES
 
 
+def test_a_waiting_fetch_does_not_hold_back_what_is_asked_after_it(broker: BrokerUnderTest, topic: str) -> None:
+    if broker.is_reference:
+        pytest.skip("Kafka handles one request of a connection after the other")
+    first, second = fetch(topic, [{}], max_wait=PLENTY_MS), fetch(topic, [{}], max_wait=PLENTY_MS)
+    with RawClient.to(broker.bootstrap) as client:
+        client.send_request(first)
+        client.send_request(second)
+        assert waits(client), "fetches leave each other their time"
+        client.send_request(metadata_request([]))
+        assert values_of(fetched(answer(client, first))) == []
+        assert values_of(fetched(answer(client, second))) == []
+        assert answer(client, metadata_request([])).brokers
+        client.send_request(first)
+        assert waits(client), "the next one waits again"
+
+
 def test_a_fetch_that_may_not_wait_is_answered_at_once(bootstrap: str, topic: str) -> None:
     with RawClient.to(bootstrap) as client:
         assert values_of(fetched(client.ask(fetch(topic, [{}], max_wait=PLENTY_MS, min_bytes=0)))) == []

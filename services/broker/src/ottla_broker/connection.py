@@ -69,6 +69,13 @@ class ConnectionOwner(Protocol):
         """Let connections that wait for the budget try again."""
 
 
+class Delayed(Protocol):
+    """A request that waits and could be answered at once."""
+
+    def hurry(self) -> None:
+        """Answer with what there is."""
+
+
 class _Reply:
     """The place of one response in the order of responses."""
 
@@ -86,6 +93,7 @@ class Connection:
         address: the client's host.
         peer: the client's host and port, for logs.
         listener_name: through which listener the client came.
+        delayed: the requests that hold back the responses behind them and need not.
         last_active: when bytes last moved, by the loop's clock.
         is_closed: whether either side has closed it.
     """
@@ -105,6 +113,7 @@ class Connection:
         "_waits_for_budget",
         "_writing",
         "address",
+        "delayed",
         "is_closed",
         "last_active",
         "listener_name",
@@ -126,6 +135,7 @@ class Connection:
         self.address = peer[0]
         self.peer = f"{peer[0]}:{peer[1]}"
         self.listener_name = listener_name
+        self.delayed: set[Delayed] = set()
         self.last_active = loop.time()
         self.is_closed = False
         self._held = b""

@@ -2,12 +2,16 @@
 
 While it waits it costs one timer and one entry per partition. Each append adds its bytes; only when they suffice,
 or a partition's role changes, is the log read. Several appends in one turn of the event loop are answered together.
+
+Responses leave in the order of requests, so a fetch that waits would hold back what its client asks after it on the
+same connection. It is answered early instead (`hurry`). A client that looks for its group's coordinator that way
+(librdkafka does) would otherwise lose half a second with each look, and in the end its place in the group.
 """
 
 import asyncio
 from collections.abc import Callable, Collection
 
-from ottla_broker.connection import Parts
+from ottla_broker.connection import Delayed, Parts
 from ottla_broker.partition import Partition
 
 
@@ -18,22 +22,26 @@ class DelayedFetch:
         partitions: the partitions it waits for.
         missing_bytes: how many bytes must be appended until it is answered.
         max_wait_s: after how many seconds it is answered with whatever there is.
+        delayed: the connection's, which it belongs to while it waits.
         answer: reads the log and encodes the response.
     """
 
-    __slots__ = ("_answer", "_loop", "_missing_bytes", "_partitions", "_timer", "_triggered", "answered")
+    __slots__ = ("_answer", "_delayed", "_loop", "_missing_bytes", "_partitions", "_timer", "_triggered", "answered")
 
     def __init__(
         self,
         partitions: Collection[Partition],
         missing_bytes: int,
         max_wait_s: float,
+        delayed: set[Delayed],
         answer: Callable[[], Parts],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._partitions = partitions
         self._missing_bytes = missing_bytes
         self._answer = answer
+        self._delayed = delayed
+        delayed.add(self)
         self._triggered = False
         self.answered: asyncio.Future[Parts | None] = self._loop.create_future()
         self.answered.add_done_callback(self._forget)
@@ -47,6 +55,10 @@ class DelayedFetch:
             self._triggered = True
             self._loop.call_soon(self._complete)
 
+    def hurry(self) -> None:
+        """Answer with what there is."""
+        self._complete()
+
     def _complete(self) -> None:
         if self.answered.done():
             return
@@ -58,5 +70,6 @@ class DelayedFetch:
     def _forget(self, _: object) -> None:
         """Stop waiting, also when the connection was closed and the future cancelled."""
         self._timer.cancel()
+        self._delayed.discard(self)
         for partition in self._partitions:
             partition.no_longer_call(self._on_append)

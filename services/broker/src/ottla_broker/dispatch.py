@@ -55,6 +55,8 @@ from ottla_core.wire.messages import (
 )
 from ottla_core.wire.produce_request import read_produce_request
 
+FETCH_KEY = 1
+
 Handler = Callable[[Broker, Request], Outcome]
 Reader = Callable[[memoryview, int, int], Any]
 """Decodes the message of a frame, given where it begins and its version; kio decodes where there is none."""
@@ -100,7 +102,7 @@ def _group_api(key: int, handler: Handler) -> tuple[int, Api]:
 APIS: Mapping[int, Api] = dict(
     [
         _api(0, produce.handle, advertised_from=0, reader=read_produce_request),
-        _api(1, fetch.handle),
+        _api(FETCH_KEY, fetch.handle),
         _api(2, list_offsets.handle),
         _api(3, metadata.handle),
         _group_api(8, offset_commit.handle),
@@ -162,6 +164,9 @@ class Dispatcher:
             raise InvalidRequest(f"unsupported version {header.api_version} of {api_name(api.key)}")
         codec = message_codec(api.key, header.api_version)
         self.request_counts[api.key] += 1
+        if connection.delayed and api.key != FETCH_KEY:  # two fetches that hurried each other would never wait
+            for delayed in tuple(connection.delayed):
+                delayed.hurry()
         if api.reader is None:
             message = codec.read_request(frame, header)
         else:

@@ -1,9 +1,10 @@
 """Fetch (key 1): record data from partitions this broker leads, sent from the file without entering Python.
 
-A fetch is answered as soon as `min_bytes` are there, something is wrong, or `max_wait` is over. The data of one
-response is bounded by the request's limits and by `fetch.max.bytes`; the first partition that has any gives at
-least one batch, so that a reader always makes progress. Fetch sessions (KIP-227) are answered as sessionless,
-which every client accepts: it then names all its partitions in each request.
+A fetch is answered as soon as `min_bytes` are there, something is wrong, `max_wait` is over, or its client asks for
+something else on the same connection. The data of one response is bounded by the request's limits and by
+`fetch.max.bytes`; the first partition that has any gives at least one batch, so that a reader always makes progress.
+Fetch sessions (KIP-227) are answered as sessionless, which every client accepts: it then names all its partitions in
+each request.
 """
 
 from dataclasses import dataclass, field
@@ -59,6 +60,7 @@ def handle(broker: Broker, request: Request) -> Outcome:
         reading.partitions,
         message.min_bytes - reading.size,
         max_wait_s,
+        request.connection.delayed,
         lambda: _answer(broker, request, _read(broker, request)),
     )
     return delayed.answered

@@ -1,8 +1,8 @@
 """The process that compacts logs for a broker: a job per line comes in, and a line per result goes out.
 
-It is a process of its own because a broker has one core and one interpreter: as a thread, this work would hold the
-interpreter for 5 ms at a time and make every append wait for it several times over (`python -m benchmarks compaction
---in-thread` shows it). It gives way to everything else on the machine, and its memory goes when it goes.
+It is a process of its own because a broker has one core and one interpreter. As a thread this work would hold the
+interpreter for 5 ms at a time, and every request would wait for it at each of its system calls. The process gives
+way to everything else on the machine, and its memory goes when it goes.
 
 The broker ends it by closing its standard input, by killing it, or by dying; in each case the work stops before the
 next chunk is read. So nothing writes into a log's directory for a broker that is no more.
@@ -10,7 +10,6 @@ next chunk is read. So nothing writes into a log's directory for a broker that i
 
 import os
 import select
-import signal
 import sys
 import time
 from typing import Final
@@ -23,6 +22,7 @@ NICENESS: Final = 10
 _INPUT: Final = 0
 _OUTPUT: Final = 1
 _READ_BYTES: Final = 64 * 1024
+_WAIT_SECONDS_MAX: Final = 3600.0
 
 
 class BrokerGone(Exception):
@@ -46,13 +46,12 @@ class Throttle:
         if self._bytes_per_second is not None:
             early_s = self._began_s + self._spent_bytes / self._bytes_per_second - time.monotonic()
         # No job comes while one is under way, so anything that happens here is the end.
-        if self._input.poll(max(0.0, early_s * 1000)):
+        if self._input.poll(min(max(0.0, early_s), _WAIT_SECONDS_MAX) * 1000):
             raise BrokerGone
 
 
 def main() -> int:
     """Do jobs until the input ends; returns the exit code."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the broker too, which ends this process
     os.nice(NICENESS)
     pending = b""
     try:
