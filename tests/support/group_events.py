@@ -76,7 +76,10 @@ class GroupWorld:
 
     Attributes:
         committed: the last offset that was committed with success.
-        expected: clients of requests that wait.
+        clients: by protocol, group and number.
+        asked_by: the clients of requests that wait, by token.
+        topics: by name, a number that gives the id and the partition count.
+        topic_count: how many topics there have ever been.
     """
 
     settings: GroupSettings = field(default_factory=GroupSettings)

@@ -1,4 +1,4 @@
-"""Which partition of ``__consumer_offsets`` keeps a group: Kafka's rule, so that its tools look in the right place."""
+"""Which partition of ``__consumer_offsets`` keeps a group: Kafka's rule, so its tools look in the right place."""
 
 GROUP_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({GROUP_TOPIC})

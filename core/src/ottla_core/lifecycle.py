@@ -11,7 +11,8 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import structlog
 
@@ -68,6 +69,26 @@ async def _run(name: str, main: Callable[[asyncio.Event], Awaitable[None]]) -> N
     for received in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(received, on_signal, received)
     await main(stop)
+
+
+async def wait_for_end(stop: asyncio.Event, *failures: Coroutine[Any, Any, OttlaError | None]) -> None:
+    """Return when the process shall stop, raise when it must.
+
+    Args:
+        stop: set when it shall.
+        failures: each waits for something that ends the process, and returns or raises the error.
+    """
+    stopped = asyncio.create_task(stop.wait())
+    failed = [asyncio.create_task(failure) for failure in failures]
+    try:
+        await asyncio.wait((stopped, *failed), return_when=asyncio.FIRST_COMPLETED)
+        for failure in failed:
+            if failure.done() and (error := failure.result()) is not None:
+                raise error
+    finally:
+        for task in (stopped, *failed):
+            task.cancel()
+        await asyncio.gather(stopped, *failed, return_exceptions=True)
 
 
 def raise_open_files_limit() -> None:

@@ -37,6 +37,7 @@ from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, ClusterState, Endpoint, Member, Role
 from ottla_core.errors import RequestTimedOut
+from ottla_core.lifecycle import wait_for_end
 from ottla_core.rpc.server import RpcServer
 
 REGISTRATION_TIMEOUT_SECONDS = 60.0
@@ -71,7 +72,7 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
         closing.push_async_callback(listener.close)
         await rpc_server.set_serving(serving=True)
         logger.info("ready", id=broker.id, listeners=ports, rpc_port=rpc_port, partitions=len(broker.partitions))
-        await _wait_for_end(stop, broker)
+        await wait_for_end(stop, broker.membership.wait_failed(), broker.feed.wait_failed())
 
 
 async def _open_broker(
@@ -154,21 +155,6 @@ async def _wait_for_elections(
         logger.warning("no controller has elected this broker for its partitions yet; going on without")
     else:
         await reconciler.wait_reached(state.revision, ELECTIONS_TIMEOUT_SECONDS)
-
-
-async def _wait_for_end(stop: asyncio.Event, broker: Broker) -> None:
-    """Return when the process shall stop, raise when it must."""
-    stopped = asyncio.create_task(stop.wait())
-    failures = [asyncio.create_task(broker.membership.wait_failed()), asyncio.create_task(broker.feed.wait_failed())]
-    try:
-        await asyncio.wait((stopped, *failures), return_when=asyncio.FIRST_COMPLETED)
-        for failure in failures:
-            if failure.done():
-                raise failure.result()
-    finally:
-        for task in (stopped, *failures):
-            task.cancel()
-        await asyncio.gather(stopped, *failures, return_exceptions=True)
 
 
 def _log_settings(config: BrokerConfig) -> LogSettings:

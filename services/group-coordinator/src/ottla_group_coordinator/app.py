@@ -12,7 +12,6 @@ no difference to what a heartbeat or a commit costs (measured).
 
 import asyncio
 import sys
-from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from uuid import uuid4
 
@@ -25,8 +24,7 @@ from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import NO_EPOCH, Member, Role
 from ottla_core.config import load_config
-from ottla_core.errors import OttlaError
-from ottla_core.lifecycle import run_service
+from ottla_core.lifecycle import run_service, wait_for_end
 from ottla_core.observe.logs import configure_logs
 from ottla_core.rpc.server import RpcServer
 from ottla_group_coordinator.config import GroupCoordinatorConfig
@@ -96,32 +94,13 @@ async def run_group_coordinator(config: GroupCoordinatorConfig, stop: asyncio.Ev
             closing.callback(metrics.close)
         await server.set_serving(serving=True)
         log.info("ready", id=config.node_id, rpc_address=rpc_address)
-        await _wait_for_end(stop, feed, membership)
+        await wait_for_end(stop, feed.wait_failed(), membership.wait_failed())
         await server.set_serving(serving=False)
 
 
 def _register_anew(membership: Membership) -> None:
     """Give up the registration; under the next one the controller assigns every shard with a fresh producer epoch."""
     membership.session.lease.end()
-
-
-async def _wait_for_end(stop: asyncio.Event, feed: ClusterStateFeed, membership: Membership) -> None:
-    """Return when the process shall stop, raise when it must."""
-    conditions = (_wait_for(stop), _raise(feed.wait_failed()), _raise(membership.wait_failed()))
-    ends = [asyncio.create_task(condition) for condition in conditions]
-    done, pending = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    for end in pending:
-        end.cancel()
-    for end in done:
-        end.result()
-
-
-async def _wait_for(stop: asyncio.Event) -> None:
-    await stop.wait()
-
-
-async def _raise(failure: Coroutine[None, None, OttlaError]) -> None:
-    raise await failure
 
 
 def _member(config: GroupCoordinatorConfig, rpc_address: str) -> Member:

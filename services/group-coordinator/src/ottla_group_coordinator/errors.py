@@ -41,12 +41,6 @@ class NonEmptyGroup(KafkaError):
     code = ErrorCode.non_empty_group
 
 
-class GroupSubscribedToTopic(KafkaError):
-    """A group that consumes a topic keeps its offsets."""
-
-    code = ErrorCode.group_subscribed_to_topic
-
-
 class GroupMaxSizeReached(KafkaError):
     """The group has as many members as it may."""
 
@@ -57,12 +51,6 @@ class UnknownMemberId(KafkaError):
     """The group has no such member."""
 
     code = ErrorCode.unknown_member_id
-
-
-class MemberIdRequired(KafkaError):
-    """A new member must come again with the id that it has been given."""
-
-    code = ErrorCode.member_id_required
 
 
 class FencedInstanceId(KafkaError):
@@ -123,12 +111,6 @@ class InvalidRegularExpression(KafkaError):
     """The subscription's pattern does not compile."""
 
     code = ErrorCode.invalid_regular_expression
-
-
-class OffsetMetadataTooLarge(KafkaError):
-    """The text beside a committed offset is longer than allowed."""
-
-    code = ErrorCode.offset_metadata_too_large
 
 
 class InvalidCommitOffsetSize(KafkaError):

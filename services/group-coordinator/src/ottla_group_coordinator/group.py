@@ -7,6 +7,9 @@ from typing import ClassVar
 
 from ottla_group_coordinator.turn import CoordinatorRecord
 
+CONSUMER_PROTOCOL_TYPE = "consumer"
+"""The protocol type of consumers; Connect and Schema Registry have others."""
+
 
 class GroupType(StrEnum):
     """The protocols, as ListGroups names them."""

@@ -6,6 +6,7 @@ import structlog
 from kio.index import KioIndexError
 
 from ottla_core.errors import InvalidRequest, KafkaError, UnsupportedVersion
+from ottla_core.rpc.group_relay import ALL_SHARDS
 from ottla_core.wire.group_responses import LIST_GROUPS
 from ottla_core.wire.messages import message_codec, read_request_header
 from ottla_group_coordinator.coordinator_counts import CoordinatorCounts
@@ -17,9 +18,6 @@ from ottla_group_coordinator.shard_table import ShardTable
 from ottla_group_coordinator.turn import GroupRequest
 from ottla_group_coordinator.waiting_request import UNANSWERABLE, RelayedRequest, WaitingRequest
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
-
-ALL_SHARDS = -1
-"""In place of a shard: every shard that this process owns; for ListGroups."""
 
 log = structlog.get_logger("requests")
 

@@ -11,12 +11,10 @@ import structlog
 from grpc import aio
 
 from ottla_core.cluster.model import ClusterState
+from ottla_core.rpc.group_relay import BROKER_EPOCH_METADATA, BROKER_ID_METADATA
 from ottla_group_coordinator.relay_stream import OnRequest, RelayStream
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 from ottla_proto.gen.ottla.group_relay_pb2_grpc import GroupRelayServicer
-
-BROKER_ID_METADATA = "broker-id"
-BROKER_EPOCH_METADATA = "broker-epoch"
 
 if TYPE_CHECKING:  # generic in the stubs only
     Context = aio.ServicerContext[Any, Any]

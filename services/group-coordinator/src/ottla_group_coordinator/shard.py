@@ -4,8 +4,8 @@ Events come in through `handle` (a client's request), `advance` (time has passed
 changed); each gives a `Turn`. Loading is `replay` for every record of the partition, in order, then `loaded`.
 
 State changes by `write`, which puts a record into the turn and applies it at once, exactly as `replay` will apply
-it when the partition is loaded; what an event decides next sees it. The classic protocol's groups live
-in memory between stable generations and write snapshots of themselves (`Turn.records` directly).
+it when the partition is loaded; what an event decides next sees it. The classic protocol's groups live in memory
+between stable generations and write snapshots of themselves (`Turn.records` directly).
 
 Nothing is ever rolled back: the shell keeps trying to store a turn until it is stored, or until the shard has another
 owner, and then throws the whole shard away.

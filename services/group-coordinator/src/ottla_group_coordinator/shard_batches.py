@@ -25,11 +25,10 @@ from ottla_core.wire.record_batch import (
 )
 from ottla_core.wire.records import write_varint
 from ottla_group_coordinator.records import encode_key, encode_value
+from ottla_group_coordinator.records.offset_commit import RECORD_OVERHEAD_BYTES_MAX
 from ottla_group_coordinator.turn import CoordinatorRecord
 
 FENCING_SEQUENCE = 0
-RECORD_OVERHEAD_BYTES_MAX = 32
-"""What a record takes beside its key and value: its attributes and the varints of lengths and deltas."""
 
 _SHORT_VARINTS = 8192
 _NO_ATTRIBUTES = b"\0"

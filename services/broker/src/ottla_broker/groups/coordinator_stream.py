@@ -14,14 +14,12 @@ from ottla_broker.groups.shard_log import ShardLog
 from ottla_core.cluster.model import Member
 from ottla_core.rpc.channel import CHANNEL_OPTIONS
 from ottla_core.rpc.frame_queue import MESSAGE_SIZE_OPTIONS
+from ottla_core.rpc.group_relay import BROKER_EPOCH_METADATA, BROKER_ID_METADATA
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 from ottla_proto.gen.ottla.group_relay_pb2_grpc import GroupRelayStub
 
 BACKOFF_SECONDS_MIN = 0.05
 BACKOFF_SECONDS_MAX = 1.0
-
-BROKER_ID_METADATA = "broker-id"
-BROKER_EPOCH_METADATA = "broker-epoch"
 
 Call = aio.StreamStreamCall[pb.Frames, pb.Frames]
 
@@ -35,7 +33,6 @@ class CoordinatorStream:
         coordinator: whom it leads to.
         broker_epoch: the epoch of this broker that the coordinator is told.
         session: the exchange over the stream, or None while it is not open.
-        relayed_count: requests passed on, over all sessions.
     """
 
     def __init__(self, coordinator: Member, broker_id: int, broker_epoch: int, shard_log: ShardLog) -> None:

@@ -47,7 +47,7 @@ class GroupTopicCreation:
         self._not_before = 0.0
 
     def begin(self) -> None:
-        """Begin to create the topic, unless it exists, that is under way, or it has failed just now."""
+        """Begin to create the topic, unless it exists, is being created, or could not be created just now."""
         exists = GROUP_TOPIC in self._feed.state.topics
         if exists or self._task is not None or self._clock.monotonic() < self._not_before:
             return

@@ -11,12 +11,13 @@ from typing import TypeVar
 from ottla_broker.groups.coordinator_stream import CoordinatorStream
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.relay_session import Finish, RelaySession
-from ottla_broker.groups.routing import ALL_SHARDS, owner_of, owners
+from ottla_broker.groups.routing import owner_of, owners
 from ottla_broker.groups.shard_log import ShardLog
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.model import ClusterState, Member
 from ottla_core.errors import MessageTooLarge
 from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
+from ottla_core.rpc.group_relay import ALL_SHARDS
 
 T = TypeVar("T")
 

@@ -11,9 +11,6 @@ from ottla_broker.groups.errors import NotCoordinator
 from ottla_core.cluster.model import ClusterState, Member
 from ottla_core.group_shards import GROUP_TOPIC, shard_of
 
-ALL_SHARDS = -1
-"""In place of a shard: every shard that the coordinator owns."""
-
 
 def shard_for(state: ClusterState, group_id: str) -> int:
     """Return the shard that keeps a group.

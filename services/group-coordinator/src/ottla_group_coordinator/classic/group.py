@@ -22,12 +22,9 @@ from ottla_group_coordinator.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from ottla_group_coordinator.group import Group, GroupType
+from ottla_group_coordinator.group import CONSUMER_PROTOCOL_TYPE, Group, GroupType
 from ottla_group_coordinator.records import GroupMetadataKey
 from ottla_group_coordinator.turn import CoordinatorRecord
-
-CONSUMER_PROTOCOL_TYPE = "consumer"
-"""The protocol type of consumers; Connect and Schema Registry have others."""
 
 
 class ClassicGroup(Group):
@@ -35,6 +32,8 @@ class ClassicGroup(Group):
 
     Attributes:
         generation: counts rebalances; requests of another generation are refused.
+        state: where the group stands.
+        previous_state: where it stood before.
         protocol_name: what the members have agreed on, such as ``range``; None before the first generation and
             in an empty group.
         leader_id: the member that assigns.
@@ -46,6 +45,7 @@ class ClassicGroup(Group):
         subscribed_topics: topics that the members consume; None if that is unknown.
         initial_delay_deadline_ms: until when a first rebalance may be put off for more members.
         new_member_added: whether another member has come during the present delay.
+        awaiting_join_count: members whose JoinGroup waits.
     """
 
     type: ClassVar[GroupType] = GroupType.CLASSIC

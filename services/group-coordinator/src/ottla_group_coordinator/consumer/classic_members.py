@@ -41,7 +41,7 @@ from ottla_group_coordinator.consumer.embedded_protocol import (
     read_subscription,
     write_assignment,
 )
-from ottla_group_coordinator.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
+from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.consumer.member import ConsumerMember, MemberState
 from ottla_group_coordinator.consumer.membership import (
     bring_forward,
@@ -58,6 +58,7 @@ from ottla_group_coordinator.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from ottla_group_coordinator.group import CONSUMER_PROTOCOL_TYPE
 from ottla_group_coordinator.turn import Turn
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from ottla_core.errors import UnsupportedVersion
 from ottla_group_coordinator.consumer.member import ConsumerMember
 from ottla_group_coordinator.consumer.partitions import NO_PARTITIONS, Partitions
 from ottla_group_coordinator.errors import IllegalGeneration, NonEmptyGroup, StaleMemberEpoch, UnknownMemberId
-from ottla_group_coordinator.group import Group, GroupType
+from ottla_group_coordinator.group import CONSUMER_PROTOCOL_TYPE, Group, GroupType
 from ottla_group_coordinator.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
@@ -35,7 +35,6 @@ from ottla_group_coordinator.records import (
 )
 from ottla_group_coordinator.turn import CoordinatorRecord
 
-CONSUMER_PROTOCOL_TYPE = "consumer"
 FIRST_COMMIT_WITH_MEMBER_EPOCH = 9
 
 

@@ -30,13 +30,11 @@ from ottla_group_coordinator.consumer.target_assignment import (
     update_target,
 )
 from ottla_group_coordinator.errors import GroupMaxSizeReached
+from ottla_group_coordinator.records.field_codec import STRING_BYTES_MAX
 from ottla_group_coordinator.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard
-
-KEY_STRING_BYTES_MAX = 32_767
-"""What a record's key has room for; the length takes two bytes there."""
 
 
 def check_room(shard: "GroupShard", group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
@@ -59,8 +57,8 @@ def check_storable(shard: "GroupShard", group: ConsumerGroup, member: ConsumerMe
         InvalidRegularExpression: its expression is invalid, or matches too much.
     """
     for text in (group.group_id, member.member_id, member.subscribed_topic_regex):
-        if len(text.encode()) > KEY_STRING_BYTES_MAX:
-            raise InvalidRequest(f"a text of {len(text)} characters is too long, {KEY_STRING_BYTES_MAX} bytes fit")
+        if len(text.encode()) > STRING_BYTES_MAX:
+            raise InvalidRequest(f"a text of {len(text)} characters is too long, {STRING_BYTES_MAX} bytes fit")
     if member.subscribed_topic_regex and member.subscribed_topic_regex not in group.expressions:
         check_expression(shard, group.group_id, member.subscribed_topic_regex)
     if not fits(metadata_record(group.group_id, member), shard.settings.batch_bytes_max):

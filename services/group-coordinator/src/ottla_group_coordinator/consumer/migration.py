@@ -30,12 +30,13 @@ from ottla_group_coordinator.consumer.embedded_protocol import (
     read_subscription,
     write_assignment,
 )
-from ottla_group_coordinator.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
+from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.consumer.member import ConsumerMember, current_assignment_record, metadata_record
 from ottla_group_coordinator.consumer.partitions import Partitions, union
 from ottla_group_coordinator.consumer.subscribed_metadata import metadata_hash
 from ottla_group_coordinator.consumer.target_assignment import target_epoch_record, target_record
 from ottla_group_coordinator.errors import GroupIdNotFound
+from ottla_group_coordinator.group import CONSUMER_PROTOCOL_TYPE
 from ottla_group_coordinator.records import (
     ClassicMemberMetadata,
     ClassicProtocol,

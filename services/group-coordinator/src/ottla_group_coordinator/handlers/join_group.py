@@ -11,6 +11,7 @@ from ottla_group_coordinator.classic.member import MemberProtocol, ParkedRequest
 from ottla_group_coordinator.consumer import classic_members
 from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.errors import InvalidGroupId, InvalidSessionTimeout
+from ottla_group_coordinator.records.field_codec import STRING_BYTES_MAX
 from ottla_group_coordinator.settings import GroupSettings
 from ottla_group_coordinator.turn import GroupRequest, Turn
 
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard
 
 MILLISECOND = timedelta(milliseconds=1)
-STORED_STRING_BYTES_MAX = 32_767
-"""What the group's record has room for; the length takes two bytes there."""
-
 UUID_LENGTH = 36
 
 
@@ -85,5 +83,5 @@ def _check_lengths(joining: Joining) -> None:
             *((protocol.name, 0) for protocol in joining.protocols),
         )
     )
-    if longest > STORED_STRING_BYTES_MAX:
-        raise InvalidRequest(f"a name of {longest} bytes is longer than {STORED_STRING_BYTES_MAX}")
+    if longest > STRING_BYTES_MAX:
+        raise InvalidRequest(f"a name of {longest} bytes is longer than {STRING_BYTES_MAX}")

@@ -1,4 +1,6 @@
-"""ListGroups: the groups of this shard; the broker that was asked gathers those of all shards.
+"""ListGroups: the groups of this shard.
+
+`shard_listing` puts the answers of this process's shards together, a broker those of all coordinators.
 
 Source: `GroupMetadataManager.listGroups` in Kafka.
 """

@@ -18,21 +18,19 @@ from kio.static.protocol import Entity
 from ottla_core.cluster.model import ClusterState, Topic
 from ottla_core.errors import KafkaError
 from ottla_core.wire.conversion import item_type, message_of
+from ottla_core.wire.group_responses import OFFSET_COMMIT
 from ottla_core.wire.record_batch import HEADER_SIZE_BYTES
 from ottla_group_coordinator.errors import GroupIdNotFound, IllegalGeneration, InvalidGroupId
 from ottla_group_coordinator.records import NO_UUID, OffsetCommitKey, OffsetCommitValue
+from ottla_group_coordinator.records.field_codec import STRING_BYTES_MAX
 from ottla_group_coordinator.records.offset_commit import NO_LEADER_EPOCH, NO_TIMESTAMP, record_bytes_max
 from ottla_group_coordinator.turn import GroupRequest, Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard
 
-API_KEY = 8
 FIRST_WITH_GROUP_ID_NOT_FOUND = 9
 FIRST_WITH_TOPIC_IDS = 10
-
-STRING_BYTES_MAX = 2**15 - 1
-"""The longest string that a key, or a value that expires, can hold."""
 
 _MILLISECOND = timedelta(milliseconds=1)
 _NO_RETENTION_MS = -1
@@ -162,6 +160,6 @@ def _response(request: GroupRequest, codes: list[list[ErrorCode]]) -> Entity:
 
 @cache
 def _response_types(api_version: int) -> tuple[type[Entity], type[Entity], Any]:
-    response = load_response_schema(API_KEY, api_version)
+    response = load_response_schema(OFFSET_COMMIT, api_version)
     topic = item_type(response, "topics")
     return response, topic, item_type(topic, "partitions")

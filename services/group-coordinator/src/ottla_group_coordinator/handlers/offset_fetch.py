@@ -18,6 +18,7 @@ from kio.static.protocol import Entity
 
 from ottla_core.errors import KafkaError
 from ottla_core.wire.conversion import item_type, message_of
+from ottla_core.wire.group_responses import OFFSET_FETCH
 from ottla_group_coordinator.errors import GroupIdNotFound
 from ottla_group_coordinator.handlers.offset_commit import find_topic
 from ottla_group_coordinator.offsets.table import NO_OFFSETS
@@ -27,7 +28,6 @@ from ottla_group_coordinator.turn import GroupRequest, Turn
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard
 
-API_KEY = 9
 FIRST_WITH_GROUPS = 8
 FIRST_WITH_TOPIC_IDS = 10
 NO_OFFSET = -1
@@ -155,7 +155,7 @@ def _partition(types: _ResponseTypes, index: int, value: OffsetCommitValue | Non
 
 @cache
 def _response_types(api_version: int) -> _ResponseTypes:
-    response = load_response_schema(API_KEY, api_version)
+    response = load_response_schema(OFFSET_FETCH, api_version)
     group = item_type(response, "groups") if api_version >= FIRST_WITH_GROUPS else response
     topic = item_type(group, "topics")
     return _ResponseTypes(response, group, topic, item_type(topic, "partitions"))

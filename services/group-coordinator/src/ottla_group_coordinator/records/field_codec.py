@@ -21,6 +21,9 @@ from ottla_core.wire.primitives import bytes_length, string, unsigned_varint
 NO_UUID = UUID(int=0)
 """What Kafka writes where there is no id."""
 
+STRING_BYTES_MAX = 2**15 - 1
+"""The longest text in a version that is not flexible, such as that of all keys: its length takes two bytes."""
+
 _VARINT_SHIFT_MAX = 28
 _UUID_BYTES = 16
 _INT16 = struct.Struct(">h")

@@ -85,7 +85,7 @@ TYPE_ID = 1
 TOPIC_IDS_KEPT_MAX = 65_536
 """So many ids of topics are kept as objects, so that all offsets of a topic share one."""
 
-RECORD_OVERHEAD_BYTES_MAX = 40
+RECORD_OVERHEAD_BYTES_MAX = 32
 """What a record batch needs at most for a record besides its key and value: attributes, deltas and lengths."""
 
 _KEY_FIXED_BYTES = 10
