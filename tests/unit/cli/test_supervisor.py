@@ -28,6 +28,8 @@ from ottla.local.supervisor import StopRequested, StopSignal, Supervisor
 from tests.support.eventually import eventually
 from tests.support.free_ports import free_port
 
+pytestmark = pytest.mark.slow  # many real processes or connections
+
 STAND_IN = Path(__file__).with_name("stand_in.py")
 DEADLINE_S = 30.0
 

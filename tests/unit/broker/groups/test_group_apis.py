@@ -39,6 +39,8 @@ from tests.support.group_cluster import BROKER, StatedFeed, broker_member, group
 from tests.support.raw_client import encode_request
 from tests.support.scripted_coordinator import ScriptedCoordinator, scripted_coordinator
 
+pytestmark = pytest.mark.slow  # many real processes or connections
+
 SHARDS = 4
 GROUP_APIS = (8, 9, 11, 12, 13, 14, 15, 16, 42, 47, 68, 69)
 VERSIONS = [(key, version) for key in GROUP_APIS for version in sorted(schema_name_map[api_key_map[key]])]
