@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ARGUMENTS ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check compat bench format stubs clean
+.PHONY: help setup demo test test-clients test-others check compat bench format stubs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -27,8 +27,13 @@ check: setup ## format, lint, types, imports, fast tests: under a minute
 	$(BIN)/lint-imports
 	$(PYTHON) -m pytest -q tests/unit tests/property -m "not slow"
 
-test: setup ## all tests but those that need Java
-	$(PYTHON) -m pytest -q tests --ignore=tests/compat/java
+test: test-clients test-others ## all tests but those that need Java (about 15 minutes; --jobs=2 halves that)
+
+test-clients: setup ## clients that others wrote, against a cluster
+	$(PYTHON) -m pytest -q tests/compat --ignore=tests/compat/java
+
+test-others: setup ## all tests but those of clients
+	$(PYTHON) -m pytest -q tests --ignore=tests/compat
 
 compat: setup ## Kafka's own Java tools against Ottla; needs Java 17 and Maven
 	$(PYTHON) -m pytest -q tests/compat/java
