@@ -14,8 +14,8 @@ RANGE = Variant(name="range", assignor="range")
 COOPERATIVE = Variant(name="cooperative-sticky", assignor="cooperative-sticky")
 OTHERS = (Variant(name="roundrobin", assignor="roundrobin"), Variant(name="sticky", assignor="sticky"))
 
-# This client hangs when it joins again while a topic appears: with an eager assignor against Apache Kafka too. With the
-# cooperative one it has passed against both, and hung against Ottla; the cause is not known yet.
+# This client hangs when it joins again while a topic appears: with an eager assignor against Apache Kafka too. With
+# the cooperative one it has passed against both, and hung against Ottla; the cause is not known yet.
 CLIENT_CASES = [case for case in CASES if case is not group_cases.a_pattern_finds_topics_that_come_later]
 
 pytestmark = pytest.mark.slow
