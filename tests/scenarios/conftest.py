@@ -137,8 +137,11 @@ async def membership_of(etcd: EtcdClient) -> AsyncIterator[Join]:
             client: EtcdClient | None = None,
             ttl_ms: int = LONG_TTL_MS,
             on_change: Callable[[], None] | None = None,
+            resume: bool = False,
         ) -> Membership:
-            membership = Membership(client or etcd, CLUSTER, member, lease_ttl_ms=ttl_ms, on_change=on_change)
+            membership = Membership(
+                client or etcd, CLUSTER, member, lease_ttl_ms=ttl_ms, on_change=on_change, resume=resume
+            )
             closing.push_async_callback(membership.close)
             return membership
 

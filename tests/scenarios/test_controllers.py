@@ -2,8 +2,6 @@
 
 import asyncio
 import shutil
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -132,18 +130,11 @@ async def test_without_a_controller_a_request_times_out_saying_so(client: Contro
         await client.create_topics([NewTopic(name="a")], timeout_s=0.2)
 
 
-async def write_partitions(etcd: EtcdClient, feed: ClusterStateFeed, partitions: Sequence[PartitionState]) -> None:
-    """Writes partitions as if their followers had caught up, and waits until that is seen."""
-    puts = [op.put(SPACE.partition(p.topic_id, p.index), codec.encode_partition(p)) for p in partitions]
-    await feed.wait_for_revision((await etcd.transaction([], puts)).revision, 10)
-
-
 async def test_partitions_of_a_dead_broker_get_new_leaders_or_none_and_recover(
     controller: MakeController,
     client: ControllerClient,
     feed: ClusterStateFeed,
     membership_of: Join,
-    etcd: EtcdClient,
 ) -> None:
     controller(1)
     directory_id = uuid4()
@@ -156,22 +147,21 @@ async def test_partitions_of_a_dead_broker_get_new_leaders_or_none_and_recover(
             NewTopic(name="double", partition_count=4, replication_factor=2),
         ]
     )
-    caught_up = [replace(p, isr=p.replicas) for p in feed.state.topics["double"].partitions]
-    await write_partitions(etcd, feed, caught_up)
+    assert all(p.isr == p.replicas for p in feed.state.topics["double"].partitions)
     led_by_two = [p.index for p in feed.state.topics["single"].partitions if p.leader == 2]
     assert len(led_by_two) == 2
     await mortal.close()
 
     def without_two(state: ClusterState) -> bool:
-        return all(p.leader != 2 for t in state.topics.values() for p in t.partitions)
+        return all(2 not in (p.leader, *p.isr) for t in state.topics.values() for p in t.partitions)
 
     state = await feed.wait_for(without_two, 20)
     assert all(state.topics["single"].partitions[index].leader == NO_LEADER for index in led_by_two)
-    assert all(state.topics["single"].partitions[index].isr == (2,) for index in led_by_two)
+    offline = [state.topics["single"].partitions[index] for index in led_by_two]
+    assert {(p.isr, p.eligible_leaders) for p in offline} == {((), (2,))}
     for partition in state.topics["double"].partitions:
-        assert partition.leader == 1
-        # Partitions that broker 2 only followed are the leader's business, later.
-        assert partition.isr == (1,) or (partition.leader_epoch == 0 and set(partition.isr) == {1, 2})
+        assert (partition.leader, partition.isr, partition.eligible_leaders) == (1, (1,), ())
+        assert partition.leader_epoch == (1 if partition.replicas[0] == 2 else 0)
 
     back = membership_of(broker_member(2, directory_id=directory_id))
     await back.start()

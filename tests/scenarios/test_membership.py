@@ -161,3 +161,50 @@ async def test_the_owner_hears_of_every_registration_and_of_the_loss_of_its_leas
         etcd_process.resume()
     await eventually_async(lambda: len(epochs) == 3, "it has heard of the new registration")
     assert epochs[-1] == membership.epoch > first
+
+
+@pytest.mark.slow
+async def test_a_member_that_may_keeps_its_epoch_if_its_key_has_outlived_an_absence_of_etcd(
+    feed: ClusterStateFeed, membership_of: Join, etcd_process: EtcdProcess
+) -> None:
+    membership = membership_of(broker_member(1), ttl_ms=SHORT_TTL_MS, resume=True)
+    await membership.start()
+    epoch = membership.registered_epoch
+    etcd_process.stop()
+    await eventually_async(lambda: not membership.is_current(), "its registration has lapsed", within_s=10)
+    assert (membership.epoch, membership.registered_epoch) == (NO_EPOCH, epoch)
+
+    etcd_process.start()
+
+    await eventually_async(membership.is_current, "it is registered again")
+    assert membership.epoch == membership.registered_epoch == epoch
+    state = await feed.wait_for(lambda state: 1 in state.brokers, 10)
+    assert state.brokers[1].epoch == epoch
+
+
+@pytest.mark.slow
+async def test_a_member_whose_key_has_gone_meanwhile_gets_a_new_epoch(
+    membership_of: Join, etcd_process: EtcdProcess, proxied_etcd: EtcdClient, proxy: FaultyProxy, etcd: EtcdClient
+) -> None:
+    membership = membership_of(broker_member(1), client=proxied_etcd, ttl_ms=SHORT_TTL_MS, resume=True)
+    await membership.start()
+    epoch = membership.registered_epoch
+    async with proxy.losing("requests"):
+        await eventually_async(lambda: not membership.is_current(), "its registration has lapsed", within_s=10)
+        async with asyncio.timeout(10):
+            await etcd.wait_for_deletion(KEY, epoch)
+    await eventually_async(membership.is_current, "it is registered again", within_s=20)
+    assert membership.epoch > epoch
+    await membership.close()  # before the proxy goes
+
+
+async def test_a_member_says_that_it_is_about_to_leave_and_keeps_its_epoch(
+    feed: ClusterStateFeed, membership_of: Join
+) -> None:
+    membership = membership_of(broker_member(1))
+    await membership.start()
+
+    await membership.announce_shutdown()
+
+    state = await feed.wait_for(lambda state: 1 in state.brokers and state.brokers[1].shutting_down, 10)
+    assert state.brokers[1].epoch == membership.epoch

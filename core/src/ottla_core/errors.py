@@ -130,6 +130,18 @@ class KafkaStorageError(KafkaError):
     code = ErrorCode.kafka_storage_error
 
 
+class LogDirectoryNotFound(KafkaError):
+    """The broker has no log directory of this path."""
+
+    code = ErrorCode.log_dir_not_found
+
+
+class ReplicaNotAvailable(KafkaError):
+    """The broker has no replica of the partition."""
+
+    code = ErrorCode.replica_not_available
+
+
 class OutOfOrderSequenceNumber(KafkaError):
     """An idempotent producer's batch does not follow its previous one."""
 
@@ -220,7 +232,53 @@ class UnsupportedVersion(KafkaError):
     code = ErrorCode.unsupported_version
 
 
+class InvalidResponse(KafkaError):
+    """What another broker sent is no response in the Kafka protocol."""
+
+
 class StaleBrokerEpoch(KafkaError):
     """The broker is not registered under the epoch that it names."""
 
     code = ErrorCode.stale_broker_epoch
+
+
+class BrokerIdNotRegistered(KafkaError):
+    """No broker has ever registered under this id, or it was unregistered."""
+
+    code = ErrorCode.broker_id_not_registered
+
+
+class InvalidUpdateVersion(KafkaError):
+    """A change was proposed to a state of the partition that is not its newest."""
+
+    code = ErrorCode.invalid_update_version
+
+
+class IneligibleReplica(KafkaError):
+    """A replica cannot be in sync: its broker is away, back under another registration, or shutting down."""
+
+    code = ErrorCode.ineligible_replica
+
+
+class ElectionNotNeeded(KafkaError):
+    """The partition has the leader that was asked for already."""
+
+    code = ErrorCode.election_not_needed
+
+
+class PreferredLeaderNotAvailable(KafkaError):
+    """The partition's first replica is not live or not in sync."""
+
+    code = ErrorCode.preferred_leader_not_available
+
+
+class EligibleLeadersNotAvailable(KafkaError):
+    """No replica of the partition can lead."""
+
+    code = ErrorCode.eligible_leaders_not_available
+
+
+class NoReassignmentInProgress(KafkaError):
+    """There is no reassignment to cancel."""
+
+    code = ErrorCode.no_reassignment_in_progress

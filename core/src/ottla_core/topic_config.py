@@ -8,6 +8,7 @@ Source of names, defaults and limits: Kafka's LogConfig, TopicConfig and ServerT
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
@@ -19,6 +20,8 @@ INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
+EVERYTHING = frozenset({"*"})
+"""As a list of replicas: all of them."""
 
 
 class ConfigType(StrEnum):
@@ -50,6 +53,8 @@ class ConfigDefinition:
         minimum: smallest allowed number, or None.
         maximum: largest allowed number, or None.
         choices: allowed words, or None.
+        pattern: what each word of a list must look like, or None.
+        form: the pattern in words, for the error.
         synonyms: broker settings it falls back to, the most specific first.
         documentation: one sentence with the unit.
     """
@@ -61,6 +66,8 @@ class ConfigDefinition:
     choices: tuple[str, ...] | None
     synonyms: tuple[BrokerSynonym, ...]
     documentation: str
+    pattern: str | None = None
+    form: str = ""
 
     @property
     def attribute(self) -> str:
@@ -96,8 +103,13 @@ class ConfigDefinition:
             words: Iterable[object] = value if isinstance(value, frozenset) else (value,)
             if not value or any(word not in self.choices for word in words):
                 problem = f"String must be one of: {', '.join(self.choices)}"
+        elif isinstance(value, frozenset) and value != EVERYTHING and not self._have_form(value):
+            problem = f"{self.name} must be the literal '*' or {self.form}"
         if problem:
             raise InvalidConfig(f"Invalid value {text} for configuration {self.name}: {problem}")
+
+    def _have_form(self, words: Iterable[str]) -> bool:
+        return self.pattern is None or all(re.fullmatch(self.pattern, word) for word in words)
 
     def format(self, value: object) -> str:
         """Return the text Kafka shows for a typed value."""
@@ -139,6 +151,8 @@ def _setting(
     minimum: float | None = None,
     maximum: float | None = None,
     choices: tuple[str, ...] | None = None,
+    pattern: str | None = None,
+    form: str = "",
 ) -> Any:
     """Return a dataclass field that carries its definition; `Any`, as the annotation beside it decides."""
     return field(
@@ -150,7 +164,20 @@ def _setting(
             "minimum": minimum,
             "maximum": maximum,
             "choices": choices,
+            "pattern": pattern,
+            "form": form,
         },
+    )
+
+
+def _replicas(documentation: str) -> Any:
+    """Return a field that lists replicas, each by its partition and broker."""
+    return _setting(
+        frozenset(),
+        LIST,
+        documentation,
+        pattern="[0-9]+:[0-9]+",
+        form="a list of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
     )
 
 
@@ -210,12 +237,18 @@ class TopicConfig:
         "log.flush.interval.ms",
         minimum=0,
     )
+    follower_replication_throttled_replicas: frozenset[str] = _replicas(
+        "Followers, as partition:broker, whose fetching is held to follower.replication.throttled.rate; '*' for all."
+    )
     index_interval_bytes: int = _setting(
         4096,
         INT,
         "Bytes of log between two entries of the offset index.",
         "log.index.interval.bytes",
         minimum=0,
+    )
+    leader_replication_throttled_replicas: frozenset[str] = _replicas(
+        "Leaders, as partition:broker, whose followers are held to leader.replication.throttled.rate; '*' for all."
     )
     max_compaction_lag_ms: int = _setting(
         INT64_MAX,
@@ -343,6 +376,8 @@ def _definition(name: str, metadata: Mapping[str, Any]) -> ConfigDefinition:
         choices=metadata["choices"],
         synonyms=metadata["synonyms"],
         documentation=metadata["documentation"],
+        pattern=metadata["pattern"],
+        form=metadata["form"],
     )
 
 

@@ -13,11 +13,12 @@ from tests.support.eventually_async import eventually_async
 
 
 class Duties:
-    """Stands for an `ActiveController`; each duty fails as often as it is told."""
+    """Stands for an `ActiveController` and its `ReplicaController`; each duty fails as often as it is told."""
 
     def __init__(self, fail: Callable[[], None]) -> None:
         self.fail = fail
         self.elections = self.assignments = 0
+        self.replicas = self
 
     async def elect_leaders(self) -> None:
         self.elections += 1

@@ -217,3 +217,14 @@ def test_resources_of_one_request_are_checked_together() -> None:
         ErrorCode.none,
         ErrorCode.invalid_config,
     ]
+
+
+def test_the_throttles_of_replication_are_set_for_brokers_and_topics() -> None:
+    rate, replicas = "leader.replication.throttled.rate", "leader.replication.throttled.replicas"
+    plan = planned((rate, SET, "1000"), type_=ConfigResourceType.BROKER, name="1")
+    assert plan.configs == {"log.retention.ms": "2", rate: "1000"}
+    plan = planned((rate, SET, "-1"), type_=ConfigResourceType.BROKER, name="1")
+    assert plan.result.error_code == ErrorCode.invalid_config
+    plan = planned((replicas, APPEND, "0:1"))
+    assert plan.configs == {**TOPIC.configs, replicas: "0:1"}
+    assert planned((replicas, SET, "0")).result.error_code == ErrorCode.invalid_config

@@ -1,6 +1,7 @@
 """Where replicas go."""
 
 from collections import Counter
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -52,6 +53,13 @@ def test_leaders_and_replicas_are_spread_evenly_and_racks_never_repeat(replicati
         assert len({RACKED[broker_id].rack for broker_id in replicas}) == replication_factor
     load = Counter(broker_id for replicas in placed for broker_id in replicas)
     assert max(load.values()) - min(load.values()) <= 60 * replication_factor // 6
+
+
+def test_brokers_about_to_leave_get_replicas_only_where_the_others_are_too_few() -> None:
+    leaving = FOUR | {2: replace(FOUR[2], shutting_down=True)}
+    for replication_factor, used in ((3, {1, 3, 4}), (4, {1, 2, 3, 4})):
+        placed = place_replicas(leaving, partitions=range(6), replication_factor=replication_factor, start=0)
+        assert {broker_id for replicas in placed for broker_id in replicas} == used
 
 
 def test_with_more_replicas_than_racks_every_rack_is_used_before_one_is_used_twice() -> None:

@@ -63,7 +63,7 @@ def test_a_topic_gets_what_it_asks_for() -> None:
     topic = created(NewTopic(name="a", partition_count=6, replication_factor=3, configs={"retention.ms": "1"}))
     assert len(topic.partitions) == 6
     assert all(sorted(p.replicas) == [1, 2, 3] for p in topic.partitions)
-    assert all(p.isr == p.replicas[:1] for p in topic.partitions)
+    assert all(p.isr == p.replicas for p in topic.partitions)
     assert all(p.leader == p.replicas[0] and p.leader_epoch == 0 for p in topic.partitions)
     assert all(p.leader_broker_epoch == p.leader * 10 for p in topic.partitions)
     assert topic.configs == {"retention.ms": "1"}

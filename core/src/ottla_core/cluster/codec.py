@@ -11,8 +11,16 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 from uuid import UUID
 
-from ottla_core.cluster.keys import MemberKey, PartitionKey, ShardKey
-from ottla_core.cluster.model import NO_EPOCH, ControllerLeader, Endpoint, Member, PartitionState, Shard
+from ottla_core.cluster.keys import MemberKey, PartitionKey, RegistrationKey, ShardKey
+from ottla_core.cluster.model import (
+    NO_EPOCH,
+    BrokerRegistration,
+    ControllerLeader,
+    Endpoint,
+    Member,
+    PartitionState,
+    Shard,
+)
 from ottla_core.errors import OttlaError
 
 Json = Mapping[str, object]
@@ -50,6 +58,7 @@ def encode_member(member: Member) -> bytes:
                 for endpoint in member.endpoints
             ],
             "directory_ids": [str(directory_id) for directory_id in member.directory_ids],
+            "shutting_down": member.shutting_down,
         }
     )
 
@@ -70,7 +79,35 @@ def decode_member(key: MemberKey, value: bytes, create_revision: int) -> Member:
         version=fields.text("version"),
         rack=None if fields.json.get("rack") is None else fields.text("rack"),
         endpoints=tuple(_decode_endpoint(f"{key}.endpoints", item) for item in fields.items("endpoints")),
-        directory_ids=tuple(_uuid(f"{key}.directory_ids", item) for item in fields.items("directory_ids")),
+        directory_ids=fields.uuids("directory_ids"),
+        shutting_down=fields.flag("shutting_down"),
+    )
+
+
+def encode_registration(registration: BrokerRegistration) -> bytes:
+    """Return the value of a broker's registration."""
+    return _to_bytes(
+        {
+            "broker_epoch": registration.broker_epoch,
+            "directory_ids": [str(directory_id) for directory_id in registration.directory_ids],
+            "rack": registration.rack,
+        }
+    )
+
+
+def decode_registration(key: RegistrationKey, value: bytes, mod_revision: int) -> BrokerRegistration:
+    """Return what is remembered of a broker.
+
+    Raises:
+        BadValue: the value is not a registration.
+    """
+    fields = _Fields(str(key), value)
+    return BrokerRegistration(
+        broker_id=key.broker_id,
+        broker_epoch=fields.integer("broker_epoch"),
+        directory_ids=fields.uuids("directory_ids"),
+        rack=None if fields.json.get("rack") is None else fields.text("rack"),
+        revision=mod_revision,
     )
 
 
@@ -127,6 +164,7 @@ def encode_partition(partition: PartitionState) -> bytes:
             "leader_broker_epoch": partition.leader_broker_epoch,
             "adding": partition.adding,
             "removing": partition.removing,
+            "eligible_leaders": partition.eligible_leaders,
         }
     )
 
@@ -149,6 +187,7 @@ def decode_partition(key: PartitionKey, value: bytes, mod_revision: int) -> Part
         adding=fields.integers("adding"),
         removing=fields.integers("removing"),
         partition_epoch=mod_revision,
+        eligible_leaders=fields.integers("eligible_leaders", ()),
     )
 
 
@@ -245,7 +284,9 @@ class _Fields:
             return default
         return self._read(name, _integer)
 
-    def integers(self, name: str) -> tuple[int, ...]:
+    def integers(self, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
+        if default is not None and name not in self.json:
+            return default
         return tuple(_integer(f"{self._where}.{name}", item) for item in self.items(name))
 
     def text(self, name: str) -> str:
@@ -259,6 +300,16 @@ class _Fields:
 
     def uuid(self, name: str) -> UUID:
         return self._read(name, _uuid)
+
+    def uuids(self, name: str) -> tuple[UUID, ...]:
+        return tuple(_uuid(f"{self._where}.{name}", item) for item in self.items(name))
+
+    def flag(self, name: str) -> bool:
+        """Return a truth value; a writer that did not know the field meant no."""
+        found = self.json.get(name, False)
+        if not isinstance(found, bool):
+            raise BadValue(f"{self._where}.{name}: neither true nor false: {found!r}")
+        return found
 
     def items(self, name: str) -> list[object]:
         found = self.json.get(name)

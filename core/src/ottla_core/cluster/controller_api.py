@@ -142,3 +142,76 @@ class ProducerIdBlock:
 
     first: int
     length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InSyncReplica:
+    """A member of an in-sync set, under the registration that the leader knows it by."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrChange:
+    """The in-sync set that a leader proposes for one of its partitions.
+
+    Attributes:
+        leader_epoch: the epoch under which the proposer leads.
+        partition_epoch: that of the state which the proposal is to replace.
+        isr: the whole set, the leader included.
+    """
+
+    topic_id: UUID
+    index: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[InSyncReplica, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlteredIsr:
+    """How a proposal of an in-sync set ended; after a success the cluster state of the answer's revision tells it."""
+
+    topic_id: UUID
+    index: int
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+
+
+class ElectionType(IntEnum):
+    """What leader is wanted; the numbers are those of Kafka's ElectLeaders."""
+
+    PREFERRED = 0
+    """The first replica, if it is in sync."""
+    UNCLEAN = 1
+    """Any live replica, for a partition without a leader; loses records unless one is in sync."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectedLeader:
+    """How a requested election ended."""
+
+    topic: str
+    index: int
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignment:
+    """The replicas that a partition shall have, preferred leader first; None cancels what is going on."""
+
+    topic: str
+    index: int
+    replicas: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlteredReassignment:
+    """Whether a reassignment has begun or was cancelled."""
+
+    topic: str
+    index: int
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None

@@ -5,8 +5,9 @@ does not lead (any more), the request goes out again as soon as there is somebod
 A success is returned only after this process's own state has reached the revision that contains the change.
 
 Repeating is safe: a topic carries the id it shall get, so its second creation is recognised; a config change has
-the same outcome twice; a producer id block that was not delivered is lost, as Kafka's are. Only a deletion or a
-growth that is repeated because its answer got lost may come back as an error saying that it has happened.
+the same outcome twice; a producer id block that was not delivered is lost, as Kafka's are; a proposed in-sync set
+names the state that it replaces. Only a deletion, a growth, an election or an end of registration that is repeated
+because its answer got lost may come back as an error saying that it has happened.
 """
 
 import asyncio
@@ -18,14 +19,20 @@ from grpc import aio
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster import controller_messages as messages
 from ottla_core.cluster.controller_api import (
+    AlteredIsr,
+    AlteredReassignment,
     AlteredResource,
     ConfigResourceChange,
     CreatedTopic,
     DeletedTopic,
+    ElectedLeader,
+    ElectionType,
     GrownTopic,
+    IsrChange,
     NewPartitions,
     NewTopic,
     ProducerIdBlock,
+    Reassignment,
     TopicReference,
 )
 from ottla_core.cluster.feed import ClusterStateFeed
@@ -33,6 +40,7 @@ from ottla_core.cluster.model import ClusterState, ControllerLeader
 from ottla_core.errors import NotController, RequestTimedOut
 from ottla_core.rpc.channel import ChannelPool
 from ottla_core.rpc.status import RpcUnavailable, kafka_error
+from ottla_core.topic_partition import TopicPartition
 from ottla_proto.gen.ottla import controller_pb2 as pb
 from ottla_proto.gen.ottla.controller_pb2_grpc import ControllerStub
 
@@ -153,6 +161,94 @@ class ControllerClient:
         )
         return ProducerIdBlock(first=response.first_producer_id, length=response.length)
 
+    async def alter_partitions(
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        changes: Sequence[IsrChange],
+        *,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> tuple[list[AlteredIsr], int]:
+        """Propose in-sync sets of partitions that a broker leads; one result per change, in order.
+
+        Does not wait for this process's own state: it shows the outcomes at the revision returned. Asks once only: a
+        proposal whose answer was lost may be carried out still, which the leader has to reckon with from then on.
+
+        Raises:
+            RequestTimedOut: no controller answered in time.
+            NotController, RpcUnavailable: the controller that was asked leads no longer, or did not answer.
+            StaleBrokerEpoch: the broker is not registered under this epoch.
+        """
+        request = pb.AlterPartitionsRequest(
+            broker_id=broker_id,
+            broker_epoch=broker_epoch,
+            changes=[messages.isr_change_to_message(change) for change in changes],
+        )
+        response = await self._call_once(
+            lambda stub, left_s: stub.AlterPartitions(request, timeout=left_s), self._deadline(timeout_s)
+        )
+        return [messages.altered_isr_from_message(partition) for partition in response.partitions], response.revision
+
+    async def elect_leaders(
+        self,
+        type_: ElectionType,
+        partitions: Sequence[TopicPartition] | None,
+        *,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> tuple[list[ElectedLeader], int]:
+        """Hold elections; one result per partition, and the revision that contains them.
+
+        With None for all partitions of the cluster; those that need no election are left out then.
+
+        Raises:
+            RequestTimedOut: as in `create_topics`.
+        """
+        request = pb.ElectLeadersRequest(
+            type=pb.ElectLeadersRequest.ElectionType.Name(type_),
+            partitions=[pb.TopicPartition(topic=topic, index=index) for topic, index in partitions or ()],
+            all_partitions=partitions is None,
+        )
+        deadline = self._deadline(timeout_s)
+        response = await self._call(lambda stub, left_s: stub.ElectLeaders(request, timeout=left_s), deadline)
+        await self._read_own_write(response.revision, deadline)
+        return [messages.elected_leader_from_message(leader) for leader in response.partitions], response.revision
+
+    async def alter_reassignments(
+        self,
+        reassignments: Sequence[Reassignment],
+        *,
+        allow_replication_factor_change: bool = True,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> tuple[list[AlteredReassignment], int]:
+        """Begin, change or cancel reassignments; one result each, in order, and the revision that contains them.
+
+        Raises:
+            RequestTimedOut: as in `create_topics`.
+        """
+        request = pb.AlterReassignmentsRequest(
+            reassignments=[messages.reassignment_to_message(reassignment) for reassignment in reassignments],
+            allow_replication_factor_change=allow_replication_factor_change,
+        )
+        deadline = self._deadline(timeout_s)
+        response = await self._call(lambda stub, left_s: stub.AlterReassignments(request, timeout=left_s), deadline)
+        await self._read_own_write(response.revision, deadline)
+        altered = [messages.altered_reassignment_from_message(result) for result in response.reassignments]
+        return altered, response.revision
+
+    async def unregister_broker(self, broker_id: int, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
+        """Forget a broker that has left for good; returns the revision from which on it is unknown.
+
+        Raises:
+            RequestTimedOut: as in `create_topics`.
+            BrokerIdNotRegistered: no broker has this id.
+            InvalidRequest: the broker is live, or has records that no other broker has.
+        """
+        request = pb.UnregisterBrokerRequest(broker_id=broker_id)
+        deadline = self._deadline(timeout_s)
+        response = await self._call(lambda stub, left_s: stub.UnregisterBroker(request, timeout=left_s), deadline)
+        await self._read_own_write(response.revision, deadline)
+        return response.revision
+
     async def _call(self, call: Call[Response], deadline: float) -> Response:
         """Ask the leader, and whoever leads next, until one answers.
 
@@ -169,6 +265,13 @@ class ControllerClient:
                     reason = f"controller {leader.id} at {leader.rpc_address}: {error.message}"
             await asyncio.sleep(min(RETRY_DELAY_S, left_s))
         raise RequestTimedOut(f"no controller answered in time; {reason}")
+
+    async def _call_once(self, call: Call[Response], deadline: float) -> Response:
+        """Ask the leader, as soon as there is one, a single time."""
+        left_s = max(0.0, deadline - self._clock.monotonic())
+        state = await self._feed.wait_for(lambda state: state.controller is not None, left_s)
+        assert state.controller is not None
+        return await self._ask(state.controller, call, max(0.0, deadline - self._clock.monotonic()))
 
     async def _ask(self, leader: ControllerLeader, call: Call[Response], left_s: float) -> Response:
         """Ask one leader for as long as it leads; one that hangs is left when another takes over."""

@@ -1,21 +1,28 @@
 """The values of `controller_api` as the protobuf messages of the controller's service, and back; pure."""
 
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
 from ottla_core.cluster.controller_api import (
+    AlteredIsr,
+    AlteredReassignment,
     AlteredResource,
     ConfigChange,
     ConfigOperation,
     ConfigResourceChange,
     CreatedTopic,
     DeletedTopic,
+    ElectedLeader,
     GrownTopic,
+    InSyncReplica,
+    IsrChange,
     NewPartitions,
     NewTopic,
     PartitionAssignment,
+    Reassignment,
     TopicReference,
 )
 from ottla_core.kafka_uuid import ZERO_UUID
@@ -183,9 +190,105 @@ def altered_resource_from_message(message: pb.AlteredResource) -> AlteredResourc
     )
 
 
+def isr_change_to_message(change: IsrChange) -> pb.IsrChange:
+    """Return the message of an in-sync set that a leader proposes."""
+    return pb.IsrChange(
+        topic_id=change.topic_id.bytes,
+        index=change.index,
+        leader_epoch=change.leader_epoch,
+        partition_epoch=change.partition_epoch,
+        isr=[pb.InSyncReplica(broker_id=r.broker_id, broker_epoch=r.broker_epoch) for r in change.isr],
+    )
+
+
+def isr_change_from_message(message: pb.IsrChange) -> IsrChange:
+    """Return the in-sync set that a leader proposes."""
+    return IsrChange(
+        topic_id=UUID(bytes=message.topic_id),
+        index=message.index,
+        leader_epoch=message.leader_epoch,
+        partition_epoch=message.partition_epoch,
+        isr=tuple(InSyncReplica(broker_id=r.broker_id, broker_epoch=r.broker_epoch) for r in message.isr),
+    )
+
+
+def altered_isr_to_message(altered: AlteredIsr) -> pb.AlteredIsr:
+    """Return the message that says how a proposal of an in-sync set ended."""
+    return pb.AlteredIsr(topic_id=altered.topic_id.bytes, index=altered.index, error=_error_to_message(altered))
+
+
+def altered_isr_from_message(message: pb.AlteredIsr) -> AlteredIsr:
+    """Return how a proposal of an in-sync set ended."""
+    return AlteredIsr(
+        topic_id=UUID(bytes=message.topic_id),
+        index=message.index,
+        error_code=ErrorCode(message.error.code),
+        error_message=message.error.message or None,
+    )
+
+
+def elected_leader_to_message(elected: ElectedLeader) -> pb.ElectedLeader:
+    """Return the message that says how a requested election ended."""
+    return pb.ElectedLeader(topic=elected.topic, index=elected.index, error=_error_to_message(elected))
+
+
+def elected_leader_from_message(message: pb.ElectedLeader) -> ElectedLeader:
+    """Return how a requested election ended."""
+    return ElectedLeader(
+        topic=message.topic,
+        index=message.index,
+        error_code=ErrorCode(message.error.code),
+        error_message=message.error.message or None,
+    )
+
+
+def reassignment_to_message(reassignment: Reassignment) -> pb.Reassignment:
+    """Return the message of the replicas that a partition shall have."""
+    replicas = reassignment.replicas
+    return pb.Reassignment(
+        topic=reassignment.topic,
+        index=reassignment.index,
+        replicas=None if replicas is None else pb.Reassignment.Replicas(broker_ids=replicas),
+    )
+
+
+def reassignment_from_message(message: pb.Reassignment) -> Reassignment:
+    """Return the replicas that a partition shall have."""
+    return Reassignment(
+        topic=message.topic,
+        index=message.index,
+        replicas=tuple(message.replicas.broker_ids) if message.HasField("replicas") else None,
+    )
+
+
+def altered_reassignment_to_message(altered: AlteredReassignment) -> pb.AlteredReassignment:
+    """Return the message that says whether a reassignment has begun or was cancelled."""
+    return pb.AlteredReassignment(topic=altered.topic, index=altered.index, error=_error_to_message(altered))
+
+
+def altered_reassignment_from_message(message: pb.AlteredReassignment) -> AlteredReassignment:
+    """Return whether a reassignment has begun or was cancelled."""
+    return AlteredReassignment(
+        topic=message.topic,
+        index=message.index,
+        error_code=ErrorCode(message.error.code),
+        error_message=message.error.message or None,
+    )
+
+
 def _configs_to_messages(configs: Mapping[str, str | None] | Mapping[str, str]) -> Iterable[pb.Config]:
     return [pb.Config(name=name, value=value) for name, value in configs.items()]
 
 
-def _error_to_message(item: CreatedTopic | DeletedTopic | GrownTopic | AlteredResource) -> pb.ItemError:
+class _Result(Protocol):
+    """What the result of every item has."""
+
+    @property
+    def error_code(self) -> ErrorCode: ...
+
+    @property
+    def error_message(self) -> str | None: ...
+
+
+def _error_to_message(item: _Result) -> pb.ItemError:
     return pb.ItemError(code=item.error_code.value, message=item.error_message)

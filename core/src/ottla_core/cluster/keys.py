@@ -7,6 +7,7 @@ cluster never overlaps another's, since a cluster's name holds no slash.
 ``id``                                  the cluster id, written once
 ``controller``                          the leading controller, under its lease
 ``members/<role>/<id>``                 a live process, under its lease
+``registrations/<broker id>``           a broker that has ever joined: its log directories and rack
 ``topics/<name>``                       topic id, partition count, configs
 ``partitions/<topic id>/<index>``       one partition's replicas, ISR and leader
 ``configs/brokers/<id or "default">``   dynamic broker settings
@@ -48,6 +49,13 @@ class MemberKey:
 
 
 @dataclass(frozen=True, slots=True)
+class RegistrationKey:
+    """Holds what is remembered of one broker."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class TopicKey:
     """Holds one topic."""
 
@@ -77,7 +85,17 @@ class BrokerConfigKey:
     broker_id: int | None
 
 
-Key = ClusterIdKey | ControllerKey | ProducerIdsKey | MemberKey | TopicKey | PartitionKey | ShardKey | BrokerConfigKey
+Key = (
+    ClusterIdKey
+    | ControllerKey
+    | ProducerIdsKey
+    | MemberKey
+    | RegistrationKey
+    | TopicKey
+    | PartitionKey
+    | ShardKey
+    | BrokerConfigKey
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +127,10 @@ class KeySpace:
     def member(self, role: Role, member_id: int) -> str:
         """Return the key that a process registers under."""
         return f"{self.prefix}members/{role}/{member_id}"
+
+    def registration(self, broker_id: int) -> str:
+        """Return the key of what is remembered of a broker."""
+        return f"{self.prefix}registrations/{broker_id}"
 
     def topic(self, name: str) -> str:
         """Return the key of a topic."""
@@ -152,6 +174,8 @@ def _parse(parts: list[str]) -> Key | None:
             return TopicKey(name)
         case ["members", role, member_id]:
             return MemberKey(Role(role), int(member_id))
+        case ["registrations", broker_id]:
+            return RegistrationKey(int(broker_id))
         case ["configs", "brokers", broker_id]:
             return BrokerConfigKey(None if broker_id == DEFAULT_BROKER else int(broker_id))
         case ["controller"]:

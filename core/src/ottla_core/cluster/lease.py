@@ -5,8 +5,10 @@ it hears nothing for the TTL. The process must stop acting before that, and cann
 has lost sight of. So each lease has a deadline on the monotonic clock: the moment at which the last answered
 renewal was *sent*, plus the TTL. etcd starts counting later than that, hence the deadline always comes first.
 
-A lease whose deadline has passed is lost for good, even if etcd would still renew it: somebody may have looked at
-`Lease.is_valid` in the meantime and stepped down.
+A `Lease` whose deadline has passed is lost for good: somebody may have looked at `Lease.is_valid` in the meantime and
+stepped down. What etcd still keeps of it is revoked, or, if the session's owner wants to resume, taken up again as a
+new `Lease` with the same id: its keys are still there then, and nobody has taken the owner's place. That is how
+brokers go on after etcd was away, since its own clock for leases starts anew when it comes back.
 """
 
 import asyncio
@@ -60,11 +62,15 @@ class Lease:
 
 
 class LeaseSession:
-    """Keeps one lease after another for the life of a process."""
+    """Keeps one lease after another for the life of a process.
 
-    def __init__(self, etcd: EtcdClient, *, ttl_ms: int, clock: Clock | None = None) -> None:
+    With `resume`, a lease that has lapsed by this process's clock and that etcd still has becomes the next one.
+    """
+
+    def __init__(self, etcd: EtcdClient, *, ttl_ms: int, resume: bool = False, clock: Clock | None = None) -> None:
         self._etcd = etcd
         self._ttl_s = math.ceil(ttl_ms / 1000)
+        self._resume = resume
         self._clock = clock or SystemClock()
         self._lease: Lease | None = None
         self._granted = asyncio.Condition()
@@ -122,12 +128,29 @@ class LeaseSession:
             await self._keep_alive(lease)
             lease.end()
             log.warning("lease lost", lease=f"{lease.id:x}")
-            await self._revoke(lease)
-            renewed = await self._grant_patiently()
+            renewed = (await self._resumed(lease) if self._resume else None) or await self._replaced(lease)
             async with self._granted:
                 self._lease = renewed
                 self._granted.notify_all()
-            log.info("new lease granted", lease=f"{renewed.id:x}", ttl_s=renewed.ttl_s)
+            log.info("lease granted", lease=f"{renewed.id:x}", ttl_s=renewed.ttl_s, resumed=renewed.id == lease.id)
+
+    async def _resumed(self, lapsed: Lease) -> Lease | None:
+        """Take a lapsed lease up again, as soon as etcd answers; return None if it has dropped the lease."""
+        while True:
+            sent = self._clock.monotonic()
+            try:
+                ttl_s = await self._etcd.keep_lease_alive(lapsed.id)
+            except LeaseNotFound:
+                return None
+            except EtcdError as error:
+                log.debug("lease not resumed yet", lease=f"{lapsed.id:x}", error=str(error))
+                await asyncio.sleep(RETRY_DELAY_S)
+            else:
+                return Lease(lapsed.id, ttl_s, sent + ttl_s, self._clock)
+
+    async def _replaced(self, lost: Lease) -> Lease:
+        await self._revoke(lost)
+        return await self._grant_patiently()
 
     async def _keep_alive(self, lease: Lease) -> None:
         """Renew the lease until it is lost."""

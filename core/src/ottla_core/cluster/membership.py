@@ -9,13 +9,16 @@ key is there already, its holder may be
 - a process that has just died and whose lease has not run out: waited for;
 - a live process with the same id: refused, naming who it is.
 
-After a lost lease the process registers again, with a new epoch. The change of epoch is told by a callback: the
-cluster state may show the new registration before this process knows that it succeeded.
+After a lost lease the process registers again, with a new epoch. A process that asks for it (`resume`) keeps its
+epoch if etcd still has lease and key when it can be reached again: nobody can have been told that it was gone. A
+change of epoch is told by a callback: the cluster state may show the new registration before this process knows that
+it succeeded.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 
@@ -52,6 +55,8 @@ class Membership:
         lease_ttl_ms: after what time without contact the place is lost.
         on_change: called after every registration, the one in `start` included, and when the lease is lost; `epoch`
             is up to date then. It must not block.
+        resume: whether a registration that has lapsed by this process's clock, and that etcd still has, is taken up
+            again under its epoch.
         clock: for tests.
 
     Attributes:
@@ -66,9 +71,10 @@ class Membership:
         *,
         lease_ttl_ms: int,
         on_change: Callable[[], None] | None = None,
+        resume: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        self.session = LeaseSession(etcd, ttl_ms=lease_ttl_ms, clock=clock)
+        self.session = LeaseSession(etcd, ttl_ms=lease_ttl_ms, resume=resume, clock=clock)
         self._etcd = etcd
         self._member = member
         self._key = KeySpace(cluster_name).member(member.role, member.id)
@@ -99,6 +105,11 @@ class Membership:
         """The epoch of the present registration (a broker's broker epoch), or `NO_EPOCH` while there is none."""
         return self._epoch if self._lease is not None and self._lease.is_valid() else NO_EPOCH
 
+    @property
+    def registered_epoch(self) -> int:
+        """The epoch of the last registration, which may have lapsed; `NO_EPOCH` before the first."""
+        return self._epoch
+
     def is_current(self) -> bool:
         """Return whether nobody can have taken our place; a comparison with the clock."""
         return self.epoch != NO_EPOCH
@@ -106,6 +117,19 @@ class Membership:
     async def wait_failed(self) -> OttlaError:
         """Return when the place is lost to another process, with what happened; this process must end then."""
         return await asyncio.shield(self._failure)
+
+    async def announce_shutdown(self) -> None:
+        """Write into this process's own key that it is about to leave; a registration to come says so as well.
+
+        Raises:
+            EtcdError: etcd cannot be reached or refuses; nobody may know yet.
+        """
+        self._member = replace(self._member, shutting_down=True)
+        lease = self._lease
+        if lease is None or not lease.is_valid():
+            return
+        value = codec.encode_member(self._member)
+        await self._etcd.transaction([op.created_at(self._key, self._epoch)], [op.put(self._key, value, lease.id)])
 
     async def close(self) -> None:
         """Leave the cluster: delete the key and revoke the lease."""

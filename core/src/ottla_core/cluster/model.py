@@ -43,6 +43,8 @@ class Member:
         directory_ids: the `directory.id` of each log directory, in the order of `log.dirs`; brokers only. The
             same ids prove that a new process is the successor of an old one, since it holds the same locks.
         rpc_address: host:port of its gRPC server.
+        shutting_down: it is about to leave (controlled shutdown); brokers only. The process writes this into its own
+            key, so it needs no answer and outlives the controller of the moment.
     """
 
     role: Role
@@ -54,6 +56,29 @@ class Member:
     rack: str | None = None
     endpoints: tuple[Endpoint, ...] = ()
     directory_ids: tuple[UUID, ...] = ()
+    shutting_down: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistration:
+    """What the controller remembers of a broker that has ever joined, until it is unregistered.
+
+    It is compared with what a broker says when it comes back. So it is written after everything that follows from
+    the difference has been written.
+
+    Attributes:
+        broker_epoch: the latest registration that the controller has attended to. A live broker with another epoch
+            has been away since.
+        directory_ids: those of the log directories it had then. A broker that comes back without one of them has
+            lost what was in it.
+        revision: mod revision of the key, for compare-and-set; not part of the stored value.
+    """
+
+    broker_id: int
+    broker_epoch: int
+    directory_ids: tuple[UUID, ...] = ()
+    rack: str | None = None
+    revision: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +97,8 @@ class PartitionState:
     Attributes:
         replicas: broker ids, preferred leader first.
         isr: the in-sync subset of `replicas`.
+        eligible_leaders: KIP-966's eligible leader replicas: those that have left the in-sync set since it fell
+            below `min.insync.replicas`. They have everything up to the high watermark, which stands still meanwhile.
         leader: broker id or `NO_LEADER`.
         leader_epoch: grows with every election, also when the leader lost its registration and got it back.
         leader_broker_epoch: the leader's broker epoch when it was elected, or `NO_EPOCH`. A broker leads only
@@ -91,6 +118,7 @@ class PartitionState:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     partition_epoch: int = 0
+    eligible_leaders: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +166,7 @@ class ClusterState:
 
     Attributes:
         coordinators: the live group coordinators.
+        registrations: every broker that was ever live and not unregistered since, by id.
         shards: the partitions of ``__consumer_offsets`` that the controller has assigned, by index. A new topic's
             are assigned a moment after it has appeared, and go a moment after it has gone.
         broker_configs: dynamic broker settings by broker id; the key None holds the cluster-wide default.
@@ -154,6 +183,7 @@ class ClusterState:
     brokers: Mapping[int, Member] = field(default_factory=dict)
     controllers: Mapping[int, Member] = field(default_factory=dict)
     coordinators: Mapping[int, Member] = field(default_factory=dict)
+    registrations: Mapping[int, BrokerRegistration] = field(default_factory=dict)
     topics: Mapping[str, Topic] = field(default_factory=dict)
     topics_by_id: Mapping[UUID, Topic] = field(default_factory=dict)
     shards: Mapping[int, Shard] = field(default_factory=dict)

@@ -29,6 +29,7 @@ from ottla_core.cluster.keys import (
     MemberKey,
     PartitionKey,
     ProducerIdsKey,
+    RegistrationKey,
     ShardKey,
     TopicKey,
 )
@@ -121,6 +122,7 @@ class StateTracker:
             brokers=_keep_identity(before.brokers, after.brokers),
             controllers=_keep_identity(before.controllers, after.controllers),
             coordinators=_keep_identity(before.coordinators, after.coordinators),
+            registrations=_keep_identity(before.registrations, after.registrations),
             topics=topics,
             topics_by_id={topic.id: topic for topic in topics.values()},
             shards=_keep_identity(before.shards, after.shards),
@@ -212,6 +214,9 @@ class StateTracker:
                     self._put_topic(known._topics[known_id], touched)
             case MemberKey() as key:
                 return _with_member(draft, key, _members(former, key.role).get(key.id))
+            case RegistrationKey(broker_id):
+                registration = former.registrations.get(broker_id)
+                return replace(draft, registrations=_with(draft.registrations, broker_id, registration))
             case ShardKey(topic, index) if topic == GROUP_TOPIC:
                 return replace(draft, shards=_with(draft.shards, index, former.shards.get(index)))
             case ControllerKey():
@@ -241,6 +246,9 @@ class StateTracker:
             case MemberKey() as key:
                 member = codec.decode_member(key, entry.value, entry.create_revision) if entry else None
                 return _with_member(draft, key, member)
+            case RegistrationKey(broker_id) as key:
+                registration = codec.decode_registration(key, entry.value, entry.mod_revision) if entry else None
+                return replace(draft, registrations=_with(draft.registrations, broker_id, registration))
             case ShardKey(topic, index) as key if topic == GROUP_TOPIC:
                 shard = codec.decode_shard(key, entry.value, entry.mod_revision) if entry else None
                 return replace(draft, shards=_with(draft.shards, index, shard))

@@ -218,6 +218,24 @@ def stamped_header(
     return pack_header(stamped, rest)
 
 
+def placed_batch(
+    batch: memoryview, header: RecordBatchHeader, base_offset: int, leader_epoch: int, append_time_ms: int
+) -> tuple[Buffer, Buffer]:
+    """Return the two parts of a batch as it is stored: with its offset and epoch, and with the time of the append.
+
+    Without a time (`NO_TIMESTAMP`) only the first 16 bytes are new, which its CRC does not cover.
+    """
+    if append_time_ms == NO_TIMESTAMP:
+        return PREFIX.pack(base_offset, header.batch_length, leader_epoch), batch[PREFIX_SIZE_BYTES:]
+    rest = batch[HEADER_SIZE_BYTES:]
+    return (
+        stamped_header(
+            header, rest, base_offset=base_offset, leader_epoch=leader_epoch, max_timestamp=append_time_ms
+        ),
+        rest,
+    )
+
+
 def pack_header(header: RecordBatchHeader, rest: Buffer) -> bytes:
     """Return the header's 61 bytes with the CRC computed over itself and `rest`; `header.crc` is ignored."""
     covered = _AFTER_CRC.pack(*header[5:])

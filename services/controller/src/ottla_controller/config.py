@@ -23,3 +23,28 @@ class ControllerConfig(ClusterProcessConfig):
         description="Whether, on topics that do not say, a replica outside the in-sync set may lead when no other "
         "is left; loses records.",
     )
+    min_insync_replicas: int = Field(
+        1,
+        alias="min.insync.replicas",
+        ge=1,
+        description="In-sync replicas without which nothing counts as replicated, on topics that do not say; must be "
+        "what the brokers' own files say.",
+    )
+    auto_leader_rebalance_enable: bool = Field(
+        True,
+        alias="auto.leader.rebalance.enable",
+        description="Whether leaderships go back to the preferred leaders by themselves.",
+    )
+    leader_imbalance_per_broker_percentage: int = Field(
+        10,
+        alias="leader.imbalance.per.broker.percentage",
+        ge=0,
+        le=100,
+        description="Percentage of the partitions preferring a broker that others may lead before these go back.",
+    )
+    leader_imbalance_check_interval_seconds: int = Field(
+        300,
+        alias="leader.imbalance.check.interval.seconds",
+        ge=1,
+        description="Seconds between looks at whether leaderships should go back to the preferred leaders.",
+    )

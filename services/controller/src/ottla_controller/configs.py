@@ -1,9 +1,9 @@
 """What changes of settings come to; pure.
 
 Topics take the settings of `ottla_core.topic_config`. Brokers take, dynamically, those that provide the defaults of
-topic settings in their plainest unit (`log.retention.ms`, not `.hours`); everything else needs a restart. A change
-is refused as a whole per resource; resources of one request are judged in order, each as if those before it were
-done. Rules and codes are Kafka's (ConfigurationControlManager, ConfigAdminManager).
+topic settings in their plainest unit (`log.retention.ms`, not `.hours`), and the throttles of replication; everything
+else needs a restart. A change is refused as a whole per resource; resources of one request are judged in order, each
+as if those before it were done. Rules and codes are Kafka's (ConfigurationControlManager, ConfigAdminManager).
 """
 
 from collections import Counter
@@ -22,6 +22,7 @@ from ottla_core.cluster.controller_api import (
 )
 from ottla_core.cluster.model import ClusterState
 from ottla_core.errors import InvalidConfig, InvalidRequest, KafkaError, UnknownTopicOrPartition
+from ottla_core.throttle_config import THROTTLE_DEFINITIONS
 from ottla_core.topic_config import (
     TOPIC_CONFIG_DEFINITIONS,
     ConfigDefinition,
@@ -34,11 +35,14 @@ DYNAMIC_BROKER_CONFIGS: Mapping[str, ConfigDefinition] = {
     definition.synonyms[0].name: definition
     for definition in TOPIC_CONFIG_DEFINITIONS.values()
     if definition.synonyms and definition.name != "unclean.leader.election.enable"
-}
-"""Broker settings that can change while a broker runs, and the topic setting whose default each is.
+} | dict(THROTTLE_DEFINITIONS)
+"""Broker settings that can change while a broker runs: each with the topic setting whose default it is, or its own.
 
 Unclean election is decided by the controller, by the topic's setting or its own file.
 """
+
+CLUSTER_WIDE_CONFIGS = frozenset({"min.insync.replicas"})
+"""Those that must be the same for every broker: who leads must not change what counts as replicated."""
 
 _DEFAULTS = TopicConfig()
 
@@ -172,7 +176,9 @@ def _definition(target: Target, name: str) -> ConfigDefinition:
     match target:
         case TopicTarget():
             return definition_of(name)
-        case BrokerTarget():
+        case BrokerTarget(broker_id):
+            if broker_id is not None and name in CLUSTER_WIDE_CONFIGS:
+                raise InvalidConfig(f"Broker config {name} cannot be changed for a single broker")
             if name not in DYNAMIC_BROKER_CONFIGS:
                 raise InvalidConfig(f"Broker config {name} is unknown or cannot be changed dynamically")
             return DYNAMIC_BROKER_CONFIGS[name]

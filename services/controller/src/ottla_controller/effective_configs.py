@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from ottla_core.errors import InvalidConfig
+from ottla_core.throttle_config import THROTTLE_DEFINITIONS
 from ottla_core.topic_config import TopicConfig, parse_topic_configs, topic_defaults
 
 TOPICS_NAMED_MAX = 10
@@ -49,6 +50,7 @@ def check_broker_configs(
         InvalidConfig: it does not; the message names the settings or the topics. Topics that are in contradiction
             already are no reason to refuse.
     """
+    _check_throttles(after.get(changed, {}))
     topic_defaults(after.get(changed, {}))
     for whose, settings in _layers(after):
         try:
@@ -68,6 +70,12 @@ def check_broker_configs(
         more = f" and {len(problems) - TOPICS_NAMED_MAX} more" if len(problems) > TOPICS_NAMED_MAX else ""
         first = next(iter(problems.values()))
         raise InvalidConfig(f"The change contradicts the settings of topics {named}{more}: {first}")
+
+
+def _check_throttles(settings: Configs) -> None:
+    for name, text in settings.items():
+        if name in THROTTLE_DEFINITIONS:
+            THROTTLE_DEFINITIONS[name].parse(text)
 
 
 def _contradiction(configs: Configs, layers: Sequence[tuple[str, TopicConfig]]) -> str:

@@ -1,108 +1,78 @@
-"""Who leads a partition; pure.
+"""Which partitions need another leader or in-sync set because brokers came, went or were changed; pure.
 
-A broker leads under the registration that it was elected with. So a partition needs an election when its leader is
-not registered any more, or is registered under another broker epoch than at its election (it was away, and back
-before anybody looked). The leader epoch grows with each election.
-
-- Leadership goes to the first in-sync replica that is live, in the order of the replicas. One that has been
-  registered without a break is preferred over the former leader come back, which may have lost what it had not
-  yet written to disk. The new in-sync set is what of the old one is live, without such a former leader.
-- If none is live the partition has no leader and its in-sync set stays: only these replicas have every record.
-- If none is live and the topic allows unclean election, any live replica leads, alone in the in-sync set.
-
-Source of the rules: Kafka's PartitionChangeBuilder and ReplicationControlManager.
+`partition_change.conclude` has the rules; this file says which partitions they are applied to. A look costs next to
+nothing for a partition whose leader and in-sync replicas are all fit.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from uuid import UUID
 
-from ottla_core.cluster.model import (
-    NO_EPOCH,
-    NO_LEADER,
-    ClusterState,
-    Member,
-    PartitionState,
-    Topic,
-)
-
-Brokers = Mapping[int, Member]
+from ottla_controller.broker_standing import Brokers, Standings
+from ottla_controller.partition_change import RulesOf, conclude, has_valid_leader
+from ottla_core.cluster.model import ClusterState, PartitionState, Topic
 
 
 def first_state(topic_id: UUID, index: int, replicas: tuple[int, ...], brokers: Brokers) -> PartitionState:
-    """Return a new partition's state: the first live replica leads, alone in the in-sync set.
+    """Return a new partition's state: all live replicas are in sync, and the first of them leads.
 
-    A replica is in sync when it has fetched what the leader has. One that has fetched nothing must not count,
-    though the log is still empty: it would be elected later on, without the records acknowledged meanwhile.
-    At least one replica must be live.
+    They have nothing yet, and so has the leader. From then on the high watermark waits for each of them until it is
+    taken out of the in-sync set, so none can be elected without what was acknowledged. A broker that is about to
+    leave counts only if there is no other. At least one replica must be live.
     """
-    leader = next(broker_id for broker_id in replicas if broker_id in brokers)
+    live = tuple(broker_id for broker_id in replicas if broker_id in brokers)
+    isr = tuple(broker_id for broker_id in live if not brokers[broker_id].shutting_down) or live
     return PartitionState(
         topic_id=topic_id,
         index=index,
         replicas=replicas,
-        isr=(leader,),
-        leader=leader,
+        isr=isr,
+        leader=isr[0],
         leader_epoch=0,
-        leader_broker_epoch=brokers[leader].epoch,
+        leader_broker_epoch=brokers[isr[0]].epoch,
     )
 
 
 def elections(
-    topics: Iterable[Topic], brokers: Brokers, *, allows_unclean: Callable[[Topic], bool]
+    partitions: Iterable[tuple[Topic, PartitionState]],
+    standings: Standings,
+    *,
+    rules_of: RulesOf,
 ) -> list[PartitionState]:
-    """Return the new state of every partition whose leader has to change.
+    """Return the new state of every partition that has to change, given with its topic.
 
     The states keep the `partition_epoch` of those they replace, for compare-and-set.
     """
     changed: list[PartitionState] = []
-    for topic in topics:
-        for partition in topic.partitions:
-            if not has_valid_leader(partition, brokers):
-                elected = elect(partition, brokers, unclean=allows_unclean(topic))
-                if elected is not None:
-                    changed.append(elected)
+    for topic, partition in partitions:
+        if needs_attention(partition, standings):
+            concluded = conclude(partition, partition, standings, rules_of(topic))
+            if concluded is not partition:
+                changed.append(concluded)
     return changed
 
 
-def topics_to_examine(former: ClusterState | None, new: ClusterState) -> Iterable[Topic]:
-    """Return the topics whose leaders a change of state can have made invalid."""
-    if former is None or former.brokers is not new.brokers:
-        return new.topics.values()
-    if former.topics is new.topics:
-        return ()
-    return [topic for name, topic in new.topics.items() if former.topics.get(name) is not topic]
-
-
-def has_valid_leader(partition: PartitionState, brokers: Brokers) -> bool:
-    """Return whether the leader is live under the registration that it was elected with."""
-    leader = brokers.get(partition.leader)
-    return leader is not None and leader.epoch == partition.leader_broker_epoch
-
-
-def elect(partition: PartitionState, brokers: Brokers, *, unclean: bool) -> PartitionState | None:
-    """Return the partition under a new leader, or without one; None if it stays without."""
-    isr = tuple(broker_id for broker_id in partition.isr if broker_id in brokers)
-    steady = tuple(broker_id for broker_id in isr if broker_id != partition.leader)
-    in_sync = steady or isr
-    if not in_sync and unclean:
-        in_sync = tuple(broker_id for broker_id in partition.replicas if broker_id in brokers)[:1]
-    if not in_sync:
-        return None if partition.leader == NO_LEADER else _without_leader(partition)
-    leader = next(broker_id for broker_id in partition.replicas if broker_id in in_sync)
-    return replace(
-        partition,
-        isr=in_sync,
-        leader=leader,
-        leader_epoch=partition.leader_epoch + 1,
-        leader_broker_epoch=brokers[leader].epoch,
+def needs_attention(partition: PartitionState, standings: Standings) -> bool:
+    """Return whether a partition may have to change; a quick look that errs on the side of caution."""
+    return (
+        not standings.fit.issuperset(partition.isr)
+        or not has_valid_leader(partition, standings)
+        or not standings.lost.isdisjoint(partition.eligible_leaders)
+        or bool(partition.adding or partition.removing)
     )
 
 
-def _without_leader(partition: PartitionState) -> PartitionState:
-    return replace(
-        partition,
-        leader=NO_LEADER,
-        leader_epoch=partition.leader_epoch + 1,
-        leader_broker_epoch=NO_EPOCH,
-    )
+def partitions_to_examine(former: ClusterState | None, new: ClusterState) -> Iterator[tuple[Topic, PartitionState]]:
+    """Yield the partitions, each with its topic, that a change of state can have made wrong."""
+    if former is not None and former.topics is new.topics and former.brokers is new.brokers:
+        return
+    for name, topic in new.topics.items():
+        before = former.topics.get(name) if former is not None and former.brokers is new.brokers else None
+        if before is topic:
+            continue
+        if before is None or before.id != topic.id or before.configs != topic.configs:
+            known: tuple[PartitionState, ...] = ()
+        else:
+            known = before.partitions
+        for index, partition in enumerate(topic.partitions):
+            if index >= len(known) or known[index] is not partition:
+                yield topic, partition

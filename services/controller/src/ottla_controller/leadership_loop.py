@@ -11,6 +11,8 @@ import structlog
 
 from ottla_controller.active_controller import ActiveController
 from ottla_controller.config import ControllerConfig
+from ottla_controller.partition_change import TopicRules
+from ottla_controller.replica_controller import ReplicaController
 from ottla_controller.state_writer import StateWriter
 from ottla_controller.topics import TopicDefaults
 from ottla_core.cluster.codec import encode_controller
@@ -108,7 +110,7 @@ class LeadershipLoop:
                 leadership.give_up()
 
         unsubscribe = self._feed.subscribe(look)
-        attending = None
+        duties: list[asyncio.Task[None]] = []
         try:
             # From this revision on nobody else writes, so the state read here is complete.
             await self._feed.wait_for_revision(leadership.epoch, STATE_TIMEOUT_S)
@@ -121,18 +123,28 @@ class LeadershipLoop:
                     partition_count=self._config.num_partitions,
                     replication_factor=self._config.default_replication_factor,
                 ),
-                unclean_election_default=self._config.unclean_leader_election_enable,
+                default_rules=TopicRules(
+                    min_insync_replicas=self._config.min_insync_replicas,
+                    allows_unclean=self._config.unclean_leader_election_enable,
+                ),
             )
             await active.begin_term()
             self._leadership, self._active = leadership, active
             changed.set()
-            attending = asyncio.create_task(_attend_to_changes(active, changed), name="elections and assignments")
+            duties.append(asyncio.create_task(_attend_to_changes(active, changed), name="elections and assignments"))
+            if self._config.auto_leader_rebalance_enable:
+                rebalancing = _rebalance_leaders(
+                    active.replicas,
+                    interval_s=self._config.leader_imbalance_check_interval_seconds,
+                    imbalance_percentage=self._config.leader_imbalance_per_broker_percentage,
+                )
+                duties.append(asyncio.create_task(rebalancing, name="preferred leaders"))
             await leadership.wait_over()
         finally:
             unsubscribe()
-            if attending is not None:
-                attending.cancel()
-                await asyncio.gather(attending, return_exceptions=True)
+            for duty in duties:
+                duty.cancel()
+            await asyncio.gather(*duties, return_exceptions=True)
 
 
 async def _attend_to_changes(active: ActiveController, changed: asyncio.Event) -> None:
@@ -145,7 +157,7 @@ async def _attend_to_changes(active: ActiveController, changed: asyncio.Event) -
         await changed.wait()
         changed.clear()
         has_failed = False
-        for attend in (active.elect_leaders, active.assign_shards):
+        for attend in (active.replicas.elect_leaders, active.assign_shards):
             try:
                 await attend()
             except NotController:
@@ -159,3 +171,17 @@ async def _attend_to_changes(active: ActiveController, changed: asyncio.Event) -
         if has_failed:
             changed.set()
             await asyncio.sleep(RETRY_DELAY_S)
+
+
+async def _rebalance_leaders(replicas: ReplicaController, *, interval_s: float, imbalance_percentage: int) -> None:
+    """Bring leaderships back to the preferred leaders from time to time, until the term ends."""
+    while True:
+        await asyncio.sleep(interval_s)
+        try:
+            await replicas.rebalance_leaders(imbalance_percentage)
+        except NotController:
+            return
+        except OttlaError as error:
+            log.error("electing preferred leaders failed; trying again later", error=str(error))
+        except Exception:
+            log.exception("electing preferred leaders failed unexpectedly; trying again later")

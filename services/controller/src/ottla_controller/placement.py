@@ -3,7 +3,8 @@
 Brokers stand on a ring in which racks take turns (A1 B1 C1 A2 B2 …). Each partition's first replica, its preferred
 leader, is the next broker of the ring, so that leaders spread evenly over brokers. The other replicas follow on the
 ring at a distance that grows with every full turn, so that a broker's partitions are not all mirrored on the same
-neighbour; among them, racks that the partition does not use yet come first.
+neighbour; among them, racks that the partition does not use yet come first. Brokers that are about to leave get
+replicas only where the others are too few.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,9 @@ def place_replicas(
             f"Unable to replicate the partition {replication_factor} time(s): the replication factor is larger "
             f"than available brokers: {len(brokers)}"
         )
+    staying = {broker_id: member for broker_id, member in brokers.items() if not member.shutting_down}
+    if len(staying) >= replication_factor:
+        brokers = staying
     ring = _ring(brokers)
     return [_place(ring, brokers, start + index, replication_factor) for index in partitions]
 

@@ -8,7 +8,9 @@ from grpc import aio
 from ottla_controller.active_controller import ActiveController
 from ottla_controller.leadership_loop import LeadershipLoop
 from ottla_core.cluster import controller_messages as messages
+from ottla_core.cluster.controller_api import ElectionType
 from ottla_core.errors import NotController
+from ottla_core.topic_partition import TopicPartition
 from ottla_proto.gen.ottla import controller_pb2 as pb
 from ottla_proto.gen.ottla.controller_pb2_grpc import ControllerServicer
 
@@ -70,6 +72,48 @@ class ControllerService(ControllerServicer):
         """Hand out a block of producer ids."""
         block = await self._active().allocate_producer_ids(request.broker_id, request.broker_epoch)
         return pb.AllocateProducerIdsResponse(first_producer_id=block.first, length=block.length)
+
+    async def AlterPartitions(
+        self, request: pb.AlterPartitionsRequest, context: "Context"
+    ) -> pb.AlterPartitionsResponse:
+        """Judge the in-sync sets that a leader proposes."""
+        results, revision = await self._active().replicas.alter_partitions(
+            request.broker_id,
+            request.broker_epoch,
+            [messages.isr_change_from_message(change) for change in request.changes],
+        )
+        return pb.AlterPartitionsResponse(
+            partitions=[messages.altered_isr_to_message(result) for result in results], revision=revision
+        )
+
+    async def ElectLeaders(self, request: pb.ElectLeadersRequest, context: "Context") -> pb.ElectLeadersResponse:
+        """Hold elections."""
+        partitions = [TopicPartition(partition.topic, partition.index) for partition in request.partitions]
+        results, revision = await self._active().replicas.hold_elections(
+            ElectionType(request.type), None if request.all_partitions else partitions
+        )
+        return pb.ElectLeadersResponse(
+            partitions=[messages.elected_leader_to_message(result) for result in results], revision=revision
+        )
+
+    async def AlterReassignments(
+        self, request: pb.AlterReassignmentsRequest, context: "Context"
+    ) -> pb.AlterReassignmentsResponse:
+        """Begin, change or cancel reassignments."""
+        results, revision = await self._active().replicas.alter_reassignments(
+            [messages.reassignment_from_message(reassignment) for reassignment in request.reassignments],
+            allow_replication_factor_change=request.allow_replication_factor_change,
+        )
+        return pb.AlterReassignmentsResponse(
+            reassignments=[messages.altered_reassignment_to_message(result) for result in results], revision=revision
+        )
+
+    async def UnregisterBroker(
+        self, request: pb.UnregisterBrokerRequest, context: "Context"
+    ) -> pb.UnregisterBrokerResponse:
+        """Forget a broker that has left for good."""
+        revision = await self._active().replicas.unregister_broker(request.broker_id)
+        return pb.UnregisterBrokerResponse(revision=revision)
 
     def _active(self) -> ActiveController:
         active = self._leadership.active

@@ -2,14 +2,23 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
 from ottla_core.cluster import codec
 from ottla_core.cluster.codec import BadValue, TopicRecord
-from ottla_core.cluster.keys import MemberKey, PartitionKey, ShardKey
-from ottla_core.cluster.model import ControllerLeader, Endpoint, Member, PartitionState, Role, Shard
+from ottla_core.cluster.keys import MemberKey, PartitionKey, RegistrationKey, ShardKey
+from ottla_core.cluster.model import (
+    BrokerRegistration,
+    ControllerLeader,
+    Endpoint,
+    Member,
+    PartitionState,
+    Role,
+    Shard,
+)
 
 TOPIC_ID = UUID(int=1)
 PARTITION = PartitionState(
@@ -23,6 +32,10 @@ PARTITION = PartitionState(
     adding=(1,),
     removing=(9,),
     partition_epoch=77,
+    eligible_leaders=(1,),
+)
+REGISTRATION = BrokerRegistration(
+    broker_id=4, broker_epoch=12, directory_ids=(UUID(int=3), UUID(int=4)), rack="r1", revision=91
 )
 SHARD_KEY = ShardKey("__consumer_offsets", 7)
 SHARD = Shard(index=7, coordinator=2, coordinator_epoch=31, producer_id=4000, producer_epoch=3, revision=90)
@@ -36,6 +49,7 @@ MEMBER = Member(
     rack="r1",
     endpoints=(Endpoint(listener="PLAINTEXT", host="broker-4", port=9092),),
     directory_ids=(UUID(int=3), UUID(int=4)),
+    shutting_down=True,
 )
 
 
@@ -45,6 +59,22 @@ def test_a_partition_comes_back_with_its_mod_revision_as_partition_epoch() -> No
 
 def test_a_member_comes_back_with_its_create_revision_as_epoch() -> None:
     assert codec.decode_member(MemberKey(Role.BROKER, 4), codec.encode_member(MEMBER), 12) == MEMBER
+
+
+def test_what_an_earlier_version_did_not_write_has_its_default() -> None:
+    def without(value: bytes, field: str) -> bytes:
+        return json.dumps({name: item for name, item in json.loads(value).items() if name != field}).encode()
+
+    partition = without(codec.encode_partition(PARTITION), "eligible_leaders")
+    assert codec.decode_partition(PartitionKey(TOPIC_ID, 2), partition, 77).eligible_leaders == ()
+    member = without(codec.encode_member(MEMBER), "shutting_down")
+    assert not codec.decode_member(MemberKey(Role.BROKER, 4), member, 12).shutting_down
+
+
+@pytest.mark.parametrize("registration", [REGISTRATION, replace(REGISTRATION, rack=None, directory_ids=())])
+def test_a_registration_comes_back_with_its_mod_revision(registration: BrokerRegistration) -> None:
+    value = codec.encode_registration(registration)
+    assert codec.decode_registration(RegistrationKey(4), value, 91) == registration
 
 
 def test_a_shard_comes_back_with_its_mod_revision() -> None:
@@ -88,6 +118,8 @@ def decode_partition(value: bytes) -> object:
         (decode_partition, partition_with(leader=True), "leader"),
         (decode_partition, partition_with(isr=None), "isr"),
         (decode_partition, partition_with(replicas=[1, "2"]), "replicas"),
+        (decode_partition, partition_with(eligible_leaders=1), "eligible_leaders"),
+        (lambda value: codec.decode_registration(RegistrationKey(4), value, 1), b'{"rack":null}', "broker_epoch"),
         (lambda value: codec.decode_topic("flights", value), b'{"partitions":1,"configs":{}}', "flights.id"),
         (lambda value: codec.decode_topic("flights", value), b'{"id":"x"}', "not a UUID"),
         (lambda value: codec.decode_shard(SHARD_KEY, value, 1), b'{"coordinator":1}', "index=7.*coordinator_epoch"),

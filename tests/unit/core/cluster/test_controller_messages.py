@@ -6,16 +6,22 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.cluster import controller_messages as messages
 from ottla_core.cluster.controller_api import (
+    AlteredIsr,
+    AlteredReassignment,
     AlteredResource,
     ConfigChange,
     ConfigOperation,
     ConfigResourceChange,
     CreatedTopic,
     DeletedTopic,
+    ElectedLeader,
     GrownTopic,
+    InSyncReplica,
+    IsrChange,
     NewPartitions,
     NewTopic,
     PartitionAssignment,
+    Reassignment,
     TopicReference,
 )
 
@@ -67,3 +73,31 @@ def test_settings_to_change_and_their_results() -> None:
     for altered in (AlteredResource(type=4, name=""), AlteredResource(type=2, name="a", **ERROR)):
         message = messages.altered_resource_to_message(altered)
         assert messages.altered_resource_from_message(message) == altered
+
+
+def test_in_sync_sets_and_what_became_of_them() -> None:
+    change = IsrChange(
+        topic_id=ID,
+        index=3,
+        leader_epoch=4,
+        partition_epoch=2**40,
+        isr=(InSyncReplica(broker_id=2, broker_epoch=2**41), InSyncReplica(broker_id=0, broker_epoch=7)),
+    )
+    assert messages.isr_change_from_message(messages.isr_change_to_message(change)) == change
+    for altered in (AlteredIsr(topic_id=ID, index=0), AlteredIsr(topic_id=ID, index=1, **ERROR)):
+        assert messages.altered_isr_from_message(messages.altered_isr_to_message(altered)) == altered
+
+
+def test_elections_that_were_asked_for() -> None:
+    for elected in (ElectedLeader(topic="a", index=0), ElectedLeader(topic="a", index=1, **ERROR)):
+        assert messages.elected_leader_from_message(messages.elected_leader_to_message(elected)) == elected
+
+
+def test_reassignments_and_their_results() -> None:
+    for replicas in ((2, 1), (), None):
+        reassignment = Reassignment(topic="a", index=1, replicas=replicas)
+        message = messages.reassignment_to_message(reassignment)
+        assert messages.reassignment_from_message(message) == reassignment
+    for altered in (AlteredReassignment(topic="a", index=0), AlteredReassignment(topic="a", index=1, **ERROR)):
+        answer = messages.altered_reassignment_to_message(altered)
+        assert messages.altered_reassignment_from_message(answer) == altered

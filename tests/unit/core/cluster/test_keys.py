@@ -13,6 +13,7 @@ from ottla_core.cluster.keys import (
     MemberKey,
     PartitionKey,
     ProducerIdsKey,
+    RegistrationKey,
     ShardKey,
     TopicKey,
     range_end,
@@ -27,6 +28,7 @@ KEYS: list[tuple[str, str, Key]] = [
     (SPACE.controller, "/ottla/test/controller", ControllerKey()),
     (SPACE.producer_ids, "/ottla/test/producer-ids", ProducerIdsKey()),
     (SPACE.member(Role.BROKER, 3), "/ottla/test/members/broker/3", MemberKey(Role.BROKER, 3)),
+    (SPACE.registration(3), "/ottla/test/registrations/3", RegistrationKey(3)),
     (SPACE.topic("a.b_c"), "/ottla/test/topics/a.b_c", TopicKey("a.b_c")),
     (
         SPACE.partition(TOPIC_ID, 7),

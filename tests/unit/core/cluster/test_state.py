@@ -10,7 +10,15 @@ from ottla_core.cluster import state as state_module
 from ottla_core.cluster.codec import TopicRecord
 from ottla_core.cluster.key_value import KeyDeletion, KeyValue
 from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.model import ClusterState, ControllerLeader, Member, PartitionState, Role, Shard
+from ottla_core.cluster.model import (
+    BrokerRegistration,
+    ClusterState,
+    ControllerLeader,
+    Member,
+    PartitionState,
+    Role,
+    Shard,
+)
 from ottla_core.cluster.state import ClusterReplaced, StateTracker
 from ottla_core.group_shards import GROUP_TOPIC
 
@@ -50,6 +58,11 @@ def member(role: Role, member_id: int, revision: int) -> KeyValue:
 def shard(index: int, revision: int = 1, coordinator: int = 1, topic: str = GROUP_TOPIC) -> KeyValue:
     value = Shard(index=index, coordinator=coordinator, coordinator_epoch=3, producer_id=index, producer_epoch=0)
     return entry(SPACE.shard(topic, index), codec.encode_shard(value), revision)
+
+
+def registration(broker_id: int, revision: int = 1, broker_epoch: int = 3) -> KeyValue:
+    value = BrokerRegistration(broker_id=broker_id, broker_epoch=broker_epoch)
+    return entry(SPACE.registration(broker_id), codec.encode_registration(value), revision)
 
 
 @pytest.fixture
@@ -359,6 +372,22 @@ def test_listing_again_keeps_the_identity_of_equal_shards_and_forgets_those_that
     assert set(tracker.state.shards) == {1}
     assert tracker.state.shards[1] is before.shards[1]
     assert tracker.state.coordinators == {}
+
+
+def test_registrations_come_change_and_go_and_keep_their_identity(tracker: StateTracker) -> None:
+    tracker.advance([registration(1, 6), registration(2, 6)], 6)
+    first = tracker.state.registrations
+    tracker.advance([registration(2, 7, broker_epoch=7)], 7)
+    assert tracker.state.registrations[1] is first[1]
+    assert (tracker.state.registrations[2].broker_epoch, tracker.state.registrations[2].revision) == (7, 7)
+    before = tracker.state.registrations
+    tracker.reload([registration(1, 6), registration(2, 7, broker_epoch=7)], 8)
+    assert tracker.state.registrations is before
+    unreadable = entry(SPACE.registration(1), b"{", 9)
+    assert len(tracker.reload([unreadable, registration(2, 7, broker_epoch=7)], 9)) == 1
+    assert tracker.state.registrations == before
+    tracker.advance([KeyDeletion(key=SPACE.registration(1), mod_revision=10)], 10)
+    assert set(tracker.state.registrations) == {2}
 
 
 def test_shards_of_other_topics_are_left_to_later_versions(tracker: StateTracker) -> None:

@@ -114,6 +114,24 @@ def test_a_fetch_response_is_what_kio_reads(version: int, read_committed: bool) 
         assert (endpoint.node_id, endpoint.host, endpoint.port) == (2, "127.0.0.1", 9093)
 
 
+@pytest.mark.parametrize("version", range(7, 19))
+def test_a_fetch_response_names_its_session_and_the_preferred_replica(version: int) -> None:
+    named = [TOPIC_ID, UUID(int=7)] if version >= 13 else ["flights", "trains"]
+    topics = [
+        (topic, [PartitionFetched[Content](index, ErrorCode.none, preferred_replica=index)])
+        for index, topic in enumerate([*named, named[0]])
+    ]
+    header = message_codec(FETCH, version).response_header(7)
+    (frame,) = encode_fetch_response(version, header, topics, session_id=2**31 - 1)
+
+    assert isinstance(frame, bytes)
+    response = decode(FETCH, version, frame)
+    assert response.session_id == 2**31 - 1
+    assert [topic.topic_id if version >= 13 else topic.topic for topic in response.responses] == [*named, named[0]]
+    preferred = [topic.partitions[0].preferred_read_replica for topic in response.responses] if version >= 11 else []
+    assert preferred == ([0, 1, 2] if version >= 11 else [])
+
+
 @pytest.mark.parametrize("version", range(4, 19))
 def test_no_part_is_empty_where_the_records_come_last(version: int) -> None:
     fetched = PartitionFetched(0, ErrorCode.none, 1, 1, 0, Content(b"records"))

@@ -218,3 +218,148 @@ class AllocateProducerIdsResponse(_message.Message):
     first_producer_id: int
     length: int
     def __init__(self, first_producer_id: _Optional[int] = ..., length: _Optional[int] = ...) -> None: ...
+
+class InSyncReplica(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
+
+class IsrChange(_message.Message):
+    __slots__ = ("topic_id", "index", "leader_epoch", "partition_epoch", "isr")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ISR_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    index: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: _containers.RepeatedCompositeFieldContainer[InSyncReplica]
+    def __init__(self, topic_id: _Optional[bytes] = ..., index: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[_Union[InSyncReplica, _Mapping]]] = ...) -> None: ...
+
+class AlterPartitionsRequest(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch", "changes")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    changes: _containers.RepeatedCompositeFieldContainer[IsrChange]
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., changes: _Optional[_Iterable[_Union[IsrChange, _Mapping]]] = ...) -> None: ...
+
+class AlteredIsr(_message.Message):
+    __slots__ = ("topic_id", "index", "error")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    index: int
+    error: ItemError
+    def __init__(self, topic_id: _Optional[bytes] = ..., index: _Optional[int] = ..., error: _Optional[_Union[ItemError, _Mapping]] = ...) -> None: ...
+
+class AlterPartitionsResponse(_message.Message):
+    __slots__ = ("partitions", "revision")
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[AlteredIsr]
+    revision: int
+    def __init__(self, partitions: _Optional[_Iterable[_Union[AlteredIsr, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class TopicPartition(_message.Message):
+    __slots__ = ("topic", "index")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    index: int
+    def __init__(self, topic: _Optional[str] = ..., index: _Optional[int] = ...) -> None: ...
+
+class ElectLeadersRequest(_message.Message):
+    __slots__ = ("type", "partitions", "all_partitions")
+    class ElectionType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        PREFERRED: _ClassVar[ElectLeadersRequest.ElectionType]
+        UNCLEAN: _ClassVar[ElectLeadersRequest.ElectionType]
+    PREFERRED: ElectLeadersRequest.ElectionType
+    UNCLEAN: ElectLeadersRequest.ElectionType
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    ALL_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    type: ElectLeadersRequest.ElectionType
+    partitions: _containers.RepeatedCompositeFieldContainer[TopicPartition]
+    all_partitions: bool
+    def __init__(self, type: _Optional[_Union[ElectLeadersRequest.ElectionType, str]] = ..., partitions: _Optional[_Iterable[_Union[TopicPartition, _Mapping]]] = ..., all_partitions: _Optional[bool] = ...) -> None: ...
+
+class ElectedLeader(_message.Message):
+    __slots__ = ("topic", "index", "error")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    index: int
+    error: ItemError
+    def __init__(self, topic: _Optional[str] = ..., index: _Optional[int] = ..., error: _Optional[_Union[ItemError, _Mapping]] = ...) -> None: ...
+
+class ElectLeadersResponse(_message.Message):
+    __slots__ = ("partitions", "revision")
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[ElectedLeader]
+    revision: int
+    def __init__(self, partitions: _Optional[_Iterable[_Union[ElectedLeader, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class Reassignment(_message.Message):
+    __slots__ = ("topic", "index", "replicas")
+    class Replicas(_message.Message):
+        __slots__ = ("broker_ids",)
+        BROKER_IDS_FIELD_NUMBER: _ClassVar[int]
+        broker_ids: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, broker_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    index: int
+    replicas: Reassignment.Replicas
+    def __init__(self, topic: _Optional[str] = ..., index: _Optional[int] = ..., replicas: _Optional[_Union[Reassignment.Replicas, _Mapping]] = ...) -> None: ...
+
+class AlterReassignmentsRequest(_message.Message):
+    __slots__ = ("reassignments", "allow_replication_factor_change")
+    REASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
+    ALLOW_REPLICATION_FACTOR_CHANGE_FIELD_NUMBER: _ClassVar[int]
+    reassignments: _containers.RepeatedCompositeFieldContainer[Reassignment]
+    allow_replication_factor_change: bool
+    def __init__(self, reassignments: _Optional[_Iterable[_Union[Reassignment, _Mapping]]] = ..., allow_replication_factor_change: _Optional[bool] = ...) -> None: ...
+
+class AlteredReassignment(_message.Message):
+    __slots__ = ("topic", "index", "error")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    index: int
+    error: ItemError
+    def __init__(self, topic: _Optional[str] = ..., index: _Optional[int] = ..., error: _Optional[_Union[ItemError, _Mapping]] = ...) -> None: ...
+
+class AlterReassignmentsResponse(_message.Message):
+    __slots__ = ("reassignments", "revision")
+    REASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    reassignments: _containers.RepeatedCompositeFieldContainer[AlteredReassignment]
+    revision: int
+    def __init__(self, reassignments: _Optional[_Iterable[_Union[AlteredReassignment, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class UnregisterBrokerRequest(_message.Message):
+    __slots__ = ("broker_id",)
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    def __init__(self, broker_id: _Optional[int] = ...) -> None: ...
+
+class UnregisterBrokerResponse(_message.Message):
+    __slots__ = ("revision",)
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    def __init__(self, revision: _Optional[int] = ...) -> None: ...

@@ -59,6 +59,26 @@ class ControllerStub:
                 request_serializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.AllocateProducerIdsRequest.SerializeToString,
                 response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.AllocateProducerIdsResponse.FromString,
                 _registered_method=True)
+        self.AlterPartitions = channel.unary_unary(
+                '/ottla.controller.v1.Controller/AlterPartitions',
+                request_serializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.AlterPartitionsRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.AlterPartitionsResponse.FromString,
+                _registered_method=True)
+        self.ElectLeaders = channel.unary_unary(
+                '/ottla.controller.v1.Controller/ElectLeaders',
+                request_serializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.ElectLeadersRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.ElectLeadersResponse.FromString,
+                _registered_method=True)
+        self.AlterReassignments = channel.unary_unary(
+                '/ottla.controller.v1.Controller/AlterReassignments',
+                request_serializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.AlterReassignmentsRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.AlterReassignmentsResponse.FromString,
+                _registered_method=True)
+        self.UnregisterBroker = channel.unary_unary(
+                '/ottla.controller.v1.Controller/UnregisterBroker',
+                request_serializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UnregisterBrokerRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UnregisterBrokerResponse.FromString,
+                _registered_method=True)
 
 
 class ControllerServicer:
@@ -94,6 +114,30 @@ class ControllerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterPartitions(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ElectLeaders(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterReassignments(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UnregisterBroker(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControllerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -121,6 +165,26 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.AllocateProducerIds,
                     request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.AllocateProducerIdsRequest.FromString,
                     response_serializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.AllocateProducerIdsResponse.SerializeToString,
+            ),
+            'AlterPartitions': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterPartitions,
+                    request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.AlterPartitionsRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.AlterPartitionsResponse.SerializeToString,
+            ),
+            'ElectLeaders': grpc.unary_unary_rpc_method_handler(
+                    servicer.ElectLeaders,
+                    request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.ElectLeadersRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.ElectLeadersResponse.SerializeToString,
+            ),
+            'AlterReassignments': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterReassignments,
+                    request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.AlterReassignmentsRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.AlterReassignmentsResponse.SerializeToString,
+            ),
+            'UnregisterBroker': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnregisterBroker,
+                    request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UnregisterBrokerRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UnregisterBrokerResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -258,6 +322,114 @@ class Controller:
             '/ottla.controller.v1.Controller/AllocateProducerIds',
             ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.AllocateProducerIdsRequest.SerializeToString,
             ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.AllocateProducerIdsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterPartitions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ottla.controller.v1.Controller/AlterPartitions',
+            ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.AlterPartitionsRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.AlterPartitionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ElectLeaders(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ottla.controller.v1.Controller/ElectLeaders',
+            ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.ElectLeadersRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.ElectLeadersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterReassignments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ottla.controller.v1.Controller/AlterReassignments',
+            ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.AlterReassignmentsRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.AlterReassignmentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UnregisterBroker(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ottla.controller.v1.Controller/UnregisterBroker',
+            ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UnregisterBrokerRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UnregisterBrokerResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,124 @@
+"""Changes of cluster state, one at a time.
+
+A change looks at the state, lets pure functions decide, writes, and waits until the own state shows it. So each
+decision sees all that were made before. A change that turns out to have been decided on an outdated state is decided
+again. What a cut-short change leaves behind (partitions that no topic counts, shards of a topic that has gone) is
+removed before the next one.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+import structlog
+
+from ottla_controller.state_writer import StateWriter, Write, WriteConflict
+from ottla_controller.state_writes import StateWrites
+from ottla_core.cluster.etcd_errors import EtcdError
+from ottla_core.cluster.feed import ClusterStateFeed
+from ottla_core.cluster.model import ClusterState
+from ottla_core.errors import KafkaError
+
+OWN_WRITE_TIMEOUT_S = 10.0
+CONFLICT_ATTEMPTS = 5
+
+Result = TypeVar("Result")
+
+log = structlog.get_logger("controller")
+
+
+class ChangeSequence:
+    """The changes of one term.
+
+    Args:
+        feed: this process's view of the state.
+        writer: writes for this term.
+        writes: makes writes of objects.
+
+    Attributes:
+        attend_first: what has to be done before every change, as a part of it.
+    """
+
+    def __init__(self, feed: ClusterStateFeed, writer: StateWriter, writes: StateWrites) -> None:
+        self._feed = feed
+        self._writer = writer
+        self._writes = writes
+        self._changing = asyncio.Lock()
+        self._running: set[asyncio.Task[Any]] = set()
+        self._may_have_orphans = True  # the term before may have ended in the middle of a change
+        self.attend_first: Callable[[], Coroutine[None, None, None]] | None = None
+
+    @property
+    def state(self) -> ClusterState:
+        """The newest state; within a change, one that shows every earlier change."""
+        return self._feed.state
+
+    async def wait_for_revision(self, revision: int) -> None:
+        """Wait until the state shows what somebody else has seen at this revision.
+
+        Raises:
+            RequestTimedOut: it did not in time.
+        """
+        await self._feed.wait_for_revision(revision, OWN_WRITE_TIMEOUT_S)
+
+    async def make(self, change: Callable[[], Coroutine[None, None, Result]]) -> Result:
+        """Make a change, to its end even if the caller is cancelled, for example because its client hung up.
+
+        `change` may be called again if the state has moved on since it decided.
+
+        Raises:
+            KafkaError: the change is refused, this controller no longer leads, or etcd fails.
+        """
+        task = asyncio.create_task(self._in_turn(change))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await asyncio.shield(task)
+
+    async def write(self, writes: Sequence[Write]) -> None:
+        """Write in order, as part of a change; returns once the own state shows it."""
+        revision = await self._writer.write(writes)
+        await self._feed.wait_for_revision(revision, OWN_WRITE_TIMEOUT_S)
+
+    async def _in_turn(self, change: Callable[[], Coroutine[None, None, Result]]) -> Result:
+        """Make a change when the earlier ones are done, deciding anew when the state turns out to have moved on."""
+        async with self._changing:
+            for _ in range(CONFLICT_ATTEMPTS):
+                try:
+                    await self._tidy_up()
+                    if self.attend_first is not None:
+                        await self.attend_first()
+                    return await change()
+                except WriteConflict as conflict:
+                    log.info("deciding again", reason=str(conflict))
+                    self._may_have_orphans = True
+                    await self._feed.wait_for_revision(conflict.revision, OWN_WRITE_TIMEOUT_S)
+                except EtcdError as error:
+                    log.error("etcd failed a change", error=str(error))
+                    self._may_have_orphans = True
+                    raise KafkaError(f"the change could not be stored: {error}") from error
+                except KafkaError:  # the term is over, or the own state does not follow
+                    self._may_have_orphans = True
+                    raise
+            raise KafkaError("the cluster's state kept changing underneath; try again")
+
+    async def _tidy_up(self) -> None:
+        """After a failure, remove what the change that failed has written."""
+        if self._may_have_orphans:
+            await self._feed.wait_for_revision(self._writer.written_revision, OWN_WRITE_TIMEOUT_S)
+            await self._remove_orphans()
+            self._may_have_orphans = False
+
+    async def _remove_orphans(self) -> None:
+        orphans, orphan_shards = self._feed.orphans(), self._feed.orphan_shards()
+        if orphans or orphan_shards:
+            log.info(
+                "removing what a change that was cut short left",
+                partitions=len(orphans),
+                shards=len(orphan_shards),
+            )
+            await self.write(
+                [
+                    *(self._writes.partition_deletion(partition) for partition in orphans),
+                    *(self._writes.shard_deletion(shard) for shard in orphan_shards),
+                ]
+            )

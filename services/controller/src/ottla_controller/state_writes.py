@@ -1,0 +1,73 @@
+"""The objects of cluster state as writes of their keys.
+
+Each write replaces the revision that the object carries, so it fails if somebody else has written the key since.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ottla_controller.state_writer import Write
+from ottla_core.cluster import codec
+from ottla_core.cluster.codec import TopicRecord
+from ottla_core.cluster.keys import KeySpace
+from ottla_core.cluster.model import BrokerRegistration, PartitionState, Shard, Topic
+from ottla_core.group_shards import GROUP_TOPIC
+
+
+@dataclass(frozen=True, slots=True)
+class StateWrites:
+    """Writes below one cluster's keys."""
+
+    keys: KeySpace
+
+    def creation(self, topic: Topic) -> list[Write]:
+        """Return what creates a topic: its partitions, then the record that makes it visible."""
+        return [*(self.partition(partition) for partition in topic.partitions), self.topic(topic)]
+
+    def deletion(self, topic: Topic, shards: Iterable[Shard]) -> list[Write]:
+        """Return what deletes a topic: its record, then the partitions and the shards of these."""
+        return [
+            Write(key=self.keys.topic(topic.name), value=None, replaces=topic.mod_revision),
+            *(self.partition_deletion(partition) for partition in topic.partitions),
+            *(self.shard_deletion(shard) for shard in shards),
+        ]
+
+    def topic(self, topic: Topic) -> Write:
+        """Return the write of a topic's own record."""
+        record = TopicRecord(id=topic.id, partition_count=len(topic.partitions), configs=topic.configs)
+        return Write(key=self.keys.topic(topic.name), value=codec.encode_topic(record), replaces=topic.mod_revision)
+
+    def partition(self, partition: PartitionState) -> Write:
+        """Return the write of a partition."""
+        return Write(
+            key=self.keys.partition(partition.topic_id, partition.index),
+            value=codec.encode_partition(partition),
+            replaces=partition.partition_epoch,
+        )
+
+    def partition_deletion(self, partition: PartitionState) -> Write:
+        """Return the deletion of a partition."""
+        key = self.keys.partition(partition.topic_id, partition.index)
+        return Write(key=key, value=None, replaces=partition.partition_epoch)
+
+    def shard(self, shard: Shard) -> Write:
+        """Return the write of a shard's ownership."""
+        key = self.keys.shard(GROUP_TOPIC, shard.index)
+        return Write(key=key, value=codec.encode_shard(shard), replaces=shard.revision)
+
+    def shard_deletion(self, shard: Shard) -> Write:
+        """Return the deletion of a shard's ownership."""
+        return Write(key=self.keys.shard(GROUP_TOPIC, shard.index), value=None, replaces=shard.revision)
+
+    def registration(self, registration: BrokerRegistration) -> Write:
+        """Return the write of what is remembered of a broker."""
+        return Write(
+            key=self.keys.registration(registration.broker_id),
+            value=codec.encode_registration(registration),
+            replaces=registration.revision,
+        )
+
+    def registration_deletion(self, registration: BrokerRegistration) -> Write:
+        """Return the write that forgets a broker."""
+        key = self.keys.registration(registration.broker_id)
+        return Write(key=key, value=None, replaces=registration.revision)

@@ -1,0 +1,108 @@
+"""Proposals of in-sync sets: which are accepted, and with what answer the others are refused."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from ottla_controller.isr_changes import IsrPlan, plan_isr_changes
+from ottla_core.cluster.controller_api import InSyncReplica, IsrChange
+from ottla_core.cluster.model import Member, PartitionState
+from tests.support.replica_rules import ID, live, partition, rules, stand, state_of
+
+BROKERS = live("1@5", "2@6", "3@7")
+PRESENT = partition("12", "1@5", 3)
+
+
+def proposal(*members: str, leader_epoch: int = 3, partition_epoch: int = 42, index: int = 0) -> IsrChange:
+    """A proposal whose members are words like `2@6`."""
+    named = [tuple(map(int, member.split("@"))) for member in members]
+    return IsrChange(
+        topic_id=ID,
+        index=index,
+        leader_epoch=leader_epoch,
+        partition_epoch=partition_epoch,
+        isr=tuple(InSyncReplica(broker_id=broker_id, broker_epoch=epoch) for broker_id, epoch in named),
+    )
+
+
+def judge(
+    change: IsrChange,
+    *more: IsrChange,
+    present: PartitionState = PRESENT,
+    brokers: dict[int, Member] = BROKERS,
+    proposer: tuple[int, int] = (1, 5),
+    min_insync: int = 1,
+) -> list[IsrPlan]:
+    topics = state_of(present, brokers=brokers).topics_by_id
+    return plan_isr_changes(*proposer, [change, *more], topics, stand(brokers), rules_of=lambda _: rules(min_insync))
+
+
+def test_the_isr_grows_and_shrinks_as_proposed() -> None:
+    (grown,) = judge(proposal("1@5", "2@6", "3@7"))
+    assert (grown.result.error_code, grown.partition) == (ErrorCode.none, replace(PRESENT, isr=(1, 2, 3)))
+    (shrunk,) = judge(proposal("1@5"), min_insync=2)
+    assert shrunk.partition == replace(PRESENT, isr=(1,), eligible_leaders=(2,))
+
+
+def test_a_proposal_of_the_present_isr_is_written_all_the_same() -> None:
+    (same,) = judge(proposal("1@5", "2@6"))
+    assert (same.result.error_code, same.partition) == (ErrorCode.none, PRESENT)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (replace(proposal("1@5"), topic_id=UUID(int=9)), ErrorCode.unknown_topic_id),
+        (proposal("1@5", index=1), ErrorCode.unknown_topic_or_partition),
+        (proposal("1@5", index=-1), ErrorCode.unknown_topic_or_partition),
+        (proposal("1@5", leader_epoch=4), ErrorCode.not_controller),
+        (proposal("1@5", partition_epoch=43), ErrorCode.not_controller),
+        (proposal("1@5", leader_epoch=2), ErrorCode.fenced_leader_epoch),
+        (proposal("1@5", partition_epoch=41), ErrorCode.invalid_update_version),
+        (proposal("1@5", "4@8"), ErrorCode.invalid_request),
+        (proposal("1@5", "2@6", "2@6"), ErrorCode.invalid_request),
+        (proposal("2@6"), ErrorCode.invalid_request),
+        (proposal(), ErrorCode.invalid_request),
+        (proposal("1@5", "3@6"), ErrorCode.ineligible_replica),
+    ],
+)
+def test_refusals(change: IsrChange, code: ErrorCode) -> None:
+    (plan,) = judge(change)
+    assert (plan.result.error_code, plan.partition) == (code, None)
+
+
+@pytest.mark.parametrize(
+    ("proposer", "code"), [((2, 6), ErrorCode.invalid_request), ((1, 9), ErrorCode.fenced_leader_epoch)]
+)
+def test_only_the_leader_under_the_registration_it_was_elected_with_may_propose(
+    proposer: tuple[int, int], code: ErrorCode
+) -> None:
+    (plan,) = judge(proposal("1@5", "2@6"), proposer=proposer)
+    assert (plan.result.error_code, plan.partition) == (code, None)
+
+
+def test_who_is_away_or_shutting_down_cannot_join() -> None:
+    for brokers in (live("1@5", "2@6"), live("1@5", "2@6", "3@7!")):
+        (plan,) = judge(proposal("1@5", "2@6", "3@7"), brokers=brokers)
+        assert (plan.result.error_code, plan.partition) == (ErrorCode.ineligible_replica, None)
+
+
+def test_a_departing_leader_may_let_others_join_and_is_replaced_by_them() -> None:
+    (plan,) = judge(proposal("1@5", "2@6"), present=partition("1", "1@5", 3), brokers=live("1@5!", "2@6"))
+    assert plan.result.error_code is ErrorCode.new_leader_elected
+    assert plan.partition == partition("2", "2@6", 4)
+
+
+def test_a_proposal_that_completes_a_reassignment_may_come_with_another_leader() -> None:
+    moving = partition("12", "1@5", 3, replicas="231", adding="3", removing="1")
+    (plan,) = judge(proposal("1@5", "2@6", "3@7"), present=moving)
+    assert plan.result.error_code is ErrorCode.new_leader_elected
+    assert plan.partition == partition("23", "2@6", 4, replicas="23")
+
+
+def test_of_two_proposals_for_one_partition_the_second_is_outdated() -> None:
+    first, second = judge(proposal("1@5"), proposal("1@5", "2@6"))
+    assert first.result.error_code is ErrorCode.none
+    assert (second.result.error_code, second.partition) == (ErrorCode.invalid_update_version, None)
