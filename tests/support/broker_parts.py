@@ -27,7 +27,19 @@ def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any
     """A broker with these parts; touching another is an error."""
     config = BrokerConfig.model_validate({"node.id": BROKER, "log.dirs": (Path("/nowhere"),), **(settings or {})})
     missing = dict.fromkeys(
-        ("membership", "controller", "store", "partitions", "reconciler", "producer_ids", "groups", "group_topic")
+        (
+            "membership",
+            "controller",
+            "store",
+            "partitions",
+            "reconciler",
+            "isr_updates",
+            "fetchers",
+            "fetch_sessions",
+            "producer_ids",
+            "groups",
+            "group_topic",
+        )
     )
     return Broker(config=config, clock=SystemClock(), feed=feed, **{**missing, **parts})
 

@@ -3,6 +3,8 @@
 By default a fresh `ottla up`. `OTTLA_TEST_BOOTSTRAP=host:port` names a broker that already runs (and
 `OTTLA_TEST_DATA` its data directory, for the suites that look at files), and `OTTLA_TEST_REFERENCE=1` starts a real
 Apache Kafka: whatever passes there is a fact about Kafka's protocol and not about our idea of it.
+`OTTLA_TEST_BROKERS=3` starts three brokers, and every topic of the tests has a replica on each. The first broker
+leads, because tests that speak the protocol themselves talk to that one.
 """
 
 import os
@@ -23,6 +25,7 @@ from tests.support.reference_kafka import ReferenceKafka
 BOOTSTRAP_VARIABLE = "OTTLA_TEST_BOOTSTRAP"
 DATA_VARIABLE = "OTTLA_TEST_DATA"
 REFERENCE_VARIABLE = "OTTLA_TEST_REFERENCE"
+BROKERS_VARIABLE = "OTTLA_TEST_BROKERS"
 
 # Short enough that a test can wait for a member to be missed; Kafka's defaults are ten times that.
 GROUP_SETTINGS = {
@@ -75,7 +78,7 @@ def running_broker(directory: Path) -> Iterator[BrokerUnderTest]:
                 bootstrap=kafka.bootstrap, data=kafka.data, pid=kafka.process.pid, is_reference=True
             )
     else:
-        with OttlaCluster(directory / "cluster", arguments=group_arguments()) as cluster:
+        with OttlaCluster(directory / "cluster", brokers=broker_count(), arguments=group_arguments()) as cluster:
             yield BrokerUnderTest(bootstrap=cluster.bootstrap, data=cluster.directory, pid=cluster.broker.pid)
 
 
@@ -84,12 +87,24 @@ def group_arguments() -> list[str]:
     return [word for key, value in GROUP_SETTINGS.items() for word in ("--set", f"group-coordinator:{key}={value}")]
 
 
+def broker_count() -> int:
+    """How many brokers are under test, if they are Ottla's."""
+    return int(os.environ.get(BROKERS_VARIABLE, "1"))
+
+
 def make_topic(
     bootstrap: str, *, prefix: str = "topic", partitions: int = 1, configs: Mapping[str, str | None] | None = None
 ) -> str:
     """Creates a topic with a name of its own, waits until every partition can be used, and returns the name."""
     topic = f"{prefix}-{uuid.uuid4().hex[:12]}"
-    request = create_topic_request(topic, partitions=partitions, configs={**KEEP_FOR_EVER, **(configs or {})})
+    kept = {**KEEP_FOR_EVER, **(configs or {})}
+    if (brokers := broker_count()) > 1:
+        everywhere = dict.fromkeys(range(partitions), tuple(range(1, brokers + 1)))
+        request = create_topic_request(
+            topic, partitions=-1, replication_factor=-1, assignments=everywhere, configs=kept
+        )
+    else:
+        request = create_topic_request(topic, partitions=partitions, configs=kept)
     with RawClient.to(bootstrap) as client:
         answer = client.ask(request).topics[0]
         assert answer.error_code is ErrorCode.none, f"{topic}: {answer.error_code!r} {answer.error_message}"

@@ -11,6 +11,7 @@ from uuid import UUID
 from ottla_broker.log.log_duties import LogSettings
 from ottla_broker.log.log_store import LogStore
 from ottla_core.clock import SystemClock
+from ottla_core.throttle_config import UNLIMITED
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 from tests.support.partition_logs import NOW_MS
@@ -33,7 +34,12 @@ class RecordsClock(SystemClock):
 
 @asynccontextmanager
 async def store_in(
-    *directories: Path, config: TopicConfig = CONFIG, cluster_id: str = "cluster", later_ms: int = 0, **settings: Any
+    *directories: Path,
+    config: TopicConfig = CONFIG,
+    cluster_id: str = "cluster",
+    later_ms: int = 0,
+    move_rate: Callable[[], int] = lambda: UNLIMITED,
+    **settings: Any,
 ) -> AsyncIterator[LogStore]:
     """An open store, which is closed cleanly afterwards."""
     store = await LogStore.open(
@@ -43,6 +49,7 @@ async def store_in(
         config_for=lambda _: config,
         clock=RecordsClock(later_ms),
         settings=LogSettings(**settings),
+        move_rate=move_rate,
     )
     try:
         yield store

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from ottla_broker.log.appended import Appended
 from ottla_broker.log.background import Background, Failed, InlineBackground, Work
 from ottla_broker.log.dump import dump_file
 from ottla_broker.log.log_loading import LoadRequest
-from ottla_broker.log.partition_log import Appended, PartitionLog
+from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.segment_file import OpenFiles
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition

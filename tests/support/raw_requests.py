@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from kio.schema.create_topics.v7 import request as create_topics
+from kio.schema.delete_records.v2 import request as delete_records
 from kio.schema.delete_topics.v6 import request as delete_topics
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v12 import request as fetch
@@ -67,6 +68,14 @@ def list_offsets_request(topic: str, timestamp: int, *, partition: int = 0) -> A
         replica_id=BrokerId(-1),
         isolation_level=i8(0),
         topics=(list_offsets.ListOffsetsTopic(name=TopicName(topic), partitions=(wanted,)),),
+    )
+
+
+def delete_records_request(topic: str, before_offset: int, *, partition: int = 0) -> Any:
+    """DeleteRecords of one partition."""
+    wanted = delete_records.DeleteRecordsPartition(partition_index=i32(partition), offset=i64(before_offset))
+    return delete_records.DeleteRecordsRequest(
+        topics=(delete_records.DeleteRecordsTopic(name=TopicName(topic), partitions=(wanted,)),), timeout=TIMEOUT
     )
 
 
@@ -136,8 +145,9 @@ def end_offset(client: RawClient, topic: str, *, partition: int = 0) -> int:
         assert answer.error_code is ErrorCode.none, answer.error_code.name
         return (int(answer.offset),)
 
-    (offset,) = eventually(ask, f"{topic}-{partition} has a leader")
-    return offset
+    found = eventually(ask, f"{topic}-{partition} has a leader")
+    assert found is not None
+    return found[0]
 
 
 def _metadata_topic(topic: str) -> Any:

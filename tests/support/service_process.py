@@ -51,12 +51,13 @@ class ControllerProcess:
         directory: Path,
         etcd: EtcdProcess,
         *,
+        number: int = NODE_ID,
         logs: Path | None = None,
         settings: Mapping[str, str] | None = None,
     ):
         (self.rpc_port,) = free_ports(1)
         properties = {
-            "node.id": str(NODE_ID),
+            "node.id": str(number),
             "rpc.listener": f"{LOOPBACK}:{self.rpc_port}",
             **_etcd_properties(etcd),
             **(settings or {}),
@@ -105,6 +106,7 @@ class BrokerProcess:
     """One `ottla-broker`.
 
     Attributes:
+        number: its id.
         data: its only log directory.
     """
 
@@ -113,14 +115,16 @@ class BrokerProcess:
         directory: Path,
         etcd: EtcdProcess,
         *,
+        number: int = NODE_ID,
         data: Path | None = None,
         logs: Path | None = None,
         settings: Mapping[str, str] | None = None,
     ):
+        self.number = number
         self.port, rpc_port = free_ports(2)
         self.data = data or directory / "data"
         properties = {
-            "node.id": str(NODE_ID),
+            "node.id": str(number),
             "listeners": f"PLAINTEXT://{LOOPBACK}:{self.port}",
             "rpc.listener": f"{LOOPBACK}:{rpc_port}",
             "log.dirs": str(self.data),
@@ -135,7 +139,7 @@ class BrokerProcess:
 
     def start(self) -> None:
         self.process.start()
-        eventually(self._is_ready, "the broker answers and knows itself", within_s=START_DEADLINE_S)
+        eventually(self.is_ready, "the broker answers and knows itself", within_s=START_DEADLINE_S)
 
     def stop(self) -> None:
         self.process.stop()
@@ -143,14 +147,14 @@ class BrokerProcess:
     def kill(self) -> None:
         self.process.kill()
 
-    def _is_ready(self) -> bool:
+    def is_ready(self) -> bool:
         self.process.check_running()
         try:
             with RawClient(LOOPBACK, self.port) as client:
                 known = client.ask(metadata_request([])).brokers
         except (OSError, Silence):
             return False
-        return [(member.host, member.port) for member in known] == [(LOOPBACK, self.port)]
+        return (LOOPBACK, self.port) in [(member.host, member.port) for member in known]
 
 
 class SingleBrokerServices:

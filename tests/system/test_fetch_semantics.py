@@ -267,7 +267,7 @@ def test_the_id_of_a_deleted_topic_does_not_reach_its_successor_of_the_same_name
         assert fetched(client.ask(fetch(old_id, [{}]))).error_code is ErrorCode.unknown_topic_id
 
 
-# Isolation level and sessions
+# Isolation level
 
 
 def test_read_committed_sees_everything_and_no_aborted_transactions(bootstrap: str, topic: str) -> None:
@@ -280,22 +280,6 @@ def test_read_committed_sees_everything_and_no_aborted_transactions(bootstrap: s
             assert not partition.aborted_transactions
             if isolation_level:
                 assert partition.last_stable_offset == 2
-
-
-def test_a_reader_that_asks_for_a_session_is_told_that_it_has_none(broker: BrokerUnderTest, topic: str) -> None:
-    if broker.is_reference:
-        pytest.skip("this is about Ottla's sessionless answer; Kafka opens a session")
-    publish(broker.bootstrap, topic)
-    with RawClient.to(broker.bootstrap) as client:
-        response = client.ask(fetch(topic, [{}], session_epoch=0))
-        assert (response.error_code, response.session_id) == (ErrorCode.none, 0)
-        assert values_of(fetched(response)) == TWO_VALUES
-
-
-def test_a_session_that_nobody_has_is_not_found(bootstrap: str, topic: str) -> None:
-    with RawClient.to(bootstrap) as client:
-        response = client.ask(fetch(topic, [{}], session_id=77, session_epoch=5))
-        assert (response.error_code, response.responses) == (ErrorCode.fetch_session_id_not_found, ())
 
 
 # Offsets out of range

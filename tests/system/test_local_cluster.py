@@ -107,6 +107,38 @@ def test_a_killed_supervisor_takes_everything_with_it_and_a_new_start_works(dire
     assert document_of(again)["state"] == "running"
 
 
+def test_an_etcd_of_three_members_outlives_any_of_them_and_is_the_same_after_a_restart(directory):
+    wanted = ("--brokers", "3", "--controllers", "2", "--etcd-nodes", "3", "--racks", "a,b")
+    up = document_of(ottla("up", "--dir", str(directory), "--base-port", "0", "--detach", "--json", *wanted))
+    bootstrap = up["bootstrap"]
+    assert ottla("produce", "kept", "--bootstrap", bootstrap, stdin="one\n").returncode == 0
+    for name in ("etcd-1", "etcd-2", "etcd-3"):
+        member = next(process for process in state_of(directory)["processes"] if process["name"] == name)
+        os.kill(member["pid"], signal.SIGKILL)
+        created = ottla("topic", "create", f"without-{name}", "--bootstrap", bootstrap)
+        assert created.returncode == 0, created.stderr
+        eventually(lambda name=name: is_ready_again(directory, name), f"{name} is back", within_s=60)
+    ottla("down", "--dir", str(directory))
+
+    refused = ottla("up", "--dir", str(directory), "--etcd-nodes", "1", "--detach")
+    assert refused.returncode == 1
+    assert f"the etcd in {directory} has 3 nodes, and --etcd-nodes 1 cannot change that" in refused.stderr
+
+    again = document_of(ottla("up", "--dir", str(directory), "--detach", "--json"))
+    assert again["etcd_peer_ports"] == up["etcd_peer_ports"]
+    assert [process["name"] for process in again["processes"]] == [process["name"] for process in up["processes"]]
+    brokers = json.loads(ottla("cluster", "describe", "--bootstrap", bootstrap, "--json").stdout)["brokers"]
+    assert [broker["rack"] for broker in brokers] == ["a", "b", "a"]
+    topics = {each["topic"] for each in document_of(ottla("topic", "list", "--bootstrap", bootstrap, "--json"))}
+    assert topics == {"kept", "without-etcd-1", "without-etcd-2", "without-etcd-3"}
+    assert ottla("consume", "kept", "--bootstrap", bootstrap).stdout == "one\n"
+
+
+def is_ready_again(directory: Path, name: str) -> bool:
+    process = next(each for each in state_of(directory)["processes"] if each["name"] == name)
+    return process["restarts"] == 1 and process["state"] == "ready"
+
+
 @pytest.mark.parametrize("name", ["broker-1", "group-coordinator-1"])
 def test_a_killed_process_is_started_again_and_status_shows_it(directory, detached, name):
     killed = next(process for process in detached["processes"] if process["name"] == name)

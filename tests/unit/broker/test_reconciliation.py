@@ -11,10 +11,12 @@ import pytest
 from ottla_broker.config import BrokerConfig
 from ottla_broker.log.log_duties import LogSettings
 from ottla_broker.log.log_store import LogStore
+from ottla_broker.partition import Partition, ReplicationContext
 from ottla_broker.partitions import PartitionTable
 from ottla_broker.reconciliation import Reconciler
+from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.clock import SystemClock
-from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, ClusterState, PartitionState, Topic
+from ottla_core.cluster.model import NO_LEADER, ClusterState, Member, PartitionState, Role, Topic
 from ottla_core.errors import NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
@@ -29,7 +31,11 @@ DEADLINE_SECONDS = 10
 class Feed:
     """Stands for the watch on etcd: the test says what the state is."""
 
-    state: ClusterState = field(default_factory=lambda: ClusterState(revision=1))
+    state: ClusterState = field(
+        default_factory=lambda: ClusterState(
+            revision=1, brokers={number: member(number) for number in (BROKER, 2, 3)}
+        )
+    )
     listeners: list[Callable[[ClusterState, ClusterState], None]] = field(default_factory=list)
 
     def subscribe(self, listener: Callable[[ClusterState, ClusterState], None]) -> None:
@@ -56,12 +62,33 @@ class Feed:
 
 @dataclass
 class Registration:
-    """Stands for this broker's registration."""
+    """Stands for this broker's registration, which lapses when etcd cannot be reached."""
 
-    epoch: int = EPOCH
+    registered_epoch: int = EPOCH
+    current: bool = True
 
     def is_current(self) -> bool:
-        return self.epoch != NO_EPOCH
+        return self.current
+
+
+@dataclass
+class Fetchers:
+    """Stands for those who copy: whom each partition is copied from, in which leader epoch."""
+
+    followed: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def follow(self, partition: Partition, leader: Member) -> None:
+        assert not partition.leads
+        self.followed[str(partition.topic_partition)] = leader.id, partition.state.leader_epoch
+
+    def unfollow(self, partition: Partition) -> None:
+        self.followed.pop(str(partition.topic_partition), None)
+
+
+def member(broker_id: int) -> Member:
+    return Member(
+        role=Role.BROKER, id=broker_id, epoch=1, incarnation=UUID(int=broker_id), rpc_address="", version="1"
+    )
 
 
 def topic(name: str = "t", partitions: int = 1, topic_id: UUID | None = None, **of_partition: object) -> Topic:
@@ -90,6 +117,9 @@ class Node:
         self.feed = feed
         self.registration = Registration()
         self.table = PartitionTable(config, feed, self.registration)  # type: ignore[arg-type]
+        self.fetchers = Fetchers()
+        self.now_ms = 0
+        self.context = ReplicationContext(BROKER, 30_000, lambda: self.now_ms)
         self.changed = asyncio.Event()
         self.reconciler = Reconciler(
             config=config,
@@ -97,6 +127,8 @@ class Node:
             feed=feed,
             membership=self.registration,
             partitions=self.table,
+            context=self.context,
+            fetchers=self.fetchers,
             changed=self.changed,
         )  # type: ignore[arg-type]
 
@@ -280,7 +312,7 @@ async def test_leadership_follows_the_registration_that_it_was_elected_with(node
     await node.publish(made)
     node.append("t")
 
-    node.registration.epoch = NO_EPOCH
+    node.registration.current = False
     with pytest.raises(NotLeaderOrFollower):
         node.append("t")
 
@@ -289,7 +321,7 @@ async def test_leadership_follows_the_registration_that_it_was_elected_with(node
     with pytest.raises(NotLeaderOrFollower):
         node.append("t")
 
-    node.registration.epoch = 99
+    node.registration.registered_epoch, node.registration.current = 99, True
     node.changed.set()
     await until(lambda: node.leads("t"))
     assert node.append("t") == 1
@@ -298,7 +330,7 @@ async def test_leadership_follows_the_registration_that_it_was_elected_with(node
 async def test_a_sole_replica_goes_on_leading_while_its_registration_has_lapsed(node: Node) -> None:
     made = topic()
     await node.publish(made)
-    node.registration.epoch = NO_EPOCH
+    node.registration.current = False
     node.changed.set()
     await node.publish(made, topic("other"))
 
@@ -335,3 +367,67 @@ async def test_a_log_whose_topic_was_deleted_while_the_broker_was_away_is_set_as
 
     assert [name.rpartition("-")[2] for name in again.names_on_disk()] == ["stray"]
     await again.reconciler.close()
+
+
+async def test_what_others_lead_is_copied_from_them_and_what_is_led_here_is_not(node: Node) -> None:
+    made = topic(replicas=(2, 3, BROKER), isr=(2, 3, BROKER), leader=2)
+    await node.publish(made)
+    assert node.fetchers.followed == {"t-0": (2, 0)}
+
+    for leader, leader_epoch, followed in (
+        (3, 1, {"t-0": (3, 1)}),
+        (NO_LEADER, 2, {}),
+        (BROKER, 3, {}),
+        (2, 4, {"t-0": (2, 4)}),
+    ):
+        state = replace(made.partitions[0], leader=leader, leader_epoch=leader_epoch, leader_broker_epoch=EPOCH)
+        await node.publish(replace(made, partitions=(state,)))
+        assert node.fetchers.followed == followed
+        assert node.leads("t") == (leader == BROKER)
+
+
+async def test_a_leader_that_is_back_under_another_registration_is_followed_there(node: Node) -> None:
+    made = topic(replicas=(2, BROKER), leader=2)
+    await node.publish(made)
+
+    others = {number: each for number, each in node.feed.state.brokers.items() if number != 2}
+    await node.publish(made, brokers=others)
+    assert node.fetchers.followed == {}
+
+    await node.publish(made, brokers={**others, 2: replace(member(2), epoch=9)})
+    assert node.fetchers.followed == {"t-0": (2, 0)}
+
+
+async def test_a_log_whose_replica_was_moved_elsewhere_is_deleted(node: Node) -> None:
+    made = topic(partitions=2, replicas=(2, BROKER), leader=2)
+    await node.publish(made)
+    assert node.names_on_disk() == {"t-0", "t-1"}
+
+    moved = replace(made, partitions=(replace(made.partitions[0], replicas=(2, 3)), made.partitions[1]))
+    await node.publish(moved)
+
+    assert [name.rpartition("-")[2] for name in sorted(node.names_on_disk())] == ["delete", "1"]
+    assert node.fetchers.followed == {"t-1": (2, 0)}
+    with pytest.raises(NotLeaderOrFollower):
+        node.table.replica_of("t", 0)
+    assert node.table.replica_of("t", 1).topic_partition.partition == 1
+
+
+async def test_a_leader_whose_registration_has_lapsed_goes_on_while_all_that_could_replace_it_fetch(
+    node: Node,
+) -> None:
+    await node.publish(topic(replicas=(BROKER, 2, 3), isr=(BROKER, 2)))
+    ttl_ms = BrokerConfig.model_fields["member_lease_ttl_ms"].default
+    node.registration.current = False
+    node.now_ms = 1000
+    with pytest.raises(NotLeaderOrFollower):
+        node.append("t")
+
+    partition = node.table.replica_of("t", 0)
+    partition.record_follower_fetch(FollowerContact(2, 1, 1000), offset=0, log_start_offset=0)
+    node.now_ms += ttl_ms
+    assert node.append("t") == 0
+
+    node.now_ms += 1
+    with pytest.raises(NotLeaderOrFollower):
+        node.append("t")

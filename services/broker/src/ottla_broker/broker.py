@@ -9,12 +9,15 @@ from kio.static.protocol import Entity
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.connection import Connection, Parts
+from ottla_broker.fetch_sessions import FetchSessionCache
 from ottla_broker.groups.group_topic import GroupTopicCreation
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.partitions import PartitionTable
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.reconciliation import Reconciler
+from ottla_broker.replication.fetchers import ReplicaFetchers
+from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_core.clock import Clock
 from ottla_core.cluster.controller_client import ControllerClient
 from ottla_core.cluster.feed import ClusterStateFeed
@@ -70,6 +73,9 @@ class Broker:
     store: LogStore
     partitions: PartitionTable
     reconciler: Reconciler
+    isr_updates: IsrUpdates
+    fetchers: ReplicaFetchers
+    fetch_sessions: FetchSessionCache
     producer_ids: ProducerIds
     groups: GroupRelay
     group_topic: GroupTopicCreation
@@ -89,8 +95,12 @@ class Broker:
         return next((endpoint for endpoint in member.endpoints if endpoint.listener == listener), None)
 
     def reachable_brokers(self, listener: str) -> list[int]:
-        """Return the ids of the live brokers that a client that came through `listener` can reach."""
-        return [member.id for member in self.state.brokers.values() if self.endpoint(member, listener) is not None]
+        """Return the ids of the live brokers that a client that came through `listener` can reach.
+
+        Those that are about to stop are left out, unless there are no others.
+        """
+        found = [member for member in self.state.brokers.values() if self.endpoint(member, listener) is not None]
+        return [member.id for member in found if not member.shutting_down] or [member.id for member in found]
 
     def current_leader(self, named: str | UUID, index: int) -> CurrentLeader | None:
         """Return who leads a partition, as far as this broker knows; the topic is named by its name or id."""

@@ -2,6 +2,7 @@
 
 from ottla_broker.broker import Broker
 from ottla_broker.dispatch import Dispatcher
+from ottla_broker.fetch_sessions import FetchSessionCache
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.listener import Listener
 from ottla_broker.log.cleaner import LogCleaner
@@ -63,9 +64,56 @@ def serve_metrics(broker: Broker, listener: Listener, dispatcher: Dispatcher) ->
             for partition in partitions
         ],
     )
+    _add_replication_metrics(metrics, broker)
     _add_compaction_metrics(metrics, broker.store.cleaner)
+    _add_fetch_session_metrics(metrics, broker.fetch_sessions)
     _add_group_metrics(metrics, broker.groups)
     return metrics
+
+
+def _add_replication_metrics(metrics: MetricsServer, broker: Broker) -> None:
+    partitions, updates, fetchers = broker.partitions, broker.isr_updates, broker.fetchers
+    metrics.gauge(
+        "ottla_broker_under_replicated_partitions",
+        "Partitions led here of which not every replica is in sync.",
+        "1",
+        lambda: [
+            (sum(each.leads and len(each.state.isr) < len(each.state.replicas) for each in partitions), NO_ATTRIBUTES)
+        ],
+    )
+    metrics.gauge(
+        "ottla_broker_under_min_isr_partitions",
+        "Partitions led here with fewer replicas in sync than min.insync.replicas asks for.",
+        "1",
+        lambda: [
+            (
+                sum(each.leads and len(each.state.isr) < each.min_in_sync_replicas for each in partitions),
+                NO_ATTRIBUTES,
+            )
+        ],
+    )
+    metrics.counter(
+        "ottla_broker_isr_changes",
+        "Changes of in-sync sets that leaders here asked for, by what became of them.",
+        "1",
+        lambda: [
+            (updates.shrink_count, {"change": "shrink"}),
+            (updates.expand_count, {"change": "expand"}),
+            (updates.failed_count, {"change": "failed"}),
+        ],
+    )
+    metrics.gauge(
+        "ottla_broker_replica_fetchers",
+        "Connections over which this broker fetches from leaders.",
+        "1",
+        lambda: [(fetchers.count, NO_ATTRIBUTES)],
+    )
+    metrics.counter(
+        "ottla_broker_replicated_size",
+        "Bytes of records fetched from leaders.",
+        "By",
+        lambda: [(fetchers.fetched_bytes, NO_ATTRIBUTES)],
+    )
 
 
 def _add_compaction_metrics(metrics: MetricsServer, cleaner: LogCleaner) -> None:
@@ -92,6 +140,27 @@ def _add_compaction_metrics(metrics: MetricsServer, cleaner: LogCleaner) -> None
         "Logs that cannot be compacted and are set aside.",
         "1",
         lambda: [(cleaner.uncleanable_count, NO_ATTRIBUTES)],
+    )
+
+
+def _add_fetch_session_metrics(metrics: MetricsServer, sessions: FetchSessionCache) -> None:
+    metrics.gauge(
+        "ottla_broker_fetch_sessions",
+        "Fetch sessions that are kept.",
+        "1",
+        lambda: [(len(sessions), NO_ATTRIBUTES)],
+    )
+    metrics.gauge(
+        "ottla_broker_fetch_session_partitions",
+        "Partitions in all fetch sessions.",
+        "1",
+        lambda: [(sessions.partition_count, NO_ATTRIBUTES)],
+    )
+    metrics.counter(
+        "ottla_broker_fetch_session_evictions",
+        "Fetch sessions that had to make way for others.",
+        "1",
+        lambda: [(sessions.eviction_count, NO_ATTRIBUTES)],
     )
 
 

@@ -8,7 +8,8 @@ from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from ottla_core.config import ClusterProcessConfig, DescribedKey, HostPort, parse_address
+from ottla_broker.replication_config import ReplicationConfig
+from ottla_core.config import DescribedKey, HostPort, parse_address
 from ottla_core.errors import InvalidConfig
 from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, topic_defaults
 
@@ -60,7 +61,7 @@ def _paths(value: object) -> object:
     return tuple(Path(word.strip()) for word in value.split(",") if word.strip()) if isinstance(value, str) else value
 
 
-class BrokerConfig(ClusterProcessConfig):
+class BrokerConfig(ReplicationConfig):
     """All settings of a broker process."""
 
     listeners: Listeners = Field(
@@ -281,6 +282,13 @@ class BrokerConfig(ClusterProcessConfig):
         names = {name for name, _, _ in self.listeners}
         if unknown := [name for name, _, _ in self.advertised_listeners if name not in names]:
             raise ValueError(f"advertised.listeners names {', '.join(unknown)}, which listeners does not")
+        return self
+
+    @model_validator(mode="after")
+    def _check_inter_broker_listener(self) -> Self:
+        name = self.inter_broker_listener_name
+        if name is not None and name not in {listener for listener, _, _ in self.listeners}:
+            raise ValueError(f"inter.broker.listener.name is {name}, which listeners does not name")
         return self
 
     def static_properties(self) -> dict[str, str]:

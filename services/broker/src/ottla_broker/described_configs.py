@@ -11,6 +11,7 @@ from enum import IntEnum
 
 from ottla_broker.config import TOPIC_DEFAULT_KEYS, BrokerConfig
 from ottla_core.cluster.model import Topic
+from ottla_core.throttle_config import THROTTLE_DEFINITIONS, UNLIMITED
 from ottla_core.topic_config import (
     TOPIC_CONFIG_DEFINITIONS,
     BrokerSynonym,
@@ -121,15 +122,16 @@ def _describe_topic_config(
 
 
 def describe_broker(config: BrokerConfig, settings: BrokerSettings) -> list[DescribedConfig]:
-    """Return every setting of a broker: its own, and those that give topics their defaults."""
-    return [*_describe_own_settings(config), *_describe_topic_defaults(settings)]
+    """Return every setting of a broker: its own, its throttles, and those that give topics their defaults."""
+    return [*_describe_own_settings(config), *_describe_throttles(settings), *_describe_topic_defaults(settings)]
 
 
 def describe_dynamic_defaults(settings: BrokerSettings) -> list[DescribedConfig]:
     """Return the dynamic settings that hold for every broker."""
+    defaults = BrokerSettings({}, settings.dynamic_default, {})
     return [
         config
-        for config in _describe_topic_defaults(BrokerSettings({}, settings.dynamic_default, {}))
+        for config in (*_describe_throttles(defaults), *_describe_topic_defaults(defaults))
         if config.source == ConfigSource.DYNAMIC_DEFAULT_BROKER
     ]
 
@@ -165,6 +167,19 @@ def _type_code(value: object) -> int:
             return CONFIG_TYPE_CODES[ConfigType.LIST]
         case _:
             return CONFIG_TYPE_CODES[ConfigType.STRING]
+
+
+def _describe_throttles(settings: BrokerSettings) -> Iterator[DescribedConfig]:
+    for name, definition in THROTTLE_DEFINITIONS.items():
+        synonyms = [*settings.values_of(name), ConfigSynonym(name, str(UNLIMITED), ConfigSource.DEFAULT)]
+        yield DescribedConfig(
+            name=name,
+            value=synonyms[0].value,
+            source=synonyms[0].source,
+            type_code=CONFIG_TYPE_CODES[definition.type],
+            documentation=definition.documentation,
+            synonyms=tuple(synonyms),
+        )
 
 
 def _describe_topic_defaults(settings: BrokerSettings) -> Iterator[DescribedConfig]:

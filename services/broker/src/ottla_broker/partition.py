@@ -1,28 +1,78 @@
-"""One partition on this broker: its role, its log, and the fetches that wait for records.
+"""One partition on this broker: its role, its log, and who waits for what happens to it. Pure but for the log.
 
-A partition leads or follows as the cluster state says. Requests reach its log only through here, so that every
-append and read is checked against the leadership the client believes in.
+A partition leads or follows as the cluster state says. Requests and fetchers reach its log only through here, so
+that every append and read is checked against the leadership that the caller believes in. As the leader it keeps the
+high watermark (`replication/leader_replica.py`); as a follower it takes over the leader's log
+(`replication/follower_replica.py`).
 """
 
-from collections.abc import Callable
+import heapq
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from itertools import count
+from typing import Protocol
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.log.append_validation import AppendOrigin
+from ottla_broker.log.appended import Appended
 from ottla_broker.log.log_reader import LogSlice
-from ottla_broker.log.partition_log import Appended, PartitionLog
-from ottla_core.cluster.model import NO_LEADER, PartitionState
+from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.replication.follower_replica import FetchPosition, truncation_offset
+from ottla_broker.replication.leader_replica import FollowerContact, IsrProposal, LeaderReplica
+from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, PartitionState
 from ottla_core.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, UnknownLeaderEpoch
 from ottla_core.topic_partition import TopicPartition
 
 NO_EPOCH_GIVEN = -1
 
+ReplicationNotice = Callable[[KafkaError | None], None]
+"""Called when records are replicated, or with the reason why nobody can tell whether they will be."""
+
 
 class NotEnoughReplicas(KafkaError):
-    """Fewer replicas are in sync than `min.insync.replicas` asks for."""
+    """Fewer replicas are in sync than `min.insync.replicas` asks for; nothing was appended."""
 
     code = ErrorCode.not_enough_replicas
+
+
+class NotEnoughReplicasAfterAppend(KafkaError):
+    """Fewer replicas are in sync than `min.insync.replicas` asks for, though the records are in the log."""
+
+    code = ErrorCode.not_enough_replicas_after_append
+
+
+class PartitionWatcher(Protocol):
+    """Who wants to know what happens to a partition. The calls must not fail, nor change the partition."""
+
+    def on_append(self, partition: "Partition", size_bytes: int) -> None:
+        """The leader's log has grown."""
+
+    def on_high_watermark(self, partition: "Partition") -> None:
+        """The high watermark has moved."""
+
+    def on_change(self, partition: "Partition") -> None:
+        """Role, in-sync set or start offset have changed."""
+
+
+@dataclass(slots=True)
+class ReplicationContext:
+    """What all partitions of a broker share.
+
+    Attributes:
+        broker_id: this broker.
+        lag_max_ms: `replica.lag.time.max.ms`.
+        monotonic_ms: the clock by which followers lag.
+        live_brokers: who is registered and not about to stop; replaced when the cluster state changes.
+        on_out_of_sync_fetch: told when a follower outside the in-sync set has fetched, for it may have caught up.
+    """
+
+    broker_id: int
+    lag_max_ms: int
+    monotonic_ms: Callable[[], int]
+    live_brokers: Collection[int] = frozenset()
+    on_out_of_sync_fetch: Callable[["Partition"], None] | None = None
 
 
 class Partition:
@@ -33,18 +83,39 @@ class Partition:
         leads: whether this broker is the leader under its present registration.
     """
 
-    __slots__ = ("_on_append", "broker_id", "leads", "log", "state", "topic_id", "topic_partition")
+    __slots__ = (
+        "_context",
+        "_leader",
+        "_led_epoch",
+        "_unreplicated",
+        "_unreplicated_numbers",
+        "_watchers",
+        "leads",
+        "log",
+        "state",
+        "topic_id",
+        "topic_partition",
+    )
 
     def __init__(
-        self, topic_partition: TopicPartition, log: PartitionLog, broker_id: int, state: PartitionState
+        self, topic_partition: TopicPartition, log: PartitionLog, context: ReplicationContext, state: PartitionState
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id: UUID = state.topic_id
         self.log = log
-        self.broker_id = broker_id
         self.state = state
         self.leads = False
-        self._on_append: set[Callable[[int], None]] = set()
+        self._context = context
+        self._leader: LeaderReplica | None = None
+        self._led_epoch = NO_EPOCH
+        self._watchers: set[PartitionWatcher] = set()
+        self._unreplicated: list[tuple[int, int, ReplicationNotice]] = []
+        self._unreplicated_numbers = count()
+
+    @property
+    def broker_id(self) -> int:
+        """This broker."""
+        return self._context.broker_id
 
     @property
     def is_only_replica(self) -> bool:
@@ -56,30 +127,58 @@ class Partition:
         """`min.insync.replicas`, but no more than there are replicas. Source: Kafka's Partition.effectiveMinIsr."""
         return min(self.log.config.min_insync_replicas, len(self.state.replicas))
 
+    @property
+    def leader(self) -> LeaderReplica | None:
+        """What this broker knows of the followers, while it leads."""
+        return self._leader
+
     def apply(self, state: PartitionState, *, leads: bool) -> None:
         """Take over what the controller decided; a new leader epoch is recorded in the log."""
-        changed = leads != self.leads or state.leader_epoch != self.state.leader_epoch
-        former_high_watermark = self.log.high_watermark
+        former, led = self.state, self.leads
         self.state = state
         self.leads = leads
-        if leads and changed:
-            self.log.start_leader_epoch(state.leader_epoch)
-        self._advance_high_watermark()
-        if changed or self.log.high_watermark != former_high_watermark:
-            self.wake_all()
+        if leads:
+            now_ms = self._context.monotonic_ms()
+            if self._leader is None or self._leader.state.leader_epoch != state.leader_epoch:
+                self.log.start_leader_epoch(state.leader_epoch)
+                self._leader = LeaderReplica(
+                    self.broker_id,
+                    state,
+                    self.log.log_end_offset,
+                    now_ms,
+                    led_this_epoch_before=self._led_epoch == state.leader_epoch,
+                )
+                self._led_epoch = state.leader_epoch
+            else:
+                self._leader.take_over(state, now_ms)
+            self.advance_high_watermark()
+        else:
+            self._leader = None
+            self._give_up_waiting()
+        if led != leads or former is not state:
+            self._tell_change()
+
+    def step_down(self) -> None:
+        """Lead no longer, whatever the state says: the partition is about to go."""
+        self.leads = False
+        self._leader = None
+        self._give_up_waiting()
+        self._tell_change()
 
     def check_epoch(self, leader_epoch: int) -> None:
-        """Compare the leader epoch a client knows (-1: none) with the present one.
+        """Compare the leader epoch that somebody knows (-1: none) with the present one.
 
         Raises:
-            FencedLeaderEpoch: the client's is older.
-            UnknownLeaderEpoch: the client's is newer than what this broker has heard of.
+            FencedLeaderEpoch: theirs is older.
+            UnknownLeaderEpoch: theirs is newer than what this broker has heard of.
         """
         if leader_epoch in (NO_EPOCH_GIVEN, self.state.leader_epoch):
             return
         if leader_epoch < self.state.leader_epoch:
             raise FencedLeaderEpoch(f"{self.topic_partition} is at leader epoch {self.state.leader_epoch}")
         raise UnknownLeaderEpoch(f"{self.topic_partition} is at leader epoch {self.state.leader_epoch} here")
+
+    # Leading
 
     def append(
         self,
@@ -93,52 +192,236 @@ class Partition:
 
         Args:
             records: exactly one record batch.
-            now_ms: the broker's clock.
+            now_ms: the broker's clock, for timestamps.
             all_in_sync: whether the producer waits for all in-sync replicas (acks=all).
             origin: who has made the batch.
 
         Raises:
             KafkaError: the batch is refused; the log is unchanged.
         """
+        leader = self._leader
+        if leader is None:
+            raise self.not_leader()
         if all_in_sync and len(self.state.isr) < self.min_in_sync_replicas:
             raise NotEnoughReplicas(
                 f"{self.topic_partition} has {len(self.state.isr)} replicas in sync, "
                 f"min.insync.replicas asks for {self.min_in_sync_replicas}"
             )
+        former_end_offset = self.log.log_end_offset
         appended = self.log.append_as_leader(
             records, leader_epoch=self.state.leader_epoch, now_ms=now_ms, origin=origin
         )
         if not appended.duplicate:
-            self._advance_high_watermark()
-            for notify in tuple(self._on_append):
-                notify(len(records))
+            if leader.followers:
+                leader.appended(former_end_offset, self._context.monotonic_ms())
+            if leader.is_alone:
+                self.advance_high_watermark()
+            for watcher in tuple(self._watchers):
+                watcher.on_append(self, len(records))
         return appended
 
-    def read(self, offset: int, max_bytes: int, *, at_least_one_batch: bool) -> LogSlice | None:
+    def when_replicated(self, end_offset: int, notify: ReplicationNotice) -> None:
+        """Have `notify` called, now or later, when every in-sync replica has what lies below an offset.
+
+        It is told an error if this broker leads no longer by then, so that the records may get lost, or if the
+        in-sync set has become too small.
+        """
+        if self._leader is None:
+            notify(self.not_leader())
+        elif self.log.high_watermark >= end_offset:
+            notify(self._too_few_replicas())
+        else:
+            heapq.heappush(self._unreplicated, (end_offset, next(self._unreplicated_numbers), notify))
+
+    def no_longer_wait(self, notify: ReplicationNotice) -> None:
+        """Undo `when_replicated`."""
+        self._unreplicated = [waiting for waiting in self._unreplicated if waiting[2] != notify]
+        heapq.heapify(self._unreplicated)
+
+    def record_follower_fetch(self, contact: FollowerContact, *, offset: int, log_start_offset: int) -> None:
+        """Note that a follower has everything below `offset`, because it fetches from there.
+
+        Raises:
+            NotLeaderOrFollower: this broker does not lead, or the other one holds no replica.
+        """
+        leader = self._leader
+        if leader is None:
+            raise self.not_leader()
+        progress = leader.followers.get(contact.broker_id)
+        if progress is None:
+            raise NotLeaderOrFollower(f"broker {contact.broker_id} holds no replica of {self.topic_partition}")
+        progress.fetched(contact, offset, log_start_offset, self.log.log_end_offset)
+        self.advance_high_watermark()
+        tell = self._context.on_out_of_sync_fetch
+        if tell is not None and contact.broker_id not in self.state.isr:
+            tell(self)
+
+    def advance_high_watermark(self) -> None:
+        """Move the high watermark to where the replicas allow; a passing of time can be the reason too."""
+        leader = self._leader
+        if leader is None:
+            return
+        context = self._context
+        log = self.log
+        if log.high_watermark == log.log_end_offset:
+            return
+        high_watermark = leader.high_watermark(
+            log.high_watermark,
+            log.log_end_offset,
+            min_in_sync_replicas=self.min_in_sync_replicas,
+            now_ms=context.monotonic_ms(),
+            lag_max_ms=context.lag_max_ms,
+            live=context.live_brokers,
+        )
+        self._set_high_watermark(high_watermark)
+
+    def propose_isr(self) -> IsrProposal | None:
+        """Return the in-sync set that the controller should be asked for, or None."""
+        if self._leader is None:
+            return None
+        context = self._context
+        return self._leader.propose(
+            log_end_offset=self.log.log_end_offset,
+            high_watermark=self.log.high_watermark,
+            now_ms=context.monotonic_ms(),
+            lag_max_ms=context.lag_max_ms,
+            live=context.live_brokers,
+        )
+
+    def isr_proposal_refused(self, proposal: IsrProposal) -> None:
+        """Note that the controller refused what `propose_isr` returned."""
+        if self._leader is not None:
+            self._leader.refused(proposal)
+            self.advance_high_watermark()
+
+    def leads_without_registration(self, within_ms: int) -> bool:
+        """Return whether nobody else can have been elected, although this broker's registration may have lapsed."""
+        if self._leader is None:
+            return False
+        return self.is_only_replica or self._leader.cannot_be_replaced(
+            self._context.monotonic_ms(),
+            within_ms,
+            allows_unclean=self.log.config.unclean_leader_election_enable,
+        )
+
+    # Following
+
+    def fetch_position(self) -> FetchPosition:
+        """Return from where this replica has to fetch."""
+        log = self.log
+        return FetchPosition(
+            log.log_end_offset, log.leader_epochs.latest, self.state.leader_epoch, log.log_start_offset
+        )
+
+    def append_from_leader(
+        self,
+        records: bytes | memoryview,
+        *,
+        leader_epoch: int,
+        high_watermark: int,
+        log_start_offset: int,
+        now_ms: int,
+    ) -> None:
+        """Take over what the leader answered to a fetch.
+
+        Args:
+            records: whole batches, or nothing.
+            leader_epoch: under which the fetch was made.
+            high_watermark: the leader's.
+            log_start_offset: the leader's.
+            now_ms: the broker's clock.
+
+        Raises:
+            FencedLeaderEpoch, UnknownLeaderEpoch: the answer is of another leader epoch.
+            KafkaError: a batch is damaged or the disk refuses it; those before it are appended.
+        """
+        self._check_follows(leader_epoch)
+        if len(records):
+            self.log.append_as_follower(records, now_ms=now_ms)
+        log = self.log
+        self._set_high_watermark(max(log.high_watermark, min(high_watermark, log.log_end_offset)))
+        if log_start_offset > log.log_start_offset:
+            log.delete_records_before(min(log_start_offset, log.high_watermark))
+
+    def truncate_to_diverging(self, epoch: int, end_offset: int, *, leader_epoch: int, now_ms: int) -> int:
+        """Cut the log where it parts from the leader's, and return its new end.
+
+        Args:
+            epoch: the largest epoch that the leader knows up to that of this log's last record.
+            end_offset: where that epoch ends in the leader's log.
+            leader_epoch: under which the fetch was made.
+            now_ms: the broker's clock.
+
+        Raises:
+            FencedLeaderEpoch, UnknownLeaderEpoch: the answer is of another leader epoch.
+            KafkaStorageError: the disk failed.
+        """
+        self._check_follows(leader_epoch)
+        self.log.truncate_to(truncation_offset(self.log, epoch, end_offset), now_ms)
+        return self.log.log_end_offset
+
+    def truncate_to(self, offset: int, *, leader_epoch: int, now_ms: int) -> None:
+        """Cut the log at the end of the leader's, which is shorter (after an unclean election).
+
+        Raises:
+            FencedLeaderEpoch, UnknownLeaderEpoch: the answer is of another leader epoch.
+            KafkaStorageError: the disk failed.
+        """
+        self._check_follows(leader_epoch)
+        self.log.truncate_to(offset, now_ms)
+
+    def restart_at(self, offset: int, *, leader_epoch: int, now_ms: int) -> None:
+        """Drop everything and go on at `offset`, where the leader's log begins.
+
+        Raises:
+            FencedLeaderEpoch, UnknownLeaderEpoch: the answer is of another leader epoch.
+            KafkaStorageError: the disk failed.
+        """
+        self._check_follows(leader_epoch)
+        self.log.truncate_fully_and_start_at(offset, now_ms)
+        self._set_high_watermark(offset)
+
+    def _check_follows(self, leader_epoch: int) -> None:
+        """See that what a leader says is still to be done: not after an election, and not by the leader itself."""
+        if self.leads:
+            raise FencedLeaderEpoch(f"this broker leads {self.topic_partition}")
+        self.check_epoch(leader_epoch)
+
+    # Reading
+
+    def read(
+        self, offset: int, max_bytes: int, *, at_least_one_batch: bool, to_log_end: bool = False
+    ) -> LogSlice | None:
         """Return record data from `offset` up to the high watermark, or None if there is none.
+
+        Args:
+            offset: where to start.
+            max_bytes: the most to return.
+            at_least_one_batch: return the first batch even if it is larger.
+            to_log_end: read up to the log's end, as followers do.
 
         Raises:
             OffsetOutOfRange: the offset is before the log start or after the end.
         """
-        return self.log.read(
+        log = self.log
+        return log.read(
             offset,
             max_bytes=max_bytes,
-            end_offset=self.log.high_watermark,
+            end_offset=log.log_end_offset if to_log_end else log.high_watermark,
             at_least_one_batch=at_least_one_batch,
         )
 
-    def call_on_append(self, notify: Callable[[int], None]) -> None:
-        """Have `notify` called with the bytes of every append, and with 0 when role or in-sync set have changed."""
-        self._on_append.add(notify)
+    def watch(self, watcher: PartitionWatcher) -> None:
+        """Tell `watcher` what happens from now on."""
+        self._watchers.add(watcher)
 
-    def no_longer_call(self, notify: Callable[[int], None]) -> None:
-        """Undo `call_on_append`."""
-        self._on_append.discard(notify)
+    def unwatch(self, watcher: PartitionWatcher) -> None:
+        """Undo `watch`."""
+        self._watchers.discard(watcher)
 
-    def wake_all(self) -> None:
-        """Have every waiting fetch look again, because the partition's role or start offset changed."""
-        for notify in tuple(self._on_append):
-            notify(0)
+    def start_offset_changed(self) -> None:
+        """Have everybody look again, because records were deleted."""
+        self._tell_change()
 
     def not_leader(self) -> NotLeaderOrFollower:
         """Return the error for a request that only the leader can serve."""
@@ -147,10 +430,31 @@ class Partition:
         leader = "nobody" if self.state.leader == NO_LEADER else f"broker {self.state.leader}"
         return NotLeaderOrFollower(f"{self.topic_partition} is led by {leader}, not by broker {self.broker_id}")
 
-    def _advance_high_watermark(self) -> None:
-        """Move the high watermark to the smallest end offset over the in-sync set.
+    def _set_high_watermark(self, offset: int) -> None:
+        if offset == self.log.high_watermark:
+            return
+        self.log.high_watermark = offset
+        for watcher in tuple(self._watchers):
+            watcher.on_high_watermark(self)
+        waiting = self._unreplicated
+        while waiting and waiting[0][0] <= offset:
+            heapq.heappop(waiting)[2](self._too_few_replicas())
 
-        Until replicas fetch, only a leader that is alone in the in-sync set knows that offset: its own end.
-        """
-        if self.leads and self.state.isr == (self.broker_id,):
-            self.log.high_watermark = self.log.log_end_offset
+    def _too_few_replicas(self) -> NotEnoughReplicasAfterAppend | None:
+        """Return the error for records that are replicated, but to fewer replicas than asked for."""
+        assert self._leader is not None
+        if self._leader.in_sync_count_max >= self.min_in_sync_replicas:
+            return None
+        return NotEnoughReplicasAfterAppend(
+            f"{self.topic_partition} has {self._leader.in_sync_count_max} replicas in sync, "
+            f"min.insync.replicas asks for {self.min_in_sync_replicas}"
+        )
+
+    def _give_up_waiting(self) -> None:
+        waiting, self._unreplicated = self._unreplicated, []
+        for _, _, notify in waiting:
+            notify(self.not_leader())
+
+    def _tell_change(self) -> None:
+        for watcher in tuple(self._watchers):
+            watcher.on_change(self)

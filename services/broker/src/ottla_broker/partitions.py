@@ -32,6 +32,7 @@ class PartitionTable:
         self._feed = feed
         self._membership = membership
         self._partitions: dict[TopicPartition, Partition] = {}
+        self._lease_ttl_ms = config.member_lease_ttl_ms
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -60,15 +61,60 @@ class PartitionTable:
 
         Raises:
             UnknownTopicId, UnknownTopicOrPartition: the cluster has no such partition.
-            NotLeaderOrFollower: another broker leads it, or nobody, or this broker's registration has lapsed.
+            NotLeaderOrFollower: another broker leads it, or nobody, or this broker's registration has lapsed and
+                somebody else may have been elected.
+        """
+        partition = self.replica_of(named, index)
+        if not partition.leads or not self._leads_safely(partition):
+            raise partition.not_leader()
+        return partition
+
+    def replica_of(self, named: str | UUID, index: int) -> Partition:
+        """Return a partition of which this broker holds a replica, whoever leads it.
+
+        Args:
+            named: the topic's name or id.
+            index: the partition's index.
+
+        Raises:
+            UnknownTopicId, UnknownTopicOrPartition: the cluster has no such partition.
+            NotLeaderOrFollower: this broker holds no replica of it.
         """
         topic = self._topic(named)
         partition = self._partitions.get(TopicPartition(topic.name, index))
         if partition is None or partition.topic_id != topic.id:
             raise self._absent(topic, index)
-        if not partition.leads or not (partition.is_only_replica or self._membership.is_current()):
+        return partition
+
+    def readable_replica(self, named: str | UUID, index: int) -> Partition:
+        """Return a partition that consumers may read here: one that this broker leads, or follows while another does.
+
+        Args:
+            named: the topic's name or id.
+            index: the partition's index.
+
+        Raises:
+            UnknownTopicId, UnknownTopicOrPartition: the cluster has no such partition.
+            NotLeaderOrFollower: this broker holds no replica of it, or should lead it and does not.
+        """
+        partition = self.replica_of(named, index)
+        if partition.leads:
+            if not self._leads_safely(partition):
+                raise partition.not_leader()
+        elif partition.state.leader == partition.broker_id:
             raise partition.not_leader()
         return partition
+
+    def _leads_safely(self, partition: Partition) -> bool:
+        """Return whether nobody else can have been elected.
+
+        While etcd cannot be reached that is so for as long as every replica that could be elected keeps fetching.
+        """
+        return (
+            partition.is_only_replica
+            or self._membership.is_current()
+            or partition.leads_without_registration(self._lease_ttl_ms)
+        )
 
     def topic_config(self, topic: Topic, state: ClusterState | None = None) -> TopicConfig:
         """Return the settings that hold for a topic on this broker."""

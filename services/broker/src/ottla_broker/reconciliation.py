@@ -1,9 +1,10 @@
 """Bringing this broker's partitions and logs in step with the cluster state.
 
 The controller decides, the watch brings its decisions, and `Reconciler` carries them out: it creates the logs of
-partitions assigned to this broker, retires those of deleted topics, and makes each partition lead or follow. It
-always compares what is held with the newest state, so a burst of changes is carried out as one, and whatever failed
-(a full disk, say) is tried again without holding up the other topics.
+partitions assigned to this broker, retires those of deleted topics and those assigned to others, makes each
+partition lead or follow, and tells the fetchers whom to follow. It always compares what is held with the newest
+state, so a burst of changes is carried out as one, and whatever failed (a full disk, say) is tried again without
+holding up the other topics.
 
 Files of a topic are deleted only if its deletion was seen. A topic that merely is not there (any more), because this
 broker was away or etcd lost it, has its files set aside.
@@ -11,17 +12,18 @@ broker was away or etcd lost it, has its files set aside.
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import structlog
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.log.log_store import LogStore
-from ottla_broker.partition import Partition
+from ottla_broker.partition import Partition, ReplicationContext
 from ottla_broker.partitions import PartitionTable
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
-from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, ClusterState, PartitionState, Topic
+from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, ClusterState, Member, PartitionState, Topic
 from ottla_core.errors import KafkaStorageError
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
@@ -30,6 +32,16 @@ RETRY_SECONDS = 1.0
 LOGS_CREATED_AT_ONCE_MAX = 16
 
 logger = structlog.get_logger("partitions")
+
+
+class ReplicaFetchers(Protocol):
+    """Who copies the leaders' logs."""
+
+    def follow(self, partition: Partition, leader: Member) -> None:
+        """Copy a partition from a leader, now in the leader epoch of the partition's state."""
+
+    def unfollow(self, partition: Partition) -> None:
+        """Copy a partition no longer; nothing is done if it is not copied."""
 
 
 class Reconciler:
@@ -46,9 +58,13 @@ class Reconciler:
         feed: ClusterStateFeed,
         membership: Membership,
         partitions: PartitionTable,
+        context: ReplicationContext,
+        fetchers: ReplicaFetchers,
         changed: asyncio.Event,
     ) -> None:
         self._broker_id = config.node_id
+        self._context = context
+        self._fetchers = fetchers
         self._store = store
         self._feed = feed
         self._membership = membership
@@ -56,8 +72,10 @@ class Reconciler:
         self._changed = changed
         self._progress = asyncio.Condition()
         self._reached = ClusterState()
+        self._roles = ClusterState()
         self._epoch = NO_EPOCH
         self._failed: set[str] = set()
+        self._without_role: set[str] = set()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -92,22 +110,23 @@ class Reconciler:
             await self._reconcile(self._feed.state)
 
     async def _reconcile(self, state: ClusterState) -> None:
-        former, epoch = self._reached, self._membership.epoch
-        look_at_all = epoch != self._epoch or former.broker_configs != state.broker_configs
+        former = self._reached
+        self.give_roles()
         failed: set[str] = set()
-        for partition in self._partitions:
-            name = partition.topic_partition.topic
-            topic = state.topics.get(name)
-            if topic is None or topic.id != partition.topic_id:
-                with self._reporting(name, failed):
-                    await self._retire(partition, deletion_seen=partition.topic_id in state.deleted_topics)
+        if self._failed or former.topics_by_id.keys() != state.topics_by_id.keys():
+            for partition in self._partitions:
+                name = partition.topic_partition.topic
+                topic = state.topics.get(name)
+                if topic is None or topic.id != partition.topic_id:
+                    with self._reporting(name, failed):
+                        await self._retire(partition, deletion_seen=partition.topic_id in state.deleted_topics)
         for name, topic in state.topics.items():
-            if look_at_all or name in self._failed or former.topics.get(name) is not topic:
+            if former.topics.get(name) is not topic or name in self._failed:
                 with self._reporting(name, failed):
-                    await self._apply(topic, state, epoch)
-        self._failed = failed
+                    await self._hold_what_is_assigned(topic, state)
+        self._failed = failed | self._without_role
         async with self._progress:
-            self._reached, self._epoch = state, epoch
+            self._reached = state
             self._progress.notify_all()
 
     @contextlib.contextmanager
@@ -120,37 +139,52 @@ class Reconciler:
                 logger.exception("cannot bring a topic in step; trying again", topic=topic, error=str(error))
             failed.add(topic)
 
-    async def _apply(self, topic: Topic, state: ClusterState, epoch: int) -> None:
-        """Create what is missing of a topic, and make each of its partitions lead or follow."""
+    # Roles: they change without waiting for anything, so that no election waits for the logs of new topics.
+
+    def give_roles(self) -> None:
+        """Make each partition that is held lead or follow, as the newest state says, where that has changed."""
+        state, former = self._feed.state, self._roles
+        # The epoch of a lapsed registration counts until there is a new one; `PartitionTable` knows for how long.
+        epoch = self._membership.registered_epoch
+        all_partitions = (
+            epoch != self._epoch
+            or former.broker_configs != state.broker_configs
+            or former.brokers is not state.brokers  # a leader's address may have changed
+        )
+        failed: set[str] = set()
+        for name, topic in state.topics.items():
+            before = former.topics.get(name)
+            if all_partitions or before is not topic or name in self._without_role:
+                is_new = all_partitions or name in self._without_role or before is None or before.id != topic.id
+                with self._reporting(name, failed):
+                    self._give_roles_of(topic, state, epoch, () if is_new or before is None else before.partitions)
+        self._without_role = failed
+        self._roles, self._epoch = state, epoch
+
+    def _give_roles_of(self, topic: Topic, state: ClusterState, epoch: int, known: Sequence[PartitionState]) -> None:
+        """Give the partitions of one topic their roles, but for those whose state is known already."""
         config = self._partitions.topic_config(topic, state)
-        held = (self._partitions.get(TopicPartition(topic.name, p.index)) for p in topic.partitions)
-        if any(partition is not None and partition.topic_id != topic.id for partition in held):
-            raise KafkaStorageError(f"a log of an earlier topic {topic.name} could not be retired yet")
-        mine = [partition for partition in topic.partitions if self._broker_id in partition.replicas]
-        missing = [p for p in mine if self._partitions.get(TopicPartition(topic.name, p.index)) is None]
-        for start in range(0, len(missing), LOGS_CREATED_AT_ONCE_MAX):
-            batch = missing[start : start + LOGS_CREATED_AT_ONCE_MAX]
-            # All of them have ended before this goes on: a straggler would hold a log of a topic that is gone.
-            outcomes = await asyncio.gather(
-                *(self._hold(topic, partition, config) for partition in batch), return_exceptions=True
-            )
-            for outcome in outcomes:
-                if outcome is not None:
-                    raise outcome
-        for partition_state in mine:
-            partition = self._partitions.get(TopicPartition(topic.name, partition_state.index))
-            assert partition is not None
+        for index, partition_state in enumerate(topic.partitions):
+            partition = self._partitions.get(TopicPartition(topic.name, index))
+            if partition is None or partition.topic_id != topic.id:
+                continue
             if partition.log.config != config:
                 partition.log.update_config(config)
-            partition.apply(partition_state, leads=self._leads(partition, partition_state, epoch))
+            is_known = index < len(known) and known[index] is partition_state
+            if not is_known and self._broker_id in partition_state.replicas:
+                self._give_role(partition, partition_state, state, epoch)
 
-    async def _hold(self, topic: Topic, state: PartitionState, config: TopicConfig) -> None:
-        name = TopicPartition(topic.name, state.index)
-        log = self._store.get(name)
-        if log is None or log.topic_id != topic.id:
-            # One that has had a leader before has a log somewhere, unless this broker never came to create it.
-            log = await self._store.create(name, topic.id, config, is_new=state.leader_epoch == 0)
-        self._partitions.add(Partition(name, log, self._broker_id, state))
+    def _give_role(self, partition: Partition, wanted: PartitionState, state: ClusterState, epoch: int) -> None:
+        leader = state.brokers.get(wanted.leader)
+        if self._leads(partition, wanted, epoch):
+            self._fetchers.unfollow(partition)
+            partition.apply(wanted, leads=True)
+            return
+        partition.apply(wanted, leads=False)
+        if leader is None or leader.id == self._broker_id:  # itself: not elected under its present registration yet
+            self._fetchers.unfollow(partition)
+        else:
+            self._fetchers.follow(partition, leader)
 
     def _leads(self, partition: Partition, state: PartitionState, epoch: int) -> bool:
         """Return whether this broker leads: elected under its present registration, or irreplaceable.
@@ -162,9 +196,57 @@ class Reconciler:
             return state.leader in {self._broker_id, NO_LEADER}
         return state.leader == self._broker_id and state.leader_broker_epoch == epoch
 
+    # Logs
+
+    async def _hold_what_is_assigned(self, topic: Topic, state: ClusterState) -> None:
+        """Create the logs of a topic that are missing, and drop those that are others' now."""
+        for partition_state in topic.partitions:
+            held = self._partitions.get(TopicPartition(topic.name, partition_state.index))
+            if held is None:
+                continue
+            if held.topic_id != topic.id:
+                raise KafkaStorageError(f"a log of an earlier topic {topic.name} could not be retired yet")
+            if self._broker_id not in partition_state.replicas:
+                await self._retire(held, deletion_seen=True)
+        missing = [
+            partition_state
+            for partition_state in topic.partitions
+            if self._broker_id in partition_state.replicas
+            and self._partitions.get(TopicPartition(topic.name, partition_state.index)) is None
+        ]
+        config = self._partitions.topic_config(topic, state)
+        for start in range(0, len(missing), LOGS_CREATED_AT_ONCE_MAX):
+            batch = missing[start : start + LOGS_CREATED_AT_ONCE_MAX]
+            # All of them have ended before this goes on: a straggler would hold a log of a topic that is gone.
+            outcomes = await asyncio.gather(
+                *(self._hold(topic, partition, config) for partition in batch), return_exceptions=True
+            )
+            self.give_roles()
+            for outcome in outcomes:
+                if outcome is not None:
+                    raise outcome
+
+    async def _hold(self, topic: Topic, state: PartitionState, config: TopicConfig) -> None:
+        name = TopicPartition(topic.name, state.index)
+        log = self._store.get(name)
+        if log is None or log.topic_id != topic.id:
+            # One that has had a leader before has a log somewhere, unless this broker never came to create it.
+            is_new = state.leader_epoch == 0 or self._broker_id in state.adding
+            log = await self._store.create(name, topic.id, config, is_new=is_new)
+        partition = Partition(name, log, self._context, state)
+        self._partitions.add(partition)
+        newest = self._roles.topics.get(topic.name)
+        if newest is None or newest.id != topic.id or self._broker_id not in newest.partitions[state.index].replicas:
+            return  # it is retired as soon as that state is carried out
+        try:
+            self._give_role(partition, newest.partitions[state.index], self._roles, self._epoch)
+        except Exception:
+            self._without_role.add(topic.name)
+            raise
+
     async def _retire(self, partition: Partition, *, deletion_seen: bool) -> None:
-        partition.leads = False
-        partition.wake_all()
+        self._fetchers.unfollow(partition)
+        partition.step_down()
         if deletion_seen:
             await self._store.delete(partition.topic_partition)
         else:
@@ -172,8 +254,11 @@ class Reconciler:
         self._partitions.remove(partition)
 
     async def _set_aside_unknown_logs(self, state: ClusterState) -> None:
-        """Keep, but do not serve, logs on disk whose topic the cluster does not know (any more)."""
+        """Keep, but do not serve, logs on disk whose topic the cluster does not know, or has given to others."""
         for name, log in tuple(self._store.logs.items()):
             topic = state.topics.get(name.topic)
-            if topic is None or topic.id != log.topic_id or name.partition >= len(topic.partitions):
+            if topic is None or topic.id != log.topic_id or not self._is_mine(topic, name.partition):
                 await self._store.set_aside(name)
+
+    def _is_mine(self, topic: Topic, index: int) -> bool:
+        return index < len(topic.partitions) and self._broker_id in topic.partitions[index].replicas

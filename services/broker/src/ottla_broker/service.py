@@ -1,14 +1,16 @@
 """The broker as a whole: opens its parts in order, and closes them in the opposite order.
 
 Start: bind the ports (a port in use must be known before anything else happens), read the cluster state, open and
-recover the logs, register, lead what the controller assigns, connect to the group coordinators, listen. Stop: close
-the connections, leave the coordinators and the cluster, flush and close the logs.
+recover the logs, register, lead and follow as the controller assigns, connect to the group coordinators, listen.
+Stop: hand over what others can lead, close the connections, leave the coordinators and the cluster, flush and close
+the logs.
 """
 
 import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from importlib.metadata import version
+from secrets import randbelow
 from uuid import uuid4
 
 import structlog
@@ -16,8 +18,10 @@ import structlog
 from ottla_broker.broker import Broker
 from ottla_broker.broker_metrics import serve_metrics
 from ottla_broker.config import BrokerConfig
+from ottla_broker.controlled_shutdown import hand_over
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.effective_topic_config import effective_topic_config
+from ottla_broker.fetch_sessions import FETCH_SESSION_ID_MAX, FetchSessionCache
 from ottla_broker.groups.group_topic import GroupTopicCreation
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.groups.shard_log import ShardLog
@@ -26,9 +30,13 @@ from ottla_broker.log.cleaner import CleanerSettings
 from ottla_broker.log.log_compaction import RoundLimits
 from ottla_broker.log.log_duties import LogSettings
 from ottla_broker.log.log_store import LogStore
+from ottla_broker.partition import ReplicationContext
 from ottla_broker.partitions import PartitionTable
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.reconciliation import Reconciler
+from ottla_broker.replication.fetchers import ReplicaFetchers
+from ottla_broker.replication.isr_updates import IsrUpdates
+from ottla_broker.replication.throttle import ReplicationThrottles
 from ottla_core.clock import SystemClock
 from ottla_core.cluster.cluster_id import ensure_cluster_id
 from ottla_core.cluster.controller_client import ControllerClient
@@ -39,6 +47,7 @@ from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, ClusterState, Endpoint
 from ottla_core.errors import RequestTimedOut
 from ottla_core.lifecycle import wait_for_end
 from ottla_core.rpc.server import RpcServer
+from ottla_core.throttle_config import LOG_DIRECTORY_MOVE_RATE, throttle_rate
 
 REGISTRATION_TIMEOUT_SECONDS = 60.0
 ELECTIONS_TIMEOUT_SECONDS = 5.0
@@ -73,6 +82,8 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
         await rpc_server.set_serving(serving=True)
         logger.info("ready", id=broker.id, listeners=ports, rpc_port=rpc_port, partitions=len(broker.partitions))
         await wait_for_end(stop, broker.membership.wait_failed(), broker.feed.wait_failed())
+        if config.controlled_shutdown_enable:
+            await hand_over(broker.id, broker.membership, broker.feed, broker.reconciler)
 
 
 async def _open_broker(
@@ -92,6 +103,7 @@ async def _open_broker(
         config_for=lambda name: effective_topic_config(feed.state.topics.get(name), feed.state, config),
         clock=SystemClock(),
         settings=_log_settings(config),
+        move_rate=lambda: throttle_rate(LOG_DIRECTORY_MOVE_RATE, config.node_id, feed.state.broker_configs),
     )
     closing.push_async_callback(store.close)
 
@@ -102,6 +114,7 @@ async def _open_broker(
         _describe_self(config, ports, rpc_port, store),
         lease_ttl_ms=config.member_lease_ttl_ms,
         on_change=changed.set,
+        resume=True,
     )
     await membership.start()
     closing.push_async_callback(membership.close)
@@ -109,13 +122,41 @@ async def _open_broker(
     controller = ControllerClient(feed)
     closing.push_async_callback(controller.close)
     partitions = PartitionTable(config, feed, membership)
-    reconciler = Reconciler(
-        config=config, store=store, feed=feed, membership=membership, partitions=partitions, changed=changed
+    clock = SystemClock()
+    context = ReplicationContext(
+        broker_id=config.node_id,
+        lag_max_ms=config.replica_lag_time_max_ms,
+        monotonic_ms=lambda: int(clock.monotonic() * 1000),
     )
+    throttles = ReplicationThrottles()
+    fetchers = ReplicaFetchers(
+        config, broker_epoch=lambda: membership.registered_epoch, clock=clock, throttles=throttles
+    )
+    closing.push_async_callback(fetchers.close)
+    reconciler = Reconciler(
+        config=config,
+        store=store,
+        feed=feed,
+        membership=membership,
+        partitions=partitions,
+        context=context,
+        fetchers=fetchers,
+        changed=changed,
+    )
+    isr_updates = IsrUpdates(
+        context=context,
+        partitions=partitions,
+        feed=feed,
+        membership=membership,
+        controller=controller,
+        reconciler=reconciler,
+    )
+    isr_updates.start()
+    closing.push_async_callback(isr_updates.close)
+    _keep_throttles(throttles, feed, config.node_id)
     await reconciler.start()
     closing.push_async_callback(reconciler.close)
     await _wait_for_elections(feed, membership, reconciler, config.node_id)
-    clock = SystemClock()
     groups = GroupRelay(feed, config.node_id, ShardLog(partitions, lambda: feed.state, clock))
     groups.start()
     closing.push_async_callback(groups.close)
@@ -130,10 +171,26 @@ async def _open_broker(
         store=store,
         partitions=partitions,
         reconciler=reconciler,
+        isr_updates=isr_updates,
+        fetchers=fetchers,
+        fetch_sessions=FetchSessionCache(
+            config.max_incremental_fetch_session_cache_slots, lambda: 1 + randbelow(FETCH_SESSION_ID_MAX)
+        ),
         producer_ids=ProducerIds(controller, membership, config.node_id),
         groups=groups,
         group_topic=group_topic,
     )
+
+
+def _keep_throttles(throttles: ReplicationThrottles, feed: ClusterStateFeed, broker_id: int) -> None:
+    """Have the rates of replication follow the brokers' settings."""
+
+    def update(former: ClusterState, new: ClusterState) -> None:
+        if former.broker_configs is not new.broker_configs:
+            throttles.update(broker_id, new.broker_configs)
+
+    throttles.update(broker_id, feed.state.broker_configs)
+    feed.subscribe(update)
 
 
 async def _wait_for_elections(

@@ -9,7 +9,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i32, i32Timedelta, i64
 
 from ottla_broker.broker import Broker
-from ottla_broker.partition import Partition
+from ottla_broker.partition import Partition, ReplicationContext
 from ottla_broker.partitions import PartitionTable
 from ottla_core.group_shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
@@ -30,7 +30,9 @@ def broker(tmp_path: Path) -> Broker:
     feed = StatedFeed(group_state(shard_count=1))
     table = PartitionTable(broker_of(feed).config, feed, Registration())  # type: ignore[arg-type]
     state = feed.state.topics[GROUP_TOPIC].partitions[0]
-    partition = Partition(TopicPartition(GROUP_TOPIC, 0), open_log(tmp_path / "log"), BROKER, state)
+    partition = Partition(
+        TopicPartition(GROUP_TOPIC, 0), open_log(tmp_path / "log"), ReplicationContext(BROKER, 30_000, int), state
+    )
     partition.apply(state, leads=True)
     table.add(partition)
     return broker_of(feed, partitions=table)

@@ -14,7 +14,7 @@ from ottla_broker.groups import relay_session, shard_log
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.groups.shard_log import READ_BYTES_MAX, ShardLog
 from ottla_broker.log.partition_log import PartitionLog
-from ottla_broker.partition import Partition
+from ottla_broker.partition import Partition, ReplicationContext
 from ottla_broker.partitions import PartitionTable
 from ottla_core.clock import SystemClock
 from ottla_core.group_shards import GROUP_TOPIC
@@ -46,7 +46,9 @@ class Shard:
         self.feed = StatedFeed(group_state(OWNER, shard_count=2))
         self.log: PartitionLog = open_log(directory, config=config)
         state = self.feed.state.topics[GROUP_TOPIC].partitions[0]
-        self.partition = Partition(TopicPartition(GROUP_TOPIC, 0), self.log, BROKER, state)
+        self.partition = Partition(
+            TopicPartition(GROUP_TOPIC, 0), self.log, ReplicationContext(BROKER, 30_000, int), state
+        )
         self.partition.apply(state, leads=True)
         broker = BrokerConfig.model_validate({"node.id": BROKER, "log.dirs": (directory,)})
         self.table = PartitionTable(broker, self.feed, Registration())  # type: ignore[arg-type]
@@ -194,7 +196,7 @@ async def test_an_append_waits_for_the_other_replicas(shard: Shard) -> None:
     assert not appending.done()
     assert (await shard.read(0)).batches == b""
 
-    shard.partition.apply(replace(shard.partition.state, isr=(BROKER,)), leads=True)
+    shard.partition.apply(replace(shard.partition.state, isr=(BROKER,), partition_epoch=2), leads=True)
 
     assert code(await appending) is ErrorCode.none
 
@@ -317,5 +319,5 @@ async def test_a_coordinator_that_asks_too_much_at_once_is_told_to_ask_again(
         assert code(await coordinator.append(0, empty_batch(of_owner(0, 2)))) is ErrorCode.request_timed_out
         assert code(await coordinator.read(0, 0)) is ErrorCode.request_timed_out
 
-        shard.partition.apply(replace(shard.partition.state, isr=(BROKER,)), leads=True)
+        shard.partition.apply(replace(shard.partition.state, isr=(BROKER,), partition_epoch=2), leads=True)
         assert {code(answer) for answer in await asyncio.gather(*waiting)} == {ErrorCode.none}

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from ottla_broker.log.append_validation import AppendOrigin
+from ottla_broker.log.appended import Appended
 from ottla_broker.log.dump import dump_file
-from ottla_broker.log.partition_log import Appended, PartitionLog
+from ottla_broker.log.partition_log import PartitionLog
 from ottla_core.errors import InvalidProducerEpoch, InvalidRecord
 from ottla_core.topic_config import TopicConfig
 from ottla_core.wire.record_batch import RecordBatchHeader

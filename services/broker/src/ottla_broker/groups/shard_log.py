@@ -139,26 +139,23 @@ async def _replicated(partition: Partition, end_offset: int) -> None:
 
     Raises:
         NotLeaderOrFollower: this broker leads no longer; the batch may get lost.
+        NotEnoughReplicasAfterAppend: too few replicas are in sync by now.
         RequestTimedOut: the others did not fetch it in time.
     """
-    leader_epoch = partition.state.leader_epoch
-    changed = asyncio.Event()
+    replicated: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def look(_: int) -> None:
-        changed.set()
+    def notify(error: KafkaError | None) -> None:
+        if not replicated.done():
+            replicated.set_result(None) if error is None else replicated.set_exception(error)
 
-    partition.call_on_append(look)
+    partition.when_replicated(end_offset, notify)
     try:
         async with asyncio.timeout(REPLICATION_TIMEOUT_SECONDS):
-            while partition.log.high_watermark < end_offset:
-                if not partition.leads or partition.state.leader_epoch != leader_epoch:
-                    raise partition.not_leader()
-                changed.clear()
-                await changed.wait()
+            await replicated
     except TimeoutError:
         raise RequestTimedOut(f"{partition.topic_partition} was not replicated up to {end_offset} in time") from None
     finally:
-        partition.no_longer_call(look)
+        partition.no_longer_wait(notify)
 
 
 async def _read(partition: Partition, offset: int, bytes_max: int) -> bytes:

@@ -1,4 +1,7 @@
-"""DescribeLogDirs (key 35): this broker's log directories, their disks, and the size of each partition there."""
+"""DescribeLogDirs (key 35): this broker's log directories, their disks, and the size of each partition there.
+
+A partition that is being moved to another directory is shown in both; the copy is the one with the future key.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Set
@@ -18,8 +21,7 @@ from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.log.log_store import DirectoryDescription
-
-NO_LAG = i64(0)
+from ottla_core.topic_partition import TopicPartition
 
 
 def handle(broker: Broker, request: Request) -> Parts:
@@ -35,24 +37,33 @@ def _wanted_partitions(topics: Any) -> Mapping[str, Set[int]] | None:
     return None if topics is None else {topic.topic: set(topic.partitions) for topic in topics}
 
 
+def _describe(
+    name: TopicPartition, size_bytes: int, offset_lag: int, *, is_future: bool = False
+) -> DescribeLogDirsPartition:
+    return DescribeLogDirsPartition(
+        partition_index=i32(name.partition),
+        partition_size=i64(size_bytes),
+        offset_lag=i64(offset_lag),
+        is_future_key=is_future,
+    )
+
+
 def _encode(directory: DirectoryDescription, wanted: Mapping[str, Set[int]] | None) -> DescribeLogDirsResult:
     partitions: defaultdict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
-    for name, size_bytes in directory.partition_sizes.items():
+    held = [(name, _describe(name, size_bytes, 0)) for name, size_bytes in directory.partition_sizes.items()]
+    copies = [
+        (name, _describe(name, copy.size_bytes, copy.offset_lag, is_future=True))
+        for name, copy in directory.futures.items()
+    ]
+    for name, described in (*held, *copies):
         if wanted is None or name.partition in wanted.get(name.topic, ()):
-            partitions[name.topic].append(
-                DescribeLogDirsPartition(
-                    partition_index=i32(name.partition),
-                    partition_size=i64(size_bytes),
-                    offset_lag=NO_LAG,
-                    is_future_key=False,
-                )
-            )
+            partitions[name.topic].append(described)
     return DescribeLogDirsResult(
         error_code=ErrorCode.kafka_storage_error if directory.error else ErrorCode.none,
         log_dir=str(directory.path),
         topics=tuple(
-            DescribeLogDirsTopic(name=TopicName(topic), partitions=tuple(described))
-            for topic, described in partitions.items()
+            DescribeLogDirsTopic(name=TopicName(topic), partitions=tuple(of_topic))
+            for topic, of_topic in partitions.items()
         ),
         total_bytes=i64(directory.total_bytes),
         usable_bytes=i64(directory.usable_bytes),

@@ -7,7 +7,7 @@ from kio.schema.describe_topic_partitions.v0.response import (
     DescribeTopicPartitionsResponseTopic,
 )
 from kio.schema.errors import ErrorCode
-from kio.schema.types import TopicName
+from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
 from ottla_broker.broker import Broker, Request
@@ -85,7 +85,7 @@ def _describe_partition(broker: Broker, state: PartitionState) -> DescribeTopicP
         leader_epoch=described.leader_epoch,
         replica_nodes=described.replica_nodes,
         isr_nodes=described.isr_nodes,
-        eligible_leader_replicas=(),
+        eligible_leader_replicas=tuple(BrokerId(replica) for replica in state.eligible_leaders),
         last_known_elr=(),
         offline_replicas=described.offline_replicas,
     )

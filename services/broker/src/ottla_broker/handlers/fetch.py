@@ -1,150 +1,260 @@
-"""Fetch (key 1): record data from partitions this broker leads, sent from the file without entering Python.
+"""Fetch (key 1): record data from partitions of this broker, sent from the file without entering Python.
 
-A fetch is answered as soon as `min_bytes` are there, something is wrong, `max_wait` is over, or its client asks for
-something else on the same connection. The data of one response is bounded by the request's limits and by
-`fetch.max.bytes`; the first partition that has any gives at least one batch, so that a reader always makes progress.
-Fetch sessions (KIP-227) are answered as sessionless, which every client accepts: it then names all its partitions in
-each request.
+Consumers and followers both fetch. A fetch is answered as soon as `min_bytes` are there, something is wrong,
+`max_wait` is over, or its client asks for something else on the same connection. The data of one response is bounded
+by the request's limits and by `fetch.max.bytes`; the first partition that has any gives at least one batch, so that a
+reader always makes progress.
+
+What is read is in `fetch_reading.py`, sessions (KIP-227) in `fetch_sessions.py`, waiting in `delayed_fetch.py`. Here
+the request is taken apart and the response put together.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
-from uuid import UUID
-
-from kio.schema.errors import ErrorCode
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Outcome, Parts
 from ottla_broker.delayed_fetch import DelayedFetch
+from ottla_broker.fetch_reading import FetchTerms, Reading, look, note_told
+from ottla_broker.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchSession,
+    InvalidFetchSessionEpoch,
+    Named,
+)
 from ottla_broker.log.log_reader import LogSlice
 from ottla_broker.partition import Partition
-from ottla_core.errors import KafkaError, NotLeaderOrFollower
+from ottla_broker.replica_selection import replica_in_rack
+from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_broker.replication.throttle import is_throttled_leader
+from ottla_core.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, StaleBrokerEpoch
 from ottla_core.kafka_uuid import ZERO_UUID
+from ottla_core.throttle_config import UNLIMITED
 from ottla_core.wire.fetch_response import PartitionFetched, encode_fetch_response
+from ottla_core.wire.replica_fetch_request import PartitionAsked
 
-FIRST_VERSION_BY_TOPIC_ID = 13
+FIRST_VERSION_WITH_LOG_START_OFFSET = 5
+FIRST_VERSION_WITH_SESSIONS = 7
 FIRST_VERSION_WITH_EPOCH = 9
+FIRST_VERSION_WITH_RACK = 11
 FIRST_VERSION_WITH_LAST_FETCHED_EPOCH = 12
+FIRST_VERSION_BY_TOPIC_ID = 13
+FIRST_VERSION_WITH_REPLICA_EPOCH = 15
+NOT_GIVEN = -1
 READ_COMMITTED = 1
-NO_SESSION = 0
-FINAL_EPOCH = -1
-NO_EPOCH = -1
+ASKING_FOR_EVERYTHING = (INITIAL_EPOCH, FINAL_EPOCH)
+LED_BY_OTHERS = (NotLeaderOrFollower.code, FencedLeaderEpoch.code)
 
-TopicFetched = tuple[str | UUID, list[PartitionFetched[LogSlice]]]
-
-
-@dataclass(slots=True)
-class _Reading:
-    """What one look at the logs found, and how many bytes the response may still take."""
-
-    bytes_left: int
-    topics: list[TopicFetched] = field(default_factory=list)
-    partitions: list[Partition] = field(default_factory=list)
-    size: int = 0
-    has_error: bool = False
+Topics = list[tuple[Named, list[PartitionFetched[LogSlice]]]]
 
 
 def handle(broker: Broker, request: Request) -> Outcome:
     """Answer from the logs as they are, or wait for more."""
     message = request.message
-    if request.version >= 7 and message.session_id != NO_SESSION and message.session_epoch != FINAL_EPOCH:
-        header = request.response_header()
-        return list(
-            encode_fetch_response(request.version, header, [], error_code=ErrorCode.fetch_session_id_not_found)
-        )
-    reading = _read(broker, request)
-    max_wait_s = message.max_wait.total_seconds()
-    if reading.size >= message.min_bytes or reading.has_error or max_wait_s <= 0 or not reading.partitions:
-        return _answer(broker, request, reading)
-    delayed = DelayedFetch(
-        reading.partitions,
-        message.min_bytes - reading.size,
-        max_wait_s,
-        request.connection.delayed,
-        lambda: _answer(broker, request, _read(broker, request)),
-    )
-    return delayed.answered
-
-
-def _read(broker: Broker, request: Request) -> _Reading:
-    message = request.message
-    reading = _Reading(bytes_left=min(message.max_bytes, broker.config.fetch_max_bytes))
-    by_id = request.version >= FIRST_VERSION_BY_TOPIC_ID
-    for topic in message.topics:
-        named = (topic.topic_id or ZERO_UUID) if by_id else topic.topic
-        fetched: list[PartitionFetched[LogSlice]] = []
-        for wanted in topic.partitions:
-            outcome = _read_partition(broker, request, named, wanted, reading)
-            if outcome.records is not None:
-                reading.bytes_left -= outcome.records.size
-                reading.size += outcome.records.size
-            elif outcome.error_code != ErrorCode.none or outcome.diverging_epoch is not None:
-                reading.has_error = True
-            fetched.append(outcome)
-        reading.topics.append((named, fetched))
-    return reading
-
-
-def _read_partition(
-    broker: Broker, request: Request, named: str | UUID, wanted: Any, reading: _Reading
-) -> PartitionFetched[LogSlice]:
-    committed = request.message.isolation_level == READ_COMMITTED
     try:
-        partition = broker.partitions.leader_of(named, wanted.partition)
-        if request.version >= FIRST_VERSION_WITH_EPOCH:
-            partition.check_epoch(wanted.current_leader_epoch)
-        if request.version >= FIRST_VERSION_WITH_LAST_FETCHED_EPOCH and wanted.last_fetched_epoch != NO_EPOCH:
-            diverging = _diverging_epoch(partition, wanted.last_fetched_epoch, wanted.fetch_offset)
-            if diverging is not None:
-                return _outcome(partition, committed=committed, diverging_epoch=diverging)
-        records = None
-        if reading.bytes_left > 0 or reading.size == 0:
-            max_bytes = min(wanted.partition_max_bytes, max(reading.bytes_left, 0))
-            records = partition.read(wanted.fetch_offset, max_bytes, at_least_one_batch=reading.size == 0)
-        reading.partitions.append(partition)
-        return _outcome(partition, committed=committed, records=records)
+        fetch = _Fetch(broker, request)
     except KafkaError as error:
-        moved = isinstance(error, NotLeaderOrFollower)
-        leader = broker.current_leader(named, wanted.partition) if moved else None
-        return PartitionFetched(wanted.partition, error.code, current_leader=leader, read_committed=committed)
+        return refusal(request, error)
+    session, reading = fetch.session, fetch.look()
+    min_bytes = min(message.min_bytes, fetch.terms.bytes_max)
+    max_wait_s = message.max_wait.total_seconds()
+    if reading.size_bytes >= min_bytes or reading.is_urgent or max_wait_s <= 0 or not session.size:
+        return fetch.answer(reading)
+    return DelayedFetch(
+        fetch,
+        session,
+        reading,
+        min_bytes=min_bytes,
+        max_wait_s=max_wait_s,
+        delayed=request.connection.delayed,
+    ).answered
 
 
-def _outcome(
-    partition: Partition,
-    *,
-    committed: bool,
-    records: LogSlice | None = None,
-    diverging_epoch: tuple[int, int] | None = None,
-) -> PartitionFetched[LogSlice]:
-    """Return an outcome with the log's offsets; without transactions the last stable offset is the high watermark."""
-    log = partition.log
-    high_watermark = log.high_watermark
-    return PartitionFetched(
-        partition.topic_partition.partition,
-        ErrorCode.none,
-        high_watermark=high_watermark,
-        last_stable_offset=high_watermark,
-        log_start_offset=log.log_start_offset,
-        records=records,
-        read_committed=committed,
-        diverging_epoch=diverging_epoch,
-    )
+def refusal(request: Request, error: KafkaError) -> Parts:
+    """Return the response that tells of an error of the whole request."""
+    return list(encode_fetch_response(request.version, request.response_header(), [], error_code=error.code))
 
 
-def _diverging_epoch(partition: Partition, last_epoch: int, offset: int) -> tuple[int, int] | None:
-    """Return where the reader's log parts from this one, if it does (KIP-595)."""
-    epoch, end_offset = partition.log.end_offset_for_epoch(last_epoch)
-    return (epoch, end_offset) if epoch < last_epoch or end_offset < offset else None
+class _Fetch:
+    """One request: its session and its terms.
+
+    Attributes:
+        session: the reader's; one of this request alone if it has none.
+        terms: what the request says of all partitions.
+    """
+
+    __slots__ = ("_broker", "_is_incremental", "_request", "_wants_session", "session", "terms")
+
+    def __init__(self, broker: Broker, request: Request) -> None:
+        """Take in what the request says.
+
+        Raises:
+            KafkaError: its session is not there or not where it should be, or the follower has another registration.
+        """
+        self._broker = broker
+        self._request = request
+        self._is_incremental = False
+        message, version = request.message, request.version
+        follower = _follower(broker, message, version)
+        epoch = message.session_epoch if version >= FIRST_VERSION_WITH_SESSIONS else FINAL_EPOCH
+        self._wants_session = epoch == INITIAL_EPOCH
+        if epoch in ASKING_FOR_EVERYTHING:
+            self.session = FetchSession(follower=follower, uses_topic_ids=version >= FIRST_VERSION_BY_TOPIC_ID)
+            if version >= FIRST_VERSION_WITH_SESSIONS and message.session_id != NO_SESSION:
+                broker.fetch_sessions.remove(message.session_id)
+            _ask(self.session, message, version)
+        else:
+            self.session = self._go_on(follower)
+        self.terms = _terms(broker, request, self.session.follower)
+
+    def _go_on(self, follower: FollowerContact | None) -> FetchSession:
+        """Return the session that the request refers to, with what the request adds and removes."""
+        message, version, cache = self._request.message, self._request.version, self._broker.fetch_sessions
+        by_id = version >= FIRST_VERSION_BY_TOPIC_ID
+        session = cache.resume(message.session_id, message.session_epoch, follower, uses_topic_ids=by_id)
+        if session.waiting is not None:
+            session.waiting.refuse(InvalidFetchSessionEpoch("the next request of the fetch session has come"))
+        _ask(session, message, version)
+        for topic in message.forgotten_topics_data:
+            named = (topic.topic_id or ZERO_UUID) if by_id else topic.topic
+            for index in topic.partitions:
+                session.forget(named, index)
+        cache.resumed(session, _monotonic_ms(self._broker))
+        self._is_incremental = session.id != NO_SESSION
+        return session
+
+    def look(self) -> Reading:
+        """Look at what the logs have now."""
+        return look(self.session, self.terms, self._broker.partitions, only_news=self._is_incremental)
+
+    def answer(self, reading: Reading) -> Parts:
+        """Return the response, and note in the session what it tells."""
+        session, request, broker = self.session, self._request, self._broker
+        if self._wants_session:
+            broker.fetch_sessions.keep(session, _monotonic_ms(broker))
+        if session.id != NO_SESSION:
+            note_told(session, reading)
+        if session.follower is not None:
+            _note_sent(broker, session.follower, reading)
+        leaders = self._name_leaders(reading) if reading.is_urgent else ()
+        return list(
+            encode_fetch_response(
+                request.version,
+                request.response_header(),
+                by_topic(reading),
+                session_id=session.id,
+                node_endpoints=broker.node_endpoints(leaders, request.connection.listener_name) if leaders else (),
+            )
+        )
+
+    def _name_leaders(self, reading: Reading) -> set[int]:
+        """Add to the errors of readers who went to the wrong broker who the leader is, and return all these."""
+        leaders: set[int] = set()
+        for wanted, _, outcome, _ in reading.found:
+            if outcome.error_code in LED_BY_OTHERS:
+                outcome.current_leader = self._broker.current_leader(wanted.named, wanted.asked.partition)
+                if outcome.current_leader is not None:
+                    leaders.add(outcome.current_leader.leader_id)
+        return leaders
+
+    def refuse(self, error: KafkaError) -> Parts:
+        """Return the response that tells of an error of the whole request."""
+        return refusal(self._request, error)
 
 
-def _answer(broker: Broker, request: Request, reading: _Reading) -> Parts:
-    leaders = {
-        outcome.current_leader.leader_id
-        for _, fetched in reading.topics
-        for outcome in fetched
-        if outcome.current_leader is not None
-    }
-    endpoints = broker.node_endpoints(leaders, request.connection.listener_name) if leaders else ()
-    return list(
-        encode_fetch_response(request.version, request.response_header(), reading.topics, node_endpoints=endpoints)
-    )
+def by_topic(reading: Reading) -> Topics:
+    """Return the outcomes in their order; partitions of one topic that follow each other share its name."""
+    topics: Topics = []
+    former: Named | None = None
+    for wanted, _, outcome, _ in reading.found:
+        if wanted.named != former:
+            former = wanted.named
+            topics.append((former, [outcome]))
+        else:
+            topics[-1][1].append(outcome)
+    return topics
+
+
+def _note_sent(broker: Broker, follower: FollowerContact, reading: Reading) -> None:
+    """Count what a follower is given against the rate of replication, if there is one."""
+    throttle = broker.fetchers.throttles.leader
+    if throttle.rate == UNLIMITED:
+        return
+    for _, partition, outcome, _ in reading.found:
+        if partition is not None and outcome.records is not None and _is_throttled(partition, follower):
+            throttle.record(outcome.records.size, _monotonic_ms(broker))
+
+
+def _ask(session: FetchSession, message: Any, version: int) -> None:
+    """Add what a request names to the session."""
+    for topic in message.topics:
+        named = (topic.topic_id or ZERO_UUID) if version >= FIRST_VERSION_BY_TOPIC_ID else topic.topic
+        for wanted in topic.partitions:
+            session.ask(
+                named,
+                PartitionAsked(
+                    wanted.partition,
+                    wanted.current_leader_epoch if version >= FIRST_VERSION_WITH_EPOCH else NOT_GIVEN,
+                    wanted.fetch_offset,
+                    wanted.last_fetched_epoch if version >= FIRST_VERSION_WITH_LAST_FETCHED_EPOCH else NOT_GIVEN,
+                    wanted.log_start_offset if version >= FIRST_VERSION_WITH_LOG_START_OFFSET else NOT_GIVEN,
+                    wanted.partition_max_bytes,
+                ),
+            )
+
+
+def _follower(broker: Broker, message: Any, version: int) -> FollowerContact | None:
+    """Return who replicates with this request; None if it is a consumer's.
+
+    Raises:
+        StaleBrokerEpoch: the follower has registered anew since, or does not say under which registration it fetches.
+    """
+    if version >= FIRST_VERSION_WITH_REPLICA_EPOCH:
+        replica_id, epoch = message.replica_state.replica_id, message.replica_state.replica_epoch
+    else:
+        replica_id, epoch = message.replica_id, NOT_GIVEN
+    if replica_id < 0:
+        return None
+    member, registration = broker.state.brokers.get(replica_id), broker.state.registrations.get(replica_id)
+    known_epoch = max(member.epoch if member else 0, registration.broker_epoch if registration else 0)
+    if epoch < known_epoch:
+        raise StaleBrokerEpoch(f"broker {replica_id} is registered under epoch {known_epoch}, not {epoch}")
+    return FollowerContact(replica_id, epoch, _monotonic_ms(broker))
+
+
+def _terms(broker: Broker, request: Request, follower: FollowerContact | None) -> FetchTerms:
+    message, config = request.message, broker.config
+    bytes_max = min(message.max_bytes, config.fetch_max_bytes)
+    if follower is not None:
+        return FetchTerms(
+            bytes_max, only_leader=True, read_committed=False, is_withheld=_withholding(broker, follower)
+        )
+    only_leader = request.version < FIRST_VERSION_WITH_RACK
+    choice = None
+    if config.replica_selector_class and not only_leader and message.rack_id:
+        choice = _replica_choice(broker, request)
+    return FetchTerms(bytes_max, only_leader, message.isolation_level == READ_COMMITTED, choice)
+
+
+def _replica_choice(broker: Broker, request: Request) -> Callable[[Partition, int], int]:
+    """Return the rule by which consumers are sent to other replicas; there is only one to choose."""
+    rack, brokers, listener = request.message.rack_id, broker.state.brokers, request.connection.listener_name
+    return lambda partition, offset: replica_in_rack(partition, offset, rack, brokers, listener)
+
+
+def _withholding(broker: Broker, follower: FollowerContact) -> Callable[[Partition], bool] | None:
+    """Return which partitions a follower must wait for, if the rate of replication is used up at present."""
+    throttle = broker.fetchers.throttles.leader
+    if throttle.rate == UNLIMITED or not throttle.wait_ms(_monotonic_ms(broker)):
+        return None
+    return lambda partition: _is_throttled(partition, follower)
+
+
+def _is_throttled(partition: Partition, follower: FollowerContact) -> bool:
+    return follower.broker_id not in partition.state.isr and is_throttled_leader(partition)
+
+
+def _monotonic_ms(broker: Broker) -> int:
+    return int(broker.clock.monotonic() * 1000)

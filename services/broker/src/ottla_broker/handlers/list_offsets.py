@@ -1,4 +1,9 @@
-"""ListOffsets (key 2): offsets by time, and the first, last and latest-stamped offsets of partitions."""
+"""ListOffsets (key 2): offsets by time, and the first, last and latest-stamped offsets of partitions.
+
+To consumers a partition ends at its high watermark, to other replicas at the log's end. A new leader's high watermark
+may be behind what the former leader has told; until it has reached the start of the leader's epoch consumers are told
+to ask again, rather than be shown offsets that go back (KIP-207).
+"""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -30,6 +35,8 @@ class Special(IntEnum):
     EARLIEST_PENDING_UPLOAD = -6
 
 
+FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
+
 UNKNOWN = -1
 """What stands for an absent offset, timestamp or leader epoch."""
 
@@ -39,6 +46,13 @@ OLDEST_VERSION_OF: Mapping[int, int] = {
     Special.LATEST_TIERED: 9,
     Special.EARLIEST_PENDING_UPLOAD: 11,
 }
+
+
+class OffsetNotAvailable(KafkaError):
+    """The leader has just been elected, and does not know yet what consumers may see."""
+
+    code = ErrorCode.offset_not_available
+
 
 Found = tuple[int, int, int]
 """Offset, timestamp in milliseconds, and leader epoch."""
@@ -65,9 +79,11 @@ def _answer(broker: Broker, request: Request, topic: str, wanted: Any) -> ListOf
             raise UnsupportedVersion(f"timestamp {timestamp} has no meaning in version {request.version}")
         partition = broker.partitions.leader_of(topic, wanted.partition_index)
         partition.check_epoch(wanted.current_leader_epoch)
-        found = _find(partition, timestamp)
+        found = _find(partition, timestamp, is_replica=request.message.replica_id >= 0)
     except KafkaError as refused:
         error = refused.code
+        if isinstance(refused, OffsetNotAvailable) and request.version < FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE:
+            error = ErrorCode.leader_not_available
     offset, found_timestamp, leader_epoch = found
     return ListOffsetsPartitionResponse(
         partition_index=i32(wanted.partition_index),
@@ -78,11 +94,14 @@ def _answer(broker: Broker, request: Request, topic: str, wanted: Any) -> ListOf
     )
 
 
-def _find(partition: Partition, timestamp: int) -> Found:
+def _find(partition: Partition, timestamp: int, *, is_replica: bool) -> Found:
     log = partition.log
+    end_offset = log.log_end_offset if is_replica else log.high_watermark
     match timestamp:
         case Special.LATEST:
-            return log.high_watermark, UNKNOWN, partition.state.leader_epoch
+            if not is_replica:
+                _check_end_is_known(partition)
+            return end_offset, UNKNOWN, partition.state.leader_epoch
         case Special.EARLIEST | Special.EARLIEST_LOCAL:
             return log.log_start_offset, UNKNOWN, log.leader_epochs.epoch_at(log.log_start_offset)
         case Special.LATEST_TIERED | Special.EARLIEST_PENDING_UPLOAD:
@@ -91,6 +110,18 @@ def _find(partition: Partition, timestamp: int) -> Found:
             latest = log.max_timestamp()
         case _:
             latest = log.offset_for_timestamp(timestamp)
-    if latest is None or latest[0] >= log.high_watermark:
+    if latest is None or latest[0] >= end_offset:
+        _check_end_is_known(partition)
         return UNKNOWN, UNKNOWN, UNKNOWN
     return latest
+
+
+def _check_end_is_known(partition: Partition) -> None:
+    """See that the high watermark is not behind what the former leader may have told.
+
+    Raises:
+        OffsetNotAvailable: it may be.
+    """
+    leader = partition.leader
+    if leader is not None and partition.log.high_watermark < leader.epoch_start_offset:
+        raise OffsetNotAvailable(f"{partition.topic_partition} does not know yet what is replicated")

@@ -1,12 +1,11 @@
 """Produce (key 0): append record batches to partitions this broker leads.
 
 Every partition is appended to at once and answered on its own; one refused batch does not hold back another. The
-answer leaves when the records are as safe as the producer and the topic ask: in the log, and fsynced where
-`flush.messages` makes a flush due.
+answer leaves when the records are as safe as the producer and the topic ask: in the log, with acks=all on every
+in-sync replica, and fsynced where `flush.messages` makes a flush due (`delayed_produce.py`).
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 import structlog
@@ -14,7 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Outcome, Parts
-from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.delayed_produce import DelayedProduce, Unsafe
 from ottla_core.errors import (
     InvalidRecord,
     InvalidRequest,
@@ -44,24 +43,15 @@ class InvalidRequiredAcks(KafkaError):
     code = ErrorCode.invalid_required_acks
 
 
-@dataclass(slots=True)
-class _Flush:
-    """An outcome that must not be told before the log is on the disk up to `end_offset`."""
-
-    outcomes: list[PartitionProduced]
-    position: int
-    log: PartitionLog
-    end_offset: int
-
-
 def handle(broker: Broker, request: Request) -> Outcome:
-    """Append what was sent, then answer: at once, or when the disk has it where that is asked for."""
-    flushes: list[_Flush] = []
+    """Append what was sent, then answer: at once, or when the records are as safe as is asked for."""
+    unsafe: list[Unsafe] = []
     topics: list[TopicProduced] = []
     for named, partitions in request.message.topics:
-        topics.append((named, _append_to_topic(broker, request, named, partitions, flushes)))
-    if flushes:
-        return _answer_when_flushed(broker, request, topics, flushes)
+        topics.append((named, _append_to_topic(broker, request, named, partitions, unsafe)))
+    if unsafe:
+        timeout_s = max(0, request.message.timeout_ms) / 1000
+        return DelayedProduce(unsafe, timeout_s, lambda: _answer(broker, request, topics)).answered
     return _answer(broker, request, topics)
 
 
@@ -70,7 +60,7 @@ def _append_to_topic(
     request: Request,
     named: str | UUID,
     partitions: Iterable[PartitionData],
-    flushes: list[_Flush],
+    unsafe: list[Unsafe],
 ) -> list[PartitionProduced]:
     outcomes: list[PartitionProduced] = []
     message: ProduceRequest = request.message
@@ -90,8 +80,10 @@ def _append_to_topic(
         except KafkaError as error:
             outcomes.append(_refused(broker, named, index, error))
             continue
-        if partition.log.flush_is_due:
-            flushes.append(_Flush(outcomes, len(outcomes), partition.log, appended.last_offset + 1))
+        log, end_offset = partition.log, appended.last_offset + 1
+        must_replicate, must_flush = acks == ALL_IN_SYNC and log.high_watermark < end_offset, log.flush_is_due
+        if must_replicate or must_flush:
+            unsafe.append(Unsafe(outcomes, len(outcomes), partition, end_offset, must_replicate, must_flush))
         outcomes.append(
             PartitionProduced(
                 index,
@@ -114,20 +106,6 @@ def _refused(broker: Broker, named: str | UUID, index: int, error: KafkaError) -
         current_leader=broker.current_leader(named, index) if moved else None,
         record_errors=error.record_errors if isinstance(error, InvalidRecord) else (),
     )
-
-
-async def _answer_when_flushed(
-    broker: Broker, request: Request, topics: list[TopicProduced], flushes: list[_Flush]
-) -> Parts | None:
-    for flush in flushes:
-        try:
-            await flush.log.flushed(flush.end_offset)
-        except KafkaError as error:
-            accepted = flush.outcomes[flush.position]
-            flush.outcomes[flush.position] = PartitionProduced(
-                accepted.partition, error.code, error_message=error.message
-            )
-    return _answer(broker, request, topics)
 
 
 def _answer(broker: Broker, request: Request, topics: list[TopicProduced]) -> Parts | None:

@@ -30,6 +30,9 @@ class DirectoriesAndLogs(Protocol):
     def logs_in(self, directory: LogDirectory) -> dict[TopicPartition, PartitionLog]:
         """Return the logs that live in a directory."""
 
+    def arriving_in(self, directory: LogDirectory) -> dict[TopicPartition, PartitionLog]:
+        """Return the logs that may live in a directory at any moment, being moved there."""
+
 
 class DirectoryCheckpoints:
     """Writes the checkpoints of all log directories; each method raises OSError if the disk refuses."""
@@ -68,7 +71,7 @@ class DirectoryCheckpoints:
     async def _write(self, directory: LogDirectory, contents: Callable[[Logs], Contents]) -> None:
         async def write_in_turn() -> None:
             async with self._turns.setdefault(directory.path, asyncio.Lock()):
-                found = contents(self._store.logs_in(directory))
+                found = contents(self._store.logs_in(directory) | self._store.arriving_in(directory))
                 if found:
                     await asyncio.to_thread(_write_each, found)
 
@@ -82,8 +85,9 @@ def _write_each(contents: Contents) -> None:
 
 
 def _recovery_contents(directory: LogDirectory, logs: Logs) -> Contents:
+    settled = {key: log for key, log in logs.items() if log.directory.parent == directory.path}
     return [
-        (directory.recovery_points, {key: log.recovery_point for key, log in logs.items()}),
+        (directory.recovery_points, {key: log.recovery_point for key, log in settled.items()}),
         (directory.log_start_offsets, _moved_log_starts(logs)),
         _first_dirty_contents(directory, logs),
     ]

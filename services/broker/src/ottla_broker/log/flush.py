@@ -48,6 +48,7 @@ class FlushPlan:
         files: segments' files.
         paths: index and snapshot files; those that are gone by now need no fsync.
         sync_names: whether files were created since the last flush.
+        sync_place: whether the directory itself was moved since the last flush.
         leader_epochs: epochs to write, or None where the file has them.
         through_offset: the recovery point afterwards.
         truncation_count: how often the log had been truncated when this was planned.
@@ -57,6 +58,7 @@ class FlushPlan:
     files: tuple[SegmentFile, ...]
     paths: tuple[Path, ...]
     sync_names: bool
+    sync_place: bool
     leader_epochs: tuple[EpochEntry, ...] | None
     through_offset: int
     truncation_count: int
@@ -73,6 +75,8 @@ class FlushPlan:
                 self._write_leader_epochs(self.leader_epochs)
             if self.sync_names:
                 sync_directory(self.directory)
+            if self.sync_place:
+                sync_directory(self.directory.parent)
 
     def _write_leader_epochs(self, entries: tuple[EpochEntry, ...]) -> None:
         try:
@@ -104,8 +108,8 @@ class LogFlush:
     """
 
     __slots__ = (
-        "_background", "_disk_error", "_ended", "_is_closed", "_log", "_running", "_running_count", "_snapshots",
-        "_turn", "failure", "last_flush_ms", "recovery_point", "truncation_count",
+        "_background", "_disk_error", "_ended", "_is_closed", "_is_relocated", "_log", "_running", "_running_count",
+        "_snapshots", "_turn", "failure", "last_flush_ms", "recovery_point", "truncation_count",
     )  # fmt: skip
 
     def __init__(self, log: Flushable, background: Background, recovery_point: int, now_ms: int) -> None:
@@ -119,6 +123,7 @@ class LogFlush:
         self._running_count = 0
         self._ended = asyncio.Event()
         self._is_closed = False
+        self._is_relocated = False
         self._snapshots: list[Path] = []
         self._turn = threading.Lock()
         self._disk_error: OSError | None = None
@@ -169,6 +174,17 @@ class LogFlush:
         self.recovery_point = min(self.recovery_point, offset)
         self._snapshots.clear()
 
+    def relocated(self, directory: Path, durable_offset: int) -> None:
+        """Note that the log goes on in another directory, where offsets below `durable_offset` are durable.
+
+        No flush may be under way: it would say of this directory what is true of the former one.
+        """
+        assert self.is_idle, "a log moves between two flushes"
+        self.recovery_point = min(self.recovery_point, durable_offset)
+        self._snapshots = [directory / path.name for path in self._snapshots]
+        self._is_relocated = True
+        self._log.leader_epochs.is_dirty = True
+
     def flush(self) -> None:
         """Fsync everything appended so far; blocks.
 
@@ -198,6 +214,15 @@ class LogFlush:
             _report(self._fail(plan, error))
 
         self._submit(plan, then=lambda: self._succeed(plan), failed=failed)
+
+    def start_if_due(self, now_ms: int, flush_ms: int) -> None:
+        """Begin an fsync of everything if `flush_ms` have passed since the last one; raises as `start`."""
+        end_offset = self._log.log_end_offset
+        if end_offset == self.recovery_point:
+            self.last_flush_ms = now_ms
+        elif now_ms - self.last_flush_ms >= flush_ms:
+            self.last_flush_ms = now_ms
+            self.start(end_offset)
 
     async def wait_for_one(self) -> None:
         """Wait for the shared flush under way or, if there is none, for a new one.
@@ -285,13 +310,15 @@ class LogFlush:
                 f"Cannot flush {log.topic_partition} in {log.directory.parent}: {error.strerror or error}"
             ) from error
         self._snapshots = []
+        is_relocated, self._is_relocated = self._is_relocated, False
         epochs = log.leader_epochs.entries if log.leader_epochs.is_dirty else None
         log.leader_epochs.is_dirty = False
         return FlushPlan(
             directory=log.directory,
             files=files,
             paths=tuple(paths),
-            sync_names=log.segments.active.base_offset >= self.recovery_point,
+            sync_names=is_relocated or log.segments.active.base_offset >= self.recovery_point,
+            sync_place=is_relocated,
             leader_epochs=epochs,
             through_offset=through_offset,
             truncation_count=self.truncation_count,
@@ -308,6 +335,7 @@ class LogFlush:
         """
         log = self._log
         log.leader_epochs.is_dirty = log.leader_epochs.is_dirty or plan.leader_epochs is not None
+        self._is_relocated = self._is_relocated or plan.sync_place
         if self.failure is None and isinstance(error, NoSpaceForCheckpoint):
             return KafkaStorageError(
                 f"Cannot flush {log.topic_partition} in {log.directory.parent}: {error.strerror}"

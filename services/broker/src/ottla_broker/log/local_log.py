@@ -75,6 +75,17 @@ class LocalLog:
             or (segment.time_index.entry_count + 1) * _TIME_ENTRY_BYTES > config.segment_index_bytes
         )
 
+    def may_take_run(self, batch_count: int) -> bool:
+        """Return whether the answers of `must_roll` hold for so many batches that are written at once.
+
+        The first batch of a segment has to be written before it is known since when the segment is filling, and each
+        batch may add an entry to the indexes.
+        """
+        segment = self.segments.active
+        entries_max = self.config.segment_index_bytes // max(_OFFSET_ENTRY_BYTES, _TIME_ENTRY_BYTES)
+        entries = max(segment.offset_index.entry_count, segment.time_index.entry_count)
+        return segment.size_bytes > 0 and entries + batch_count <= entries_max
+
     def roll(self, base_offset: int, now_ms: int) -> None:
         """Begin a new active segment at `base_offset`, beyond the present one's.
 
@@ -140,8 +151,10 @@ class LocalLog:
         self._unlink_later(paths)
 
     def _unlink_later(self, paths: Sequence[Path]) -> None:
+        directory = self.directory
+
         def unlink() -> None:
-            if self._is_released:
+            if self._is_released or self.directory != directory:
                 return  # the directory is another log's by now, or soon
             for path in paths:
                 path.unlink(missing_ok=True)
@@ -198,6 +211,14 @@ class LocalLog:
             for path in segment.mark_deleted():
                 path.unlink()
         self.segments.replace_all(self.create_segment(offset, now_ms))
+
+    # Moving
+
+    def relocate(self, directory: Path) -> None:
+        """Go on with the same files in another directory, where somebody has put them."""
+        self.directory = directory
+        for segment in self.segments:
+            segment.relocate(directory)
 
     def release(self) -> None:
         """Let go of all files for good."""

@@ -25,7 +25,7 @@ from ottla_broker.log.offset_checkpoint import (
     RECOVERY_POINT_CHECKPOINT,
     OffsetCheckpoint,
 )
-from ottla_core.errors import ConfigurationError, CorruptMessage
+from ottla_core.errors import ConfigurationError, CorruptMessage, InvalidTopic
 from ottla_core.kafka_uuid import ZERO_UUID, parse_uuid_text, random_uuid, uuid_text
 from ottla_core.topic_partition import TopicPartition
 
@@ -35,6 +35,7 @@ LOCK_FILE: Final = ".lock"
 
 DELETE_DIRECTORY_SUFFIX: Final = "-delete"
 STRAY_DIRECTORY_SUFFIX: Final = "-stray"
+FUTURE_DIRECTORY_SUFFIX: Final = "-future"
 
 _META_VERSION: Final = "1"
 _NAME_LENGTH_MAX: Final = 255
@@ -50,6 +51,25 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
     if found is None or _SET_ASIDE_DIRECTORY.search(name):
         return None
     return TopicPartition(found["topic"], int(found["partition"]))
+
+
+def parse_future_directory(name: str) -> TopicPartition | None:
+    """Return the partition whose copy a directory of this name holds, or None if it holds none."""
+    if not name.endswith(FUTURE_DIRECTORY_SUFFIX) or not _SET_ASIDE_DIRECTORY.search(name):
+        return None
+    return parse_partition_directory(_SET_ASIDE_DIRECTORY.sub("", name))
+
+
+def future_name(topic_partition: TopicPartition) -> str:
+    """Return a unique name for the copy of a partition's log.
+
+    Raises:
+        InvalidTopic: the topic's name is too long for that.
+    """
+    name = f"{topic_partition}.{uuid4().hex}{FUTURE_DIRECTORY_SUFFIX}"
+    if len(name) > _NAME_LENGTH_MAX:
+        raise InvalidTopic(f"The topic name is too long for {topic_partition} to be moved: {topic_partition.topic}")
+    return name
 
 
 def set_aside_name(topic_partition: TopicPartition, suffix: str) -> str:

@@ -21,28 +21,37 @@ import structlog
 from ottla_broker.log.checkpoint_file import sync_directory
 from ottla_broker.log.cleaner import LogCleaner
 from ottla_broker.log.directory_checkpoints import DirectoryCheckpoints
+from ottla_broker.log.interrupted_moves import InterruptedMove, settle_interrupted_moves
+from ottla_broker.log.log_creation import create_log
 from ottla_broker.log.log_directory import (
     DELETE_DIRECTORY_SUFFIX,
     STRAY_DIRECTORY_SUFFIX,
     LogDirectory,
+    future_name,
     set_aside_name,
 )
 from ottla_broker.log.log_duties import LogDuties, LogSettings
-from ottla_broker.log.log_loading import LoadRequest
+from ottla_broker.log.log_moves import FutureLogDescription, LogMoves
 from ottla_broker.log.partition_log import PartitionLog
-from ottla_broker.log.partition_metadata import read_partition_metadata, write_partition_metadata
 from ottla_broker.log.segment_file import OpenFiles
+from ottla_broker.log.store_loading import ConfigFor, LogOpening
 from ottla_broker.log.threaded_background import ThreadedBackground
 from ottla_core.clock import Clock
-from ottla_core.errors import ConfigurationError, CorruptMessage, KafkaStorageError
+from ottla_core.errors import (
+    ConfigurationError,
+    KafkaStorageError,
+    LogDirectoryNotFound,
+    ReplicaNotAvailable,
+)
+from ottla_core.throttle_config import UNLIMITED
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 
 _logger: Final = structlog.get_logger("log.store")
 
 _BACKGROUND_THREADS: Final = 4
-
-ConfigFor = Callable[[str], TopicConfig]
+_PREFERRED_MAX: Final = 10_000
+"""Logs that are not here for which a directory was asked for; the oldest wishes are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,7 @@ class DirectoryDescription:
     total_bytes: int
     usable_bytes: int
     partition_sizes: Mapping[TopicPartition, int]
+    futures: Mapping[TopicPartition, FutureLogDescription]
 
 
 class LogStore:
@@ -64,19 +74,23 @@ class LogStore:
         cleaner: compacts those logs that are to be compacted.
     """
 
-    def __init__(self, directories: Sequence[LogDirectory], clock: Clock, settings: LogSettings) -> None:
+    def __init__(
+        self, directories: Sequence[LogDirectory], clock: Clock, settings: LogSettings, move_rate: Callable[[], int]
+    ) -> None:
         self._directories = list(directories)
         self._clock = clock
         self._settings = settings
-        self._open_files = OpenFiles(settings.open_files_max)
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._homes: dict[TopicPartition, LogDirectory] = {}
+        self._preferred: dict[TopicPartition, LogDirectory] = {}
         self.logs: Mapping[TopicPartition, PartitionLog] = MappingProxyType(self._logs)
         self._executor = ThreadPoolExecutor(_BACKGROUND_THREADS, thread_name_prefix="log")
         self._background = ThreadedBackground(asyncio.get_running_loop(), self._executor)
+        self._opening = LogOpening(clock, settings, OpenFiles(settings.open_files_max), self._background)
         self._checkpoints = DirectoryCheckpoints(self)
         self._duties = LogDuties(self, self._checkpoints, clock, settings)
         self.cleaner = LogCleaner(self, self._write_first_dirty_offset, clock, settings.cleaner)
+        self._moves = LogMoves(self, self._checkpoints, self.cleaner, clock, move_rate)
 
     # Opening
 
@@ -90,6 +104,7 @@ class LogStore:
         config_for: ConfigFor,
         clock: Clock,
         settings: LogSettings,
+        move_rate: Callable[[], int] = lambda: UNLIMITED,
     ) -> "LogStore":
         """Take over the log directories and load every log in them.
 
@@ -100,16 +115,18 @@ class LogStore:
             config_for: gives a topic's settings by its name.
             clock: for timestamps and retention.
             settings: intervals and limits.
+            move_rate: gives the bytes per second that may be copied between directories at present.
 
         Raises:
             ConfigurationError: a directory is in use or belongs to someone else, a partition lies in two of
                 them, or none can be used.
         """
-        store = cls([LogDirectory(path.absolute()) for path in directories], clock, settings)
+        store = cls([LogDirectory(path.absolute()) for path in directories], clock, settings, move_rate)
         try:
             for directory in store._directories:
                 await store._open_directory(directory, node_id, cluster_id)
             store._check_any_online()
+            interrupted = await store._settle_interrupted_moves()
             await asyncio.gather(
                 *(store._load_directory(directory, config_for) for directory in store.online_directories())
             )
@@ -119,6 +136,8 @@ class LogStore:
             raise
         store._duties.start()
         store.cleaner.start()
+        for topic_partition, target, path in interrupted:
+            store._resume_move(topic_partition, target, path)
         return store
 
     async def _open_directory(self, directory: LogDirectory, node_id: int, cluster_id: str) -> None:
@@ -136,10 +155,17 @@ class LogStore:
             problems = "; ".join(directory.error or "" for directory in self._directories)
             raise ConfigurationError(f"None of the log directories can be used: {problems}")
 
+    async def _settle_interrupted_moves(self) -> list[InterruptedMove]:
+        try:
+            return await asyncio.to_thread(settle_interrupted_moves, list(self.online_directories()))
+        except OSError as error:  # loading the directory will meet it too, and set the directory offline
+            _logger.error("interrupted moves cannot be settled", problem=str(error))
+            return []
+
     async def _load_directory(self, directory: LogDirectory, config_for: ConfigFor) -> None:
         started = self._clock.monotonic()
         try:
-            await self._load_logs(directory, config_for)
+            await self._opening.load_logs(directory, config_for, self._hold)
         except OSError as error:
             self._set_offline(directory, error)
             for topic_partition in self.logs_in(directory):
@@ -153,77 +179,14 @@ class LogStore:
             seconds=round(self._clock.monotonic() - started, 3),
         )
 
-    async def _load_logs(self, directory: LogDirectory, config_for: ConfigFor) -> None:
-        """Load a directory's logs in threads, all of which have ended when this returns or raises."""
-        threads = ThreadPoolExecutor(self._settings.recovery_threads_per_directory, thread_name_prefix="recovery")
-        loop = asyncio.get_running_loop()
-        try:
-            await loop.run_in_executor(threads, directory.remove_leftovers)
-            requests = await loop.run_in_executor(threads, self._load_requests, directory, config_for)
-            await asyncio.gather(
-                *(
-                    loop.run_in_executor(threads, partial(self._load, directory, request, high_watermark))
-                    for request, high_watermark in requests
-                )
-            )
-        finally:
-            threads.shutdown(wait=True, cancel_futures=True)
-
-    def _load_requests(self, directory: LogDirectory, config_for: ConfigFor) -> list[tuple[LoadRequest, int]]:
-        recovery_points = directory.read_offsets(directory.recovery_points)
-        log_start_offsets = directory.read_offsets(directory.log_start_offsets)
-        high_watermarks = directory.read_offsets(directory.high_watermarks)
-        first_dirty_offsets = directory.read_offsets(directory.first_dirty_offsets)
-        return [
-            (
-                self._request(
-                    topic_partition,
-                    path,
-                    config_for(topic_partition.topic),
-                    was_clean=directory.was_clean,
-                    recovery_point=recovery_points.get(topic_partition, 0),
-                    log_start_offset=log_start_offsets.get(topic_partition, 0),
-                    first_dirty_offset=first_dirty_offsets.get(topic_partition),
-                ),
-                high_watermarks.get(topic_partition, 0),
-            )
-            for topic_partition, path in directory.partitions()
-        ]
-
-    def _request(
-        self,
-        topic_partition: TopicPartition,
-        path: Path,
-        config: TopicConfig,
-        *,
-        was_clean: bool,
-        recovery_point: int = 0,
-        log_start_offset: int = 0,
-        first_dirty_offset: int | None = None,
-    ) -> LoadRequest:
-        return LoadRequest(
-            topic_partition=topic_partition,
-            directory=path,
-            config=config,
-            open_files=self._open_files,
-            now_ms=self._clock.time_ms(),
-            was_clean=was_clean,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            producer_expiration_ms=self._settings.producer_expiration_ms,
-            first_dirty_offset=first_dirty_offset,
-        )
-
-    def _load(self, directory: LogDirectory, request: LoadRequest, high_watermark: int) -> None:
-        """Load one log; runs in a recovery thread, of which none touches the same partition."""
-        log = PartitionLog.open(request, _topic_id_in(request.directory), self._background)
-        log.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
-        home = self._homes.setdefault(request.topic_partition, directory)
+    def _hold(self, directory: LogDirectory, log: PartitionLog) -> None:
+        """Take over a log that was loaded; runs in a recovery thread, of which none touches the same partition."""
+        home = self._homes.setdefault(log.topic_partition, directory)
         if home is not directory:
             raise ConfigurationError(
-                f"{request.topic_partition} lies in two log directories: {home.path} and {directory.path}"
+                f"{log.topic_partition} lies in two log directories: {home.path} and {directory.path}"
             )
-        self._logs[request.topic_partition] = log
+        self._logs[log.topic_partition] = log
 
     # Asking
 
@@ -244,6 +207,10 @@ class LogStore:
         """Return the logs that live in a directory."""
         return {key: log for key, log in self._logs.items() if self._homes[key] is directory}
 
+    def arriving_in(self, directory: LogDirectory) -> dict[TopicPartition, PartitionLog]:
+        """Return the logs that may live in a directory at any moment, being moved there."""
+        return self._moves.arriving_in(directory)
+
     def describe(self) -> list[DirectoryDescription]:
         """Return what DescribeLogDirs tells of each directory."""
         descriptions = []
@@ -257,8 +224,9 @@ class LogStore:
                 except OSError as error:
                     self._set_offline(directory, error)
             sizes = {key: log.size_bytes for key, log in self.logs_in(directory).items()}
+            futures = self._moves.futures_in(directory)
             descriptions.append(
-                DirectoryDescription(directory.path, directory.error, total_bytes, usable_bytes, sizes)
+                DirectoryDescription(directory.path, directory.error, total_bytes, usable_bytes, sizes, futures)
             )
         return descriptions
 
@@ -267,7 +235,9 @@ class LogStore:
     async def create(
         self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig, *, is_new: bool
     ) -> PartitionLog:
-        """Create an empty log in the directory with the fewest; one of the same topic id is returned as it is.
+        """Create an empty log; one of the same topic id is returned as it is.
+
+        It goes into the directory that somebody has asked to move it to, or else into the one with the fewest.
 
         A log of another topic id is in nobody's use any more and is set aside.
 
@@ -289,13 +259,14 @@ class LogStore:
         assert topic_partition not in self._homes, f"{topic_partition} is being created already"
         if not is_new:
             self._check_none_offline(topic_partition)
-        directory = self._least_used_directory()
+        directory = self._preferred.pop(topic_partition, None) or self._least_used_directory()
         self._homes[topic_partition] = directory
         path = directory.path / str(topic_partition)
         try:
             await self._checkpoints.make_room_for(directory, topic_partition)
+            request = self._opening.request(topic_partition, path, config, was_clean=False)
             log = await asyncio.get_running_loop().run_in_executor(
-                self._executor, self._create, topic_partition, topic_id, config, path
+                self._executor, create_log, request, topic_id, self._background
             )
         except OSError as error:
             del self._homes[topic_partition]
@@ -303,25 +274,6 @@ class LogStore:
                 f"Cannot create {topic_partition} in {directory.path}: {error.strerror or error}"
             ) from error
         self._logs[topic_partition] = log
-        return log
-
-    def _create(
-        self, topic_partition: TopicPartition, topic_id: UUID, config: TopicConfig, path: Path
-    ) -> PartitionLog:
-        """Create a log's directory and open the log in it; blocks, and leaves nothing behind if it fails."""
-        is_there = path.is_dir() and _topic_id_in(path) == topic_id
-        if path.is_dir() and not is_there:
-            _clear_the_way(path, topic_partition)
-        path.mkdir(exist_ok=is_there)
-        try:
-            write_partition_metadata(path, topic_id)
-            request = self._request(topic_partition, path, config, was_clean=False)
-            log = PartitionLog.open(request, topic_id, self._background)
-            sync_directory(path.parent)
-        except BaseException:
-            if not is_there:
-                shutil.rmtree(path, ignore_errors=True)
-            raise
         return log
 
     def _check_none_offline(self, topic_partition: TopicPartition) -> None:
@@ -376,6 +328,7 @@ class LogStore:
             await self._checkpoints.write_first_dirty_offsets(directory)
 
     async def _move_away(self, topic_partition: TopicPartition, suffix: str) -> Path | None:
+        await self._moves.cancel(topic_partition)
         async with self.cleaner.paused(topic_partition):
             return await self._move_away_uncleaned(topic_partition, suffix)
 
@@ -394,8 +347,7 @@ class LogStore:
             raise KafkaStorageError(f"Cannot rename {log.directory}: {error.strerror or error}") from error
         self._forget(topic_partition).abandon()
         if suffix == DELETE_DIRECTORY_SUFFIX:
-            remove = partial(shutil.rmtree, target, ignore_errors=True)
-            self._background.submit_later(log.config.file_delete_delay_ms, remove)
+            self.remove_later(target, log.config.file_delete_delay_ms)
         try:
             await asyncio.to_thread(sync_directory, target.parent)
         except OSError as error:
@@ -403,10 +355,61 @@ class LogStore:
             _logger.error("a renamed partition may come back", directory=str(target), problem=str(error))
         return target
 
+    # Moving between directories
+
+    async def move(self, topic_partition: TopicPartition, path: Path) -> None:
+        """Begin to move a log to another log directory; a move to a third one is given up.
+
+        If there is no such log, it will be created in that directory, should it ever be.
+
+        Raises:
+            LogDirectoryNotFound: there is no such log directory.
+            KafkaStorageError: it is offline, or another one is, in which a copy may lie already.
+            ReplicaNotAvailable: there is no such log.
+            InvalidTopic: the topic's name is too long.
+        """
+        target = next((directory for directory in self._directories if directory.path == path), None)
+        if target is None:
+            raise LogDirectoryNotFound(f"{path} is none of this broker's log directories")
+        future_name(topic_partition)
+        for directory in (target, *self._directories):
+            if directory.error is not None:
+                raise KafkaStorageError(f"A log directory is offline, so nothing can be moved: {directory.error}")
+        log = self._logs.get(topic_partition)
+        if log is None:
+            self._prefer(topic_partition, target)
+            raise ReplicaNotAvailable(f"{topic_partition} is not on this broker; it would be created in {path}")
+        while self._moves.is_under_way(topic_partition):
+            if self._moves.target_of(topic_partition) is target:
+                return
+            await self._moves.cancel(topic_partition)
+        if self._logs.get(topic_partition) is log and self._homes[topic_partition] is not target:
+            self._moves.begin(log, self._homes[topic_partition], target)
+
+    def _prefer(self, topic_partition: TopicPartition, target: LogDirectory) -> None:
+        self._preferred.pop(topic_partition, None)
+        self._preferred[topic_partition] = target
+        if len(self._preferred) > _PREFERRED_MAX:
+            del self._preferred[next(iter(self._preferred))]
+
+    def _resume_move(self, topic_partition: TopicPartition, target: LogDirectory, path: Path) -> None:
+        log = self._logs.get(topic_partition)
+        if log is not None and self._homes[topic_partition] is not target:
+            self._moves.begin(log, self._homes[topic_partition], target, path)
+
+    def settle(self, log: PartitionLog, directory: LogDirectory) -> None:
+        """Note that a log lives in another directory from now on."""
+        self._homes[log.topic_partition] = directory
+
+    def remove_later(self, path: Path, delay_ms: int) -> None:
+        """Remove a directory after a delay."""
+        self._background.submit_later(delay_ms, partial(shutil.rmtree, path, ignore_errors=True))
+
     # Closing
 
     async def close(self) -> None:
         """Flush and close every log, write the checkpoints, and mark the directories as cleanly stopped."""
+        await self._moves.close()
         await self.cleaner.stop()
         await self._duties.stop()
         await self._background.close()
@@ -440,24 +443,3 @@ class LogStore:
         for directory in self._directories:
             directory.close()
         self._executor.shutdown(wait=True)
-
-
-def _topic_id_in(path: Path) -> UUID | None:
-    try:
-        return read_partition_metadata(path)
-    except CorruptMessage as error:
-        _logger.warning("the topic id of a partition is unreadable", problem=str(error))
-        return None
-
-
-def _clear_the_way(path: Path, topic_partition: TopicPartition) -> None:
-    """Move a directory away that no log in use has; one that holds nothing is removed."""
-    try:
-        path.rmdir()
-    except OSError:
-        target = path.with_name(set_aside_name(topic_partition, STRAY_DIRECTORY_SUFFIX))
-        path.rename(target)
-        _logger.warning(
-            "a directory was in the way of a new log: it is set aside and kept; remove it if it is not needed",
-            partition=str(topic_partition), directory=str(target),
-        )  # fmt: skip

@@ -10,13 +10,17 @@ write, so the log refuses further appends until the broker is restarted, and ser
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
 from uuid import UUID
 
 import structlog
 
 from ottla_broker.log.append_validation import AppendOrigin, check_batch, check_keys, sole_batch
+from ottla_broker.log.appended import Appended
 from ottla_broker.log.background import Background, InlineBackground
+from ottla_broker.log.batch_run import BatchRun, runs_to_append
 from ottla_broker.log.flush import LogFlush
 from ottla_broker.log.local_log import LocalLog
 from ottla_broker.log.log_compaction import LogCompaction
@@ -25,37 +29,11 @@ from ottla_broker.log.log_reader import LogReader, LogSlice
 from ottla_broker.log.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
 from ottla_broker.log.producer_state import ProducerEntry
 from ottla_broker.log.recompression import recompress, target_codec
-from ottla_core.errors import InvalidRecord, KafkaStorageError, NotLeaderOrFollower, OffsetOutOfRange
+from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower, OffsetOutOfRange
 from ottla_core.topic_config import TopicConfig
-from ottla_core.wire.record_batch import (
-    HEADER_SIZE_BYTES,
-    NO_TIMESTAMP,
-    PREFIX,
-    PREFIX_SIZE_BYTES,
-    Buffer,
-    iterate_batches,
-    stamped_header,
-)
+from ottla_core.wire.record_batch import NO_TIMESTAMP, Buffer, placed_batch
 
 _logger: Final = structlog.get_logger("log")
-
-
-class Appended(NamedTuple):
-    """The place a batch got.
-
-    Attributes:
-        base_offset: offset of its first record.
-        last_offset: offset of its last record.
-        log_append_time_ms: the timestamp it was given, or -1 if it keeps the producer's.
-        log_start_offset: the log's start at that time.
-        duplicate: the batch was in the log already, and the offsets are those it has there.
-    """
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-    duplicate: bool
 
 
 class PartitionLog:
@@ -168,17 +146,9 @@ class PartitionLog:
             if original is not None:
                 append_time = NO_TIMESTAMP if self._keeps_timestamps else original.timestamp
                 return Appended(original.base_offset, original.last_offset, append_time, self.log_start_offset, True)
-        if self._keeps_timestamps:
-            append_time, timestamp = NO_TIMESTAMP, header.max_timestamp
-            prefix = PREFIX.pack(base_offset, header.batch_length, leader_epoch)
-            buffers = prefix, view[PREFIX_SIZE_BYTES:]
-        else:
-            timestamp = append_time = now_ms
-            rest = view[HEADER_SIZE_BYTES:]
-            stamped = stamped_header(
-                header, rest, base_offset=base_offset, leader_epoch=leader_epoch, max_timestamp=now_ms
-            )
-            buffers = stamped, rest
+        append_time = NO_TIMESTAMP if self._keeps_timestamps else now_ms
+        buffers = placed_batch(view, header, base_offset, leader_epoch, append_time)
+        timestamp = header.max_timestamp if self._keeps_timestamps else now_ms
         self._write(buffers, len(view), (base_offset, last_offset), timestamp, now_ms)
         if leader_epoch != self.leader_epochs.latest:
             self.leader_epochs.assign(leader_epoch, base_offset)
@@ -193,25 +163,27 @@ class PartitionLog:
         Batches that are in the log already are passed over.
 
         Raises:
-            CorruptMessage, UnsupportedForMessageFormat: a batch is damaged; those before it are appended.
-            KafkaStorageError: the disk refuses one; those before it are appended.
+            CorruptMessage, UnsupportedForMessageFormat, InvalidRecord: a batch is damaged or out of order.
+            KafkaStorageError: the disk refuses some. In either case batches before those may have been appended.
         """
         self._flush.check()
-        for header, batch in iterate_batches(records):
-            if header.base_offset < self.log_end_offset:
-                if header.last_offset < self.log_end_offset:
-                    continue
-                raise InvalidRecord(
-                    f"A batch fetched for {self.topic_partition} starts at {header.base_offset},"
-                    f" within the log that ends at {self.log_end_offset}"
-                )
-            offsets = (header.base_offset, header.last_offset)
-            self._write((batch,), len(batch), offsets, header.max_timestamp, now_ms)
+        for run in runs_to_append(self, self._local, records, now_ms):
+            self._append_run(run, now_ms)
+        return self.log_end_offset
+
+    def _append_run(self, run: BatchRun, now_ms: int) -> None:
+        first = run.headers[0]
+        try:
+            if self._local.must_roll(first.size_bytes, first.last_offset, first.max_timestamp, now_ms):
+                self._roll(first.base_offset, now_ms)
+            self.segments.active.append_run(run.batches, run.headers, self.config.index_interval_bytes)
+        except OSError as error:
+            raise self._storage_error("append to", error) from error
+        for header in run.headers:
             if header.leader_epoch > self.leader_epochs.latest:
                 self.leader_epochs.assign(header.leader_epoch, header.base_offset)
-            self.log_end_offset = header.next_offset
             self.producers.replay(header)
-        return self.log_end_offset
+        self.log_end_offset = run.end_offset
 
     def _write(
         self, buffers: tuple[Buffer, ...], size: int, offsets: tuple[int, int], timestamp: int, now_ms: int
@@ -361,11 +333,7 @@ class PartitionLog:
         Raises:
             KafkaStorageError: the files cannot be opened.
         """
-        if self.log_end_offset == self._flush.recovery_point:
-            self._flush.last_flush_ms = now_ms
-        elif now_ms - self._flush.last_flush_ms >= self.config.flush_ms:
-            self._flush.last_flush_ms = now_ms
-            self._flush.start(self.log_end_offset)
+        self._flush.start_if_due(now_ms, self.config.flush_ms)
 
     # Removing
 
@@ -428,6 +396,7 @@ class PartitionLog:
             KafkaStorageError: the disk failed.
         """
         if offset >= self.log_end_offset:
+            self.leader_epochs.truncate_from_end(offset)  # this replica may have led without appending anything
             return
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset, now_ms)
@@ -460,6 +429,21 @@ class PartitionLog:
         self.leader_epochs.truncate_from_end(offset)
         self.compaction.truncated_to(offset)
         self.producers = load_producers(self._load, self.segments, offset)
+
+    # Moving
+
+    @property
+    def may_relocate(self) -> bool:
+        """Whether no flush is under way that would be about the former directory."""
+        return self._flush.is_idle
+
+    def relocate(self, directory: Path, durable_offset: int) -> None:
+        """Go on in another directory, which has a copy of all files, fsynced for offsets below `durable_offset`."""
+        self._reader.forget()
+        self._local.relocate(directory)
+        self._flush.relocated(directory, durable_offset)
+        self._load = replace(self._load, directory=directory)
+        self.directory = directory
 
     # Producers
 

@@ -139,6 +139,13 @@ class LogSegment:
         self._is_retired = True
         self.close()
 
+    def relocate(self, directory: Path) -> None:
+        """Go on with the same files in another directory, where somebody has put them."""
+        self.close()
+        self._directory = directory
+        self.offset_index.path = self.path(INDEX_SUFFIX)
+        self.time_index.path = self.path(TIME_INDEX_SUFFIX)
+
     # Appending
 
     def append(
@@ -156,6 +163,28 @@ class LogSegment:
         Raises:
             OSError: nothing was appended; the file is as long as before.
         """
+        position = self._write(buffers, size)
+        self._note_batch(position, size, last_offset, max_timestamp, interval_bytes)
+
+    def append_run(self, batches: memoryview, headers: Sequence[RecordBatchHeader], interval_bytes: int) -> None:
+        """Write consecutive batches at once; the indexes come out as if they were appended one by one.
+
+        Args:
+            batches: all of them.
+            headers: one of each.
+            interval_bytes: `index.interval.bytes`.
+
+        Raises:
+            OSError: nothing was appended; the file is as long as before.
+        """
+        position = self._write((batches,), len(batches))
+        for header in headers:
+            size = header.size_bytes
+            self._note_batch(position, size, header.last_offset, header.max_timestamp, interval_bytes)
+            position += size
+
+    def _write(self, buffers: Sequence[Buffer], size: int) -> int:
+        """Write at the end, and return where that was."""
         position = self.size_bytes
         file = self._file or self.file()
         if self._tail_is_dirty:
@@ -169,6 +198,12 @@ class LogSegment:
             self._cut_back(file)
             raise
         self.size_bytes = position + size
+        return position
+
+    def _note_batch(
+        self, position: int, size: int, last_offset: int, max_timestamp: int, interval_bytes: int
+    ) -> None:
+        """Keep timestamps and indexes after a batch was written."""
         if position == 0:
             self._first_timestamp = max_timestamp
         largest = self._largest or self.largest_timestamp()

@@ -1,0 +1,116 @@
+"""A produce that waits until its records are as safe as producer and topic ask for.
+
+With acks=all that is when every in-sync replica has them (the high watermark has passed them); where `flush.messages`
+makes a flush due, when the disk has them here. All partitions of a request wait side by side, and the answer leaves
+when the last one is settled. Replication that takes longer than the producer's timeout is answered REQUEST_TIMED_OUT:
+the records are in the log then, and nobody can tell whether they will stay.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from ottla_broker.connection import Parts
+from ottla_broker.partition import Partition, ReplicationNotice
+from ottla_core.errors import KafkaError, RequestTimedOut
+from ottla_core.wire.produce_response import PartitionProduced
+
+
+@dataclass(slots=True, eq=False)
+class Unsafe:
+    """Records in a log whose outcome must not be told yet.
+
+    Attributes:
+        outcomes: the list in which the outcome stands.
+        position: where in it.
+        partition: whose log it is.
+        end_offset: everything below has to be safe.
+        replicated: whether all in-sync replicas must have it.
+        flushed: whether the disk must have it.
+    """
+
+    outcomes: list[PartitionProduced]
+    position: int
+    partition: Partition
+    end_offset: int
+    replicated: bool
+    flushed: bool
+    notice: ReplicationNotice | None = field(default=None, init=False)
+
+    def fail(self, error: KafkaError) -> None:
+        """Put an error in the place of the outcome."""
+        index = self.outcomes[self.position].partition
+        self.outcomes[self.position] = PartitionProduced(index, error.code, error_message=error.message)
+
+
+class DelayedProduce:
+    """A waiting produce; await `answered`.
+
+    Args:
+        unsafe: what has to become safe.
+        timeout_s: after how many seconds replication is given up.
+        answer: encodes the response.
+    """
+
+    __slots__ = ("_answer", "_flushes", "_open", "_timer", "_unreplicated", "answered")
+
+    def __init__(self, unsafe: Sequence[Unsafe], timeout_s: float, answer: Callable[[], Parts | None]) -> None:
+        loop = asyncio.get_running_loop()
+        self._answer = answer
+        self.answered: asyncio.Future[Parts | None] = loop.create_future()
+        self._unreplicated: set[Unsafe] = {each for each in unsafe if each.replicated}
+        # The conditions that are not met yet, and one more until all are counted.
+        self._open = 1 + len(self._unreplicated) + sum(each.flushed for each in unsafe)
+        self._timer = loop.call_later(timeout_s, self._expire) if self._unreplicated else None
+        self._flushes = [asyncio.create_task(self._flush(each)) for each in unsafe if each.flushed]
+        self.answered.add_done_callback(self._forget)
+        for each in tuple(self._unreplicated):
+            each.notice = partial(self._on_replicated, each)
+            each.partition.when_replicated(each.end_offset, each.notice)
+        self._settle()
+
+    def _on_replicated(self, unsafe: Unsafe, error: KafkaError | None) -> None:
+        self._unreplicated.discard(unsafe)
+        if error is not None:
+            unsafe.fail(error)
+        self._settle()
+
+    async def _flush(self, unsafe: Unsafe) -> None:
+        try:
+            await unsafe.partition.log.flushed(unsafe.end_offset)
+        except KafkaError as error:
+            unsafe.fail(error)
+        self._settle()
+
+    def _expire(self) -> None:
+        for unsafe in tuple(self._unreplicated):
+            self._give_up(unsafe)
+            name = unsafe.partition.topic_partition
+            self._on_replicated(
+                unsafe, RequestTimedOut(f"{name} was not replicated up to {unsafe.end_offset} in time")
+            )
+
+    def _give_up(self, unsafe: Unsafe) -> None:
+        assert unsafe.notice is not None
+        unsafe.partition.no_longer_wait(unsafe.notice)
+
+    def _settle(self) -> None:
+        """Answer if this was the last condition."""
+        self._open -= 1
+        if self._open or self.answered.done():
+            return
+        try:
+            self.answered.set_result(self._answer())
+        except Exception as error:  # noqa: BLE001  the connection reports it
+            self.answered.set_exception(error)
+
+    def _forget(self, _: object) -> None:
+        """Stop waiting, also when the connection was closed and the future cancelled."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for unsafe in self._unreplicated:
+            self._give_up(unsafe)
+        self._unreplicated.clear()
+        for flush in self._flushes:
+            flush.cancel()

@@ -1,0 +1,68 @@
+"""ListPartitionReassignments (key 46): the partitions whose replicas are being moved (KIP-455).
+
+Every broker knows them from the cluster state: a partition is being reassigned while it has replicas to add or to
+remove.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.schema.list_partition_reassignments.v0.response import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i32
+
+from ottla_broker.broker import Broker, Request
+from ottla_broker.connection import Parts
+from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_core.cluster.model import PartitionState, Topic
+
+
+def handle(broker: Broker, request: Request) -> Parts:
+    """Answer for the wanted partitions, or for all; what does not exist is passed over."""
+    wanted = request.newest().topics
+    topics = broker.state.topics
+    if wanted is None:
+        found = [_ongoing(topic, topic.partitions) for topic in topics.values()]
+    else:
+        found = [
+            _ongoing(topics[entry.name], _named(topics[entry.name], entry))
+            for entry in wanted
+            if entry.name in topics
+        ]
+    return request.respond(
+        ListPartitionReassignmentsResponse(
+            throttle_time=NO_THROTTLE,
+            error_code=ErrorCode.none,
+            error_message=None,
+            topics=tuple(topic for topic in found if topic.partitions),
+        )
+    )
+
+
+def _named(topic: Topic, entry: Any) -> Iterable[PartitionState]:
+    return (topic.partitions[index] for index in entry.partition_indexes if 0 <= index < len(topic.partitions))
+
+
+def _ongoing(topic: Topic, partitions: Iterable[PartitionState]) -> OngoingTopicReassignment:
+    return OngoingTopicReassignment(
+        name=TopicName(topic.name),
+        partitions=tuple(
+            OngoingPartitionReassignment(
+                partition_index=i32(partition.index),
+                replicas=_broker_ids(partition.replicas),
+                adding_replicas=_broker_ids(partition.adding),
+                removing_replicas=_broker_ids(partition.removing),
+            )
+            for partition in partitions
+            if partition.adding or partition.removing
+        ),
+    )
+
+
+def _broker_ids(ids: Iterable[int]) -> tuple[BrokerId, ...]:
+    return tuple(BrokerId(broker_id) for broker_id in ids)

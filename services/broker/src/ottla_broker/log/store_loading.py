@@ -1,0 +1,105 @@
+"""Loading a directory's logs when a store is opened: what its checkpoints say of them, and the threads for it."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ottla_broker.log.background import Background
+from ottla_broker.log.log_creation import topic_id_in
+from ottla_broker.log.log_directory import LogDirectory
+from ottla_broker.log.log_duties import LogSettings
+from ottla_broker.log.log_loading import LoadRequest
+from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.segment_file import OpenFiles
+from ottla_core.clock import Clock
+from ottla_core.topic_config import TopicConfig
+from ottla_core.topic_partition import TopicPartition
+
+ConfigFor = Callable[[str], TopicConfig]
+Hold = Callable[[LogDirectory, PartitionLog], None]
+"""Takes over a log that was loaded; called in threads, of which no two are at the same partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogOpening:
+    """What all logs of a store are opened with."""
+
+    clock: Clock
+    settings: LogSettings
+    open_files: OpenFiles
+    background: Background
+
+    def request(
+        self,
+        topic_partition: TopicPartition,
+        path: Path,
+        config: TopicConfig,
+        *,
+        was_clean: bool,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        first_dirty_offset: int | None = None,
+    ) -> LoadRequest:
+        """Return what is needed to open one log, of which nothing more is known by default."""
+        return LoadRequest(
+            topic_partition=topic_partition,
+            directory=path,
+            config=config,
+            open_files=self.open_files,
+            now_ms=self.clock.time_ms(),
+            was_clean=was_clean,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            producer_expiration_ms=self.settings.producer_expiration_ms,
+            first_dirty_offset=first_dirty_offset,
+        )
+
+    async def load_logs(self, directory: LogDirectory, config_for: ConfigFor, hold: Hold) -> None:
+        """Load a directory's logs in threads, all of which have ended when this returns or raises.
+
+        Raises:
+            OSError: the disk failed.
+            ConfigurationError: `hold` refuses a log.
+        """
+        threads = ThreadPoolExecutor(self.settings.recovery_threads_per_directory, thread_name_prefix="recovery")
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(threads, directory.remove_leftovers)
+            requests = await loop.run_in_executor(threads, self._load_requests, directory, config_for)
+            await asyncio.gather(
+                *(
+                    loop.run_in_executor(threads, partial(self._load, directory, request, high_watermark, hold))
+                    for request, high_watermark in requests
+                )
+            )
+        finally:
+            threads.shutdown(wait=True, cancel_futures=True)
+
+    def _load_requests(self, directory: LogDirectory, config_for: ConfigFor) -> list[tuple[LoadRequest, int]]:
+        recovery_points = directory.read_offsets(directory.recovery_points)
+        log_start_offsets = directory.read_offsets(directory.log_start_offsets)
+        high_watermarks = directory.read_offsets(directory.high_watermarks)
+        first_dirty_offsets = directory.read_offsets(directory.first_dirty_offsets)
+        return [
+            (
+                self.request(
+                    topic_partition,
+                    path,
+                    config_for(topic_partition.topic),
+                    was_clean=directory.was_clean,
+                    recovery_point=recovery_points.get(topic_partition, 0),
+                    log_start_offset=log_start_offsets.get(topic_partition, 0),
+                    first_dirty_offset=first_dirty_offsets.get(topic_partition),
+                ),
+                high_watermarks.get(topic_partition, 0),
+            )
+            for topic_partition, path in directory.partitions()
+        ]
+
+    def _load(self, directory: LogDirectory, request: LoadRequest, high_watermark: int, hold: Hold) -> None:
+        log = PartitionLog.open(request, topic_id_in(request.directory), self.background)
+        log.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        hold(directory, log)

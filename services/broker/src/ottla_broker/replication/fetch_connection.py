@@ -1,0 +1,316 @@
+"""A follower's connection to a leader: requests out, fetch responses in, partition by partition as they arrive.
+
+It works on a non-blocking socket that the event loop watches, as the broker's connections with clients do. What
+arrives goes into a small buffer; a response that is larger gets one for the whole of it from a pool, and the rest of
+it is received right into its place. The records that a receiver is shown lie in that buffer, and are gone afterwards.
+
+At most one fetch is under way. Beside it there can be short requests whose answers are decoded by kio: one sent
+while the leader holds a fetch back has the fetch answered at once, which `hurry` makes use of.
+"""
+
+import asyncio
+import socket
+import struct
+from collections import deque
+from typing import Any, Final, Protocol
+
+import structlog
+
+from ottla_broker.receive_buffer import BufferPool
+from ottla_core.errors import InvalidResponse, KafkaError
+from ottla_core.wire.messages import RequestHeader, message_codec
+from ottla_core.wire.replica_fetch_response import FetchedHead, PartitionFetched, ReplicaFetchResponseReader
+
+SMALL_BUFFER_BYTES: Final = 64 * 1024
+RECEIVED_AT_ONCE_BYTES_MAX: Final = 1024 * 1024
+"""How much is received and appended before the event loop turns to others."""
+API_VERSIONS_KEY: Final = 18
+API_VERSIONS_VERSION: Final = 0
+
+_LENGTH = struct.Struct(">i")
+
+logger = structlog.get_logger("replication")
+
+
+class ConnectionLostError(Exception):
+    """The leader cannot be reached or has said something impossible."""
+
+
+class FetchReceiver(Protocol):
+    """Who is told what a leader answers."""
+
+    def on_partition(self, fetched: PartitionFetched) -> None:
+        """Take what came of one partition; its records are gone after the call."""
+
+    def on_answered(self, head: FetchedHead) -> None:
+        """Go on after a fetch was answered in full."""
+
+    def on_lost(self, reason: str) -> None:
+        """Go on after the connection broke."""
+
+
+class FetchConnection:
+    """An open connection.
+
+    Attributes:
+        awaits_fetch: whether a fetch is under way.
+        last_active: when bytes last moved or a fetch was sent, by the loop's clock.
+        is_closed: whether it is closed.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        receiver: FetchReceiver,
+        pool: BufferPool,
+        *,
+        client_id: str,
+        frame_bytes_max: int,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._socket = sock
+        self._receiver = receiver
+        self._pool = pool
+        self._client_id = client_id
+        self._frame_bytes_max = frame_bytes_max
+        self._small = memoryview(bytearray(SMALL_BUFFER_BYTES))
+        self._filled = 0
+        self._buffer: bytearray | None = None
+        self._frame = memoryview(b"")
+        self._received = 0
+        self._reader: ReplicaFetchResponseReader | None = None
+        self._expected: deque[asyncio.Future[bytes] | int] = deque()
+        self._unsent = b""
+        self._next_correlation_id = 0
+        self.awaits_fetch = False
+        self.last_active = self._loop.time()
+        self.is_closed = False
+        self._loop.add_reader(sock.fileno(), self._on_readable)
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        receiver: FetchReceiver,
+        pool: BufferPool,
+        *,
+        client_id: str,
+        frame_bytes_max: int,
+    ) -> "FetchConnection":
+        """Connect.
+
+        Raises:
+            OSError: the leader cannot be reached.
+        """
+        loop = asyncio.get_running_loop()
+        addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, address = addresses[0]
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await loop.sock_connect(sock, address)
+        except BaseException:
+            sock.close()
+            raise
+        return cls(sock, receiver, pool, client_id=client_id, frame_bytes_max=frame_bytes_max)
+
+    def close(self, reason: str = "it was closed here") -> None:
+        """Close; whoever waits for an answer is told."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self.awaits_fetch = False
+        self._loop.remove_reader(self._socket.fileno())
+        self._loop.remove_writer(self._socket.fileno())
+        self._socket.close()
+        expected, self._expected = self._expected, deque()
+        for answer in expected:
+            if not isinstance(answer, int) and not answer.done():
+                answer.set_exception(ConnectionLostError(reason))
+        self._release_buffer()
+
+    # Sending
+
+    def next_correlation_id(self) -> int:
+        """Return the number of the next request."""
+        self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
+        return self._next_correlation_id
+
+    def send_fetch(self, correlation_id: int, frame: bytes) -> None:
+        """Send a fetch with a number from `next_correlation_id`; the receiver is told what comes of it."""
+        assert not self.awaits_fetch, "one fetch at a time"
+        self.awaits_fetch = True
+        self.last_active = self._loop.time()
+        self._expected.append(correlation_id)
+        self._send(frame)
+
+    async def ask(self, api_key: int, version: int, message: Any) -> Any:
+        """Send a short request and return the decoded answer.
+
+        Raises:
+            ConnectionLostError: there will be none.
+            InvalidRequest: it is none.
+        """
+        codec = message_codec(api_key, version)
+        header = RequestHeader(api_key, version, self.next_correlation_id(), self._client_id, 0)
+        frame = codec.encode_request(header, message)
+        answer: asyncio.Future[bytes] = self._loop.create_future()
+        if self.is_closed:
+            raise ConnectionLostError("it is closed")
+        self._expected.append(answer)
+        self._send(_LENGTH.pack(len(frame)) + frame)
+        return codec.read_response(await answer)
+
+    def hurry(self) -> None:
+        """Have the fetch that is under way answered with what there is."""
+        codec = message_codec(API_VERSIONS_KEY, API_VERSIONS_VERSION)
+        header = RequestHeader(API_VERSIONS_KEY, API_VERSIONS_VERSION, self.next_correlation_id(), self._client_id, 0)
+        frame = codec.encode_request(header, codec.request_type())
+        answer: asyncio.Future[bytes] = self._loop.create_future()
+        answer.add_done_callback(lambda done: done.exception())  # nobody waits for it, and it may fail
+        self._expected.append(answer)
+        self._send(_LENGTH.pack(len(frame)) + frame)
+
+    def _send(self, frame: bytes) -> None:
+        if self._unsent:
+            self._unsent += frame
+            return
+        try:
+            sent = self._socket.send(frame)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError as error:
+            self._unsent = frame
+            self._loop.call_soon(self._lose, str(error))
+            return
+        if sent < len(frame):
+            self._unsent = frame[sent:]
+            self._loop.add_writer(self._socket.fileno(), self._on_writable)
+
+    def _on_writable(self) -> None:
+        try:
+            sent = self._socket.send(self._unsent)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._lose(str(error))
+            return
+        self.last_active = self._loop.time()
+        self._unsent = self._unsent[sent:]
+        if not self._unsent:
+            self._loop.remove_writer(self._socket.fileno())
+
+    # Receiving
+
+    def _on_readable(self) -> None:
+        if self._buffer is not None:
+            space = self._frame[self._received : self._received + RECEIVED_AT_ONCE_BYTES_MAX]
+        else:
+            space = self._small[self._filled :]
+        try:
+            count = self._socket.recv_into(space)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._lose(str(error))
+            return
+        if not count:
+            self._lose("the leader closed the connection")
+            return
+        self.last_active = self._loop.time()
+        try:
+            if self._buffer is not None:
+                self._received += count
+                self._continue_frame()
+            else:
+                self._filled += count
+                self._take_frames()
+        except KafkaError as error:
+            self._lose(error.message)
+        except Exception:  # a bug of ours must not leave partitions without a fetcher
+            logger.exception("an answer could not be handled")
+            self._lose("an answer could not be handled")
+
+    def _take_frames(self) -> None:
+        """Handle the complete frames in the small buffer, and move the beginning of another one to where it fits."""
+        start = 0
+        while self._filled - start >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(self._small, start)
+            if not 0 < size <= self._frame_bytes_max:
+                raise InvalidResponse(f"a frame of {size} bytes; {self._frame_bytes_max} is the most")
+            begin, end = start + _LENGTH.size, start + _LENGTH.size + size
+            if end > self._filled:
+                if end - start > SMALL_BUFFER_BYTES:
+                    self._begin_large(size, self._small[begin : self._filled])
+                    self._filled = start = 0
+                break
+            self._handle(self._small[begin:end])
+            if self.is_closed:
+                return
+            start = end
+        if start:
+            rest = self._filled - start
+            self._small[:rest] = bytes(self._small[start : self._filled])
+            self._filled = rest
+
+    def _begin_large(self, size: int, beginning: memoryview) -> None:
+        self._buffer = self._pool.take(size)
+        self._frame = memoryview(self._buffer)[:size]
+        self._received = len(beginning)
+        self._frame[: self._received] = beginning
+        if self._expected and isinstance(correlation_id := self._expected[0], int):
+            self._reader = ReplicaFetchResponseReader(self._frame, correlation_id)
+        self._continue_frame()
+
+    def _continue_frame(self) -> None:
+        """Show the receiver what has come of a large response; finish it when it is complete."""
+        if self._reader is not None:
+            self._read(self._reader, self._received)
+        if self.is_closed or self._received < len(self._frame):
+            return
+        reader, frame = self._reader, self._frame
+        if reader is None:
+            self._handle(frame)
+            self._release_buffer()
+            return
+        self._expected.popleft()
+        self._release_buffer()
+        self._finish(reader)
+
+    def _release_buffer(self) -> None:
+        if self._buffer is not None:
+            self._frame = memoryview(b"")
+            self._reader = None
+            self._pool.give_back(self._buffer)
+            self._buffer = None
+
+    def _handle(self, frame: memoryview) -> None:
+        """Handle a complete frame."""
+        if not self._expected:
+            raise InvalidResponse("an answer that nobody asked for")
+        answer = self._expected.popleft()
+        if not isinstance(answer, int):
+            if not answer.done():
+                answer.set_result(_LENGTH.pack(len(frame)) + frame)
+            return
+        reader = ReplicaFetchResponseReader(frame, answer)
+        self._read(reader, len(frame))
+        self._finish(reader)
+
+    def _read(self, reader: ReplicaFetchResponseReader, received: int) -> None:
+        while not self.is_closed and (fetched := reader.read_next(received)) is not None:
+            self._receiver.on_partition(fetched)
+
+    def _finish(self, reader: ReplicaFetchResponseReader) -> None:
+        if self.is_closed:
+            return
+        self.awaits_fetch = False
+        assert reader.head is not None
+        self._receiver.on_answered(reader.head)
+
+    def _lose(self, reason: str) -> None:
+        if not self.is_closed:
+            self.close(reason)
+            self._receiver.on_lost(reason)

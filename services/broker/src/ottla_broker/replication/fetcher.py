@@ -1,0 +1,425 @@
+"""A follower's fetching from one leader: one connection, one fetch at a time, many partitions.
+
+The next fetch leaves as soon as everything that the last one brought is written, in the same turn of the event
+loop. A fetch claims that all below its offset is in this replica's log, so it never leaves earlier: not before the
+write, and with `flush.messages` not before the fsync.
+
+What goes wrong with one partition (another leader epoch, a full disk, a damaged batch) pauses that one; what goes
+wrong with the connection pauses all of them. Whoever changes what is to be fetched while the leader holds a fetch
+back does not have to wait for it.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import structlog
+from kio.schema.errors import ErrorCode
+
+from ottla_broker.partition import Partition
+from ottla_broker.receive_buffer import BufferPool
+from ottla_broker.replication.fetch_connection import ConnectionLostError, FetchConnection
+from ottla_broker.replication.fetch_plan import FIRST_PAUSE_MS, FetchPlan, FollowedPartition, PartitionKey
+from ottla_broker.replication.offset_search import find_common_offset
+from ottla_broker.replication.throttle import ReplicationThrottle, is_throttled_follower
+from ottla_core.clock import Clock
+from ottla_core.errors import CodedError, KafkaError
+from ottla_core.wire.replica_fetch_request import FetchLimits, ReplicaFetchRequestWriter
+from ottla_core.wire.replica_fetch_response import FetchedHead, PartitionFetched
+
+STALL_CHECKS_PER_TIMEOUT: Final = 10
+ANSWER_MARGIN_MS: Final = 2000
+"""How much later than `replica.fetch.wait.max.ms` an answer may begin to arrive before the connection is given up."""
+_OUT_OF_RANGE: Final = {ErrorCode.offset_out_of_range, ErrorCode.offset_moved_to_tiered_storage}
+_EXPECTED_FAILURES: Final = {
+    ErrorCode.unknown_leader_epoch,
+    ErrorCode.fenced_leader_epoch,
+    ErrorCode.not_leader_or_follower,
+    ErrorCode.unknown_topic_id,
+    ErrorCode.unknown_topic_or_partition,
+}
+"""What comes of the leader and its follower hearing of an election, or of a topic, at different times."""
+
+logger = structlog.get_logger("replication")
+
+
+class LeaderAddress(NamedTuple):
+    """A leader's listener for brokers, under one registration."""
+
+    broker_id: int
+    broker_epoch: int
+    host: str
+    port: int
+
+
+class FetchSettings(NamedTuple):
+    """What all fetchers share; see the broker's settings `replica.fetch.*`."""
+
+    broker_id: int
+    limits: FetchLimits
+    partition_bytes_max: int
+    backoff_ms: int
+    socket_timeout_ms: int
+    frame_bytes_max: int
+
+
+class Fetcher:
+    """Fetches some partitions from one leader until it is closed.
+
+    Attributes:
+        leader: where it fetches.
+        number: which of this leader's fetchers it is.
+        fetched_bytes: of records, since the start.
+    """
+
+    def __init__(
+        self,
+        leader: LeaderAddress,
+        number: int,
+        settings: FetchSettings,
+        *,
+        broker_epoch: Callable[[], int],
+        clock: Clock,
+        pool: BufferPool,
+        throttle: ReplicationThrottle,
+    ) -> None:
+        self.leader = leader
+        self.number = number
+        self.fetched_bytes = 0
+        self._settings = settings
+        self._broker_epoch = broker_epoch
+        self._clock = clock
+        self._pool = pool
+        self._throttle = throttle
+        self._loop = asyncio.get_running_loop()
+        self._client_id = f"broker-{settings.broker_id}-fetcher-{number}"
+        self._writer = ReplicaFetchRequestWriter(self._client_id, settings.broker_id, settings.limits)
+        self._plan = FetchPlan(self._bytes_max, settings.backoff_ms, self._throttled_ms)
+        self._connection: FetchConnection | None = None
+        self._lost = asyncio.Event()
+        self._is_closed = False
+        self._is_hurried = False
+        self._is_reachable = True
+        self._connection_failures = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._to_flush: dict[PartitionKey, FollowedPartition] = {}
+        self._unflushed: set[FollowedPartition] = set()
+        self._is_flushing = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._start(self._keep_connected())
+
+    def __len__(self) -> int:
+        return len(self._plan)
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch a partition, or ask for it anew if its leader epoch has changed."""
+        if self._plan.follow(partition):
+            self._look_again()
+
+    def unfollow(self, partition: Partition) -> None:
+        """Fetch a partition no longer; nothing is appended to it after this."""
+        self._plan.unfollow((partition.topic_id, partition.topic_partition.partition))
+
+    async def close(self) -> None:
+        """Fetch nothing any more."""
+        self._is_closed = True
+        self._cancel_timer()
+        if self._connection is not None:
+            self._connection.close()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _start(self, work: "asyncio._CoroutineLike[None]") -> None:
+        task = self._loop.create_task(work, name=self._client_id)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("a fetcher failed unexpectedly", leader=self.leader.broker_id, exc_info=error)
+            self._drop("a fetcher failed unexpectedly")
+
+    def _now_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
+    def _throttled_ms(self, followed: FollowedPartition, now_ms: int) -> int:
+        if not followed.lags or not is_throttled_follower(followed.partition):
+            return 0
+        return self._throttle.wait_ms(now_ms)
+
+    def _bytes_max(self, followed: FollowedPartition) -> int:
+        """Return how much to ask for: more of what is far behind, so that the leader need not wait for each write."""
+        settings, config = self._settings, followed.partition.log.config
+        is_throttled = config.follower_replication_throttled_replicas or config.leader_replication_throttled_replicas
+        if not followed.lags or is_throttled:
+            return settings.partition_bytes_max
+        return max(settings.partition_bytes_max, settings.limits.bytes_max // 2)
+
+    # The connection
+
+    async def _keep_connected(self) -> None:
+        while not self._is_closed:
+            if self._connection_failures:
+                pause_ms = min(FIRST_PAUSE_MS << min(self._connection_failures, 16), self._settings.backoff_ms)
+                await asyncio.sleep(pause_ms / 1000)
+            self._lost.clear()
+            try:
+                await self._connect()
+            except (OSError, TimeoutError, UnicodeError) as error:  # the last: a host name that cannot be one
+                self._report_lost(str(error) or "it does not answer")
+                continue
+            self._look_again()
+            await self._watch()
+            self._plan.disconnected()
+
+    async def _connect(self) -> None:
+        async with asyncio.timeout(self._patience_s()):
+            self._connection = await FetchConnection.open(
+                self.leader.host,
+                self.leader.port,
+                self,
+                self._pool,
+                client_id=self._client_id,
+                frame_bytes_max=self._settings.frame_bytes_max,
+            )
+
+    def _patience_s(self) -> float:
+        """Return how long to wait for a sign of life.
+
+        Not long at first: after a network has failed and is back, an old connection may take as long again to notice,
+        and a new one does not. Longer with each failure, since a leader may just be slow.
+        """
+        settings = self._settings
+        first_ms = settings.limits.wait_ms_max + ANSWER_MARGIN_MS
+        return min(settings.socket_timeout_ms, first_ms << min(self._connection_failures, 16)) / 1000
+
+    async def _watch(self) -> None:
+        """Return when the connection is lost; end one on which an answer is due and nothing moves."""
+        while not self._lost.is_set():
+            timeout_s = self._patience_s()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s / STALL_CHECKS_PER_TIMEOUT):
+                    await self._lost.wait()
+            connection = self._connection
+            if connection is not None and connection.awaits_fetch:
+                silent_s = self._loop.time() - connection.last_active
+                if silent_s > timeout_s:
+                    self._drop(f"no answer for {silent_s:.0f} s")
+
+    def _drop(self, reason: str) -> None:
+        if self._connection is not None and not self._connection.is_closed:
+            self._connection.close(reason)
+            self.on_lost(reason)
+
+    def on_lost(self, reason: str) -> None:
+        """Connect again, later."""
+        self._connection = None
+        self._cancel_timer()
+        self._report_lost(reason)
+        self._lost.set()
+
+    def _report_lost(self, reason: str) -> None:
+        self._connection_failures += 1
+        if self._is_reachable and not self._is_closed:
+            self._is_reachable = False
+            logger.warning("cannot fetch from a leader; trying again", leader=self.leader.broker_id, reason=reason)
+
+    # Asking
+
+    def _look_again(self) -> None:
+        """Ask for what has changed: now, or as soon as the leader answers the fetch that is under way."""
+        connection = self._connection
+        if connection is None:
+            return
+        if not connection.awaits_fetch:
+            self._loop.call_soon(self._ask)
+        elif not self._is_hurried:
+            self._is_hurried = True
+            connection.hurry()
+
+    def _ask(self) -> None:
+        """Send the next fetch, after an fsync where one is due, or wait until there is something to ask for."""
+        connection = self._connection
+        self._cancel_timer()
+        if self._is_closed or connection is None or connection.awaits_fetch or self._is_flushing:
+            return
+        if self._to_flush:
+            self._is_flushing = True
+            self._start(self._flush())
+            return
+        planned = self._plan.next_fetch(self._now_ms())
+        if (look_ms := self._plan.next_look_ms()) is not None:
+            self._timer = self._loop.call_later(max(0.001, look_ms / 1000 - self._loop.time()), self._pause_ended)
+        if planned is None:
+            return
+        self._is_hurried = False
+        correlation_id = connection.next_correlation_id()
+        frame = self._writer.write(
+            correlation_id, self._broker_epoch(), planned.session, planned.asked, planned.forgotten
+        )
+        connection.send_fetch(correlation_id, frame)
+
+    def _pause_ended(self) -> None:
+        self._timer = None
+        self._look_again()
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # Taking answers
+
+    def on_partition(self, fetched: PartitionFetched) -> None:
+        """Append what came of one partition, or do what its error asks for."""
+        followed = self._plan.get(fetched.topic_id, fetched.partition)
+        if followed is None or followed.asked is None:
+            return
+        partition, asked = followed.partition, followed.asked
+        log = partition.log
+        if log.log_end_offset != followed.end_offset or partition.state.leader_epoch != asked.current_leader_epoch:
+            self._plan.moved(followed)  # it is another log by now, or under another leader
+            return
+        try:
+            self._take(followed, fetched)
+        except KafkaError as error:
+            self._failed(followed, error)
+        except Exception as error:  # a bug of ours must not take the other partitions down
+            logger.exception("a fetched partition failed unexpectedly", partition=str(partition.topic_partition))
+            self._failed(followed, CodedError(ErrorCode.unknown_server_error, str(error)))
+
+    def _take(self, followed: FollowedPartition, fetched: PartitionFetched) -> None:
+        partition, asked = followed.partition, followed.asked
+        assert asked is not None
+        leader_epoch = asked.current_leader_epoch
+        if fetched.error_code is not ErrorCode.none:
+            if fetched.error_code in _OUT_OF_RANGE:
+                self._plan.pause(followed, None)
+                self._start(self._find_offset(followed, fetched.error_code))
+                return
+            raise CodedError(fetched.error_code, f"the leader answered {fetched.error_code.name}")
+        now_ms = self._clock.time_ms()
+        if fetched.diverging_epoch is not None:
+            self._truncate(partition, fetched.diverging_epoch, leader_epoch, now_ms)
+            self._plan.moved(followed)
+            return
+        log = partition.log
+        try:
+            partition.append_from_leader(
+                fetched.records,
+                leader_epoch=leader_epoch,
+                high_watermark=fetched.high_watermark,
+                log_start_offset=fetched.log_start_offset,
+                now_ms=now_ms,
+            )
+        finally:
+            if size := len(fetched.records):
+                self._count(followed, size)
+            if log.log_end_offset != asked.fetch_offset or log.log_start_offset != asked.log_start_offset:
+                followed.end_offset = log.log_end_offset
+                self._plan.moved(followed)
+                if log.flush_is_due:
+                    self._to_flush[followed.key] = followed
+        followed.lags = fetched.high_watermark > log.log_end_offset
+        if followed.failures:
+            self._plan.succeeded(followed)
+
+    def _count(self, followed: FollowedPartition, size_bytes: int) -> None:
+        self.fetched_bytes += size_bytes
+        if is_throttled_follower(followed.partition):
+            self._throttle.record(size_bytes, self._now_ms())
+
+    def _truncate(self, partition: Partition, diverging: tuple[int, int], leader_epoch: int, now_ms: int) -> None:
+        former_end_offset = partition.log.log_end_offset
+        epoch, end_offset = diverging
+        new_end_offset = partition.truncate_to_diverging(epoch, end_offset, leader_epoch=leader_epoch, now_ms=now_ms)
+        logger.info(
+            "cut a log where it departs from the leader's",
+            partition=str(partition.topic_partition),
+            former_end_offset=former_end_offset,
+            end_offset=new_end_offset,
+            leader_epoch=leader_epoch,
+            diverging_epoch=epoch,
+        )
+
+    def on_answered(self, head: FetchedHead) -> None:
+        """Go on with the next fetch."""
+        if head.error_code is ErrorCode.none:
+            self._plan.answered(head.session_id)
+            self._connection_failures = 0
+            if not self._is_reachable:
+                self._is_reachable = True
+                logger.info("fetching from a leader again", leader=self.leader.broker_id)
+        elif head.error_code in (ErrorCode.fetch_session_id_not_found, ErrorCode.invalid_fetch_session_epoch):
+            self._plan.session_refused(head.error_code)
+        else:
+            self._drop(f"it refuses fetches: {head.error_code.name}")
+            return
+        self._ask()
+
+    async def _flush(self) -> None:
+        """Make durable what `flush.messages` says must be, for all partitions at once, then go on."""
+        waiting, self._to_flush = tuple(self._to_flush.values()), {}
+        try:
+            outcomes = await asyncio.gather(
+                *(followed.partition.log.flushed(followed.partition.log.log_end_offset) for followed in waiting),
+                return_exceptions=True,
+            )
+        finally:
+            self._is_flushing = False
+        for followed, outcome in zip(waiting, outcomes, strict=True):
+            if outcome is None:
+                if followed in self._unflushed:
+                    self._unflushed.discard(followed)
+                    self._plan.resume(followed)
+            elif isinstance(outcome, KafkaError):
+                self._failed(followed, outcome)
+                self._plan.pause(followed, None)
+                self._unflushed.add(followed)
+                self._loop.call_later(self._settings.backoff_ms / 1000, self._flush_again, followed)
+            else:
+                raise outcome
+        self._ask()
+
+    def _flush_again(self, followed: FollowedPartition) -> None:
+        if self._plan.is_present(followed):
+            self._to_flush[followed.key] = followed
+            self._look_again()
+        else:
+            self._unflushed.discard(followed)
+
+    async def _find_offset(self, followed: FollowedPartition, error: ErrorCode) -> None:
+        """Find where to go on with a partition whose log has no part in common with the leader's."""
+        connection = self._connection
+        partition = followed.partition
+        try:
+            if connection is None:
+                raise ConnectionLostError("it was lost before")
+            moved = await find_common_offset(connection, partition, self._clock.time_ms)
+        except ConnectionLostError:
+            self._plan.resume(followed)
+        except KafkaError as refused:
+            self._failed(followed, refused)
+        else:
+            if moved:
+                self._plan.resume(followed)
+            else:  # the leader's log has changed meanwhile, or it contradicts itself
+                self._failed(followed, CodedError(error, "the leader says that it has the offset after all"))
+        self._look_again()
+
+    def _failed(self, followed: FollowedPartition, error: KafkaError) -> None:
+        """Try a partition again later, and say so once."""
+        self._plan.failed(followed, self._now_ms())
+        if followed.failure is error.code:
+            return
+        followed.failure = error.code
+        report = logger.info if error.code in _EXPECTED_FAILURES else logger.warning
+        report(
+            "cannot fetch a partition; trying again",
+            partition=str(followed.partition.topic_partition),
+            leader=self.leader.broker_id,
+            reason=error.message,
+        )

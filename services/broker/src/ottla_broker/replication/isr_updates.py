@@ -1,0 +1,267 @@
+"""Asking the controller for the in-sync sets that the leaders here would like to have.
+
+Who may join or has to leave is decided by `replication/leader_replica.py`. This is the shell around it: partitions
+are looked at when a follower from outside the set has fetched, when brokers come or go, and, because a follower
+leaves by not fetching, every half of `replica.lag.time.max.ms`. All proposals that have come together go out as one
+request; while it is under way the next ones gather. The outcome reaches a partition through the cluster state, like
+everything that the controller decides; until then the leader goes by the larger of the sets in question.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import structlog
+from kio.schema.errors import ErrorCode
+
+from ottla_broker.partition import Partition, ReplicationContext
+from ottla_broker.partitions import PartitionTable
+from ottla_broker.replication.leader_replica import IsrProposal
+from ottla_core.cluster.controller_api import AlteredIsr, InSyncReplica, IsrChange
+from ottla_core.cluster.feed import ClusterStateFeed
+from ottla_core.cluster.membership import Membership
+from ottla_core.cluster.model import ClusterState
+from ottla_core.errors import KafkaError, RequestTimedOut
+
+CHANGES_PER_REQUEST_MAX = 1000
+LOOKED_AT_PER_TURN_MAX = 500
+"""Partitions looked at in one turn of the event loop in the regular check, so that requests are not held up."""
+ANSWER_TIMEOUT_SECONDS = 5.0
+SEEN_TIMEOUT_SECONDS = 5.0
+RETRY_SECONDS = 0.5
+UNREGISTERED_RETRY_SECONDS = 0.2
+
+REFUSED_FOR_ITS_CONTENT = frozenset({ErrorCode.ineligible_replica, ErrorCode.invalid_request})
+"""With any other code the partition is in a state that this leader has not seen, perhaps one that its own proposal
+has made: a set that completes a reassignment comes with another leader, and with an error."""
+
+logger = structlog.get_logger("replication")
+
+
+class IsrController(Protocol):
+    """What is needed of `ControllerClient`."""
+
+    async def alter_partitions(
+        self, broker_id: int, broker_epoch: int, changes: Sequence[IsrChange], *, timeout_s: float
+    ) -> tuple[list[AlteredIsr], int]:
+        """Propose in-sync sets; see `ControllerClient`."""
+
+
+class Roles(Protocol):
+    """What is needed of `Reconciler`."""
+
+    def give_roles(self) -> None:
+        """Give the partitions held here what the newest cluster state says."""
+
+
+class _Proposed(NamedTuple):
+    """A proposal under way, and how large the set is that it replaces."""
+
+    partition: Partition
+    proposal: IsrProposal
+    former_size: int
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the partition still waits for the outcome."""
+        leader = self.partition.leader
+        return leader is not None and leader.proposal is self.proposal
+
+
+class IsrUpdates:
+    """Keeps the in-sync sets of the partitions that this broker leads as they should be.
+
+    Attributes:
+        shrink_count: sets that were made smaller, as the controller confirmed.
+        expand_count: sets that were made larger.
+        failed_count: proposals that were refused or not answered.
+    """
+
+    def __init__(
+        self,
+        *,
+        context: ReplicationContext,
+        partitions: PartitionTable,
+        feed: ClusterStateFeed,
+        membership: Membership,
+        controller: IsrController,
+        reconciler: Roles,
+    ) -> None:
+        self._context = context
+        self._partitions = partitions
+        self._membership = membership
+        self._controller = controller
+        self._reconciler = reconciler
+        self._feed = feed
+        self._due: dict[Partition, None] = {}
+        self._resting: set[Partition] = set()
+        self._unanswered: list[_Proposed] = []
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.shrink_count = 0
+        self.expand_count = 0
+        self.failed_count = 0
+
+    def start(self) -> None:
+        """Begin."""
+        self._context.on_out_of_sync_fetch = self.look_at
+        self._context.live_brokers = _live_brokers(self._feed.state)
+        self._tasks = [
+            asyncio.create_task(self._run(), name="in-sync sets"),
+            asyncio.create_task(self._check_lags(), name="follower lags"),
+        ]
+        self._unsubscribe = self._feed.subscribe(self._on_state)
+
+    async def close(self) -> None:
+        """Stop; what was proposed may still be carried out."""
+        self._unsubscribe()
+        for task in self._tasks:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    def look_at(self, partition: Partition) -> None:
+        """Have a partition's in-sync set examined soon."""
+        if partition not in self._resting:
+            self._due[partition] = None
+            self._wake.set()
+
+    def _look_later(self, partition: Partition) -> None:
+        """Examine a partition again after a pause, however often its followers fetch meanwhile."""
+        self._resting.add(partition)
+        asyncio.get_running_loop().call_later(RETRY_SECONDS, self._end_rest, partition)
+
+    def _end_rest(self, partition: Partition) -> None:
+        self._resting.discard(partition)
+        self.look_at(partition)
+
+    def _on_state(self, former: ClusterState, new: ClusterState) -> None:
+        if former.brokers is new.brokers:
+            return
+        self._context.live_brokers = _live_brokers(new)
+        for partition in self._partitions:
+            if partition.leads and len(partition.state.isr) < len(partition.state.replicas):
+                self.look_at(partition)
+
+    async def _check_lags(self) -> None:
+        """Look at everything that is led, again and again."""
+        while True:
+            await asyncio.sleep(self._context.lag_max_ms / 2000)
+            for position, partition in enumerate(self._partitions):
+                if position % LOOKED_AT_PER_TURN_MAX == 0:
+                    await asyncio.sleep(0)
+                if partition.leads:
+                    partition.advance_high_watermark()
+                    self.look_at(partition)
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                await self._propose()
+            except Exception:  # one partition's trouble must not leave all others with the sets they have
+                logger.exception("in-sync sets could not be updated; trying again")
+                await asyncio.sleep(RETRY_SECONDS)
+                self._wake.set()
+
+    async def _propose(self) -> None:
+        """Ask for everything that is due, as far as this broker is registered."""
+        if not self._membership.is_current():
+            asyncio.get_running_loop().call_later(UNREGISTERED_RETRY_SECONDS, self._wake.set)
+            return
+        proposed = [earlier for earlier in self._unanswered if earlier.is_open]
+        self._unanswered = []
+        while self._due and len(proposed) < CHANGES_PER_REQUEST_MAX:
+            partition, _ = self._due.popitem()
+            proposal = partition.propose_isr()
+            if proposal is not None:
+                proposed.append(_Proposed(partition, proposal, len(partition.state.isr)))
+        if self._due:
+            self._wake.set()
+        if proposed:
+            await self._ask(proposed)
+
+    async def _ask(self, proposed: list[_Proposed]) -> None:
+        broker_epoch = self._membership.registered_epoch
+        try:
+            results, revision = await self._controller.alter_partitions(
+                self._context.broker_id,
+                broker_epoch,
+                [_change(partition, proposal, broker_epoch) for partition, proposal, _ in proposed],
+                timeout_s=ANSWER_TIMEOUT_SECONDS,
+            )
+        except KafkaError as error:
+            logger.warning("in-sync sets not updated; trying again", partitions=len(proposed), error=error.message)
+            self._ask_again(proposed)
+            return
+        await self._take_over(revision)
+        for each, result in zip(proposed, results, strict=True):
+            if result.error_code != ErrorCode.none:
+                self._refused(each, result)
+            elif each.is_open:  # the partition could not be brought in step yet
+                self._ask_again([each])
+            else:
+                self._succeeded(each)
+
+    async def _take_over(self, revision: int) -> None:
+        """Have the partitions take over what was decided, as soon as this broker sees it."""
+        with contextlib.suppress(RequestTimedOut):
+            await self._feed.wait_for_revision(revision, SEEN_TIMEOUT_SECONDS)
+            self._reconciler.give_roles()
+
+    def _ask_again(self, proposed: list[_Proposed]) -> None:
+        self.failed_count += len(proposed)
+        self._unanswered += proposed
+        asyncio.get_running_loop().call_later(RETRY_SECONDS, self._wake.set)
+
+    def _succeeded(self, proposed: _Proposed) -> None:
+        partition, proposal, former_size = proposed
+        self.expand_count += len(proposal.isr) > former_size
+        self.shrink_count += len(proposal.isr) < former_size
+        logger.info("in-sync set changed", partition=str(partition.topic_partition), isr=proposal.isr)
+        if set(partition.state.isr) == set(proposal.isr):
+            self.look_at(partition)
+        else:  # the controller knew better; it may take this broker a moment to see why
+            self._look_later(partition)
+
+    def _refused(self, proposed: _Proposed, result: AlteredIsr) -> None:
+        partition, proposal, _ = proposed
+        self.failed_count += 1
+        logger.info(
+            "in-sync set refused",
+            partition=str(partition.topic_partition),
+            isr=proposal.isr,
+            code=result.error_code.name,
+            error=result.error_message,
+        )
+        if result.error_code in REFUSED_FOR_ITS_CONTENT:
+            partition.isr_proposal_refused(proposal)
+            self._look_later(partition)
+        else:
+            self._ask_again([proposed])
+
+
+def _live_brokers(state: ClusterState) -> frozenset[int]:
+    """Return who can be in sync: the registered brokers that are not about to stop."""
+    return frozenset(member.id for member in state.brokers.values() if not member.shutting_down)
+
+
+def _change(partition: Partition, proposal: IsrProposal, own_epoch: int) -> IsrChange:
+    """Return a proposal as the controller takes it.
+
+    A member of the set that has not fetched since this broker leads is named without an epoch: it is in already, and
+    stays whatever its registration.
+    """
+    own_id = partition.broker_id
+    return IsrChange(
+        topic_id=partition.topic_id,
+        index=partition.topic_partition.partition,
+        leader_epoch=proposal.leader_epoch,
+        partition_epoch=proposal.partition_epoch,
+        isr=tuple(
+            InSyncReplica(broker_id=broker_id, broker_epoch=own_epoch if broker_id == own_id else broker_epoch)
+            for broker_id, broker_epoch in zip(proposal.isr, proposal.broker_epochs, strict=True)
+        ),
+    )

@@ -1,0 +1,271 @@
+"""What one look at the logs finds for a reader."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from ottla_broker.fetch_reading import FetchTerms, Found, Reading, look, note_told
+from ottla_broker.fetch_sessions import FetchSession
+from ottla_broker.partition import Partition
+from ottla_broker.replication.leader_replica import FollowerContact
+from tests.support.readable_partitions import (
+    BROKER,
+    FOLLOWER,
+    OTHER_FOLLOWER,
+    PLENTY_BYTES,
+    TOPIC,
+    ReadablePartitions,
+    append,
+    asked,
+    replicate,
+    session_of,
+)
+
+
+@pytest.fixture
+def partitions(tmp_path: Path) -> Iterator[ReadablePartitions]:
+    partitions = ReadablePartitions(tmp_path)
+    yield partitions
+    partitions.close()
+
+
+def terms(bytes_max: int = PLENTY_BYTES, **fields: Any) -> FetchTerms:
+    return FetchTerms(bytes_max, **{"only_leader": True, "read_committed": False, **fields})
+
+
+def contact(broker_id: int = FOLLOWER) -> FollowerContact:
+    return FollowerContact(broker_id, 72, 0)
+
+
+def full(session: FetchSession, partitions: ReadablePartitions, **fields: Any) -> list[Found]:
+    return look(session, terms(**fields), partitions, only_news=False).found
+
+
+def news(session: FetchSession, partitions: ReadablePartitions, **fields: Any) -> dict[int, Any]:
+    """What a fetch of a session tells, by partition."""
+    reading = look(session, terms(**fields), partitions, only_news=True)
+    note_told(session, reading)
+    return {found.wanted.asked.partition: found.outcome for found in reading.found}
+
+
+def filled(partitions: ReadablePartitions, index: int = 0, *, batches: int = 1) -> tuple[Partition, int]:
+    """A partition with replicated batches, and the size of one."""
+    partition = partitions.add(index)
+    sizes = [append(partition) for _ in range(batches)]
+    replicate(partition)
+    return partition, sizes[0]
+
+
+# What may be read
+
+
+def test_a_consumer_reads_up_to_the_high_watermark_and_a_follower_to_the_end(partitions: ReadablePartitions) -> None:
+    partition, size = filled(partitions)
+    append(partition)
+    (consumer,) = full(session_of(asked()), partitions)
+    assert consumer.outcome.records is not None
+    assert (consumer.outcome.records.size, consumer.outcome.high_watermark) == (size, 1)
+    (follower,) = full(session_of(asked(), follower=contact(OTHER_FOLLOWER)), partitions)
+    assert follower.outcome.records is not None
+    assert follower.outcome.records.size == 2 * size
+
+
+def test_that_there_are_hidden_records_is_noted(partitions: ReadablePartitions) -> None:
+    partition, _ = filled(partitions)
+    assert not look(session_of(asked(0, 1)), terms(), partitions, only_news=False).has_hidden_records
+    append(partition)
+    assert look(session_of(asked(0, 1)), terms(), partitions, only_news=False).has_hidden_records
+
+
+def test_a_replica_that_follows_is_read_only_by_who_knows_of_that(partitions: ReadablePartitions) -> None:
+    partitions.add(leads=False)
+    (refused,) = full(session_of(asked()), partitions)
+    assert refused.outcome.error_code is ErrorCode.not_leader_or_follower
+    (read,) = full(session_of(asked()), partitions, only_leader=False)
+    assert read.outcome.error_code is ErrorCode.none
+
+
+def test_another_leader_epoch_is_an_error(partitions: ReadablePartitions) -> None:
+    partition, _ = filled(partitions)
+    partition.apply(replace(partition.state, leader_epoch=5), leads=True)
+    outcomes = [full(session_of(asked(0, leader_epoch=epoch)), partitions)[0].outcome for epoch in (4, 5, 6)]
+    assert [outcome.error_code for outcome in outcomes] == [
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.none,
+        ErrorCode.unknown_leader_epoch,
+    ]
+
+
+def test_a_log_that_has_parted_from_this_one_hears_where(partitions: ReadablePartitions) -> None:
+    partition, _ = filled(partitions)
+    partition.apply(replace(partition.state, leader_epoch=5), leads=True)
+    append(partition)
+    reading = look(
+        session_of(asked(0, 2, last_fetched_epoch=0), follower=contact()), terms(), partitions, only_news=False
+    )
+    assert (reading.found[0].outcome.diverging_epoch, reading.is_urgent) == ((0, 1), True)
+    (agreeing,) = full(session_of(asked(0, 1, last_fetched_epoch=0)), partitions)
+    assert agreeing.outcome.diverging_epoch is None
+    (from_the_future,) = full(session_of(asked(0, 1, last_fetched_epoch=9)), partitions)
+    assert from_the_future.outcome.error_code is ErrorCode.offset_out_of_range
+
+
+# Limits
+
+
+def test_the_first_batch_comes_whole_and_the_rest_within_the_limit(partitions: ReadablePartitions) -> None:
+    _, size = filled(partitions, 0, batches=2)
+    filled(partitions, 1)
+    outcomes = [found.outcome for found in full(session_of(asked(0), asked(1)), partitions, bytes_max=1)]
+    assert [outcome.records and outcome.records.size for outcome in outcomes] == [size, None]
+    assert outcomes[1].high_watermark == 1
+
+
+def test_in_a_session_what_does_not_fit_keeps_its_turn(partitions: ReadablePartitions) -> None:
+    sizes = [filled(partitions, index, batches=2)[1] for index in range(3)]
+    session = session_of(*map(asked, range(3)))
+    turns = [list(news(session, partitions, bytes_max=sizes[0])) for _ in range(6)]
+    assert turns == [[0], [1], [2], [0], [1], [2]]
+
+
+def test_a_batch_that_does_not_fit_any_more_stays_to_be_read(partitions: ReadablePartitions) -> None:
+    _, size = filled(partitions, 0)
+    filled(partitions, 1)
+    session = session_of(asked(0), asked(1))
+    for _ in range(2):
+        told = news(session, partitions, bytes_max=size + size // 2)
+        assert sum(outcome.records is not None for outcome in told.values()) == 1
+    assert len(session.dirty) == 2
+
+
+# Sessions
+
+
+def test_a_partition_without_news_is_not_looked_at(partitions: ReadablePartitions) -> None:
+    for index in range(3):
+        filled(partitions, index)
+    session = session_of(*(asked(index, 1) for index in range(3)))
+    news(session, partitions)
+    partitions.finds = 0
+    assert news(session, partitions) == {}
+    assert partitions.finds == 0
+    partition = partitions.get(1)
+    assert partition is not None
+    append(partition)
+    replicate(partition)
+    assert news(session, partitions).keys() == {1}
+    assert partitions.finds == 1
+
+
+def test_a_follower_hears_of_records_before_they_are_replicated_and_of_the_high_watermark(
+    partitions: ReadablePartitions,
+) -> None:
+    partition = partitions.add()
+    session = session_of(asked(), follower=contact(OTHER_FOLLOWER))
+    news(session, partitions)
+    append(partition)
+    assert news(session, partitions)[0].records is not None
+    session.ask(TOPIC, asked(0, 1))
+    assert news(session, partitions) == {}
+    replicate(partition)
+    told = news(session, partitions)[0]
+    assert (told.records, told.high_watermark) == (None, 1)
+    assert news(session, partitions) == {}
+
+
+def test_a_reader_that_knows_an_error_hears_when_it_is_gone(partitions: ReadablePartitions) -> None:
+    session = session_of(asked())
+    assert news(session, partitions)[0].error_code is ErrorCode.unknown_topic_or_partition
+    assert news(session, partitions)[0].error_code is ErrorCode.unknown_topic_or_partition
+    partitions.add()
+    assert news(session, partitions)[0].error_code is ErrorCode.none
+    assert news(session, partitions) == {}
+
+
+def test_a_partition_made_anew_is_watched_instead_of_the_former(partitions: ReadablePartitions) -> None:
+    partitions.add(isr=(BROKER,))
+    session = session_of(asked())
+    news(session, partitions)
+    partitions.remove()
+    successor = partitions.add(isr=(BROKER,))
+    assert news(session, partitions) == {}, "both are empty"
+    append(successor)
+    assert news(session, partitions)[0].records is not None
+
+
+# Followers
+
+
+def followed(partition: Partition, broker_id: int = FOLLOWER) -> int:
+    assert partition.leader is not None
+    return partition.leader.followers[broker_id].log_end_offset
+
+
+def test_a_followers_position_is_noted_when_it_asks_and_no_more_than_once(partitions: ReadablePartitions) -> None:
+    partition = partitions.add()
+    append(partition)
+    session = session_of(asked(0, 1), follower=contact())
+    told = news(session, partitions)
+    assert (followed(partition), told[0].high_watermark) == (1, 1), "the answer has what the fetch has moved"
+    (wanted,) = session
+    assert not wanted.is_unrecorded
+
+
+def test_positions_are_noted_though_the_response_is_full(partitions: ReadablePartitions) -> None:
+    first, size = filled(partitions, 0)
+    second = partitions.add(1)
+    append(second)
+    session = session_of(asked(0, 0), asked(1, 1), follower=contact())
+    news(session, partitions, bytes_max=size)
+    assert (followed(first), followed(second)) == (0, 1)
+
+
+def test_a_position_is_noted_again_when_the_leader_has_forgotten_it(partitions: ReadablePartitions) -> None:
+    partition, _ = filled(partitions)
+    session = session_of(asked(0, 1), follower=contact())
+    news(session, partitions)
+    partition.apply(replace(partition.state, leader_epoch=3), leads=True)
+    assert followed(partition) == -1
+    news(session, partitions)
+    assert followed(partition) == 1
+
+
+def test_a_position_outside_the_log_or_of_a_log_that_has_parted_is_not_noted(partitions: ReadablePartitions) -> None:
+    partition, _ = filled(partitions)
+    partition.apply(replace(partition.state, leader_epoch=5), leads=True)
+    for wrong in (asked(0, 7), asked(0, 2, last_fetched_epoch=0)):
+        news(session_of(wrong, follower=contact()), partitions)
+        assert followed(partition) == -1
+
+
+def test_who_holds_no_replica_is_no_follower(partitions: ReadablePartitions) -> None:
+    partitions.add()
+    told = news(session_of(asked(), follower=contact(9)), partitions)
+    assert told[0].error_code is ErrorCode.not_leader_or_follower
+
+
+def test_what_is_withheld_waits_and_is_looked_at_again(partitions: ReadablePartitions) -> None:
+    filled(partitions)
+    session = session_of(asked(), follower=contact(OTHER_FOLLOWER))
+    assert news(session, partitions, is_withheld=lambda _: True)[0].records is None
+    assert news(session, partitions, is_withheld=lambda _: True) == {}
+    assert news(session, partitions, is_withheld=lambda _: False)[0].records is not None
+
+
+# Other replicas
+
+
+def test_a_reader_that_is_sent_elsewhere_gets_no_records(partitions: ReadablePartitions) -> None:
+    filled(partitions)
+    session = session_of(asked())
+    for _ in range(2):
+        reading: Reading = look(session, terms(preferred_replica=lambda _, __: FOLLOWER), partitions, only_news=True)
+        note_told(session, reading)
+        (found,) = reading.found
+        assert (found.outcome.preferred_replica, found.outcome.records) == (FOLLOWER, None)
+        assert reading.is_urgent
+    assert news(session, partitions, preferred_replica=lambda _, __: -1)[0].records is not None

@@ -1,0 +1,244 @@
+"""One partition's role, and who waits for what happens to it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from ottla_broker.partition import (
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    Partition,
+    ReplicationContext,
+)
+from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_core.cluster.model import PartitionState
+from ottla_core.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, UnknownLeaderEpoch
+from ottla_core.topic_config import TopicConfig
+from tests.support.partition_logs import NOW_MS, PARTITION, batch_of, open_log, read_batches
+
+STATE = PartitionState(
+    topic_id=UUID(int=1),
+    index=0,
+    replicas=(1, 2, 3),
+    isr=(1, 2, 3),
+    leader=1,
+    leader_epoch=5,
+    leader_broker_epoch=71,
+    partition_epoch=100,
+)
+LAG_MAX_MS = 30_000
+
+
+class Clock:
+    now_ms = 0
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+def log_bytes(partition: Partition) -> bytes:
+    return b"".join(batch for _, batch in read_batches(partition.log))
+
+
+class Watcher:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def on_append(self, partition: Partition, size_bytes: int) -> None:
+        self.told.append("append")
+
+    def on_high_watermark(self, partition: Partition) -> None:
+        self.told.append(f"high watermark {partition.log.high_watermark}")
+
+    def on_change(self, partition: Partition) -> None:
+        self.told.append("change")
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Partition]:
+    def partition(broker_id: int = 1, *, min_isr: int = 1) -> Partition:
+        directory = tmp_path / f"{broker_id}"
+        directory.mkdir()
+        context = ReplicationContext(broker_id, LAG_MAX_MS, Clock(), frozenset({1, 2, 3}))
+        log = open_log(directory, config=TopicConfig(min_insync_replicas=min_isr))
+        return Partition(PARTITION, log, context, STATE)
+
+    return partition
+
+
+def append(partition: Partition, *, all_in_sync: bool = True) -> int:
+    """Append a batch of one record; return the log's end."""
+    appended = partition.append(batch_of(b"x"), now_ms=NOW_MS, all_in_sync=all_in_sync)
+    return appended.last_offset + 1
+
+
+def fetch(partition: Partition, follower: int, offset: int) -> None:
+    partition.record_follower_fetch(FollowerContact(follower, 70 + follower, 0), offset=offset, log_start_offset=0)
+
+
+def test_records_are_replicated_when_every_follower_has_fetched_beyond_them(make: Callable[..., Partition]) -> None:
+    partition = make()
+    partition.apply(STATE, leads=True)
+    end = append(partition)
+    outcomes: list[KafkaError | None] = []
+    partition.when_replicated(end, outcomes.append)
+    fetch(partition, 2, end)
+    assert outcomes == []
+    fetch(partition, 3, end)
+    assert outcomes == [None]
+    assert partition.log.high_watermark == end
+
+
+def test_who_asks_about_replicated_records_is_answered_at_once(make: Callable[..., Partition]) -> None:
+    partition = make()
+    partition.apply(replace(STATE, isr=(1,)), leads=True)
+    outcomes: list[KafkaError | None] = []
+    partition.when_replicated(append(partition), outcomes.append)
+    assert outcomes == [None]
+
+
+def test_waiting_ends_with_an_error_when_leadership_does(make: Callable[..., Partition]) -> None:
+    partition = make()
+    partition.apply(STATE, leads=True)
+    outcomes: list[KafkaError | None] = []
+    partition.when_replicated(append(partition), outcomes.append)
+    partition.apply(replace(STATE, leader=2, leader_epoch=6), leads=False)
+    assert isinstance(outcomes[0], NotLeaderOrFollower)
+
+
+def test_waiting_goes_on_through_a_new_election_of_the_same_leader(make: Callable[..., Partition]) -> None:
+    partition = make()
+    partition.apply(STATE, leads=True)
+    end = append(partition)
+    outcomes: list[KafkaError | None] = []
+    partition.when_replicated(end, outcomes.append)
+    partition.apply(replace(STATE, leader_epoch=6, isr=(1, 2), partition_epoch=101), leads=True)
+    fetch(partition, 2, end)
+    assert outcomes == [None]
+
+
+def test_a_waiter_can_give_up(make: Callable[..., Partition]) -> None:
+    partition = make()
+    partition.apply(STATE, leads=True)
+    outcomes: list[KafkaError | None] = []
+    partition.when_replicated(append(partition), outcomes.append)
+    partition.no_longer_wait(outcomes.append)
+    partition.apply(replace(STATE, leader=2, leader_epoch=6), leads=False)
+    assert outcomes == []
+
+
+def test_too_few_replicas_are_refused_before_the_append(make: Callable[..., Partition]) -> None:
+    partition = make(min_isr=2)
+    partition.apply(replace(STATE, isr=(1,)), leads=True)
+    with pytest.raises(NotEnoughReplicas, match="1 replicas in sync"):
+        append(partition)
+    assert partition.log.log_end_offset == 0
+
+
+def test_what_is_appended_without_waiting_stays_invisible_below_the_minimum(make: Callable[..., Partition]) -> None:
+    partition = make(min_isr=2)
+    partition.apply(replace(STATE, isr=(1,)), leads=True)
+    append(partition, all_in_sync=False)
+    assert partition.log.high_watermark == 0
+    assert partition.read(0, 1000, at_least_one_batch=True) is None
+    assert partition.read(0, 1000, at_least_one_batch=True, to_log_end=True) is not None
+
+
+def test_records_replicated_to_too_few_are_told_so(make: Callable[..., Partition]) -> None:
+    partition = make(min_isr=2)
+    partition.apply(replace(STATE, isr=(1, 2)), leads=True)
+    end = append(partition)
+    fetch(partition, 2, end)
+    partition.apply(replace(STATE, isr=(1,), partition_epoch=101), leads=True)
+    outcomes: list[KafkaError | None] = []
+    partition.when_replicated(end, outcomes.append)
+    assert isinstance(outcomes[0], NotEnoughReplicasAfterAppend)
+
+
+def test_only_replicas_may_fetch_as_followers(make: Callable[..., Partition]) -> None:
+    partition = make()
+    partition.apply(STATE, leads=True)
+    with pytest.raises(NotLeaderOrFollower, match="broker 4 holds no replica"):
+        fetch(partition, 4, 0)
+    partition.apply(replace(STATE, leader=2, leader_epoch=6), leads=False)
+    with pytest.raises(NotLeaderOrFollower, match="led by broker 2"):
+        fetch(partition, 3, 0)
+
+
+def test_a_follower_becomes_equal_to_its_leader(make: Callable[..., Partition]) -> None:
+    leader, follower = make(1), make(2)
+    leader.apply(STATE, leads=True)
+    follower.apply(STATE, leads=False)
+    end = append(leader)
+    follower.append_from_leader(
+        log_bytes(leader), leader_epoch=5, high_watermark=end, log_start_offset=0, now_ms=NOW_MS
+    )
+    position = follower.fetch_position()
+    assert (position.offset, position.last_fetched_epoch) == (end, 5)
+    assert follower.log.high_watermark == end
+    assert log_bytes(follower) == log_bytes(leader)
+
+
+def test_a_followers_high_watermark_does_not_pass_its_end(make: Callable[..., Partition]) -> None:
+    follower = make(2)
+    follower.apply(STATE, leads=False)
+    follower.append_from_leader(b"", leader_epoch=5, high_watermark=50, log_start_offset=0, now_ms=NOW_MS)
+    assert follower.log.high_watermark == 0
+
+
+def test_answers_of_another_leader_epoch_are_refused(make: Callable[..., Partition]) -> None:
+    follower = make(2)
+    follower.apply(STATE, leads=False)
+    with pytest.raises(FencedLeaderEpoch):
+        follower.truncate_to_diverging(3, 0, leader_epoch=4, now_ms=NOW_MS)
+    with pytest.raises(UnknownLeaderEpoch):
+        follower.truncate_to_diverging(3, 0, leader_epoch=6, now_ms=NOW_MS)
+    follower.apply(replace(STATE, leader=2, leader_epoch=6), leads=True)
+    with pytest.raises(FencedLeaderEpoch):
+        follower.restart_at(9, leader_epoch=6, now_ms=NOW_MS)
+
+
+def test_a_former_leader_cuts_what_the_new_one_never_had(make: Callable[..., Partition]) -> None:
+    partition = make(1)
+    partition.apply(STATE, leads=True)
+    kept = append(partition)
+    append(partition)
+    partition.apply(replace(STATE, leader=2, leader_epoch=6), leads=False)
+    assert partition.truncate_to_diverging(5, kept, leader_epoch=6, now_ms=NOW_MS) == kept
+
+
+def test_an_epoch_in_which_nothing_was_appended_is_forgotten(make: Callable[..., Partition]) -> None:
+    partition = make(1)
+    partition.apply(STATE, leads=True)
+    end = append(partition)
+    partition.apply(replace(STATE, leader_epoch=7), leads=True)
+    partition.apply(replace(STATE, leader=2, leader_epoch=8), leads=False)
+    assert partition.truncate_to_diverging(5, end, leader_epoch=8, now_ms=NOW_MS) == end
+    assert partition.fetch_position().last_fetched_epoch == 5
+
+
+def test_watchers_hear_of_appends_watermarks_and_changes(make: Callable[..., Partition]) -> None:
+    partition, watcher = make(), Watcher()
+    partition.watch(watcher)
+    partition.apply(replace(STATE, isr=(1, 2)), leads=True)
+    end = append(partition)
+    fetch(partition, 2, end)
+    partition.unwatch(watcher)
+    append(partition)
+    assert watcher.told == ["change", "append", f"high watermark {end}"]
+
+
+def test_deleted_records_go_on_followers_too(make: Callable[..., Partition]) -> None:
+    leader, follower = make(1), make(2)
+    leader.apply(STATE, leads=True)
+    follower.apply(STATE, leads=False)
+    end = append(leader)
+    follower.append_from_leader(
+        log_bytes(leader), leader_epoch=5, high_watermark=end, log_start_offset=end, now_ms=NOW_MS
+    )
+    assert follower.log.log_start_offset == end

@@ -1,0 +1,164 @@
+"""What requests about a replicated partition are answered while the followers are behind."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from kio.schema.delete_records.v2 import request as delete_records
+from kio.schema.describe_topic_partitions.v0 import request as describe_topic_partitions
+from kio.schema.errors import ErrorCode
+from kio.schema.list_offsets.v4 import request as old_list_offsets
+from kio.schema.list_offsets.v7 import request as list_offsets
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i8, i32, i32Timedelta, i64
+
+from ottla_broker.broker import Broker
+from ottla_broker.partition import Partition, ReplicationContext
+from ottla_broker.partitions import PartitionTable
+from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_core.cluster.model import ClusterState, PartitionState, Topic
+from ottla_core.topic_partition import TopicPartition
+from tests.support.broker_parts import ask, broker_of
+from tests.support.group_cluster import BROKER, StatedFeed, broker_member
+from tests.support.partition_logs import NOW_MS, batch_of, open_log
+from tests.support.raw_requests import LATEST, TIMEOUT, produce_request, produced
+
+TOPIC = "t"
+FOLLOWER = 2
+STATE = PartitionState(
+    topic_id=UUID(int=5), index=0, replicas=(BROKER, FOLLOWER, 3), isr=(BROKER, FOLLOWER), leader=BROKER,
+    leader_epoch=4,
+)  # fmt: skip
+
+
+class Registration:
+    def is_current(self) -> bool:
+        return True
+
+
+class Leader:
+    """A broker that leads a partition of three replicas; broker 2 follows, broker 3 is gone."""
+
+    def __init__(self, directory: Path, records_before: int = 0, state: PartitionState = STATE) -> None:
+        topic = Topic(name=TOPIC, id=STATE.topic_id, partitions=(state,))
+        members = {number: broker_member(number) for number in (BROKER, FOLLOWER)}
+        feed = StatedFeed(ClusterState(brokers=members, topics={TOPIC: topic}, topics_by_id={topic.id: topic}))
+        table = PartitionTable(broker_of(feed).config, feed, Registration())  # type: ignore[arg-type]
+        context = ReplicationContext(BROKER, 30_000, int, live_brokers=frozenset(members))
+        self.partition = Partition(TopicPartition(TOPIC, 0), open_log(directory), context, STATE)
+        for _ in range(records_before):
+            self.partition.log.append_as_leader(batch_of(b"v"), leader_epoch=3, now_ms=NOW_MS)
+        self.partition.apply(STATE, leads=True)
+        table.add(self.partition)
+        self.broker: Broker = broker_of(feed, partitions=table)
+
+    def follower_fetches(self, offset: int, log_start_offset: int = 0) -> None:
+        contact = FollowerContact(FOLLOWER, 7, 0)
+        self.partition.record_follower_fetch(contact, offset=offset, log_start_offset=log_start_offset)
+
+    async def end_offset(self, *, replica_id: int = -1, messages: Any = list_offsets) -> tuple[ErrorCode, int]:
+        wanted = messages.ListOffsetsPartition(partition_index=i32(0), timestamp=i64(LATEST))
+        request = messages.ListOffsetsRequest(
+            replica_id=BrokerId(replica_id),
+            isolation_level=i8(0),
+            topics=(messages.ListOffsetsTopic(name=TopicName(TOPIC), partitions=(wanted,)),),
+        )
+        (answer,) = (await ask(self.broker, request)).topics[0].partitions
+        return answer.error_code, answer.offset
+
+    async def delete_records(self, before_offset: int, timeout_ms: int = 10_000) -> tuple[ErrorCode, int]:
+        wanted = delete_records.DeleteRecordsPartition(partition_index=i32(0), offset=i64(before_offset))
+        request = delete_records.DeleteRecordsRequest(
+            topics=(delete_records.DeleteRecordsTopic(name=TopicName(TOPIC), partitions=(wanted,)),),
+            timeout=i32Timedelta.parse(TIMEOUT * timeout_ms / 10_000),
+        )
+        (answer,) = (await ask(self.broker, request)).topics[0].partitions
+        return answer.error_code, answer.low_watermark
+
+
+@pytest.fixture
+def leader(tmp_path: Path) -> Leader:
+    return Leader(tmp_path / "log")
+
+
+async def test_to_consumers_a_partition_ends_at_the_high_watermark_and_to_replicas_at_the_log_end(
+    leader: Leader,
+) -> None:
+    await ask(leader.broker, produce_request(TOPIC, batch_of(b"a"), acks=1))
+    await ask(leader.broker, produce_request(TOPIC, batch_of(b"b"), acks=1))
+    leader.follower_fetches(1)
+
+    assert await leader.end_offset() == (ErrorCode.none, 1)
+    assert await leader.end_offset(replica_id=FOLLOWER) == (ErrorCode.none, 2)
+
+
+async def test_a_new_leader_shows_no_end_until_it_knows_that_offsets_do_not_go_back(tmp_path: Path) -> None:
+    leader = Leader(tmp_path / "log", records_before=2)
+
+    assert await leader.end_offset() == (ErrorCode.offset_not_available, -1)
+    assert await leader.end_offset(messages=old_list_offsets) == (ErrorCode.leader_not_available, -1)
+    assert await leader.end_offset(replica_id=FOLLOWER) == (ErrorCode.none, 2)
+
+    leader.follower_fetches(2)
+    assert await leader.end_offset() == (ErrorCode.none, 2)
+
+
+async def test_a_produce_with_acks_all_is_answered_when_the_follower_has_it(leader: Leader) -> None:
+    producing = asyncio.create_task(ask(leader.broker, produce_request(TOPIC, batch_of(b"a"))))
+    await asyncio.sleep(0)
+    assert not producing.done()
+    assert leader.partition.log.log_end_offset == 1
+
+    leader.follower_fetches(1)
+
+    answer = produced(await producing)
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.none, 0)
+
+
+async def test_records_are_deleted_when_every_live_replica_has_deleted_them(leader: Leader) -> None:
+    await ask(leader.broker, produce_request(TOPIC, batch_of(b"a", b"b"), acks=1))
+    leader.follower_fetches(2)
+    deleting = asyncio.create_task(leader.delete_records(1))
+    await asyncio.sleep(0)
+    assert not deleting.done()
+    assert leader.partition.log.log_start_offset == 1
+
+    leader.follower_fetches(2, log_start_offset=1)
+
+    assert await deleting == (ErrorCode.none, 1)
+
+
+async def test_a_follower_that_does_not_delete_in_time_is_reported(leader: Leader) -> None:
+    await ask(leader.broker, produce_request(TOPIC, batch_of(b"a"), acks=1))
+    leader.follower_fetches(1)
+
+    assert await leader.delete_records(1, timeout_ms=20) == (ErrorCode.request_timed_out, 0)
+
+
+async def test_replicas_that_may_be_elected_are_named(tmp_path: Path) -> None:
+    leader = Leader(tmp_path / "log", state=replace(STATE, isr=(BROKER,), eligible_leaders=(3,)))
+    request = describe_topic_partitions.DescribeTopicPartitionsRequest(
+        topics=(describe_topic_partitions.TopicRequest(name=TopicName(TOPIC)),),
+        response_partition_limit=i32(10),
+        cursor=None,
+    )
+
+    (partition,) = (await ask(leader.broker, request)).topics[0].partitions
+
+    assert partition.eligible_leader_replicas == (3,)
+    assert partition.offline_replicas == (3,)
+    assert partition.isr_nodes == (BROKER,)
+
+
+async def test_a_leader_deposed_while_records_are_deleted_says_so(leader: Leader) -> None:
+    await ask(leader.broker, produce_request(TOPIC, batch_of(b"a"), acks=1))
+    leader.follower_fetches(1)
+    deleting = asyncio.create_task(leader.delete_records(1))
+    await asyncio.sleep(0)
+
+    leader.partition.apply(replace(STATE, leader=FOLLOWER, leader_epoch=5), leads=False)
+
+    assert await deleting == (ErrorCode.not_leader_or_follower, -1)
