@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import CommandError
+from ottla.local.cluster_directory import ClusterDirectory
 from ottla.local.cluster_report import ClusterReport
 from ottla.local.launch import Wish, check_etcd, run_cluster, settle
 from tests.support.free_ports import free_port
@@ -45,6 +46,47 @@ def test_a_second_run_keeps_to_the_foreign_etcd():
 
 def test_base_port_zero_takes_free_ports():
     assert settle(Wish(HERE, base_port=0), last_run()).base_port not in (0, 7000, 9092)
+
+
+def test_racks_are_kept_until_others_are_named_or_none():
+    assert settle(Wish(HERE), last_run(racks=("a", "b"))).racks == ("a", "b")
+    assert settle(Wish(HERE, racks=("c",)), last_run(racks=("a", "b"))).racks == ("c",)
+    assert settle(Wish(HERE, racks=()), last_run(racks=("a", "b"))).racks == ()
+
+
+def test_the_members_of_a_new_etcd_cluster_get_ports_for_each_other():
+    options = settle(Wish(HERE, etcd_nodes=3), None)
+    assert options.etcd_nodes == len(set(options.etcd_peer_ports)) == 3
+    assert settle(Wish(HERE), None).etcd_peer_ports == ()
+
+
+def test_the_members_of_etcd_keep_the_ports_that_they_know_each_other_by():
+    last = last_run(etcd_nodes=3, etcd_peer_ports=(7101, 7102, 7103))
+    for wish in (Wish(HERE), Wish(HERE, etcd_nodes=3, base_port=0)):
+        options = settle(wish, last)
+        assert (options.etcd_nodes, options.etcd_peer_ports) == (3, (7101, 7102, 7103))
+
+
+@pytest.mark.parametrize(
+    ("last", "wanted", "has"),
+    [
+        (last_run(), 3, "1 node"),
+        (last_run(etcd_nodes=3, etcd_peer_ports=(1, 2, 3)), 1, "3 nodes"),
+        (last_run(etcd_nodes=3, etcd_peer_ports=(1, 2, 3), embedded_etcd=False), 5, "3 nodes"),
+    ],
+)
+def test_the_number_of_etcd_nodes_of_a_directory_cannot_change(last, wanted, has):
+    with pytest.raises(CommandError, match=f"etcd in /data has {has}, and --etcd-nodes {wanted} cannot change that"):
+        settle(Wish(HERE, etcd_nodes=wanted), last)
+
+
+def test_a_port_that_a_member_of_etcd_is_known_by_and_another_uses_is_named(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        last = last_run(directory=str(tmp_path), etcd_nodes=3, etcd_peer_ports=(free_port(), port, free_port()))
+        ClusterDirectory(tmp_path).write_report(last)
+        with pytest.raises(CommandError, match=rf"port {port} is in use, so etcd-2 cannot listen"):
+            run(Wish(tmp_path, base_port=0))
 
 
 def run(wish: Wish) -> None:

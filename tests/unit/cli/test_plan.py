@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from ottla.local.cluster_directory import ClusterDirectory
-from ottla.local.plan import ClusterOptions, ClusterPlan, internal_port_count, plan_cluster
+from ottla.local.plan import ClusterOptions, ClusterPlan, ProcessSpec, internal_port_count, plan_cluster
 from ottla.local.settings import parse_setting
+from ottla_core.cluster.etcd_connection import ATTEMPT_TIMEOUT_S
 
 
 def plan(options: ClusterOptions) -> ClusterPlan:
@@ -21,7 +24,7 @@ def test_etcd_starts_before_controllers_and_they_before_coordinators_and_brokers
     made = plan(ClusterOptions(brokers=2, controllers=2, coordinators=2, base_port=9092))
     names = [[spec.name for spec in stage] for stage in made.stages]
     assert names == [
-        ["etcd"],
+        ["etcd-1"],
         ["controller-1", "controller-2"],
         ["group-coordinator-1", "group-coordinator-2", "broker-1", "broker-2"],
     ]
@@ -56,14 +59,90 @@ def test_brokers_listen_on_consecutive_ports_and_the_bootstrap_names_them():
     assert properties(made, "broker-2")["log.dirs"] == "/data/broker-2"
 
 
-def test_the_topic_that_keeps_the_groups_has_no_more_replicas_than_there_are_brokers():
-    key = "offsets.topic.replication.factor"
-    for brokers, expected in ((1, "1"), (2, "2"), (5, "3")):
-        made = plan(ClusterOptions(brokers=brokers, controllers=1, coordinators=1, base_port=9092))
-        assert properties(made, "broker-1")[key] == expected
-    settings = (parse_setting(f"broker:{key}=2"),)
+@pytest.mark.parametrize(("brokers", "replicas", "in_sync"), [(1, 1, 1), (2, 2, 1), (3, 3, 2), (5, 3, 2)])
+def test_topics_get_as_many_copies_as_there_are_brokers_up_to_three(brokers, replicas, in_sync):
+    made = plan(ClusterOptions(brokers=brokers, controllers=1, coordinators=1, base_port=9092))
+    broker = properties(made, f"broker-{brokers}")
+    assert broker["default.replication.factor"] == str(replicas)
+    assert broker["offsets.topic.replication.factor"] == str(replicas)
+    assert broker["min.insync.replicas"] == str(in_sync)
+    controller = properties(made, "controller-1")
+    assert controller["default.replication.factor"] == str(replicas)
+    assert controller["min.insync.replicas"] == str(in_sync)
+
+
+def test_the_number_of_copies_can_be_set():
+    settings = (parse_setting("broker:offsets.topic.replication.factor=2"),)
     made = plan(ClusterOptions(brokers=5, controllers=1, coordinators=1, base_port=9092, settings=settings))
-    assert properties(made, "broker-1")[key] == "2"
+    assert properties(made, "broker-1")["offsets.topic.replication.factor"] == "2"
+
+
+def test_what_is_set_for_brokers_holds_for_controllers_where_they_have_to_agree():
+    settings = (
+        parse_setting("broker:min.insync.replicas=1"),
+        parse_setting("broker-2:default.replication.factor=1"),
+        parse_setting("broker:log.retention.hours=1"),
+        parse_setting("broker:member.lease.ttl.ms=9000"),
+    )
+    made = plan(ClusterOptions(brokers=3, controllers=1, coordinators=1, base_port=9092, settings=settings))
+    controller = properties(made, "controller-1")
+    assert (controller["min.insync.replicas"], controller["default.replication.factor"]) == ("1", "3")
+    assert "log.retention.hours" not in controller
+    assert controller["member.lease.ttl.ms"] == "2000"
+
+
+def test_racks_are_dealt_to_the_brokers_in_turn():
+    made = plan(ClusterOptions(brokers=5, controllers=1, coordinators=1, base_port=9092, racks=("a", "b", "c")))
+    racks = [properties(made, f"broker-{number}")["broker.rack"] for number in range(1, 6)]
+    assert racks == ["a", "b", "c", "a", "b"]
+    assert "broker.rack" not in properties(made, "controller-1")
+
+
+def test_brokers_of_a_cluster_without_racks_have_none():
+    made = plan(ClusterOptions(brokers=2, controllers=1, coordinators=1, base_port=9092))
+    assert "broker.rack" not in properties(made, "broker-1")
+
+
+def etcd_cluster() -> ClusterPlan:
+    return plan(
+        ClusterOptions(
+            brokers=1, controllers=1, coordinators=1, base_port=9092, etcd_nodes=3, etcd_peer_ports=(7001, 7002, 7003)
+        )
+    )
+
+
+def flags_of(spec: ProcessSpec) -> dict[str, str]:
+    return dict(flag.removeprefix("--").split("=", 1) for flag in spec.command[1:])
+
+
+def test_the_members_of_an_etcd_cluster_start_together_and_know_each_other():
+    made = etcd_cluster()
+    members = made.stages[0]
+    assert [member.name for member in members] == ["etcd-1", "etcd-2", "etcd-3"]
+    expected = "ottla-1=http://127.0.0.1:7001,ottla-2=http://127.0.0.1:7002,ottla-3=http://127.0.0.1:7003"
+    assert {flags_of(member)["initial-cluster"] for member in members} == {expected}
+    assert [flags_of(member)["listen-peer-urls"] for member in members] == [
+        "http://127.0.0.1:7001", "http://127.0.0.1:7002", "http://127.0.0.1:7003",
+    ]  # fmt: skip
+    assert [flags_of(member)["data-dir"] for member in members] == ["/data/etcd-1", "/data/etcd-2", "/data/etcd-3"]
+    assert len({flags_of(member)["listen-client-urls"] for member in members}) == 3
+
+
+def test_services_know_all_members_of_etcd_and_their_leases_outlast_an_election_among_them():
+    made = etcd_cluster()
+    endpoints = ",".join(f"http://127.0.0.1:{member.port}" for member in made.stages[0])
+    election_ms = int(flags_of(made.stages[0][0])["election-timeout"])
+    for name in ("controller-1", "group-coordinator-1", "broker-1"):
+        assert properties(made, name)["etcd.endpoints"] == endpoints
+        ttl_ms = int(properties(made, name)["member.lease.ttl.ms"])
+        assert ttl_ms * 2 / 3 > 2 * election_ms + ATTEMPT_TIMEOUT_S * 1000
+
+
+def test_a_single_etcd_keeps_the_data_directory_and_the_name_it_always_had():
+    made = plan(ClusterOptions(brokers=1, controllers=1, coordinators=1, base_port=9092))
+    flags = flags_of(made.stages[0][0])
+    assert flags["data-dir"] == "/data/etcd"
+    assert flags["initial-cluster"] == "ottla=http://127.0.0.1:0"
 
 
 def test_no_two_listeners_share_a_port():

@@ -126,8 +126,8 @@ async def run_to_its_end(*stages: list[ProcessSpec]) -> tuple[Watcher, Awaitable
 async def test_stages_start_in_order_and_stop_cleanly(tmp_path):
     stages = [[stand_in(tmp_path, "etcd")], [stand_in(tmp_path, "broker", 1), stand_in(tmp_path, "broker", 2)]]
     async with running(*stages) as (watcher, _, _):
-        assert watcher.order[0] == "etcd"
-        assert set(watcher.order) == {"etcd", "broker-1", "broker-2"}
+        assert watcher.order[0] == "etcd-1"
+        assert set(watcher.order) == {"etcd-1", "broker-1", "broker-2"}
         assert all(is_alive(each.identity) for each in watcher.processes)
     assert watcher.phases == ["starting", "running", "stopping", "stopped"]
     assert {each.state for each in watcher.processes} == {"stopped"}
@@ -174,9 +174,9 @@ async def test_an_earlier_stage_that_dies_during_the_start_ends_it(tmp_path):
     stages = [[stand_in(tmp_path, "etcd")], [stand_in(tmp_path, "broker", habit="never-ready")]]
     watcher = Watcher()
     task = asyncio.create_task(Supervisor(stages, watcher).run(StopSignal()))
-    await until(lambda: watcher.order == ["etcd"])
-    os.kill(watcher.named("etcd").pid, signal.SIGKILL)
-    with pytest.raises(ProcessFailed, match=r"etcd ended while .* was starting \(killed by signal 9\)"):
+    await until(lambda: watcher.order == ["etcd-1"])
+    os.kill(watcher.named("etcd-1").pid, signal.SIGKILL)
+    with pytest.raises(ProcessFailed, match=r"etcd-1 ended while .* was starting \(killed by signal 9\)"):
         await task
     assert watcher.nothing_runs()
 
@@ -185,7 +185,7 @@ async def test_a_wish_to_stop_during_the_start_leaves_nothing(tmp_path):
     stages = [[stand_in(tmp_path, "etcd")], [stand_in(tmp_path, "broker", habit="never-ready")]]
     watcher, stop = Watcher(), StopSignal()
     task = asyncio.create_task(Supervisor(stages, watcher).run(stop))
-    await until(lambda: watcher.order == ["etcd"])
+    await until(lambda: watcher.order == ["etcd-1"])
     stop.request()
     with pytest.raises(StopRequested):
         await task
@@ -270,11 +270,26 @@ async def test_a_cluster_without_its_last_process_of_a_role_ends(tmp_path, monke
     stages = [[stand_in(tmp_path, "etcd")], [stand_in(tmp_path, "broker")]]
     task = asyncio.create_task(Supervisor(stages, watcher).run(StopSignal()))
     await until(lambda: watcher.phases[-1:] == ["running"])
-    os.kill(watcher.named("etcd").pid, signal.SIGKILL)
-    with pytest.raises(ProcessFailed, match="etcd ended more than"):
+    os.kill(watcher.named("etcd-1").pid, signal.SIGKILL)
+    with pytest.raises(ProcessFailed, match="etcd-1 ended more than"):
         await task
     assert watcher.nothing_runs()
-    assert watcher.named("etcd").state == "failed"
+    assert watcher.named("etcd-1").state == "failed"
+
+
+async def test_a_cluster_goes_on_without_a_member_of_etcd_but_not_without_its_majority(tmp_path, monkeypatch):
+    monkeypatch.setattr(RestartPolicy, "delay_after_crash_s", lambda *_: None)
+    watcher = Watcher()
+    members = [stand_in(tmp_path, "etcd", number) for number in (1, 2, 3)]
+    task = asyncio.create_task(Supervisor([members, [stand_in(tmp_path, "broker")]], watcher).run(StopSignal()))
+    await until(lambda: watcher.phases[-1:] == ["running"])
+    os.kill(watcher.named("etcd-2").pid, signal.SIGKILL)
+    await until(lambda: watcher.named("etcd-2").state == "failed")
+    assert watcher.phases[-1] == "running"
+    os.kill(watcher.named("etcd-3").pid, signal.SIGKILL)
+    with pytest.raises(ProcessFailed, match="etcd-3 ended more than"):
+        await task
+    assert watcher.nothing_runs()
 
 
 async def test_a_process_that_ignores_the_request_to_stop_is_killed(tmp_path):

@@ -1,264 +1,168 @@
-"""`ottla up`, `ottla status`, `ottla down`: a local cluster of real processes."""
+"""`ottla cluster`: its brokers, and where replicas and leaders are."""
 
-import asyncio
-import logging
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
+from ottla.cluster.cluster_view import ClusterView, describe_replicas
+from ottla.cluster.description import describe_cluster
+from ottla.commands import cluster_reassign, cluster_rebalance
+from ottla.commands.cluster_movement import cluster_admin
 from ottla.errors import CommandError, UsageProblem
-from ottla.kafka_client import Json
-from ottla.local.cluster_directory import DIRECTORY_VARIABLE, ClusterDirectory, default_directory
-from ottla.local.cluster_report import ClusterReport
-from ottla.local.detached import start_detached
-from ottla.local.launch import Wish, run_cluster
-from ottla.local.settings import BadSetting, parse_setting
-from ottla.local.shutdown import bring_down, look_at
-from ottla.local.supervisor import StopRequested, StopSignal
-from ottla.output import note, note_console, print_json, print_table
+from ottla.groups.partition_selection import BadSelection, parse_selection, selected_partitions
+from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, Json
+from ottla.output import human_bytes, note, print_json, print_table
+from ottla_core.topic_partition import TopicPartition
 
-EXIT_INTERRUPTED = 130
-BROKERS_MAX = 64
-COORDINATORS_MAX = 64
+app = typer.Typer(no_args_is_help=True, help="Brokers, and where replicas and leaders are.")
 
-Directory = Annotated[
-    Path | None,
-    typer.Option(
-        "--dir",
-        envvar=DIRECTORY_VARIABLE,
-        show_default="~/.local/share/ottla/local",
-        help="Its data, logs and state.",
-    ),
-]
+PARTITIONS_SHOWN_MAX = 50
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the top level."""
-    app.command("up")(up)
-    app.command("status")(status)
-    app.command("down")(down)
+@app.command()
+def describe(*, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, as_json: Json = False) -> None:
+    """Show brokers with their racks, replicas, leaders and disk, and the partitions that are not as they should be.
+
+    Under-replicated partitions have replicas that lack records; offline ones cannot be read or written.
+
+    [bold]Examples[/bold]
+
+      ottla cluster describe
+
+      ottla cluster describe --json
+    """
+    with cluster_admin(bootstrap) as admin:
+        view = admin.view()
+        document = describe_cluster(view, admin.disks(view.brokers.values()), admin.moves(), *admin.controllers())
+    if as_json:
+        print_json(document)
+    else:
+        _print_cluster(document)
 
 
-def up(
+@app.command("elect-leaders")
+def elect_leaders(
     *,
-    directory: Directory = None,
-    brokers: Annotated[
-        int | None, typer.Option(min=1, max=BROKERS_MAX, show_default="1, or as before", help="How many brokers.")
-    ] = None,
-    controllers: Annotated[
-        int | None, typer.Option(min=1, max=9, show_default="1, or as before", help="How many controllers.")
-    ] = None,
-    coordinators: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=COORDINATORS_MAX,
-            show_default="1, or as before",
-            help="How many group coordinators; without one there are no consumer groups.",
-        ),
-    ] = None,
-    base_port: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=65535,
-            show_default="9092, or as before",
-            help="Port of the first broker, on 127.0.0.1; the others follow. 0 takes any free ports.",
-        ),
-    ] = None,
-    etcd: Annotated[
-        str | None,
-        typer.Option(metavar="URL[,…]", help="Use this etcd. Without it, one is started with the cluster."),
-    ] = None,
-    settings: Annotated[
+    selection: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="ROLE:KEY=VALUE",
-            help="A setting for all brokers, controllers or group-coordinators, or for broker-1 alone.",
+        typer.Argument(
+            metavar="TOPIC[:PARTITION,…]…", show_default="all", help="The partitions; all of a topic without."
         ),
     ] = None,
-    detach: Annotated[
-        bool, typer.Option("--detach", "-d", help="Return when everything is ready; stop it with `ottla down`.")
+    unclean: Annotated[
+        bool,
+        typer.Option("--unclean", help="Where no in-sync replica is left, elect any live one. Loses records."),
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --unclean: do not ask.")] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Start a local cluster: etcd, controllers, group coordinators and brokers, each a process of its own.
-
-    Without --detach it runs until Ctrl-C. What was published is kept: starting again in the same directory goes
-    on with it, with as many processes and on the same ports as before, unless you say otherwise.
+    """Have partitions led by their preferred replica, the first one, if it is in sync.
 
     [bold]Examples[/bold]
 
-      ottla up                                       one broker on 127.0.0.1:9092
+      ottla cluster elect-leaders
 
-      ottla up --detach --brokers 3 --json           three brokers, for a script
+      ottla cluster elect-leaders flights prices:0,3
 
-      ottla up --dir /tmp/try --base-port 0          elsewhere, on free ports
-
-      ottla up --set broker:log.retention.hours=1    with a broker setting
-
-      ottla up --etcd http://10.0.0.5:2379           with an etcd that runs already
-    """  # fmt: skip
-    try:
-        wish = Wish(
-            directory=(directory or default_directory()).absolute(),
-            brokers=brokers,
-            controllers=controllers,
-            coordinators=coordinators,
-            base_port=base_port,
-            etcd_endpoints=None if etcd is None else tuple(url.strip() for url in etcd.split(",") if url.strip()),
-            settings=tuple(parse_setting(text) for text in settings or ()),
-        )
-    except BadSetting as error:
-        raise UsageProblem(f"--set: {error}") from None
-    show = _print_report_json if as_json else _print_report
-    if detach:
-        with _StartDisplay() as display:
-            report = start_detached(wish, display.update)
-        show(report)
-        if not as_json:
-            note(f"Stop it with: ottla down --dir {report.directory}")
-        return
-    _run_in_foreground(wish, show, as_json=as_json)
-
-
-def status(*, directory: Directory = None, as_json: Json = False) -> None:
-    """Show a local cluster's processes, each asked for its health.
-
-    Exits with 0 if the cluster runs and every process is ready, else with 1.
-
-    [bold]Examples[/bold]
-
-      ottla status
-
-      ottla status --dir /tmp/try --json
+      ottla cluster elect-leaders flights:2 --unclean
     """
-    report = _look_at(directory)
-    (_print_report_json if as_json else _print_report)(report)
-    if report.state != "running" or any(process.state != "ready" for process in report.processes):
+    chosen = _parse_selection(selection or ())
+    with cluster_admin(bootstrap) as admin:
+        names = _select(chosen, admin.view()) if chosen else None
+        if unclean and not yes and sys.stdin.isatty():
+            typer.confirm(
+                "An unclean election loses the records that only lost replicas had. Go on?", abort=True, err=True
+            )
+        outcomes = admin.elect_leaders(names, unclean=unclean)
+    results: list[dict[str, Any]] = []
+    for name, refusal in sorted(outcomes.items()):
+        is_needless = refusal is not None and refusal.is_needless
+        status = "elected" if refusal is None else "not needed" if is_needless else "failed"
+        error = None if refusal is None or is_needless else refusal.message
+        results.append({"topic": name.topic, "partition": name.partition, "status": status, "error": error})
+    _report_elections(results, as_json=as_json)
+
+
+def _report_elections(results: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+    elected = [each for each in results if each["status"] == "elected"]
+    failed = [each for each in results if each["status"] == "failed"]
+    if as_json:
+        print_json(results)
+    else:
+        for each in elected:
+            print(f"elected a leader for {each['topic']}-{each['partition']}")
+        if not elected and not failed:
+            print("no partition needed an election")
+    for each in failed:
+        note(f"ottla: no leader was elected for {each['topic']}-{each['partition']}: {each['error']}")
+    if failed:
         raise typer.Exit(1)
 
 
-def down(*, directory: Directory = None, as_json: Json = False) -> None:
-    """Stop a local cluster cleanly, and return when all its processes have gone. Data is kept.
-
-    [bold]Examples[/bold]
-
-      ottla down
-
-      ottla down --dir /tmp/try
-    """
-    report = _look_at(directory)
-    was_running = report.state in ("starting", "running", "stopping")
-    with note_console().status("stopping…") if sys.stderr.isatty() else _StartDisplay():
-        bring_down(report)
-    after = _look_at(directory)
-    if as_json:
-        _print_report_json(after)
-    else:
-        print("stopped" if was_running else "it was not running")
-
-
-def _look_at(directory: Path | None) -> ClusterReport:
-    found = ClusterDirectory(directory or default_directory())
-    report = look_at(found)
-    if report is None:
-        raise CommandError(
-            f"there is no cluster in {found.path}; start one with `ottla up`, or name another with --dir"
-        )
-    return report
-
-
-def _run_in_foreground(wish: Wish, show: Callable[[ClusterReport], None], *, as_json: bool) -> None:
-    display = _StartDisplay()
-    console = _ConsoleHandler(display.console)
-    is_shown = False
-
-    def on_change(report: ClusterReport) -> None:
-        nonlocal is_shown
-        display.update(report)
-        if report.state == "running" and not is_shown:
-            is_shown = True
-            display.close()
-            show(report)
-            if not as_json:
-                note("Ready. Ctrl-C stops the cluster.")
-
-    def nothing_more(_loop: asyncio.AbstractEventLoop, _stop: StopSignal) -> None:
-        """Signals are the only way to stop a cluster in the foreground."""
-
+def _parse_selection(texts: Sequence[str]) -> Mapping[str, frozenset[int]]:
     try:
-        with display:
-            run_cluster(wish, on_change, console=console, stop_on=nothing_more)
-    except StopRequested:
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        return parse_selection(texts)
+    except BadSelection as error:
+        raise UsageProblem(str(error)) from None
 
 
-class _ConsoleHandler(logging.Handler):
-    """Shows the supervisor's messages above the spinner; where there is a spinner, only warnings.
-
-    Errors are left out: they end the command, which prints them itself.
-    """
-
-    def __init__(self, console: Console) -> None:
-        super().__init__(logging.WARNING if console.is_terminal else logging.INFO)
-        self._console = console
-        self.addFilter(lambda record: record.levelno < logging.ERROR)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print one message."""
-        self._console.print(self.format(record), markup=False)
+def _select(chosen: Mapping[str, frozenset[int]], view: ClusterView) -> list[TopicPartition]:
+    try:
+        return [TopicPartition(*name) for name in selected_partitions(chosen, view.topics)]
+    except BadSelection as error:
+        raise CommandError(str(error)) from None
 
 
-class _StartDisplay:
-    """A spinner that says what is still starting; silent where no terminal is."""
-
-    def __init__(self) -> None:
-        self.console = note_console()
-        self._status = self.console.status("starting…") if sys.stderr.isatty() else None
-
-    def __enter__(self) -> "_StartDisplay":
-        if self._status is not None:
-            self._status.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Take the spinner away."""
-        if self._status is not None:
-            self._status.stop()
-
-    def update(self, report: ClusterReport) -> None:
-        """Show what is not ready yet."""
-        waiting = [process.name for process in report.processes if process.state != "ready"]
-        if self._status is not None and waiting:
-            self._status.update(f"{report.state}: waiting for {', '.join(waiting)}")
-
-
-def _print_report_json(report: ClusterReport) -> None:
-    print_json(report.to_document())
-
-
-def _print_report(report: ClusterReport) -> None:
+def _print_cluster(document: dict[str, Any]) -> None:
     print_table(
-        ["process", "state", "pid#", "address", "restarts#", "log"],
+        ["broker#", "rack", "address", "replicas#", "in sync#", "leaders#", "preferred#", "disk#"],
         [
             (
-                each.name,
-                each.state,
-                each.pid,
-                each.address,
-                each.restarts or None,
-                each.log.removeprefix(f"{report.directory}/"),
+                each["broker"], each["rack"], each["address"] or "(away)", each["replicas"], each["in_sync"],
+                each["leaders"], each["preferred_leaders"],
+                "?" if each["disk_bytes"] is None else human_bytes(each["disk_bytes"]),
             )
-            for each in report.processes
+            for each in document["brokers"]
         ],
+    )  # fmt: skip
+    _print_partitions("offline", document["offline"])
+    _print_partitions("under-replicated", document["under_replicated"])
+    others = [str(each) for each in document["controllers"] if each != document["controller"]]
+    standby = f" (standing by: {', '.join(others)})" if others else ""
+    controller = "unknown" if document["controller"] is None else document["controller"]
+    print(
+        f"cluster           {document['cluster_id']}\n"
+        f"controller        {controller}{standby}\n"
+        f"topics            {document['topics']} with {document['partitions']} partitions\n"
+        f"offline           {len(document['offline'])}\n"
+        f"under-replicated  {len(document['under_replicated'])}\n"
+        f"led by others     {document['not_led_by_preferred']} (than their preferred replicas)\n"
+        f"being moved       {len(document['moving'])}",
+        flush=True,
     )
-    print(f"state      {report.state}\nbootstrap  {report.bootstrap}\ndirectory  {report.directory}", flush=True)
+
+
+def _print_partitions(title: str, partitions: Sequence[dict[str, Any]]) -> None:
+    if not partitions:
+        return
+    shown = partitions[:PARTITIONS_SHOWN_MAX]
+    more = f", the first {len(shown)} of {len(partitions)}" if len(shown) < len(partitions) else ""
+    print_table(
+        ["topic", "partition#", "leader#", "replicas", "in sync"],
+        [
+            (
+                each["topic"], each["partition"], each["leader"], describe_replicas(each["replicas"]),
+                describe_replicas(each["in_sync"]),
+            )
+            for each in shown
+        ],
+        title=title + more,
+    )  # fmt: skip
+
+
+app.command("rebalance")(cluster_rebalance.rebalance)
+app.command("decommission")(cluster_rebalance.decommission)
+app.command("reassign")(cluster_reassign.reassign)

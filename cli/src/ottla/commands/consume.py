@@ -5,6 +5,7 @@ Without `--follow` it reads what is there and ends; with it, it goes on until Ct
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,6 +45,34 @@ class GroupProtocol(StrEnum):
     CONSUMER = "consumer"
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What to read, and where from."""
+
+    bootstrap: str
+    properties: Sequence[str] | None
+    topics: Sequence[str]
+    partitions: Sequence[int] | None
+    start: StartOffset
+    follow: bool
+
+
+Topics = Annotated[
+    list[str], typer.Argument(metavar="TOPIC…", help="The topic to read; in a group several, or ^PATTERN.")
+]
+Partitions = Annotated[
+    list[int] | None, typer.Option("--partition", "-p", min=0, show_default="all", help="Repeatable.")
+]
+Offset = Annotated[
+    str,
+    typer.Option(
+        "--offset",
+        "-o",
+        help="earliest, latest, a number, -N (the last N of each partition), @MILLISECONDS, or a date and time.",
+    ),
+]
+Count = Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")]
+Follow = Annotated[bool, typer.Option("--follow", help="Wait for new records; Ctrl-C ends.")]
 GroupName = Annotated[
     str | None, typer.Option("--group", "-g", help="Share the partitions with this group, and commit.")
 ]
@@ -56,6 +85,14 @@ InstanceId = Annotated[
 CommitInterval = Annotated[
     float | None, typer.Option(min=0, metavar="SECONDS", show_default="5", help="With --group: time between commits.")
 ]
+FormatChoice = Annotated[
+    Format, typer.Option("--format", "-f", help="lines or json: the value; record: all of a record as JSON.")
+]
+KeySeparator = Annotated[
+    str | None, typer.Option("--key-separator", "-K", help="In lines: write the key and this before the value.")
+]
+NullText = Annotated[str | None, typer.Option("--null", help="In lines: write this for null.")]
+AsJson = Annotated[bool, typer.Option("--json", help="The same as --format record.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -65,36 +102,21 @@ def register(app: typer.Typer) -> None:
 
 def consume(
     *,
-    topics: Annotated[
-        list[str], typer.Argument(metavar="TOPIC…", help="The topic to read; in a group several, or ^PATTERN.")
-    ],
-    partitions: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", min=0, show_default="all", help="Repeatable.")
-    ] = None,
-    offset: Annotated[
-        str,
-        typer.Option(
-            "--offset",
-            "-o",
-            help="earliest, latest, a number, -N (the last N of each partition), @MILLISECONDS, or a date and time.",
-        ),
-    ] = "earliest",
-    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Wait for new records; Ctrl-C ends.")] = False,
+    topics: Topics,
+    partitions: Partitions = None,
+    offset: Offset = "earliest",
+    count: Count = None,
+    follow: Follow = False,
     group: GroupName = None,
     group_protocol: ProtocolChoice = None,
     instance_id: InstanceId = None,
     commit_interval: CommitInterval = None,
-    format_: Annotated[
-        Format, typer.Option("--format", "-f", help="lines or json: the value; record: all of a record as JSON.")
-    ] = Format.LINES,
-    key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="In lines: write the key and this before the value.")
-    ] = None,
-    null_text: Annotated[str | None, typer.Option("--null", help="In lines: write this for null.")] = None,
+    format_: FormatChoice = Format.LINES,
+    key_separator: KeySeparator = None,
+    null_text: NullText = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     properties: ClientProperties = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --format record.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Read records.
 
@@ -116,34 +138,45 @@ def consume(
     chosen = Format.RECORD if as_json else format_
     if chosen is not Format.LINES and (key_separator is not None or null_text is not None):
         raise UsageProblem("--key-separator and --null are for --format lines")
-    start = _start(offset, follow=follow)
+    source = Source(bootstrap, properties, topics, partitions, _start(offset, follow=follow), follow)
     print_records = _print_records(
         record_writer(LineOptions(chosen, _encoded(key_separator), None, _encoded(null_text)))
     )
-    if group is None:
-        if group_protocol is not None or instance_id is not None or commit_interval is not None:
-            raise UsageProblem("--group-protocol, --instance-id and --commit-interval are for --group")
-        if len(topics) > 1:
-            raise UsageProblem("several topics can be read with --group only")
-        with (
-            _partition_consumer(bootstrap, properties, follow=follow) as consumer,
-            plain_errors(bootstrap, topics[0]),
-        ):
-            chosen_partitions = _chosen_partitions(consumer, topics[0], partitions, bootstrap)
-            reading = Reading(consumer, topics[0], chosen_partitions, start)
-            reading.run(print_records, count=count, follow=follow, bootstrap=bootstrap)
-        return
-    membership = Membership(
-        group=group,
-        protocol=group_protocol or GroupProtocol.CLASSIC,
-        instance_id=instance_id,
-        commit_interval_s=COMMIT_INTERVAL_DEFAULT_S if commit_interval is None else commit_interval,
-        reset=_reset(start, partitions),
-        follow=follow,
-    )
-    consumer = group_consumer_client(bootstrap, properties, membership.settings())
-    with _group_reading(consumer, membership, topics, bootstrap) as group_reading:
-        group_reading.run(print_records, count=count)
+    if group is not None:
+        membership = Membership(
+            group=group,
+            protocol=group_protocol or GroupProtocol.CLASSIC,
+            instance_id=instance_id,
+            commit_interval_s=COMMIT_INTERVAL_DEFAULT_S if commit_interval is None else commit_interval,
+            reset=_reset(source.start, partitions),
+            follow=follow,
+        )
+        _consume_in_group(source, membership, print_records, count=count)
+    elif group_protocol is not None or instance_id is not None or commit_interval is not None:
+        raise UsageProblem("--group-protocol, --instance-id and --commit-interval are for --group")
+    elif len(topics) > 1:
+        raise UsageProblem("several topics can be read with --group only")
+    else:
+        _consume_partitions(source, print_records, count=count)
+
+
+def _consume_partitions(source: Source, print_records: PrintRecords, *, count: int | None) -> None:
+    bootstrap, topic = source.bootstrap, source.topics[0]
+    with (
+        _partition_consumer(bootstrap, source.properties, follow=source.follow) as consumer,
+        plain_errors(bootstrap, topic),
+    ):
+        chosen_partitions = _chosen_partitions(consumer, topic, source.partitions, bootstrap)
+        reading = Reading(consumer, topic, chosen_partitions, source.start)
+        reading.run(print_records, count=count, follow=source.follow, bootstrap=bootstrap)
+
+
+def _consume_in_group(
+    source: Source, membership: Membership, print_records: PrintRecords, *, count: int | None
+) -> None:
+    consumer = group_consumer_client(source.bootstrap, source.properties, membership.settings())
+    with _group_reading(consumer, membership, source.topics, source.bootstrap) as reading:
+        reading.run(print_records, count=count)
 
 
 def _start(offset: str, *, follow: bool) -> StartOffset:

@@ -3,7 +3,7 @@
 cluster.lock            held (flock) by the supervisor for as long as it lives
 cluster.json            the last `ClusterReport`, replaced atomically
 config/broker-1.properties, logs/broker-1.log, logs/supervisor.log
-etcd/, broker-1/        data
+etcd/, broker-1/        data; an etcd of several members has etcd-1/, etcd-2/, …
 """
 
 import fcntl
@@ -59,6 +59,10 @@ class ClusterDirectory:
         """Return the data directory of a process."""
         return self.path / name
 
+    def etcd_data_of(self, member: int, members: int) -> Path:
+        """Return the data directory of one of the embedded etcd's members."""
+        return self.etcd_data if members == 1 else self.data_of(f"etcd-{member}")
+
     def create(self) -> None:
         """Make the directory and its folders.
 
@@ -68,7 +72,6 @@ class ClusterDirectory:
         try:
             for folder in (self.path, self.logs, self.config):
                 folder.mkdir(parents=True, exist_ok=True)
-            self.etcd_data.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise UnusableDirectory(f"cannot use the directory {self.path}: {error.strerror}") from None
 

@@ -9,6 +9,9 @@ from ottla.local.process_identity import ProcessIdentity
 
 FORMAT_VERSION = 1
 COORDINATORS_DEFAULT = 1
+ETCD_NODES_DEFAULT = 1
+
+_LIST_KEYS = ("etcd", "etcd_peer_ports", "racks")
 
 ProcessState = Literal["starting", "ready", "restarting", "failed", "stopping", "stopped", "not ready", "lost"]
 ClusterPhase = Literal["starting", "running", "stopping", "stopped", "failed", "lost"]
@@ -71,6 +74,9 @@ class ClusterReport:
         embedded_etcd: whether the launcher runs that etcd.
         brokers: how many brokers it was started with; likewise `controllers` and `coordinators`.
         base_port: the first broker's port.
+        etcd_nodes: how many members the embedded etcd of this directory has, whether or not it is in use.
+        etcd_peer_ports: where these listen for each other, which etcd keeps in its data; none for a single member.
+        racks: dealt round-robin to the brokers; empty if they have none.
         supervisor_pid: the process that keeps the others; with `supervisor_start` its identity.
         log: the supervisor's own log file.
     """
@@ -87,7 +93,11 @@ class ClusterReport:
     supervisor_start: str
     log: str
     processes: tuple[ProcessReport, ...] = field(default=())
-    coordinators: int = COORDINATORS_DEFAULT  # a state file from before there were coordinators does not say
+    # What older state files do not say:
+    coordinators: int = COORDINATORS_DEFAULT
+    etcd_nodes: int = ETCD_NODES_DEFAULT
+    etcd_peer_ports: tuple[int, ...] = ()
+    racks: tuple[str, ...] = ()
 
     @property
     def supervisor(self) -> ProcessIdentity:
@@ -97,7 +107,7 @@ class ClusterReport:
     def to_document(self) -> dict[str, Any]:
         """Return the report as plain JSON values."""
         document = asdict(self)
-        document["etcd"] = list(self.etcd)
+        document |= {key: list(document[key]) for key in _LIST_KEYS}
         document["processes"] = [{"name": each.name, **asdict(each)} for each in self.processes]
         return {"format": FORMAT_VERSION, **document}
 
@@ -113,14 +123,15 @@ class ClusterReport:
             if document.pop("format") != FORMAT_VERSION:
                 raise UnreadableReport("it was written by another version of ottla")
             processes = tuple(_read_process(each) for each in document.pop("processes"))
-            return cls(**{**document, "etcd": tuple(document["etcd"])}, processes=processes)
+            document |= {key: tuple(document[key]) for key in _LIST_KEYS if key in document}
+            return cls(**document, processes=processes)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise UnreadableReport(str(error)) from None
 
 
 def process_name(role: str, number: int) -> str:
-    """Return a process's name; there is one etcd, so it needs no number."""
-    return role if role == "etcd" else f"{role}-{number}"
+    """Return a process's name."""
+    return f"{role}-{number}"
 
 
 def _read_process(document: Mapping[str, Any]) -> ProcessReport:

@@ -85,8 +85,9 @@ def _read_wish(text: str) -> Wish:
     document: dict[str, Any] = json.loads(text)
     document["directory"] = Path(document["directory"])
     document["settings"] = tuple(Setting(**each) for each in document["settings"])
-    if document["etcd_endpoints"] is not None:
-        document["etcd_endpoints"] = tuple(document["etcd_endpoints"])
+    for key in ("etcd_endpoints", "racks"):
+        if document[key] is not None:
+            document[key] = tuple(document[key])
     return Wish(**document)
 
 

@@ -16,7 +16,13 @@ from pathlib import Path
 from ottla.errors import CommandError
 from ottla.local import ports
 from ottla.local.cluster_directory import ClusterDirectory, DirectoryInUse, UnusableDirectory
-from ottla.local.cluster_report import COORDINATORS_DEFAULT, ClusterPhase, ClusterReport, ProcessReport
+from ottla.local.cluster_report import (
+    COORDINATORS_DEFAULT,
+    ETCD_NODES_DEFAULT,
+    ClusterPhase,
+    ClusterReport,
+    ProcessReport,
+)
 from ottla.local.etcd_binary import EtcdNotFound, find_etcd
 from ottla.local.health import http_get
 from ottla.local.plan import ClusterOptions, ClusterPlan, internal_port_count, plan_cluster
@@ -39,6 +45,7 @@ class Wish:
     Attributes:
         base_port: 0 means any free ports.
         etcd_endpoints: empty means the embedded etcd.
+        racks: empty means none.
     """
 
     directory: Path
@@ -48,6 +55,8 @@ class Wish:
     base_port: int | None = None
     etcd_endpoints: tuple[str, ...] | None = None
     settings: tuple[Setting, ...] = ()
+    etcd_nodes: int | None = None
+    racks: tuple[str, ...] | None = None
 
 
 def run_cluster(wish: Wish, on_change: OnChange, *, console: logging.Handler | None, stop_on: StopSource) -> None:
@@ -87,21 +96,62 @@ def _run_locked(directory: ClusterDirectory, wish: Wish, on_change: OnChange, st
 
 
 def settle(wish: Wish, last: ClusterReport | None) -> ClusterOptions:
-    """Return the options: what was typed, else what this directory last ran with, else the default."""
+    """Return the options: what was typed, else what this directory last ran with, else the default.
+
+    Raises:
+        CommandError: the directory's etcd has another number of members than was typed.
+    """
     brokers = wish.brokers or (last.brokers if last else 1)
+    etcd = wish.etcd_endpoints
+    if etcd is None:
+        etcd = () if last is None or last.embedded_etcd else last.etcd
+    coordinators = wish.coordinators
+    if coordinators is None:
+        coordinators = last.coordinators if last else COORDINATORS_DEFAULT
+    racks = wish.racks
+    if racks is None:
+        racks = last.racks if last else ()
+    etcd_nodes = _settle_etcd_nodes(wish, last)
+    base_port, peer_ports = _settle_ports(wish, last, brokers, etcd_nodes)
+    return ClusterOptions(
+        brokers=brokers,
+        controllers=wish.controllers or (last.controllers if last else 1),
+        coordinators=coordinators,
+        base_port=base_port,
+        etcd_endpoints=etcd,
+        settings=wish.settings,
+        etcd_nodes=etcd_nodes,
+        etcd_peer_ports=peer_ports,
+        racks=racks,
+    )
+
+
+def _settle_etcd_nodes(wish: Wish, last: ClusterReport | None) -> int:
+    """Return the number of etcd's members, which is part of the data that they keep."""
+    if last is None or (not last.embedded_etcd and not last.etcd_peer_ports):
+        return wish.etcd_nodes or (last.etcd_nodes if last else ETCD_NODES_DEFAULT)
+    if wish.etcd_nodes not in (None, last.etcd_nodes):
+        has = "1 node" if last.etcd_nodes == 1 else f"{last.etcd_nodes} nodes"
+        raise CommandError(
+            f"the etcd in {wish.directory} has {has}, and --etcd-nodes {wish.etcd_nodes} cannot change that; "
+            "leave --etcd-nodes out, or start a new cluster in another --dir"
+        )
+    return last.etcd_nodes
+
+
+def _settle_ports(
+    wish: Wish, last: ClusterReport | None, brokers: int, etcd_nodes: int
+) -> tuple[int, tuple[int, ...]]:
+    """Return the first broker's port, and the ports on which etcd's members listen for each other."""
+    peer_ports = last.etcd_peer_ports if last else ()
     base_port = wish.base_port
     if base_port is None:
         base_port = last.base_port if last else BASE_PORT_DEFAULT
     elif base_port == 0:
-        base_port = ports.free_port_block(brokers)
-    etcd = wish.etcd_endpoints
-    if etcd is None:
-        etcd = () if last is None or last.embedded_etcd else last.etcd
-    controllers = wish.controllers or (last.controllers if last else 1)
-    coordinators = wish.coordinators
-    if coordinators is None:
-        coordinators = last.coordinators if last else COORDINATORS_DEFAULT
-    return ClusterOptions(brokers, controllers, coordinators, base_port, etcd, wish.settings)
+        base_port = ports.free_port_block(brokers, avoid=peer_ports)
+    if etcd_nodes > 1 and not peer_ports:
+        peer_ports = tuple(ports.free_ports(etcd_nodes, avoid=range(base_port, base_port + brokers)))
+    return base_port, peer_ports
 
 
 def _plan(options: ClusterOptions, directory: ClusterDirectory) -> ClusterPlan:
@@ -112,13 +162,23 @@ def _plan(options: ClusterOptions, directory: ClusterDirectory) -> ClusterPlan:
         check_etcd(options.etcd_endpoints)
         log.info("using the etcd at %s", ",".join(options.etcd_endpoints))
     else:
+        _check_peer_ports(options.etcd_peer_ports)
         etcd = find_etcd()
         etcd_binary = etcd.path
         log.info("etcd %s from %s: %s", etcd.version_text, etcd.origin, etcd.path)
         if etcd.warning:
             log.warning("%s", etcd.warning)
-    internal = ports.free_ports(internal_port_count(options), avoid=broker_ports)
+    internal = ports.free_ports(internal_port_count(options), avoid={*broker_ports, *options.etcd_peer_ports})
     return plan_cluster(options, directory, internal, etcd_binary)
+
+
+def _check_peer_ports(peer_ports: Sequence[int]) -> None:
+    for number, port in enumerate(peer_ports, start=1):
+        if not ports.is_free(port):
+            raise CommandError(
+                f"port {port} is in use, so etcd-{number} cannot listen on it for the other members of etcd, "
+                "which know it by that port; stop what uses it"
+            )
 
 
 def _check_broker_ports(broker_ports: range) -> None:
@@ -190,6 +250,9 @@ async def _supervise(
             controllers=plan.options.controllers,
             coordinators=plan.options.coordinators,
             base_port=plan.options.base_port,
+            etcd_nodes=plan.options.etcd_nodes,
+            etcd_peer_ports=plan.options.etcd_peer_ports,
+            racks=plan.options.racks,
             supervisor_pid=own.pid,
             supervisor_start=own.start,
             log=str(directory.supervisor_log),

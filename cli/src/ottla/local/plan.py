@@ -17,7 +17,12 @@ from ottla.local.settings import Setting, properties_text, settings_for
 
 ETCD_HEARTBEAT_MS = 100
 ETCD_ELECTION_MS = 1000
-MEMBER_LEASE_TTL_MS = 2000  # etcd grants no lease below 1.5 election timeouts
+"""Both are etcd's defaults; with less, a busy disk of a small machine is enough to make it elect for no reason."""
+LEASE_TTL_ALONE_MS = 2000
+"""With a single etcd member nothing is to be waited out, but etcd grants no lease below 1.5 election timeouts."""
+LEASE_TTL_MS = 6000
+"""With several members, leases have to outlast the election of a new leader among them: a third of the TTL since the
+last renewal, a second until the lost attempt is given up, and two election timeouts until there is a leader."""
 ETCD_STOP_S = 10.0
 SERVICE_STOP_S = 20.0
 SERVICE_MODULES = {
@@ -27,8 +32,8 @@ SERVICE_MODULES = {
 }
 SERVICE_STAGES = (("controller",), ("group-coordinator", "broker"))
 """Coordinators and brokers do not wait for each other, so they start side by side."""
-GROUP_TOPIC_REPLICAS_MAX = 3
-"""Kafka's default for `__consumer_offsets`, which needs as many brokers."""
+REPLICAS_MAX = 3
+"""Copies of a partition where nobody says how many, if there are as many brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,9 @@ class ClusterOptions:
     Attributes:
         base_port: the first broker's port; the others follow.
         etcd_endpoints: URLs of an etcd that runs already, or empty for an embedded one.
+        etcd_nodes: members of the embedded etcd.
+        etcd_peer_ports: where these listen for each other; a single member needs none.
+        racks: dealt round-robin to the brokers.
     """
 
     brokers: int
@@ -46,6 +54,9 @@ class ClusterOptions:
     base_port: int
     etcd_endpoints: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
+    etcd_nodes: int = 1
+    etcd_peer_ports: tuple[int, ...] = ()
+    racks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +112,9 @@ class ClusterPlan:
 
 
 def internal_port_count(options: ClusterOptions) -> int:
-    """Return how many ports a plan needs besides the brokers' own."""
+    """Return how many ports a plan needs besides those in the options."""
     services = options.brokers + options.controllers + options.coordinators
-    return 2 * services + (0 if options.etcd_endpoints else 1)
+    return 2 * services + (0 if options.etcd_endpoints else options.etcd_nodes)
 
 
 def plan_cluster(
@@ -123,9 +134,10 @@ def plan_cluster(
     endpoints = options.etcd_endpoints
     if not endpoints:
         assert etcd_binary is not None
-        etcd = _plan_etcd(directory, etcd_binary, remaining.pop())
-        stages.append((etcd,))
-        endpoints = (f"http://{etcd.host}:{etcd.port}",)
+        client_ports = [remaining.pop() for _ in range(options.etcd_nodes)]
+        members = _plan_etcd(options, directory, etcd_binary, client_ports)
+        stages.append(members)
+        endpoints = tuple(f"http://{member.host}:{member.port}" for member in members)
     context = _ServiceContext(options, directory, endpoints)
     files: dict[Path, str] = {}
     services: list[ProcessSpec] = []
@@ -144,17 +156,14 @@ def plan_cluster(
     return ClusterPlan(options, endpoints, bootstrap, tuple(stages), files)
 
 
-def _plan_etcd(directory: ClusterDirectory, binary: Path, port: int) -> ProcessSpec:
-    url = f"http://{LOOPBACK}:{port}"
-    peer_url = f"http://{LOOPBACK}:0"  # a single member has no peers, but etcd insists on listening for them
-    flags = {
-        "name": "ottla",
-        "data-dir": str(directory.etcd_data),
-        "listen-client-urls": url,
-        "advertise-client-urls": url,
-        "listen-peer-urls": peer_url,
-        "initial-advertise-peer-urls": peer_url,
-        "initial-cluster": f"ottla={peer_url}",
+def _plan_etcd(
+    options: ClusterOptions, directory: ClusterDirectory, binary: Path, client_ports: Sequence[int]
+) -> tuple[ProcessSpec, ...]:
+    # A single member has no peers, but etcd insists on listening for them.
+    peer_ports = options.etcd_peer_ports if options.etcd_nodes > 1 else (0,)
+    peer_urls = {_etcd_name(options, number): _url(port) for number, port in enumerate(peer_ports, start=1)}
+    shared = {
+        "initial-cluster": ",".join(f"{name}={url}" for name, url in peer_urls.items()),
         "heartbeat-interval": str(ETCD_HEARTBEAT_MS),
         "election-timeout": str(ETCD_ELECTION_MS),
         "auto-compaction-mode": "periodic",
@@ -162,16 +171,46 @@ def _plan_etcd(directory: ClusterDirectory, binary: Path, port: int) -> ProcessS
         "log-level": "warn",
         "log-outputs": "stderr",
     }
+    if options.etcd_nodes > 1:
+        # Members of another cluster that happen to know one of the peer ports must not be taken for ours.
+        shared["initial-cluster-token"] = f"ottla-{directory.path}"
+    members = []
+    for number, port in enumerate(client_ports, start=1):
+        name = _etcd_name(options, number)
+        flags = {
+            "name": name,
+            "data-dir": str(directory.etcd_data_of(number, options.etcd_nodes)),
+            "listen-client-urls": _url(port),
+            "advertise-client-urls": _url(port),
+            "listen-peer-urls": peer_urls[name],
+            "initial-advertise-peer-urls": peer_urls[name],
+            **shared,
+        }
+        members.append(_etcd_process(number, port, binary, flags, directory))
+    return tuple(members)
+
+
+def _etcd_process(
+    number: int, port: int, binary: Path, flags: Mapping[str, str], directory: ClusterDirectory
+) -> ProcessSpec:
     return ProcessSpec(
         role="etcd",
-        id=1,
+        id=number,
         command=(str(binary), *(f"--{flag}={value}" for flag, value in flags.items())),
         host=LOOPBACK,
         port=port,
-        health=HttpHealth(f"{url}/health"),
-        log=directory.log_of("etcd"),
+        health=HttpHealth(f"{_url(port)}/health"),
+        log=directory.log_of(process_name("etcd", number)),
         stop_s=ETCD_STOP_S,
     )
+
+
+def _etcd_name(options: ClusterOptions, number: int) -> str:
+    return "ottla" if options.etcd_nodes == 1 else f"ottla-{number}"
+
+
+def _url(port: int) -> str:
+    return f"http://{LOOPBACK}:{port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,13 +236,15 @@ def _plan_service(
         "etcd.endpoints": ",".join(context.etcd_endpoints),
     }
     if not options.etcd_endpoints:
-        properties["member.lease.ttl.ms"] = str(MEMBER_LEASE_TTL_MS)
+        ttl_ms = LEASE_TTL_ALONE_MS if options.etcd_nodes == 1 else LEASE_TTL_MS
+        properties["member.lease.ttl.ms"] = str(ttl_ms)
     if role == "broker":
-        properties["listeners"] = f"PLAINTEXT://{LOOPBACK}:{kafka_port}"
-        properties["advertised.listeners"] = properties["listeners"]
-        properties["log.dirs"] = str(directory.data_of(name))
-        properties["offsets.topic.replication.factor"] = str(min(GROUP_TOPIC_REPLICAS_MAX, options.brokers))
-    properties.update(settings_for(options.settings, role, node_id))
+        properties |= _broker_properties(options, directory, node_id, kafka_port)
+    elif role == "controller":
+        # Controllers and brokers have to agree about these, so what is set for brokers holds for both.
+        of_brokers = settings_for(options.settings, "broker", None)
+        properties |= {key: of_brokers.get(key, value) for key, value in _replication_defaults(options).items()}
+    properties |= settings_for(options.settings, role, node_id)
     spec = ProcessSpec(
         role=role,
         id=node_id,
@@ -220,6 +261,32 @@ def _plan_service(
         hidden_variables=frozenset(_variable_of(key) for key in properties),
     )
     return spec, properties_text(properties)
+
+
+def _broker_properties(
+    options: ClusterOptions, directory: ClusterDirectory, node_id: int, kafka_port: int
+) -> dict[str, str]:
+    listener = f"PLAINTEXT://{LOOPBACK}:{kafka_port}"
+    properties = {
+        "listeners": listener,
+        "advertised.listeners": listener,
+        "log.dirs": str(directory.data_of(process_name("broker", node_id))),
+        **_replication_defaults(options),
+        "offsets.topic.replication.factor": str(_default_replicas(options)),
+    }
+    if options.racks:
+        properties["broker.rack"] = options.racks[(node_id - 1) % len(options.racks)]
+    return properties
+
+
+def _replication_defaults(options: ClusterOptions) -> dict[str, str]:
+    """Return what holds for topics that say nothing else: of three brokers, any can be lost."""
+    replicas = _default_replicas(options)
+    return {"default.replication.factor": str(replicas), "min.insync.replicas": str(max(1, replicas - 1))}
+
+
+def _default_replicas(options: ClusterOptions) -> int:
+    return min(REPLICAS_MAX, options.brokers)
 
 
 def _variable_of(key: str) -> str:

@@ -47,7 +47,7 @@ def free_ports(count: int, avoid: Container[int] = ()) -> list[int]:
     return chosen
 
 
-def free_port_block(count: int) -> int:
+def free_port_block(count: int, avoid: Container[int] = ()) -> int:
     """Return the first of `count` consecutive free ports for internal use.
 
     Raises:
@@ -56,6 +56,6 @@ def free_port_block(count: int) -> int:
     starts = list(range(INTERNAL_PORT_FIRST, INTERNAL_PORT_LAST + 2 - count))
     random.shuffle(starts)
     for start in starts:
-        if all(is_free(port) for port in range(start, start + count)):
+        if all(port not in avoid and is_free(port) for port in range(start, start + count)):
             return start
     raise OSError(f"no {count} consecutive free ports between {INTERNAL_PORT_FIRST} and {INTERNAL_PORT_LAST}")

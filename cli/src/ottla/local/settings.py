@@ -57,13 +57,15 @@ def parse_setting(text: str) -> Setting:
             f"write a setting as ROLE:KEY=VALUE, for example {role}:{rest if '=' in rest else 'KEY=VALUE'}"
         )
     if match["key"] in LAUNCHER_KEYS:
-        raise BadSetting(f"{match['key']} is decided by `ottla up`; see --base-port, --brokers and --etcd")
+        raise BadSetting(
+            f"{match['key']} is decided by `ottla up`; see --base-port, --brokers, --etcd and --etcd-nodes"
+        )
     node_id = None if match["id"] is None else int(match["id"])
     return Setting(match["role"], node_id, match["key"], match["value"].strip())
 
 
-def settings_for(settings: Iterable[Setting], role: str, node_id: int) -> Mapping[str, str]:
-    """Return the settings of one process; one for the single process wins over one for the role."""
+def settings_for(settings: Iterable[Setting], role: str, node_id: int | None) -> Mapping[str, str]:
+    """Return the settings of one process, or of a whole role; one for the process wins over one for the role."""
     matching = [each for each in settings if each.role == role and each.node_id in (None, node_id)]
     return {each.key: each.value for each in sorted(matching, key=lambda each: each.node_id is not None)}
 

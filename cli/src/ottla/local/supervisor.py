@@ -1,8 +1,9 @@
 """Keeping a local cluster's processes: start in stages, watch, restart what crashes, stop in reverse order.
 
 Until everything is ready, one process's end is the end of the start: nothing stays running. Afterwards a process
-that ends is started again, a bounded number of times (see `restart_policy`). The cluster as a whole fails when its
-etcd, or the last process of a role, has been given up. Whatever way `run` is left, no child of it is alive.
+that ends is started again, a bounded number of times (see `restart_policy`). The cluster as a whole fails when the
+majority of etcd, or the last process of another role, has been given up. Whatever way `run` is left, no child of it
+is alive.
 
 A full disk does not end a cluster that runs: a report that cannot be written and a process whose start the operating
 system refuses are said once and tried again until they succeed.
@@ -23,6 +24,9 @@ from ottla.local.restart_policy import RESTARTS_MAX, RestartPolicy
 KILL_DEADLINE_S = 5.0
 REFUSED_RETRY_S = 2.0
 """Pause before what the operating system refused (a full disk, no memory) is tried again."""
+
+MAJORITY_ROLES = frozenset({"etcd"})
+"""Roles whose processes are of no use unless more than half of them run."""
 
 log = logging.getLogger("ottla.local")
 
@@ -181,8 +185,9 @@ class Supervisor:
         process.state = "failed"
         self._changed()
         message = process.describe_end(f"ended more than {RESTARTS_MAX} times in a row and is given up")
-        others = [each for each in self._processes if each.spec.role == process.spec.role and each.state != "failed"]
-        if not others:
+        of_role = [each.state for each in self._processes if each.spec.role == process.spec.role]
+        needed = len(of_role) // 2 + 1 if process.spec.role in MAJORITY_ROLES else 1
+        if len(of_role) - of_role.count("failed") < needed:
             raise ProcessFailed(message)
         log.warning("%s", message)
 

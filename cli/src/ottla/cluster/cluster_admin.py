@@ -1,0 +1,266 @@
+"""Asking a cluster about itself and having it changed, over the Kafka protocol.
+
+What any broker can answer goes to one of them, and to another one when it goes away. Every request may be sent twice
+without harm, so one that got no answer is repeated.
+"""
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Self
+
+from kio.schema.alter_partition_reassignments.v1 import request as alter_reassignments_v1
+from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
+from kio.schema.describe_quorum.v2 import request as describe_quorum_v2
+from kio.schema.elect_leaders.v2 import request as elect_leaders_v2
+from kio.schema.errors import ErrorCode
+from kio.schema.incremental_alter_configs.v1 import request as alter_configs_v1
+from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
+from kio.schema.metadata.v13.request import MetadataRequest
+from kio.schema.types import BrokerId, TopicName
+from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
+from kio.static.primitive import i8, i32, i32Timedelta
+
+from ottla.cluster.admin_connection import AdminConnection, ConnectionLost, UnsupportedApi
+from ottla.cluster.cluster_view import (
+    TOPIC_RESOURCE,
+    BrokerView,
+    ClusterView,
+    ConfigChange,
+    Disks,
+    Move,
+    Outcomes,
+    PartitionView,
+    Refusal,
+    ReplicaOnDisk,
+    Replicas,
+)
+from ottla.errors import CommandError
+from ottla.kafka_client import split_address
+from ottla_core.topic_partition import TopicPartition
+from ottla_core.wire.conversion import message_of
+
+OPERATION_TIMEOUT = i32Timedelta.parse(dt.timedelta(seconds=30))
+ROUNDS_MAX = 3
+METADATA_TOPIC = "__cluster_metadata"
+SET, DELETE = 0, 1
+
+
+class ClusterAdmin:
+    """A cluster, reached through any broker of it.
+
+    Raises:
+        CommandError: from every method, if the cluster cannot be reached or refuses as a whole.
+    """
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._addresses = [split_address(address.strip()) for address in bootstrap.split(",")]
+        self._known: list[tuple[str, int]] = []
+        self._connection: AdminConnection | None = None
+        self._to_brokers: dict[int, AdminConnection] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for connection in (self._connection, *self._to_brokers.values()):
+            if connection is not None:
+                connection.close()
+
+    def view(self) -> ClusterView:
+        """Return brokers, topics and partitions as a broker knows them now."""
+        response = self._ask(message_of(MetadataRequest, topics=None, allow_auto_topic_creation=False))
+        brokers = {
+            broker.node_id: BrokerView(broker.node_id, broker.host, broker.port, broker.rack)
+            for broker in sorted(response.brokers, key=lambda each: each.node_id)
+        }
+        self._known = [(broker.host, broker.port) for broker in brokers.values()]
+        found = [
+            PartitionView(
+                TopicPartition(topic.name, partition.partition_index),
+                partition.leader_id if partition.leader_id >= 0 else None,
+                tuple(partition.replica_nodes),
+                tuple(partition.isr_nodes),
+            )
+            for topic in response.topics
+            for partition in topic.partitions
+        ]
+        found.sort(key=lambda each: each.name)
+        return ClusterView(response.cluster_id or "", brokers, {each.name: each for each in found})
+
+    def controllers(self) -> tuple[int | None, tuple[int, ...]]:
+        """Return the leading controller and all of them; nothing if the cluster does not tell."""
+        partition = describe_quorum_v2.PartitionData(partition_index=i32(0))
+        topic = describe_quorum_v2.TopicData(topic_name=TopicName(METADATA_TOPIC), partitions=(partition,))
+        try:
+            response = self._ask(describe_quorum_v2.DescribeQuorumRequest(topics=(topic,)))
+        except UnsupportedApi:
+            return None, ()
+        for each in (found for topic in response.topics for found in topic.partitions):
+            if each.error_code == ErrorCode.none:
+                leader = each.leader_id if each.leader_id >= 0 else None
+                return leader, tuple(sorted(voter.replica_id for voter in each.current_voters))
+        return None, ()
+
+    def disks(self, brokers: Iterable[BrokerView]) -> Disks:
+        """Ask brokers which copies they keep; one that does not answer is left out."""
+        found = {}
+        for broker in brokers:
+            with suppress(ConnectionLost, UnsupportedApi):
+                response = self._ask_broker(broker, DescribeLogDirsRequest(topics=None))
+                found[broker.id] = [
+                    ReplicaOnDisk(
+                        TopicPartition(topic.name, partition.partition_index),
+                        partition.partition_size,
+                        partition.is_future_key,
+                    )
+                    for directory in response.results
+                    for topic in directory.topics
+                    for partition in topic.partitions
+                ]
+        return found
+
+    def moves(self) -> dict[TopicPartition, Move]:
+        """Return the reassignments that are going on."""
+        response = self._ask(ListPartitionReassignmentsRequest(timeout=OPERATION_TIMEOUT, topics=None))
+        _check(response.error_code, response.error_message)
+        return {
+            TopicPartition(topic.name, partition.partition_index): Move(
+                tuple(partition.replicas), tuple(partition.adding_replicas), tuple(partition.removing_replicas)
+            )
+            for topic in response.topics
+            for partition in topic.partitions
+        }
+
+    def reassign(self, targets: Mapping[TopicPartition, Replicas | None]) -> Outcomes:
+        """Have partitions moved to other brokers, or, with None, have what was begun undone."""
+        partitions = defaultdict(list)
+        for name, replicas in targets.items():
+            brokers = None if replicas is None else tuple(BrokerId(broker) for broker in replicas)
+            partitions[name.topic].append(
+                alter_reassignments_v1.ReassignablePartition(partition_index=i32(name.partition), replicas=brokers)
+            )
+        topics = tuple(
+            alter_reassignments_v1.ReassignableTopic(name=TopicName(topic), partitions=tuple(entries))
+            for topic, entries in partitions.items()
+        )
+        response = self._ask(
+            alter_reassignments_v1.AlterPartitionReassignmentsRequest(timeout=OPERATION_TIMEOUT, topics=topics)
+        )
+        _check(response.error_code, response.error_message)
+        return {
+            TopicPartition(topic.name, partition.partition_index): _refusal(partition)
+            for topic in response.responses
+            for partition in topic.partitions
+        }
+
+    def elect_leaders(self, names: Sequence[TopicPartition] | None, *, unclean: bool = False) -> Outcomes:
+        """Have leaders elected; None for all partitions, in which case those that need none may be left out."""
+        partitions = defaultdict(list)
+        for name in names or ():
+            partitions[name.topic].append(i32(name.partition))
+        topics = tuple(
+            elect_leaders_v2.TopicPartitions(topic=TopicName(topic), partitions=tuple(indexes))
+            for topic, indexes in partitions.items()
+        )
+        response = self._ask(
+            elect_leaders_v2.ElectLeadersRequest(
+                election_type=i8(int(unclean)),
+                topic_partitions=None if names is None else topics,
+                timeout=OPERATION_TIMEOUT,
+            )
+        )
+        _check(response.error_code, None)
+        return {
+            TopicPartition(topic.topic, partition.partition_id): _refusal(partition)
+            for topic in response.replica_election_results
+            for partition in topic.partition_result
+        }
+
+    def alter_configs(self, changes: Iterable[ConfigChange]) -> None:
+        """Change dynamic settings.
+
+        Raises:
+            CommandError: one resource refuses; others may have been changed.
+        """
+        by_resource = defaultdict(list)
+        for change in changes:
+            by_resource[change.resource_type, change.resource].append(
+                alter_configs_v1.AlterableConfig(
+                    name=change.name, config_operation=i8(DELETE if change.value is None else SET), value=change.value
+                )
+            )
+        if not by_resource:
+            return
+        resources = tuple(
+            alter_configs_v1.AlterConfigsResource(
+                resource_type=i8(kind), resource_name=resource, configs=tuple(configs)
+            )
+            for (kind, resource), configs in by_resource.items()
+        )
+        response = self._ask(
+            alter_configs_v1.IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
+        )
+        for each in response.responses:
+            kind = "topic" if each.resource_type == TOPIC_RESOURCE else "broker"
+            _check(each.error_code, each.error_message, f"the settings of {kind} {each.resource_name}")
+
+    def unregister(self, broker_id: int) -> None:
+        """Have the cluster forget a broker that is gone for good."""
+        response = self._ask(UnregisterBrokerRequest(broker_id=BrokerId(broker_id)))
+        _check(response.error_code, response.error_message, f"broker {broker_id}")
+
+    def _ask(self, request: Any) -> Any:
+        problems: list[str] = []
+        for _ in range(ROUNDS_MAX):
+            try:
+                if self._connection is None:
+                    self._connection = self._connect_to_any()
+                return self._connection.ask(request)
+            except ConnectionLost as error:
+                problems.append(str(error))
+                if self._connection is not None:
+                    self._connection.close()
+                self._connection = None
+        raise CommandError(
+            f"cannot reach {problems[-1]}; start a local cluster with `ottla up`, or name another with --bootstrap"
+        )
+
+    def _connect_to_any(self) -> AdminConnection:
+        problems = []
+        for host, port in dict.fromkeys((*self._known, *self._addresses)):
+            try:
+                return AdminConnection(host, port)
+            except ConnectionLost as error:
+                problems.append(str(error))
+        raise ConnectionLost(", ".join(problems))
+
+    def _ask_broker(self, broker: BrokerView, request: Any) -> Any:
+        connection = self._to_brokers.get(broker.id)
+        if connection is None:
+            connection = self._to_brokers[broker.id] = AdminConnection(broker.host, broker.port)
+        try:
+            return connection.ask(request)
+        except ConnectionLost:
+            self._to_brokers.pop(broker.id).close()
+            raise
+
+
+def _refusal(outcome: Any) -> Refusal | None:
+    if outcome.error_code == ErrorCode.none:
+        return None
+    return Refusal(outcome.error_code, describe_code(outcome.error_code, outcome.error_message))
+
+
+def _check(code: ErrorCode, message: str | None, subject: str = "") -> None:
+    if code != ErrorCode.none:
+        reason = describe_code(code, message)
+        raise CommandError(f"{subject}: {reason}" if subject else reason)
+
+
+def describe_code(code: ErrorCode, message: str | None) -> str:
+    """Return an error in words: the cluster's own, or else the name of the code."""
+    name = code.name.upper()
+    return f"{message} ({name})" if message else name

@@ -1,0 +1,231 @@
+"""`ottla cluster rebalance` and `ottla cluster decommission`: planning who has what, and moving it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ottla.cluster.balance import NoRoom, plan_balance, plan_departure
+from ottla.cluster.cluster_view import ClusterView, Replicas, describe_replicas, partition_sizes
+from ottla.cluster.interrupts import Interrupts
+from ottla.cluster.plan_summary import summarize
+from ottla.commands.cluster_movement import (
+    EXIT_INTERRUPTED,
+    PARALLEL_DEFAULT,
+    Parallel,
+    Throttle,
+    Yes,
+    carry_out,
+    check_nothing_moves,
+    cluster_admin,
+    finish,
+    is_agreed,
+    show_plan,
+)
+from ottla.errors import CommandError
+from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, Json
+from ottla.output import counted, note, print_json
+from ottla_core.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.cluster.cluster_admin import ClusterAdmin
+
+DEPARTURE_ROUNDS_MAX = 5
+"""Topics that are created while a broker is emptied may get replicas on it, so it is looked at again."""
+GONE_POLL_S = 0.5
+
+
+def rebalance(
+    *,
+    throttle: Throttle = None,
+    parallel: Parallel = PARALLEL_DEFAULT,
+    yes: Yes = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Even out replicas, leaders and disk over brokers and racks, with few moves.
+
+    Shows what it would move and asks; without a terminal it moves only with --yes. The first Ctrl-C waits for the
+    partitions that are being moved and begins no more, the second one cancels them. Either way each partition is
+    wholly at its old or its new place, and the throttle is gone.
+
+    [bold]Examples[/bold]
+
+      ottla cluster rebalance
+
+      ottla cluster rebalance --yes --throttle 50000000
+
+      ottla cluster rebalance --json                          the plan, and nothing is moved
+    """
+    with cluster_admin(bootstrap) as admin:
+        check_nothing_moves(admin)
+        view = admin.view()
+        sizes = partition_sizes(admin.disks(view.brokers.values()))
+        # What is offline has nobody to be copied from.
+        movable = {name: each.replicas for name, each in view.partitions.items() if each.leader is not None}
+        targets = plan_balance(view.racks, movable, sizes)
+        summary = summarize(view, targets, sizes)
+        _note_absent(view)
+        if not as_json:
+            if not targets:
+                print("nothing to do: replicas, leaders and disks are even")
+                return
+            show_plan(view, summary, sizes)
+        if not targets or (as_json and not yes):
+            print_json(summary.to_document())
+            return
+        if is_agreed(yes=yes):
+            result = carry_out(admin, view, targets, sizes, parallel=parallel, throttle=throttle)
+            finish(result, as_json=as_json, extra=summary.to_document())
+
+
+def decommission(
+    *,
+    broker: Annotated[int, typer.Argument(min=0, metavar="BROKER", help="The id of the broker that is to go.")],
+    unregister: Annotated[
+        bool, typer.Option("--unregister", help="Then wait until it is stopped, and make the cluster forget it.")
+    ] = False,
+    throttle: Throttle = None,
+    parallel: Parallel = PARALLEL_DEFAULT,
+    yes: Yes = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Move everything off a broker, so that it can be stopped for good.
+
+    Works for a broker that is lost as well, whose partitions are then copied from their other replicas. Shows what it
+    would move and asks; Ctrl-C is as in `ottla cluster rebalance`. Keep new topics away until the broker is stopped.
+
+    [bold]Examples[/bold]
+
+      ottla cluster decommission 3
+
+      ottla cluster decommission 3 --yes --throttle 50000000
+
+      ottla cluster decommission 3 --yes --unregister
+    """
+    with cluster_admin(bootstrap) as admin:
+        check_nothing_moves(admin)
+        _check_known(admin.view(), broker, unregister=unregister)
+        moved: list[str] = []
+        if not _empty(admin, broker, moved, Moving(throttle, parallel, yes=yes, as_json=as_json)):
+            return
+        if not as_json:
+            _tell_empty(admin, broker, len(moved), unregister=unregister)
+        if unregister:
+            _unregister_when_gone(admin, broker)
+            if not as_json:
+                print(f"unregistered broker {broker}")
+        if as_json:
+            print_json({"broker": broker, "moved": moved, "empty": True, "unregistered": unregister})
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """How partitions are to be moved."""
+
+    throttle: int | None
+    parallel: int
+    yes: bool
+    as_json: bool
+
+
+def _empty(admin: "ClusterAdmin", broker: int, moved: list[str], how: Moving) -> bool:
+    """Move everything off a broker, and add what was moved; return whether that was agreed to.
+
+    Raises:
+        CommandError: there is nowhere to move something to.
+        typer.Exit: not everything could be moved; that was told.
+    """
+    for attempt in range(DEPARTURE_ROUNDS_MAX):
+        view = admin.view()
+        sizes = partition_sizes(admin.disks(view.brokers.values()))
+        targets = _plan_departure(view, broker, sizes)
+        if not targets:
+            return True
+        if attempt == 0:
+            summary = summarize(view, targets, sizes)
+            if not how.as_json:
+                show_plan(view, summary, sizes)
+            elif not how.yes:
+                print_json(summary.to_document())
+                return False
+            if not is_agreed(yes=how.yes):
+                return False
+        result = carry_out(admin, view, targets, sizes, parallel=how.parallel, throttle=how.throttle)
+        if len(result.moved) < len(targets):
+            finish(result, as_json=how.as_json)
+            raise typer.Exit(1)
+        moved += [str(name) for name in result.moved]
+    raise CommandError(f"broker {broker} gets new partitions all the time; keep new topics away, and try again")
+
+
+def _plan_departure(
+    view: ClusterView, broker: int, sizes: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, Replicas]:
+    replicas = {name: partition.replicas for name, partition in view.partitions.items()}
+    for name, partition in view.partitions.items():
+        if partition.leader is None and broker in partition.replicas:
+            raise CommandError(
+                f"{name} is offline, so it cannot be copied off broker {broker}; bring back one of the brokers "
+                f"{describe_replicas(partition.replicas)}, or give it up with `ottla cluster elect-leaders --unclean`"
+            )
+    try:
+        return plan_departure(broker, view.racks, replicas, sizes)
+    except NoRoom as problem:
+        topics = sorted({name.topic for name in problem.partitions})
+        staying = len(view.racks.keys() - {broker})
+        raise CommandError(
+            f"{', '.join(topics)} cannot do without broker {broker}: a partition has {problem.copies} replicas, and "
+            f"{staying} brokers would be left; start another broker, or give these topics fewer replicas with "
+            "`ottla cluster reassign`"
+        ) from None
+
+
+def _check_known(view: ClusterView, broker: int, *, unregister: bool) -> None:
+    if broker in view.brokers or any(broker in partition.replicas for partition in view.partitions.values()):
+        return
+    if not unregister:
+        raise CommandError(
+            f"there is no broker {broker} in service, and no partition has a replica on it; "
+            f"brokers are {describe_replicas(view.brokers)}"
+        )
+
+
+def _tell_empty(admin: "ClusterAdmin", broker: int, moved: int, *, unregister: bool) -> None:
+    print(f"moved {counted(moved, 'partition')}; broker {broker} has no replicas any more", flush=True)
+    if broker not in admin.view().brokers:
+        if not unregister:
+            print(
+                f"it is not running; `ottla cluster decommission {broker} --unregister` makes the cluster forget it"
+            )
+    elif not unregister:
+        print(
+            f"it can be stopped; then `ottla cluster decommission {broker} --unregister` makes the cluster forget it"
+        )
+
+
+def _unregister_when_gone(admin: "ClusterAdmin", broker: int) -> None:
+    with Interrupts() as interrupts:
+        if broker in admin.view().brokers:
+            note(f"Stop broker {broker} now; waiting until it is gone…")
+        while broker in (view := admin.view()).brokers:
+            interrupts.wait(GONE_POLL_S)
+            if interrupts.count:
+                note(f"ottla: broker {broker} still runs and was not unregistered")
+                raise typer.Exit(EXIT_INTERRUPTED)
+    if any(broker in partition.replicas for partition in view.partitions.values()):
+        raise CommandError(f"broker {broker} was given partitions before it stopped; decommission it again")
+    admin.unregister(broker)
+
+
+def _note_absent(view: ClusterView) -> None:
+    absent = sorted(
+        {each for partition in view.partitions.values() for each in partition.replicas} - set(view.brokers)
+    )
+    if absent:
+        note(
+            f"Broker {describe_replicas(absent)} is away and is left out of this; its replicas stay as they are. "
+            "`ottla cluster decommission` gives its replicas to others if it does not come back."
+        )
