@@ -7,9 +7,10 @@ SOURCES := core services cli tests benchmarks demo
 unexport PYTHONDONTWRITEBYTECODE
 
 ARGUMENTS ?= all
+MINUTES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-clients test-others check compat bench format stubs clean
+.PHONY: help setup demo test test-clients test-others faults faults-caught check compat bench format stubs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -33,7 +34,13 @@ test-clients: setup ## clients that others wrote, against a cluster
 	$(PYTHON) -m pytest -q tests/compat --ignore=tests/compat/java
 
 test-others: setup ## all tests but those of clients
-	$(PYTHON) -m pytest -q tests --ignore=tests/compat
+	$(PYTHON) -m pytest -q tests --ignore=tests/compat -m "not broken_rules"
+
+faults: setup ## let processes and their network fail, seed after seed: MINUTES=60 SEED=1 (root: with partitions)
+	@$(PYTHON) -m tests.faults --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+faults-caught: setup ## show that the fault harness notices broken rules (about 5 minutes, needs root)
+	$(PYTHON) -m pytest -q tests/faults -m broken_rules
 
 compat: setup ## Kafka's own Java tools against Ottla; needs Java 17 and Maven
 	$(PYTHON) -m pytest -q tests/compat/java

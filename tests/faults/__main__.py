@@ -1,0 +1,65 @@
+"""Runs trials from the command line: `python -m tests.faults --minutes 60`, or `--seed 7` for one again."""
+
+import argparse
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.faults import network
+from tests.faults.fault import Kind
+from tests.faults.trial import Outcome, TrialPlan, run_trial
+
+SECONDS_DEFAULT = 55.0
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    for received in (signal.SIGINT, signal.SIGTERM):  # cleans up, even where a shell has SIGINT ignored
+        signal.signal(received, signal.default_int_handler)
+    directory = options.dir or Path(tempfile.mkdtemp(prefix="ottla-faults-"))
+    if reason := network.unavailable_reason():
+        print(f"links between processes cannot fail here: {reason}", flush=True)
+    begun_s = time.monotonic()
+    first = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 24)
+    outcomes: list[Outcome] = []
+    while not outcomes or time.monotonic() - begun_s < options.minutes * 60:
+        seed = first + len(outcomes)
+        outcome = run_trial(
+            TrialPlan(
+                seed=seed,
+                directory=directory / f"seed-{seed}",
+                seconds=options.seconds,
+                kinds=frozenset(options.kinds),
+                factor=options.factor,
+                loopback=options.loopback,
+            )
+        )
+        outcomes.append(outcome)
+        print(outcome.report() if outcome.problems else outcome.summary(), flush=True)
+        if not outcome.problems and not options.keep:
+            shutil.rmtree(outcome.directory)
+    failed = [outcome.seed for outcome in outcomes if outcome.problems]
+    took_minutes = (time.monotonic() - begun_s) / 60
+    print(f"{len(outcomes)} seeds in {took_minutes:.1f} minutes, {len(failed)} failed: {failed}")
+    return 1 if failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=0.0, help="begin new seeds until this time is over")
+    parser.add_argument("--seed", type=int, help="the first seed (default: drawn); the others follow it")
+    parser.add_argument("--seconds", type=float, default=SECONDS_DEFAULT, help="of faults per seed (%(default)g)")
+    parser.add_argument("--kinds", type=Kind, nargs="+", default=list(Kind), metavar="KIND", help="what may happen")
+    parser.add_argument("--factor", type=int, default=3, help="replicas of each partition (%(default)s)")
+    parser.add_argument("--loopback", action="store_true", help="without network namespaces")
+    parser.add_argument("--keep", action="store_true", help="keep data and logs of trials without problems, too")
+    parser.add_argument("--dir", type=Path, help="where data and logs go")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

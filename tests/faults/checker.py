@@ -1,0 +1,106 @@
+"""Whether a cluster has kept its promises, judged by what its clients noted and what it holds after healing. Pure.
+
+The final contents are every record that a reader gets from the beginning once all faults are over, partition by
+partition in the order of offsets. They may hold records whose producer was never told that they are stored; but
+faults end long before a producer's patience does, so there should be none.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+
+from tests.faults.history import UNKNOWN_OFFSET, Content, KeyStream, Place, ProducerHistory, ReaderHistory
+
+FinalContents = Mapping[tuple[str, int], list[tuple[int, Content]]]
+"""Offsets and contents by topic and partition."""
+
+
+def problems_of(produced: ProducerHistory, readers: Iterable[ReaderHistory], final: FinalContents) -> list[str]:
+    """Everything that is wrong; an empty list is a kept promise."""
+    at_place = {
+        Place(topic, partition, offset): content
+        for (topic, partition), records in final.items()
+        for offset, content in records
+    }
+    problems = [f"producer: {problem}" for problem in produced.problems]
+    problems += [f"failed: {count} records with {error}" for error, count in sorted(produced.failures.items())]
+    problems += lost_records(produced, at_place)
+    problems += disordered_or_doubled_records(produced, final)
+    problems += gaps(final)
+    for reader in readers:
+        problems += [f"{reader.name}: {problem}" for problem in reader.problems]
+        problems += vanished_records(reader, at_place)
+        problems += skipped_records(reader)
+    return problems
+
+
+def lost_records(produced: ProducerHistory, at_place: Mapping[Place, Content]) -> Iterator[str]:
+    """Acknowledged records that do not stand where their acknowledgement said, or nowhere if it did not say."""
+    stored = {(place.topic, place.partition, content.key, content.number) for place, content in at_place.items()}
+    for stream, places in sorted(produced.acknowledged.items()):
+        for number, place in sorted(places.items()):
+            if place.offset == UNKNOWN_OFFSET:
+                if (place.topic, place.partition, stream.key, number) not in stored:
+                    yield f"lost: {stream.key} number {number}, acknowledged in {place.topic}-{place.partition}"
+                continue
+            found = at_place.get(place)
+            if found is None:
+                yield f"lost: {stream.key} number {number}, acknowledged at {place}; nothing stands there"
+            elif (found.key, found.number) != (stream.key, number):
+                yield f"lost: {stream.key} number {number}, acknowledged at {place}; {_text(found)} stands there"
+
+
+def disordered_or_doubled_records(produced: ProducerHistory, final: FinalContents) -> Iterator[str]:
+    """Records of one key that stand twice, out of order or in two partitions, and such as nobody has sent."""
+    found: dict[KeyStream, list[tuple[Place, int]]] = {}
+    for (topic, partition), records in sorted(final.items()):
+        for offset, content in records:
+            stream = KeyStream(topic, content.key)
+            found.setdefault(stream, []).append((Place(topic, partition, offset), content.number))
+            if not produced.was_sent(stream, content.number):
+                yield f"never sent: {_text(content)} at {Place(topic, partition, offset)}"
+    for stream, numbers in sorted(found.items()):
+        first: dict[int, Place] = {}
+        for place, number in numbers:
+            if number in first:
+                yield f"twice: {stream.key} number {number} at {first[number]} and {place}"
+            first.setdefault(number, place)
+        for (earlier_place, earlier), (later_place, later) in pairwise(numbers):
+            if later < earlier:
+                yield (
+                    f"out of order: {stream.key} number {later} at {later_place} after number {earlier} "
+                    f"at {earlier_place}"
+                )
+
+
+def gaps(final: FinalContents) -> Iterator[str]:
+    """Offsets without a record; nothing is compacted or transactional here, so there must be none."""
+    for (topic, partition), records in sorted(final.items()):
+        for expected, (offset, _) in enumerate(records):
+            if offset != expected:
+                yield f"gap: {topic}-{partition} continues at {offset} instead of {expected}"
+                break
+
+
+def vanished_records(reader: ReaderHistory, at_place: Mapping[Place, Content]) -> Iterator[str]:
+    """Records that a reader saw and that are gone or others now."""
+    for (topic, partition), runs in sorted(reader.runs.items()):
+        for offset, content in (record for run in runs for record in run):
+            place = Place(topic, partition, offset)
+            found = at_place.get(place)
+            if found != content:
+                now = "nothing stands there now" if found is None else f"{_text(found)} stands there now"
+                yield f"{reader.name} saw {_text(content)} at {place}; {now}"
+
+
+def skipped_records(reader: ReaderHistory) -> Iterator[str]:
+    """Offsets that a reader was not given in their order."""
+    for (topic, partition), runs in sorted(reader.runs.items()):
+        for run in runs:
+            for expected, (offset, _) in enumerate(run):
+                if offset != expected:
+                    yield f"{reader.name} was given {Place(topic, partition, offset)} instead of {expected}"
+                    break
+
+
+def _text(content: Content) -> str:
+    return f"{content.key} number {content.number} (checksum {content.checksum:08x})"

@@ -1,0 +1,233 @@
+"""A healed cluster as clients see it and as its files and etcd have it, for the checks at the end of a trial."""
+
+import base64
+import json
+import os
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from uuid import UUID
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ottla_core.cluster import codec
+from ottla_core.cluster.keys import PartitionKey
+from ottla_core.wire.record_batch import parse_header
+from ottla_core.wire.records import iterate_records
+from ottla_group_coordinator.records import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value
+from tests.faults.checker import FinalContents
+from tests.faults.cluster import CLUSTER_NAME, Cluster
+from tests.faults.committed_offsets import NOTHING_COMMITTED, CommitPlace
+from tests.faults.fault import BROKER
+from tests.faults.history import Content
+from tests.faults.reading import content_of, settings_of_reader
+from tests.faults.replicas import replica_batches, replica_problems
+from tests.faults.state_history import Version
+from tests.support.etcd_process import etcd_program
+from tests.support.eventually import NotInTime, eventually
+
+GROUP_TOPIC = "__consumer_offsets"
+ASK_TIMEOUT_S = 5.0
+LOOK_INTERVAL_S = 0.25
+READ_DEADLINE_S = 60.0
+ETCD_TIMEOUT_S = 30.0
+WATCHED_S = 3.0
+TRACEBACK_LINES = 12
+TRACEBACK = "Traceback (most recent call last)"
+
+
+class ClusterView:
+    """Asks the cluster from outside; faults do not reach it."""
+
+    def __init__(self, cluster: Cluster):
+        self._cluster = cluster
+        self._admin = AdminClient(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "socket.timeout.ms": 5000,
+                "socket.connection.setup.timeout.ms": 2000,
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 0,
+            }
+        )
+
+    def create_topics(self, names: Sequence[str], *, partitions: int, factor: int) -> None:
+        """Creates topics of the load, and waits until all their replicas are in sync."""
+        configs = {
+            "min.insync.replicas": str(min(2, factor)),
+            "segment.bytes": str(256 * 1024),
+            "retention.ms": "-1",
+        }
+        topics = [
+            NewTopic(name, num_partitions=partitions, replication_factor=factor, config=configs) for name in names
+        ]
+        for future in self._admin.create_topics(topics, operation_timeout=30).values():
+            future.result()
+
+    def wait_in_sync(self, *, within_s: float) -> list[str]:
+        """Waits until every replica of every partition is in sync; what is not if it does not come to that."""
+        missing: list[str] = ["nothing was asked yet"]
+
+        def all_in_sync() -> bool:
+            missing[:] = self._out_of_sync()
+            if missing:
+                time.sleep(LOOK_INTERVAL_S)
+                self._cluster.look()
+            return not missing
+
+        try:
+            eventually(all_in_sync, "every replica is in sync", within_s=within_s)
+        except NotInTime:
+            return missing
+        return []
+
+    def _out_of_sync(self) -> list[str]:
+        try:
+            metadata = self._admin.list_topics(timeout=ASK_TIMEOUT_S)
+        except KafkaException as error:
+            return [f"no metadata: {error}"]
+        missing = [f"broker {each} is unknown" for each in self._broker_ids() if each not in metadata.brokers]
+        missing += [
+            f"{topic}-{partition.id}: leader {partition.leader}, in sync {sorted(partition.isrs)} "
+            f"of {sorted(partition.replicas)}"
+            for topic, described in metadata.topics.items()
+            for partition in described.partitions.values()
+            if partition.leader < 0 or set(partition.isrs) != set(partition.replicas)
+        ]
+        return missing
+
+    def leader_of(self, topic: str, partition: int) -> int:
+        """The id of a partition's leader; -1 if it has none."""
+        metadata = self._admin.list_topics(topic, timeout=ASK_TIMEOUT_S)
+        return int(metadata.topics[topic].partitions[partition].leader)
+
+    def _broker_ids(self) -> range:
+        return range(1, self._cluster.members.brokers + 1)
+
+    def read_everything(self, topics: Sequence[str], *, partitions: int) -> FinalContents:
+        """Every record of the topics, each partition up to the end it has now."""
+        contents: dict[tuple[str, int], list[tuple[int, Content]]] = {
+            (topic, partition): [] for topic in topics for partition in range(partitions)
+        }
+        left = set(contents)
+        consumer = Consumer(settings_of_reader(self._cluster.bootstrap, "final-reader"))
+        deadline_s = time.monotonic() + READ_DEADLINE_S
+        try:
+            consumer.assign([TopicPartition(*each, OFFSET_BEGINNING) for each in contents])
+            while left:
+                assert time.monotonic() < deadline_s, f"cannot read {sorted(left)} to the end"
+                for message in consumer.consume(5000, 0.2):
+                    error, topic, partition, offset = (
+                        message.error(),
+                        message.topic(),
+                        message.partition(),
+                        message.offset(),
+                    )
+                    assert topic is not None
+                    assert partition is not None
+                    if error is None:
+                        assert offset is not None
+                        contents[topic, partition].append((offset, content_of(message)))
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        left.discard((topic, partition))
+        finally:
+            consumer.close()
+        return contents
+
+    def high_watermarks(self) -> dict[tuple[str, int], int]:
+        """The ends of all partitions, as consumers see them."""
+        metadata = self._admin.list_topics(timeout=ASK_TIMEOUT_S)
+        consumer = Consumer(settings_of_reader(self._cluster.bootstrap, "watermarks"))
+        try:
+            return {
+                (topic, partition): consumer.get_watermark_offsets(
+                    TopicPartition(topic, partition), timeout=ASK_TIMEOUT_S
+                )[1]
+                for topic, described in metadata.topics.items()
+                for partition in described.partitions
+            }
+        finally:
+            consumer.close()
+
+
+def partition_versions(endpoints: Sequence[str]) -> Iterator[Version]:
+    """Everything that etcd has ever held about partitions, in the order of revisions."""
+    prefix = f"/ottla/{CLUSTER_NAME}/partitions/"
+    # The watch goes on for ever; everything from before its start comes at once.
+    watch = _etcdctl(endpoints, "watch", "--prefix", "--rev=1", prefix, within_s=WATCHED_S)
+    assert watch, "etcd tells nothing of partitions"
+    for text in watch.splitlines():
+        for event in json.loads(text).get("Events", []):
+            entry = event["kv"]
+            if "value" not in entry:
+                continue
+            topic_id, index = base64.b64decode(entry["key"]).decode().removeprefix(prefix).split("/")
+            key = PartitionKey(UUID(topic_id), int(index))
+            state = codec.decode_partition(key, base64.b64decode(entry["value"]), entry["mod_revision"])
+            yield Version(entry["mod_revision"], state)
+
+
+def leading_controller(endpoints: Sequence[str]) -> int:
+    """The id of the controller that leads now."""
+    (entry,) = json.loads(_etcdctl(endpoints, "get", f"/ottla/{CLUSTER_NAME}/controller"))["kvs"]
+    leader = codec.decode_controller(base64.b64decode(entry["value"]), entry["create_revision"])
+    return leader.id
+
+
+def etcd_leader(endpoints: Sequence[str]) -> str:
+    """The name of the etcd member that leads now."""
+    members = json.loads(_etcdctl(endpoints, "member", "list"))["members"]
+    names = {member["ID"]: member["name"] for member in members}
+    (status, *_) = json.loads(_etcdctl(endpoints, "endpoint", "status"))
+    return str(names[status["Status"]["leader"]])
+
+
+def _etcdctl(endpoints: Sequence[str], *arguments: str, within_s: float = ETCD_TIMEOUT_S) -> str:
+    command = [etcd_program("etcdctl"), "--endpoints", ",".join(endpoints), "-w", "json", *arguments]
+    done = subprocess.run(
+        ["timeout", "--signal=INT", str(within_s), *command],
+        env={**os.environ, "ETCDCTL_API": "3"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout
+
+
+def all_replica_problems(cluster: Cluster, high_watermarks: Mapping[tuple[str, int], int]) -> Iterator[str]:
+    """Replicas that differ in the files of the brokers, which must have stopped."""
+    for (topic, partition), high_watermark in sorted(high_watermarks.items()):
+        directories = {name: cluster.data_of(name) / f"{topic}-{partition}" for name in cluster.members.of(BROKER)}
+        replicas = {name: replica_batches(path) for name, path in directories.items() if path.is_dir()}
+        if not replicas:
+            yield f"{topic}-{partition} lies on no broker"
+        else:
+            yield from replica_problems(f"{topic}-{partition}", replicas, high_watermark)
+
+
+def committed_in_log(cluster: Cluster) -> dict[CommitPlace, list[int]]:
+    """All offsets that groups have ever committed, from the files of brokers that have stopped and are equal."""
+    committed: defaultdict[CommitPlace, list[int]] = defaultdict(list)
+    for partition in sorted(cluster.data_of(cluster.members.of(BROKER)[0]).glob(f"{GROUP_TOPIC}-*")):
+        for batch in replica_batches(partition):
+            for record in iterate_records(batch.content, parse_header(batch.content)):
+                key = decode_key(record.key or b"")
+                if isinstance(key, OffsetCommitKey):
+                    value = None if record.value is None else decode_value(key, record.value)
+                    offset = value.offset if isinstance(value, OffsetCommitValue) else NOTHING_COMMITTED
+                    committed[CommitPlace(key.group, key.partition)].append(offset)
+    return committed
+
+
+def log_problems(cluster: Cluster) -> Iterator[str]:
+    """Tracebacks and panics in the processes' logs."""
+    for name, process in cluster.processes.items():
+        text = process.log.read_text(errors="replace") if process.log.exists() else ""
+        lines = text.splitlines()
+        found = [number for number, line in enumerate(lines) if TRACEBACK in line or "panic:" in line]
+        if found:
+            first = "\n".join(lines[found[0] : found[0] + TRACEBACK_LINES])
+            shown = first if len(first) < 1200 else f"{first[:200]} … {first[-900:]}"
+            yield f"{name} logged {len(found)} tracebacks, the first: {shown} (see {process.log})"

@@ -1,0 +1,124 @@
+"""What can happen to a cluster in a trial, as data: one fault hits some processes from one moment to another. Pure.
+
+Processes are known by names such as `broker-1`; `CLIENTS` stands for all programs of the load together. Moments are
+seconds since the faults of the trial began.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+BROKER = "broker"
+CONTROLLER = "controller"
+COORDINATOR = "group-coordinator"
+ETCD = "etcd"
+CLIENTS = "clients"
+
+Link = tuple[str, str]
+"""Everything that the first process sends to the second."""
+
+
+class Kind(StrEnum):
+    """What happens; each is undone when the fault is over."""
+
+    KILL = "kill"
+    """kill -9; started again at the end."""
+    STOP = "stop"
+    """SIGTERM, a clean stop; started again at the end."""
+    PAUSE = "pause"
+    """SIGSTOP, and SIGCONT at the end."""
+    WIPE = "wipe"
+    """kill -9 and all data deleted; started again, empty, at the end."""
+    CUT = "cut"
+    """Links lose all packets."""
+    SLOW = "slow"
+    """A process's network carries few bytes per second."""
+    FULL_DISK = "full disk"
+    """A broker's log directory has no space left."""
+    CLOCK = "clock"
+    """The wall clock is wrong by some seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One fault.
+
+    Attributes:
+        kind: what happens.
+        targets: to which processes; for a cut only what to call it.
+        from_s: when it begins.
+        until_s: when it is undone.
+        links: what a cut cuts.
+        rate_kbit: kilobits per second of a slow link.
+        jump_s: by how many seconds a clock is wrong.
+    """
+
+    kind: Kind
+    targets: tuple[str, ...]
+    from_s: float
+    until_s: float
+    links: frozenset[Link] = frozenset()
+    rate_kbit: int = 0
+    jump_s: int = 0
+
+    def __str__(self) -> str:
+        """One line of a printed schedule."""
+        extra = {
+            Kind.CUT: f" ({len(self.links)} links)",
+            Kind.SLOW: f" ({self.rate_kbit} kbit/s)",
+            Kind.CLOCK: f" ({self.jump_s:+d} s)",
+        }.get(self.kind, "")
+        return f"{self.from_s:5.1f}-{self.until_s:5.1f} s  {self.kind} {', '.join(self.targets)}{extra}"
+
+    def overlaps(self, other: "Fault") -> bool:
+        """Whether both are in force at some moment."""
+        return self.from_s <= other.until_s and other.from_s <= self.until_s
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """How many processes of each role there are; ids count from 1."""
+
+    brokers: int = 3
+    controllers: int = 3
+    coordinators: int = 2
+    etcd: int = 3
+
+    def of(self, role: str) -> tuple[str, ...]:
+        """The names of one role's processes."""
+        count = {BROKER: self.brokers, CONTROLLER: self.controllers, COORDINATOR: self.coordinators, ETCD: self.etcd}
+        return tuple(f"{role}-{number}" for number in range(1, count[role] + 1))
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """Every process but etcd's."""
+        return (*self.of(BROKER), *self.of(CONTROLLER), *self.of(COORDINATOR))
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every process of the cluster, in the order of their start."""
+        return (*self.of(ETCD), *self.of(CONTROLLER), *self.of(COORDINATOR), *self.of(BROKER))
+
+
+def role_of(name: str) -> str:
+    """The role of a process, by its name."""
+    return name.rpartition("-")[0]
+
+
+def id_of(name: str) -> int:
+    """The id of a process, by its name."""
+    return int(name.rpartition("-")[2])
+
+
+def links_between(ones: Iterable[str], others: Iterable[str], *, both_ways: bool = True) -> frozenset[Link]:
+    """The links from some processes to others, and back if asked for."""
+    return frozenset(_links(tuple(ones), tuple(others), both_ways=both_ways))
+
+
+def _links(ones: tuple[str, ...], others: tuple[str, ...], *, both_ways: bool) -> Iterator[Link]:
+    for one in ones:
+        for other in others:
+            if one != other:
+                yield one, other
+                if both_ways:
+                    yield other, one

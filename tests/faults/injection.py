@@ -1,0 +1,134 @@
+"""Letting faults happen to a cluster when their time comes, and undoing them.
+
+Everything happens in the calling thread, one step after the other: a process must be started by a thread that lives
+as long as the trial (it is killed with the thread that started it), and steps that race would not repeat.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.faults.cluster import Cluster, faketime_library
+from tests.faults.fault import Fault, Kind
+from tests.faults.network import Network
+from tests.faults.schedule import Schedule
+
+LOOK_INTERVAL_S = 0.05
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The beginning or the end of a fault."""
+
+    at_s: float
+    fault: Fault
+    is_end: bool
+
+
+def steps_of(schedule: Schedule) -> list[Step]:
+    """All beginnings and ends in the order of time."""
+    steps = [Step(fault.from_s, fault, is_end=False) for fault in schedule.faults]
+    steps += [Step(fault.until_s, fault, is_end=True) for fault in schedule.faults]
+    return sorted(steps, key=lambda step: (step.at_s, step.is_end))
+
+
+def possible_kinds(network: Network, *, is_root: bool) -> frozenset[Kind]:
+    """What this machine lets happen."""
+    kinds = {Kind.KILL, Kind.STOP, Kind.PAUSE, Kind.WIPE}
+    if network.can_fail:
+        kinds |= {Kind.CUT, Kind.SLOW}
+    if is_root:
+        kinds.add(Kind.FULL_DISK)
+    if faketime_library() is not None:
+        kinds.add(Kind.CLOCK)
+    return frozenset(kinds)
+
+
+class Injector:
+    """Carries out schedules.
+
+    Attributes:
+        begun_s: when the last schedule began, by the monotonic clock.
+    """
+
+    def __init__(self, cluster: Cluster, network: Network, tell: Tell):
+        self._cluster = cluster
+        self._network = network
+        self._tell = tell
+        self.begun_s = time.monotonic()
+
+    def carry_out(self, schedule: Schedule, look: Callable[[], None]) -> None:
+        """Lets every fault happen and undoes it; returns when the schedule's time is over.
+
+        Args:
+            schedule: what shall happen.
+            look: called again and again; it may raise to end the trial.
+        """
+        self.begun_s = time.monotonic()
+        for step in steps_of(schedule):
+            self._wait_until(step.at_s, look)
+            self._tell(
+                f"{time.monotonic() - self.begun_s:6.1f} s {'end of' if step.is_end else 'begin'} {step.fault}"
+            )
+            (self._undo if step.is_end else self._let_happen)(step.fault)
+        self._wait_until(schedule.seconds, look)
+
+    def _wait_until(self, at_s: float, look: Callable[[], None]) -> None:
+        while True:
+            self._cluster.look()
+            look()
+            left_s = self.begun_s + at_s - time.monotonic()
+            if left_s <= 0:
+                return
+            time.sleep(min(left_s, LOOK_INTERVAL_S))
+
+    def _let_happen(self, fault: Fault) -> None:
+        processes = [self._cluster.processes[name] for name in fault.targets if name in self._cluster.processes]
+        match fault.kind:
+            case Kind.KILL:
+                for process in processes:
+                    process.kill()
+            case Kind.WIPE:
+                for process in processes:
+                    process.kill()
+                    self._cluster.wipe(process.name)
+            case Kind.STOP:
+                for process in processes:
+                    process.begin_stop()
+            case Kind.PAUSE:
+                for process in processes:
+                    process.pause()
+            case Kind.CUT:
+                self._network.cut(fault.links)
+            case Kind.SLOW:
+                for name in fault.targets:
+                    self._network.slow_down(name, fault.rate_kbit)
+            case Kind.FULL_DISK:
+                for name in fault.targets:
+                    self._cluster.fill_disk(name)
+            case Kind.CLOCK:
+                for name in fault.targets:
+                    self._cluster.set_clock(name, fault.jump_s)
+
+    def _undo(self, fault: Fault) -> None:
+        processes = [self._cluster.processes[name] for name in fault.targets if name in self._cluster.processes]
+        match fault.kind:
+            case Kind.KILL | Kind.WIPE | Kind.STOP:
+                for process in processes:
+                    process.start()
+            case Kind.PAUSE:
+                for process in processes:
+                    process.resume()
+            case Kind.CUT:
+                self._network.mend(fault.links)
+            case Kind.SLOW:
+                for name in fault.targets:
+                    self._network.speed_up(name)
+            case Kind.FULL_DISK:
+                for name in fault.targets:
+                    self._cluster.empty_disk(name)
+            case Kind.CLOCK:
+                for name in fault.targets:
+                    self._cluster.set_clock(name, 0)

@@ -1,0 +1,88 @@
+"""A reader without a group that notes every record it is given, until SIGTERM.
+
+It reads every partition from the beginning and follows it. Where the cluster tells it that its position is not in
+the log any more, something it has read has disappeared: it notes the problem and begins that partition again.
+With a rack it may be sent to the follower in that rack.
+"""
+
+import argparse
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+
+from tests.faults.history import FROM_BEGINNING, PROBLEM, SEEN, line
+from tests.faults.reading import content_of, settings_of_reader
+
+NOTE_INTERVAL_S = 0.25
+LOST_POSITION = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE})
+
+
+class IndependentReader:
+    """One reader's loop."""
+
+    def __init__(self, options: argparse.Namespace, notes: TextIO):
+        self._notes = notes
+        self._ending = False
+        settings = settings_of_reader(options.bootstrap, options.name)
+        self._consumer = Consumer(settings | ({"client.rack": options.rack} if options.rack else {}))
+        self._assigned = [
+            TopicPartition(topic, partition, OFFSET_BEGINNING)
+            for topic in options.topics
+            for partition in range(options.partitions)
+        ]
+
+    def end(self, _signal: int, _frame: FrameType | None) -> None:
+        self._ending = True
+
+    def run(self) -> None:
+        for each in self._assigned:
+            self._notes.write(line(FROM_BEGINNING, each.topic, each.partition))
+        self._consumer.assign(self._assigned)
+        noted_s = time.monotonic()
+        while not self._ending:
+            for message in self._consumer.consume(500, 0.1):
+                self._note(message)
+            if time.monotonic() - noted_s > NOTE_INTERVAL_S:
+                self._notes.flush()
+                noted_s = time.monotonic()
+        self._notes.flush()
+        self._consumer.close()
+
+    def _note(self, message: Message) -> None:
+        error, topic, partition = message.error(), message.topic(), message.partition()
+        if error is None:
+            self._notes.write(line(SEEN, topic, partition, message.offset(), *content_of(message)))
+        elif error.code() in LOST_POSITION:
+            self._notes.write(line(PROBLEM, f"{topic}-{partition}", error.name(), error.str()))
+            assert topic is not None
+            assert partition is not None
+            self._notes.write(line(FROM_BEGINNING, topic, partition))
+            self._consumer.incremental_unassign([TopicPartition(topic, partition)])
+            self._consumer.incremental_assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+        elif error.code() == KafkaError._BAD_MSG:
+            self._notes.write(line(PROBLEM, f"{topic}-{partition}", error.name(), error.str()))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topics", nargs="+", required=True)
+    parser.add_argument("--partitions", type=int, required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--rack")
+    parser.add_argument("--notes", type=Path, required=True)
+    options = parser.parse_args()
+    with options.notes.open("w") as notes:
+        reader = IndependentReader(options, notes)
+        signal.signal(signal.SIGTERM, reader.end)
+        reader.run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""An idempotent producer that numbers the records of each key and notes every answer, until SIGTERM.
+
+It writes to topics and keys in turn at a steady rate. The number and a payload are the value. After SIGTERM it waits
+for the answers that are missing, and ends; what the cluster never answered is noted as failed.
+"""
+
+import argparse
+import contextlib
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from tests.faults.history import ACKNOWLEDGED, FAILED, PROBLEM, UNKNOWN_OFFSET, line
+
+DELIVERY_TIMEOUT_S = 120.0
+FLUSH_DEADLINE_S = 60.0
+NOTE_INTERVAL_S = 0.25
+PAYLOAD_BYTES_MAX = 1200
+SENT_AT_ONCE_MAX = 100
+BATCH_BYTES_MAX = 64 * 1024
+"""Segments are small, and a batch must fit into one."""
+VARIANTS: tuple[dict[str, str | int], ...] = (
+    {"linger.ms": 0},
+    {"linger.ms": 20, "compression.type": "lz4"},
+    {"linger.ms": 5, "compression.type": "zstd", "max.in.flight.requests.per.connection": 1},
+)
+
+
+class NumberedProducer:
+    """One producer's loop."""
+
+    def __init__(self, options: argparse.Namespace, notes: TextIO):
+        self._options = options
+        self._notes = notes
+        self._chance = random.Random(options.seed)
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._ending = False
+        self._producer = self._connect()
+
+    def end(self, _signal: int, _frame: FrameType | None) -> None:
+        self._ending = True
+
+    def run(self) -> None:
+        begun_s = noted_s = time.monotonic()
+        sent = 0
+        while not self._ending:
+            due = int((time.monotonic() - begun_s) * self._options.rate)
+            try:
+                self._producer.poll(0.005)
+                for _ in range(min(due - sent, SENT_AT_ONCE_MAX)):
+                    self._send()
+            except KafkaException as error:
+                self._begin_anew(error.args[0])
+            sent = due
+            if time.monotonic() - noted_s > NOTE_INTERVAL_S:
+                self._notes.flush()
+                noted_s = time.monotonic()
+        self._finish()
+
+    def _send(self) -> None:
+        topic = self._chance.choice(self._options.topics)
+        key = f"p{self._options.number}-k{self._chance.randrange(self._options.keys)}"
+        number = self._numbers.get((topic, key), 0)
+        value = f"{number}:".encode() + self._chance.randbytes(self._chance.randrange(PAYLOAD_BYTES_MAX))
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            offset = message.offset()
+            if error is not None:
+                self._notes.write(line(FAILED, topic, key, number, error.name()))
+            else:
+                # The library tells no offset where the cluster only said that it has had the batch before.
+                known = UNKNOWN_OFFSET if offset is None else offset
+                self._notes.write(line(ACKNOWLEDGED, topic, message.partition(), key, number, known))
+
+        try:
+            self._producer.produce(topic, value, key, on_delivery=delivered)
+        except BufferError:
+            return
+        self._numbers[topic, key] = number + 1
+
+    def _begin_anew(self, error: KafkaError) -> None:
+        """A fatal error says that the cluster broke the sequence, and ends a producer."""
+        self._notes.write(line(PROBLEM, f"producer {self._options.number}", error.name(), error.str()))
+        self._give_up()
+        self._producer = self._connect()
+
+    def _finish(self) -> None:
+        try:
+            self._producer.flush(FLUSH_DEADLINE_S)
+        except KafkaException as error:
+            self._notes.write(line(PROBLEM, f"producer {self._options.number}", str(error)))
+        self._give_up()
+        self._notes.flush()
+
+    def _give_up(self) -> None:
+        """Has everything that is left reported as failed."""
+        self._producer.purge()
+        with contextlib.suppress(KafkaException):  # the fatal error once more
+            self._producer.flush(FLUSH_DEADLINE_S)
+
+    def _connect(self) -> Producer:
+        return Producer(
+            {
+                "bootstrap.servers": self._options.bootstrap,
+                "client.id": f"producer-{self._options.number}",
+                "enable.idempotence": True,
+                "acks": "all",
+                "partitioner": "murmur2_random",
+                "delivery.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
+                "request.timeout.ms": 5000,
+                "socket.timeout.ms": 6000,
+                "socket.connection.setup.timeout.ms": 2000,
+                "reconnect.backoff.ms": 50,
+                "reconnect.backoff.max.ms": 500,
+                "retry.backoff.ms": 50,
+                "retry.backoff.max.ms": 300,
+                "topic.metadata.refresh.interval.ms": 2000,
+                "topic.metadata.refresh.fast.interval.ms": 100,
+                "queue.buffering.max.messages": 20_000,
+                "batch.size": BATCH_BYTES_MAX,
+                "log_level": 3,
+                **VARIANTS[self._options.number % len(VARIANTS)],
+            }
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topics", nargs="+", required=True)
+    parser.add_argument("--number", type=int, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--keys", type=int, default=12)
+    parser.add_argument("--rate", type=float, default=150.0)
+    parser.add_argument("--notes", type=Path, required=True)
+    options = parser.parse_args()
+    with options.notes.open("w") as notes:
+        producer = NumberedProducer(options, notes)
+        signal.signal(signal.SIGTERM, producer.end)
+        producer.run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

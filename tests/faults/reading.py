@@ -1,0 +1,38 @@
+"""Records of the load as a reader gets them: their key, number and checksum."""
+
+import zlib
+
+from confluent_kafka import Message
+
+from tests.faults.history import Content
+
+
+def content_of(message: Message) -> Content:
+    """What a record of a numbered producer says."""
+    key, value = message.key(), message.value()
+    assert isinstance(key, bytes)
+    assert isinstance(value, bytes)
+    number, _, _ = value.partition(b":")
+    return Content(key.decode(), int(number), zlib.crc32(value))
+
+
+def settings_of_reader(bootstrap: str, name: str) -> dict[str, str | int | bool]:
+    """Settings of a consumer without a group that must never be given a wrong offset silently."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "client.id": name,
+        "group.id": "not-used",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        "check.crcs": True,
+        "fetch.wait.max.ms": 100,
+        "fetch.error.backoff.ms": 50,
+        "socket.timeout.ms": 6000,
+        "socket.connection.setup.timeout.ms": 2000,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 500,
+        "topic.metadata.refresh.interval.ms": 2000,
+        "topic.metadata.refresh.fast.interval.ms": 100,
+        "log_level": 3,
+    }

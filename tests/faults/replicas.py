@@ -1,0 +1,78 @@
+"""Whether the replicas of a partition are the same, batch by batch, as their files have them.
+
+Segments may begin at different offsets, because each broker rolls its own; so what is compared is the sequence of
+batches up to the high watermark, every byte of them. The brokers must have stopped.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+_BASE_OFFSET_AND_LENGTH = struct.Struct(">qi")
+LENGTH_COVERS_FROM = 12
+HEADER_BYTES = 61
+_LAST_OFFSET_DELTA = struct.Struct(">i")
+_LAST_OFFSET_DELTA_FROM = 23
+_LEADER_EPOCH = struct.Struct(">i")
+_LEADER_EPOCH_FROM = 12
+
+
+class Batch(NamedTuple):
+    """One record batch as it stands in a file."""
+
+    base_offset: int
+    content: bytes
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + int(_LAST_OFFSET_DELTA.unpack_from(self.content, _LAST_OFFSET_DELTA_FROM)[0]) + 1
+
+    @property
+    def leader_epoch(self) -> int:
+        return int(_LEADER_EPOCH.unpack_from(self.content, _LEADER_EPOCH_FROM)[0])
+
+    def __str__(self) -> str:
+        return f"{self.base_offset}..{self.next_offset - 1} of epoch {self.leader_epoch}, {len(self.content)} bytes"
+
+
+def batches_of(content: bytes) -> Iterator[Batch]:
+    """The batches of a segment; a torn last one is left out."""
+    position = 0
+    while position + HEADER_BYTES <= len(content):
+        base_offset, length = _BASE_OFFSET_AND_LENGTH.unpack_from(content, position)
+        end = position + LENGTH_COVERS_FROM + length
+        if end > len(content) or length < HEADER_BYTES - LENGTH_COVERS_FROM:
+            return
+        yield Batch(base_offset, content[position:end])
+        position = end
+
+
+def replica_batches(partition: Path) -> Iterator[Batch]:
+    """The batches of all segments in a partition's directory."""
+    for segment in sorted(partition.glob("*.log")):
+        yield from batches_of(segment.read_bytes())
+
+
+def replica_problems(partition: str, replicas: Mapping[str, Iterable[Batch]], high_watermark: int) -> Iterator[str]:
+    """The first difference between any two replicas below the high watermark, and replicas that end before it.
+
+    Args:
+        partition: its name, for messages.
+        replicas: the batches of each, by the broker's name.
+        high_watermark: up to which offset they must be the same.
+    """
+    committed = {
+        name: [batch for batch in batches if batch.base_offset < high_watermark] for name, batches in replicas.items()
+    }
+    for name, batches in committed.items():
+        end = batches[-1].next_offset if batches else 0
+        if end < high_watermark:
+            yield f"{partition}: the replica of {name} ends at {end}, below the high watermark {high_watermark}"
+    (first_name, first), *others = committed.items()
+    for name, batches in others:
+        for one, other in zip_longest(first, batches):
+            if one != other:
+                yield f"{partition}: {first_name} has {one} where {name} has {other}"
+                break

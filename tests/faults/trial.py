@@ -1,0 +1,222 @@
+"""One trial: a cluster under load, the faults of a seed, healing, and everything that must be true afterwards.
+
+The order at the end matters: first the cluster must come back by itself (every process ready, every replica in
+sync), then the load is stopped and its last records are answered, then everything is read, and only then the brokers
+stop and their files are compared.
+"""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from tests.faults.checker import problems_of
+from tests.faults.cluster import Cluster, ClusterSettings
+from tests.faults.cluster_view import (
+    ClusterView,
+    all_replica_problems,
+    committed_in_log,
+    log_problems,
+    partition_versions,
+)
+from tests.faults.committed_offsets import CommitEvent, offset_problems
+from tests.faults.fault import CLIENTS, Kind, Members
+from tests.faults.injection import Injector, possible_kinds
+from tests.faults.load import Load
+from tests.faults.network import LoopbackNetwork, Network, open_network
+from tests.faults.schedule import Schedule, make_schedule
+from tests.faults.state_history import state_problems
+from tests.support.eventually import eventually
+
+TOPICS = ("fruit", "metal")
+GROUP_LOAD_TOPIC = "for-groups"
+PARTITIONS = 3
+FIRST_RECORDS = 200
+CREATE_DEADLINE_S = 60.0
+READY_DEADLINE_S = 60.0
+IN_SYNC_DEADLINE_S = 45.0
+PROBLEMS_SHOWN_MAX = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialPlan:
+    """What a trial is to be.
+
+    Attributes:
+        seed: decides the schedule and the load.
+        directory: of data and logs; must not exist.
+        seconds: how long faults happen.
+        schedule: the faults, if they are not to be drawn from the seed.
+        kinds: what may happen, as far as the machine lets it.
+        factor: replicas of each partition.
+        programs: what Python runs instead of a role's service.
+        services: settings of services, by role.
+        groups: whether there are consumer groups.
+        loopback: whether to do without network namespaces where they could be had.
+    """
+
+    seed: int
+    directory: Path
+    seconds: float = 55.0
+    schedule: Schedule | None = None
+    kinds: frozenset[Kind] = frozenset(Kind)
+    members: Members = field(default_factory=Members)
+    factor: int = 3
+    programs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    services: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    groups: bool = True
+    loopback: bool = False
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a trial went.
+
+    Attributes:
+        problems: promises that were not kept.
+        counts: how much was tried.
+    """
+
+    seed: int
+    schedule: Schedule
+    directory: Path
+    problems: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    took_s: float = 0.0
+
+    def summary(self) -> str:
+        """One line."""
+        kinds = sorted(fault.kind for fault in self.schedule.faults)
+        faults = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+        counts = ", ".join(f"{count} {what}" for what, count in self.counts.items())
+        verdict = f"{len(self.problems)} PROBLEMS" if self.problems else "ok"
+        return f"seed {self.seed}: {verdict}; {faults}; {counts}; {self.took_s:.0f} s"
+
+    def report(self) -> str:
+        """Everything that somebody needs to look for the reason of a failure."""
+        shown = self.problems[:PROBLEMS_SHOWN_MAX]
+        more = len(self.problems) - len(shown)
+        return "\n".join(
+            [
+                self.summary(),
+                "schedule:",
+                str(self.schedule),
+                "problems:",
+                *(f"- {problem}" for problem in shown),
+                *([f"- and {more} more"] if more > 0 else []),
+                f"logs: {self.directory}/*/*.log",
+                f"again: python -m tests.faults --seed {self.seed} --seconds {self.schedule.seconds:g}",
+            ]
+        )
+
+
+def run_trial(plan: TrialPlan) -> Outcome:
+    """Runs a trial to its end, and removes all of it but the directory."""
+    begun_s = time.monotonic()
+    plan.directory.mkdir(parents=True)
+    names = [*plan.members.all, CLIENTS]
+    with ExitStack() as closing:
+        network: Network = LoopbackNetwork(names) if plan.loopback else open_network(names)
+        closing.callback(network.close)
+        kinds = plan.kinds & possible_kinds(network, is_root=os.geteuid() == 0)
+        schedule = plan.schedule or make_schedule(plan.seed, plan.members, seconds=plan.seconds, kinds=kinds)
+        (plan.directory / "schedule.txt").write_text(f"seed {plan.seed}\n{schedule}\n")
+        settings = ClusterSettings(
+            programs=plan.programs,
+            services=plan.services,
+            jumping_clocks=schedule.targets_of(Kind.CLOCK),
+            small_disks=schedule.targets_of(Kind.FULL_DISK),
+        )
+        cluster = closing.enter_context(Cluster(plan.directory, network, plan.members, settings))
+        outcome = Outcome(plan.seed, schedule, plan.directory)
+        try:
+            _Trial(plan, network, cluster, outcome).run()
+        except (AssertionError, OSError, KafkaException) as error:
+            outcome.problems.append(f"the trial came to an end early: {error}")
+        outcome.problems += [*cluster.problems(), *log_problems(cluster)]
+    outcome.took_s = time.monotonic() - begun_s
+    return outcome
+
+
+class _Trial:
+    """The steps of a trial whose cluster and network exist."""
+
+    def __init__(self, plan: TrialPlan, network: Network, cluster: Cluster, outcome: Outcome):
+        self._plan = plan
+        self._network = network
+        self._cluster = cluster
+        self._outcome = outcome
+        self._view = ClusterView(cluster)
+        self._story = plan.directory / "story.txt"
+
+    def run(self) -> None:
+        self._tell("start")
+        self._cluster.start()
+        topics = [*TOPICS, *([GROUP_LOAD_TOPIC] if self._plan.groups else [])]
+        self._view.create_topics(topics, partitions=PARTITIONS, factor=self._plan.factor)
+        assert not (missing := self._view.wait_in_sync(within_s=CREATE_DEADLINE_S)), missing
+        with self._load() as load:
+            eventually(
+                lambda: load.produced().acknowledged_count > FIRST_RECORDS, "records flow", within_s=CREATE_DEADLINE_S
+            )
+            self._tell("faults")
+            Injector(self._cluster, self._network, self._tell).carry_out(self._outcome.schedule, load.check)
+            self._tell("healing")
+            committed = self._heal(load)
+        self._tell("comparing replicas")
+        watermarks = self._view.high_watermarks()
+        self._outcome.problems += state_problems(partition_versions(self._cluster.etcd_endpoints))
+        self._cluster.stop()
+        self._outcome.problems += all_replica_problems(self._cluster, watermarks)
+        self._outcome.problems += offset_problems(committed, committed_in_log(self._cluster))
+        self._tell("end")
+
+    def _load(self) -> Load:
+        return Load(
+            self._plan.directory / "load",
+            self._network,
+            self._cluster.bootstrap,
+            topics=TOPICS,
+            partitions=PARTITIONS,
+            group_topic=GROUP_LOAD_TOPIC if self._plan.groups else None,
+            seed=self._plan.seed,
+        )
+
+    def _heal(self, load: Load) -> list[CommitEvent]:
+        """Waits until all is well again, stops the load, and judges what it has noted.
+
+        Returns:
+            What groups were told about committed offsets, to be judged by the log.
+        """
+        self._cluster.wait_ready(within_s=READY_DEADLINE_S)
+        missing = self._view.wait_in_sync(within_s=IN_SYNC_DEADLINE_S)
+        self._outcome.problems += [f"not in sync {IN_SYNC_DEADLINE_S:g} s after healing: {each}" for each in missing]
+        self._tell("stopping the load")
+        before = load.produced().acknowledged_count
+        eventually(
+            lambda: load.produced().acknowledged_count > before + FIRST_RECORDS,
+            "records flow after healing",
+            within_s=CREATE_DEADLINE_S,
+        )
+        load.stop_producers()
+        final = self._view.read_everything(TOPICS, partitions=PARTITIONS)
+        load.stop_readers()
+        group_problems, committed = load.stop_groups()
+        produced, readers = load.produced(), load.seen()
+        self._outcome.problems += problems_of(produced, readers, final)
+        self._outcome.problems += group_problems
+        self._outcome.counts = {
+            "acknowledged": produced.acknowledged_count,
+            "unanswered": produced.failed_count,
+            "seen": sum(reader.seen_count for reader in readers),
+            "told of commits": len(committed),
+        }
+        return committed
+
+    def _tell(self, what: str) -> None:
+        with self._story.open("a") as story:
+            story.write(f"{time.strftime('%H:%M:%S', time.gmtime())} {what}\n")

@@ -1,0 +1,216 @@
+"""Rules of replication, each deliberately broken, to show that the simulation notices.
+
+Each entry says what is broken and puts something wrong in the place of the real rule while it is entered.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from kio.schema.errors import ErrorCode
+
+from ottla_broker import partition as partition_module
+from ottla_broker.partition import Partition
+from ottla_broker.replication.leader_replica import FollowerProgress, IsrProposal, LeaderReplica
+from ottla_controller import isr_changes
+from ottla_controller.broker_standing import standings
+from ottla_controller.partition_change import TopicRules
+from ottla_core.cluster.model import PartitionState
+from tests.simulation import replication, simulated_controller
+from tests.simulation.fake_etcd import CONTROLLER, FakeEtcd, Transaction
+from tests.simulation.network import Answer
+from tests.simulation.replication import Replication
+from tests.simulation.simulated_broker import SimulatedBroker
+from tests.simulation.simulated_controller import SimulatedController
+
+BrokenRule = Callable[[], AbstractContextManager[Any]]
+
+
+def _replaced(owner: Any, name: str, wrong: Any) -> BrokenRule:
+    return lambda: patch.object(owner, name, wrong)
+
+
+# The leader
+
+_high_watermark = LeaderReplica.high_watermark
+
+
+def _ignoring_isr(self: LeaderReplica, _current: int, log_end_offset: int, **_others: Any) -> int:
+    return log_end_offset
+
+
+def _ignoring_min_isr(self: LeaderReplica, *arguments: int, **others: Any) -> int:
+    state, self.state = self.state, replace(self.state, eligible_leaders=())
+    try:
+        return _high_watermark(self, *arguments, **{**others, "min_in_sync_replicas": 1})
+    finally:
+        self.state = state
+
+
+def _ignoring_eligible_leaders(self: LeaderReplica, *arguments: int, **others: Any) -> int:
+    state, self.state = self.state, replace(self.state, eligible_leaders=())
+    try:
+        return _high_watermark(self, *arguments, **others)
+    finally:
+        self.state = state
+
+
+def _going_back(self: LeaderReplica, _current: int, log_end_offset: int, **others: Any) -> int:
+    return _high_watermark(self, 0, log_end_offset, **others)
+
+
+def _in_isr_only(self: LeaderReplica, broker_id: int) -> bool:
+    return broker_id in self.state.isr
+
+
+def _acknowledging_at_once(self: Partition, _end_offset: int, notify: Callable[[None], None]) -> None:
+    notify(None)
+
+
+def _counting_highest_fetch(
+    self: FollowerProgress, contact: Any, offset: int, log_start_offset: int, leader_end_offset: int
+) -> None:
+    _fetched(self, contact, max(offset, self.log_end_offset), log_start_offset, leader_end_offset)
+
+
+_fetched = FollowerProgress.fetched
+
+
+@contextmanager
+def _pending_additions_not_counted() -> Iterator[None]:
+    with (
+        patch.object(LeaderReplica, "may_be_in_sync", _in_isr_only),
+        patch.object(LeaderReplica, "is_alone", property(lambda self: len(self.state.isr) == 1)),
+    ):
+        yield
+
+
+def _forgetting_refused(self: LeaderReplica, proposal: IsrProposal) -> None:
+    if proposal is self.proposal:
+        self.proposal = None
+
+
+@contextmanager
+def _any_refusal_undoes_a_proposal() -> Iterator[None]:
+    """Take every error for "nothing has happened", also NEW_LEADER_ELECTED, which says that it has."""
+    with (
+        patch.object(replication, "REFUSED_FOR_ITS_CONTENT", frozenset(ErrorCode)),
+        patch.object(LeaderReplica, "refused", _forgetting_refused),
+    ):
+        yield
+
+
+# The follower
+
+
+def _any_high_watermark(
+    self: Partition, records: Any, *, leader_epoch: int, high_watermark: int, log_start_offset: int, now_ms: int
+) -> None:
+    del log_start_offset
+    self._check_follows(leader_epoch)
+    if len(records):
+        self.log.append_as_follower(records, now_ms=now_ms)
+    self._set_high_watermark(high_watermark)
+
+
+# The controller
+
+_compares = SimulatedController.compares
+
+
+def _without_partition_epochs(self: SimulatedController, epoch: int, puts: Any) -> Any:
+    return [compare for compare in _compares(self, epoch, puts) if compare.key == CONTROLLER]
+
+
+def _losses_overlooked(brokers: Any, registrations: Any) -> Any:
+    found = standings(brokers, registrations)
+    return replace(found, lost=frozenset(), fit=frozenset(found.live) - found.departing - found.restarted)
+
+
+_rules_of = simulated_controller.rules_of
+
+
+def _always_unclean(topic: Any) -> TopicRules:
+    return replace(_rules_of(topic), allows_unclean=True)
+
+
+@contextmanager
+def _old_controllers_write() -> Iterator[None]:
+    """Let a deposed controller write over whatever there is, and let it go by a lease that is over."""
+    transact = FakeEtcd.transact
+
+    def transact_unfenced(self: FakeEtcd, transaction: Transaction, answer: Answer) -> None:
+        leader = self.state.controller
+        if any(
+            compare.key == CONTROLLER and compare.revision and (leader is None or compare.revision != leader.epoch)
+            for compare in transaction.compares
+        ):
+            transaction = replace(transaction, compares=())
+        transact(self, transaction, answer)
+
+    with (
+        patch.object(FakeEtcd, "transact", transact_unfenced),
+        patch.object(SimulatedController, "leads", lambda self: self.epoch != 0),
+    ):
+        yield
+
+
+@contextmanager
+def _eligible_leaders_kept() -> Iterator[None]:
+    with (
+        patch.object(simulated_controller, "partitions_to_clear", lambda *_: ()),
+        patch.object(LeaderReplica, "high_watermark", _ignoring_eligible_leaders),
+    ):
+        yield
+
+
+@contextmanager
+def _broker_epochs_not_checked() -> Iterator[None]:
+    with (
+        patch.object(isr_changes, "_ineligibility", lambda *_: ""),
+        patch.object(Replication, "_check_follower", lambda *_: None),
+    ):
+        yield
+
+
+# The broker
+
+
+def _leading_under_any_registration(self: SimulatedBroker, state: PartitionState) -> bool:
+    return state.leader == self.broker_id
+
+
+BROKEN_RULES: Mapping[str, BrokenRule] = {
+    "the high watermark ignores the in-sync set": _replaced(LeaderReplica, "high_watermark", _ignoring_isr),
+    "the high watermark moves below min.insync.replicas": _replaced(
+        LeaderReplica, "high_watermark", _ignoring_min_isr
+    ),
+    "the high watermark goes back": _replaced(LeaderReplica, "high_watermark", _going_back),
+    "additions to the in-sync set that are under way are not counted": _pending_additions_not_counted,
+    "any refusal undoes a proposal": _any_refusal_undoes_a_proposal,
+    "a refused proposal is forgotten": _replaced(LeaderReplica, "refused", _forgetting_refused),
+    "followers join before they have reached the high watermark": _replaced(
+        LeaderReplica, "_may_join", lambda *_: True
+    ),
+    "a follower's log never gets shorter": _replaced(FollowerProgress, "fetched", _counting_highest_fetch),
+    "acks=all is answered at once": _replaced(Partition, "when_replicated", _acknowledging_at_once),
+    "a fetch in any leader epoch is served": _replaced(Partition, "check_epoch", lambda *_: None),
+    "logs that have parted are not found out": _replaced(replication, "diverging_epoch", lambda *_: None),
+    "followers do not cut their logs": _replaced(
+        partition_module, "truncation_offset", lambda log, *_: log.log_end_offset
+    ),
+    "followers believe any high watermark": _replaced(Partition, "append_from_leader", _any_high_watermark),
+    "followers take answers of former leaders": _replaced(Partition, "_check_follows", lambda *_: None),
+    "old controllers are not fenced": _old_controllers_write,
+    "partition epochs are not compared": _replaced(SimulatedController, "compares", _without_partition_epochs),
+    "leaders are elected outside the in-sync set": _replaced(simulated_controller, "rules_of", _always_unclean),
+    "wiped directories are not noticed": _replaced(simulated_controller, "standings", _losses_overlooked),
+    "stale broker epochs are accepted": _broker_epochs_not_checked,
+    "stale proposals are accepted": _replaced(isr_changes, "_check_leadership", lambda *_: None),
+    "eligible leaders outlive a change of min.insync.replicas": _eligible_leaders_kept,
+    "a restarted leader goes on in its former epoch": _replaced(
+        SimulatedBroker, "_leads", _leading_under_any_registration
+    ),
+}

@@ -1,0 +1,204 @@
+"""A whole simulated cluster, and one run of it: faults and load, then peace, then everything has to be well again.
+
+`simulate(seed)` is the entry. It raises `SimulationFailed`, which shows the seed, the rule that was broken and what
+happened last. The same seed gives the same run, whatever else happens in the process.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from ottla_controller.leader_election import first_state
+from ottla_core.cluster.model import NO_LEADER, PartitionState, Topic
+from ottla_core.topic_partition import TopicPartition
+from tests.simulation.clients import Consumer, Producer
+from tests.simulation.fake_etcd import TOPIC, FakeEtcd, Put
+from tests.simulation.fake_log import InvariantViolated
+from tests.simulation.faults import Faults
+from tests.simulation.invariants import Invariants
+from tests.simulation.network import Network
+from tests.simulation.process import Process
+from tests.simulation.schedule import Schedule
+from tests.simulation.simulated_broker import SimulatedBroker
+from tests.simulation.simulated_controller import SimulatedController
+
+BROKERS = 4
+CONTROLLERS = 2
+REPLICATION_FACTOR = 3
+NAME = TopicPartition("t", 0)
+
+START_MS = 1_000.0
+TROUBLE_MS = 25_000.0
+RECOVERY_LIMIT_MS = 60_000.0
+CHECK_INTERVAL_MS = 500.0
+TRACE_LINES_SHOWN = 60
+
+
+class SimulationFailed(AssertionError):
+    """A run broke a rule; the message tells how to see it again."""
+
+    def __init__(self, schedule: Schedule, error: BaseException, lines: int | None = TRACE_LINES_SHOWN) -> None:
+        self.seed = schedule.seed
+        self.is_violation = isinstance(error, InvariantViolated)
+        self.rule = str(error) if self.is_violation else f"{type(error).__name__}: {error}"
+        trace = "\n".join(schedule.trace_lines(lines))
+        super().__init__(
+            f"seed {schedule.seed} at {schedule.now_ms:.1f} ms\n{trace}\nviolated: {self.rule}\n"
+            f"replay: python -m tests.simulation {schedule.seed}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to.
+
+    Attributes:
+        is_available: whether the partition could have a leader in the end; it cannot if all that were electable
+            have lost their disks.
+    """
+
+    seed: int
+    steps: int
+    acknowledged: int
+    consumed: int
+    elections: int
+    is_available: bool
+    trace_hash: str = ""
+
+
+class SimulatedCluster:
+    """All processes of one run."""
+
+    def __init__(self, seed: int) -> None:
+        self.schedule = schedule = Schedule(seed)
+        self.network = network = Network(schedule)
+        self.etcd = FakeEtcd(schedule, network.is_cut)
+        self.invariants = Invariants(self)
+        self.etcd.when_changed = self.invariants.state_changed
+        self.brokers = {
+            broker_id: SimulatedBroker(broker_id, schedule, network, self.etcd, self.invariants)
+            for broker_id in range(1, BROKERS + 1)
+        }
+        self.controllers = {
+            controller_id: SimulatedController(controller_id, schedule, network, self.etcd)
+            for controller_id in range(1, CONTROLLERS + 1)
+        }
+        for broker in self.brokers.values():
+            broker.cluster = self
+        pause_ms = schedule.random.choice((100.0, 400.0, 1_000.0))
+        self.producers = [
+            Producer(f"producer-{number}", schedule, network, self.brokers, NAME, pause_ms=pause_ms)
+            for number in (1, 2)
+        ]
+        self.consumer = Consumer("consumer", schedule, network, self.brokers, NAME)
+        self.faults = Faults(self)
+        self.lag_max_ms = schedule.random.choice((600, 1_500, 3_000))
+        self.min_insync_replicas = schedule.random.choice((1, 2, 2))
+        self.invariants.allows_unclean = schedule.chance(0.05)
+
+    @property
+    def processes(self) -> list[Process]:
+        """All processes that can be in trouble."""
+        return [*self.brokers.values(), *self.controllers.values(), self.etcd]
+
+    @property
+    def partition(self) -> PartitionState:
+        """The partition as etcd has it."""
+        return self.etcd.state.topics[NAME.topic].partitions[NAME.partition]
+
+    def run(self) -> Outcome:
+        """Go through trouble and recovery.
+
+        Raises:
+            SimulationFailed: a rule was broken.
+        """
+        schedule = self.schedule
+        try:
+            self._start()
+            while len(self.etcd.state.registrations) < BROKERS:
+                schedule.run_until(schedule.now_ms + START_MS, self.invariants.after_step)
+            self._create_topic()
+            for client in (*self.producers, self.consumer):
+                client.start()
+            self.faults.start()
+            schedule.run_until(TROUBLE_MS, self.invariants.after_step)
+            schedule.note("everybody", "is left in peace")
+            self.faults.heal()
+            is_available = self._recover()
+        except Exception as error:
+            raise SimulationFailed(schedule, error) from error
+        invariants = self.invariants
+        return Outcome(
+            seed=schedule.seed,
+            steps=schedule.steps,
+            acknowledged=invariants.acknowledged_count,
+            consumed=invariants.consumed_count,
+            elections=invariants.election_count,
+            is_available=is_available,
+        )
+
+    def _start(self) -> None:
+        self.etcd.start()
+        for process in (*self.brokers.values(), *self.controllers.values()):
+            process.start()
+
+    def _create_topic(self) -> None:
+        brokers = self.etcd.state.brokers
+        replicas = tuple(self.schedule.random.sample(sorted(brokers), REPLICATION_FACTOR))
+        state = first_state(UUID(int=1), 0, replicas, brokers)
+        configs = {
+            "min.insync.replicas": str(self.min_insync_replicas),
+            "unclean.leader.election.enable": str(self.invariants.allows_unclean).lower(),
+        }
+        topic = Topic(name=NAME.topic, id=state.topic_id, partitions=(state,), configs=configs)
+        self.etcd.put_directly([Put(TOPIC, topic), Put(("partition", NAME.topic, 0), state)])
+
+    # Recovery
+
+    def _recover(self) -> bool:
+        """Wait until records are acknowledged and replicas are equal again; return whether that is possible."""
+        run_until, after_step = self.schedule.run_until, self.invariants.after_step
+        acknowledged = self.invariants.acknowledged_count
+        limit_ms = self.schedule.now_ms + RECOVERY_LIMIT_MS
+        while self.invariants.acknowledged_count == acknowledged or self.partition.adding or self.partition.removing:
+            if not self._can_recover():
+                return False
+            self._check_time(limit_ms, f"no record is acknowledged, or a reassignment does not end: {self.partition}")
+            run_until(self.schedule.now_ms + CHECK_INTERVAL_MS, after_step)
+        for producer in self.producers:
+            producer.kill()
+        while problem := self._difference():
+            self._check_time(limit_ms, problem)
+            run_until(self.schedule.now_ms + CHECK_INTERVAL_MS, after_step)
+        return True
+
+    def _check_time(self, limit_ms: float, problem: str) -> None:
+        if self.schedule.now_ms > limit_ms:
+            raise InvariantViolated(f"in peace everything becomes well again: {problem}")
+
+    def _can_recover(self) -> bool:
+        partition = self.partition
+        electable = {*partition.isr, *partition.eligible_leaders} - self.invariants.history(NAME).wiped
+        return partition.leader != NO_LEADER or bool(electable) or self.invariants.allows_unclean
+
+    def _difference(self) -> str:
+        """Return in what the replicas differ from the leader's, or nothing."""
+        partition = self.partition
+        if set(partition.isr) != set(partition.replicas):
+            return f"isr {partition.isr} of {partition.replicas}"
+        leader = self.brokers[partition.leader].disk.logs[NAME]
+        for broker_id in partition.replicas:
+            log = self.brokers[broker_id].disk.logs[NAME]
+            if log.records != leader.records:
+                return f"broker {broker_id} has {log.log_end_offset} records, the leader {leader.log_end_offset}"
+            if log.high_watermark != leader.log_end_offset:
+                return f"broker {broker_id} has the high watermark {log.high_watermark} of {leader.log_end_offset}"
+        return ""
+
+
+def simulate(seed: int) -> Outcome:
+    """Run one simulation.
+
+    Raises:
+        SimulationFailed: a rule was broken.
+    """
+    return SimulatedCluster(seed).run()

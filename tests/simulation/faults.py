@@ -1,0 +1,211 @@
+"""What goes wrong in a simulation, and what its operators do: one thing after another, drawn from the seed.
+
+Each seed has its own mixture, so that some runs are full of one kind of trouble, and others see everything together.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ottla_core.cluster.controller_api import ElectionType, Reassignment
+from ottla_core.topic_partition import TopicPartition
+from tests.simulation.process import Process
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import SimulatedCluster
+    from tests.simulation.simulated_broker import SimulatedBroker
+    from tests.simulation.simulated_controller import SimulatedController
+
+OPERATOR_TIMEOUT_MS = 5_000
+HEAL_INTERVAL_MS = 1_000
+
+
+class Faults(Process):
+    """Makes trouble until it is told to stop; as a process it is the operator who asks the controller for things."""
+
+    def __init__(self, cluster: "SimulatedCluster") -> None:
+        super().__init__("operator", cluster.schedule)
+        self._cluster = cluster
+        self._ended = False
+        kinds: list[tuple[float, Callable[[], None]]] = [
+            (3, self._kill_broker),
+            (2, self._pause_broker),
+            (2, self._cut_link),
+            (2, self._isolate),
+            (1, self._kill_controller),
+            (1, self._pause_controller),
+            (0.7, self._stop_etcd),
+            (1, self._wipe_broker),
+            (1, self._shut_down_broker),
+            (1, self._reassign),
+            (0.3, self._cancel_reassignment),
+            (0.5, self._elect_preferred_leader),
+            (0.5, self._change_min_insync_replicas),
+        ]
+        random = cluster.schedule.random
+        self._kinds = [kind for _, kind in kinds]
+        self._weights = [weight * random.choice((0.1, 1, 1, 3)) for weight, _ in kinds]
+        self._pause_max_ms = random.choice((600.0, 1_500.0, 4_000.0))
+        self._outage_max_ms = random.choice((500.0, 2_500.0, 6_000.0))
+
+    def on_start(self) -> None:
+        """Begin with the first trouble."""
+        self._plan_next()
+
+    def _plan_next(self) -> None:
+        self.after(self.schedule.between(20, self._pause_max_ms), self._make_trouble)
+
+    def _make_trouble(self) -> None:
+        if not self._ended:
+            (kind,) = self.schedule.random.choices(self._kinds, self._weights)
+            kind()
+            self._plan_next()
+
+    def heal(self) -> None:
+        """End all trouble: mend the network, resume and restart everybody, also who is about to shut down."""
+        self._ended = True
+        self.after(HEAL_INTERVAL_MS, self.heal)
+        self._cluster.network.heal()
+        for process in self._cluster.processes:
+            if not process.is_running:
+                process.start()
+            elif process.is_paused:
+                process.resume()
+
+    def _outage_ms(self) -> float:
+        """Return how long something lasts; short ones are as likely as long ones."""
+        return float(10 * (self._outage_max_ms / 10) ** self.schedule.random.random())
+
+    def _running(self, processes: Sequence[Process]) -> Process | None:
+        running = [process for process in processes if process.is_running and not process.is_paused]
+        return self.schedule.random.choice(running) if running else None
+
+    @property
+    def _brokers(self) -> list["SimulatedBroker"]:
+        return list(self._cluster.brokers.values())
+
+    @property
+    def _controllers(self) -> list[Process]:
+        return list(self._cluster.controllers.values())
+
+    # Processes
+
+    def _kill(self, process: Process | None) -> None:
+        if process is not None:
+            process.kill()
+            self.after(self._outage_ms(), self._restart, process)
+
+    def _restart(self, process: Process) -> None:
+        if not process.is_running:
+            process.start()
+
+    def _pause(self, process: Process | None) -> None:
+        if process is not None:
+            process.pause()
+            self.after(self._outage_ms(), self._resume, process, process.life)
+
+    def _resume(self, process: Process, life: int) -> None:
+        if process.is_paused and process.life == life:
+            process.resume()
+
+    def _kill_broker(self) -> None:
+        self._kill(self._running(self._brokers))
+
+    def _kill_controller(self) -> None:
+        self._kill(self._running(self._controllers))
+
+    def _pause_broker(self) -> None:
+        self._pause(self._running(self._brokers))
+
+    def _pause_controller(self) -> None:
+        self._pause(self._running(self._controllers))
+
+    def _stop_etcd(self) -> None:
+        etcd = self._running([self._cluster.etcd])
+        if self.schedule.chance(0.5):
+            self._kill(etcd)
+        else:
+            self._pause(etcd)
+
+    def _shut_down_broker(self) -> None:
+        broker: SimulatedBroker | None = self._running(self._brokers)  # type: ignore[assignment]
+        if broker is not None and broker.registered_epoch >= 0:
+            broker.shut_down()
+            self.after(self._outage_ms() + 1_000, self._restart, broker)
+
+    def _wipe_broker(self) -> None:
+        """Kill a broker and take its disk, if another electable replica has every committed record."""
+        partition = self._cluster.partition
+        joining = [
+            broker
+            for broker in self._brokers
+            if broker.broker_id in partition.replicas and broker.broker_id not in partition.isr
+        ]
+        brokers = joining if joining and self.schedule.chance(0.5) else self._brokers
+        broker: SimulatedBroker | None = self._running(brokers)  # type: ignore[assignment]
+        if broker is not None and self._cluster.invariants.may_wipe(broker.broker_id):
+            broker.kill()
+            self._cluster.invariants.wiped(broker.broker_id)
+            broker.wipe()
+            self.after(self._outage_ms(), self._restart, broker)
+
+    # Links
+
+    def _cut_link(self) -> None:
+        """Cut the link between two processes, one way or both."""
+        one, other = self.schedule.random.sample(self._cluster.processes, 2)
+        self._cut([(one.name, other.name), (other.name, one.name)][: self.schedule.random.choice((1, 2))])
+
+    def _isolate(self) -> None:
+        """Cut all links of a process, or those that bring something to it, or those that take something from it."""
+        process = self.schedule.random.choice(self._cluster.processes)
+        others = [other for other in self._cluster.processes if other is not process]
+        incoming = [(other.name, process.name) for other in others]
+        outgoing = [(process.name, other.name) for other in others]
+        self._cut(self.schedule.random.choice((incoming, outgoing, incoming + outgoing)))
+
+    def _cut(self, links: list[tuple[str, str]]) -> None:
+        self.note("cuts {}", ", ".join(f"{source} -> {target}" for source, target in links))
+        for link in links:
+            self._cluster.network.cut(*link)
+        self.after(self._outage_ms(), self._mend, links)
+
+    def _mend(self, links: list[tuple[str, str]]) -> None:
+        self.note("mends {}", ", ".join(f"{source} -> {target}" for source, target in links))
+        for link in links:
+            self._cluster.network.mend(*link)
+
+    # Operations
+
+    def _leading_controller(self) -> "SimulatedController | None":
+        leader = self._cluster.etcd.state.controller
+        return self._cluster.controllers[leader.id] if leader is not None else None
+
+    def _ask(self, what: str, handler_name: str, request: object) -> None:
+        controller = self._leading_controller()
+        if controller is None:
+            return
+        self.note("asks for {}", what)
+        handler = getattr(controller, handler_name)
+        self._cluster.network.call(self, controller, handler, request, self._told, OPERATOR_TIMEOUT_MS)
+
+    def _told(self, answer: object) -> None:
+        self.note("is told {}", answer[0].name if isinstance(answer, tuple) else "nothing")
+
+    def _reassign(self) -> None:
+        random = self.schedule.random
+        targets = tuple(random.sample(sorted(self._cluster.brokers), random.choice((2, 3, 3, 3))))
+        self._ask(f"replicas {list(targets)}", "on_reassign", Reassignment(topic="t", index=0, replicas=targets))
+
+    def _cancel_reassignment(self) -> None:
+        if self._cluster.partition.adding or self._cluster.partition.removing:
+            cancellation = Reassignment(topic="t", index=0, replicas=None)
+            self._ask("an end of the reassignment", "on_reassign", cancellation)
+
+    def _elect_preferred_leader(self) -> None:
+        request = (ElectionType.PREFERRED, TopicPartition("t", 0))
+        self._ask("the preferred leader", "on_elect", request)
+
+    def _change_min_insync_replicas(self) -> None:
+        (topic,) = self._cluster.etcd.state.topics.values()
+        count = "1" if topic.configs["min.insync.replicas"] == "2" else "2"
+        self._ask(f"min.insync.replicas={count}", "on_configure", {**topic.configs, "min.insync.replicas": count})

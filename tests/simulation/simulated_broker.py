@@ -1,0 +1,351 @@
+"""A simulated broker: what the shell around the real `Partition` does, in a few words.
+
+It registers under a lease, follows the cluster state, makes its partitions lead or follow (`reconciliation.py` of the
+broker), serves producers and consumers, and hands followers' fetches and in-sync sets to `replication.py` here.
+What is on its disk survives kill -9; a wiped disk comes back as another directory.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from ottla_broker.partition import Partition, ReplicationContext
+from ottla_core.cluster.model import NO_EPOCH, ClusterState, Member, PartitionState, Role
+from ottla_core.errors import KafkaError, NotLeaderOrFollower
+from ottla_core.topic_config import TopicConfig, parse_topic_configs
+from ottla_core.topic_partition import TopicPartition
+from tests.simulation.fake_etcd import ABSENT, Compare, FakeEtcd, Put, Transaction, TransactionResult, Watcher
+from tests.simulation.fake_log import NO_RECORDS, Records, SimulatedLog
+from tests.simulation.invariants import Invariants
+from tests.simulation.lease_keeper import ATTEMPT_TIMEOUT_MS, LEASE_TTL_MS, RETRY_DELAY_MS, LeaseKeeper
+from tests.simulation.network import Answer, Network
+from tests.simulation.replication import FetchRequest, Replication
+from tests.simulation.schedule import Schedule
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import SimulatedCluster
+
+CHECKPOINT_INTERVAL_MS = 5_000
+SHUTDOWN_CHECK_MS = 100
+SHUTDOWN_LIMIT_MS = 8_000
+READ_RECORDS_MAX = 8
+
+
+@dataclass(slots=True)
+class Disk:
+    """What a broker's disk holds."""
+
+    directory_id: UUID
+    logs: dict[TopicPartition, SimulatedLog] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Produce:
+    """A producer's request with one record."""
+
+    partition: TopicPartition
+    number: int
+    all_in_sync: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Consume:
+    """A consumer's request; `any_replica`: it may be answered by a follower (KIP-392)."""
+
+    partition: TopicPartition
+    offset: int
+    any_replica: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """The answer to a consumer."""
+
+    error: ErrorCode
+    records: Records = NO_RECORDS
+
+
+_CONFIGS: dict[tuple[tuple[str, str], ...], TopicConfig] = {}
+
+
+def topic_config(configs: Mapping[str, str]) -> TopicConfig:
+    """Return a topic's settings; parsed once for all simulations."""
+    key = tuple(configs.items())
+    if key not in _CONFIGS:
+        _CONFIGS[key] = parse_topic_configs(configs, TopicConfig())
+    return _CONFIGS[key]
+
+
+class SimulatedBroker(Watcher):
+    """One broker over all its lives.
+
+    Attributes:
+        state: the cluster state as this broker knows it.
+        disk: what survives it.
+        partitions: what it holds in this life.
+        registered_epoch: its broker epoch, which outlives a lapsed lease.
+    """
+
+    def __init__(
+        self, broker_id: int, schedule: Schedule, network: Network, etcd: FakeEtcd, observer: Invariants
+    ) -> None:
+        super().__init__(f"broker-{broker_id}", schedule)
+        self.broker_id = broker_id
+        self.network = network
+        self.etcd = etcd
+        self.observer = observer
+        self.cluster: SimulatedCluster
+        self.disk = Disk(UUID(int=broker_id * 1000))
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.state = ClusterState()
+        self.registered_epoch = NO_EPOCH
+        self._resumes_lease = schedule.chance(0.7)
+
+    # Life and death
+
+    def on_start(self) -> None:
+        """Read the cluster state, then register."""
+        self.partitions = {}
+        self.registered_epoch = NO_EPOCH
+        self.state = ClusterState()
+        self._is_shutting_down = False
+        self._reconciliation_is_due = False
+        forget_epochs = self.schedule.chance(0.5)
+        for log in self.disk.logs.values():
+            log.reopen(forget_empty_epochs=forget_epochs)
+        self.context = ReplicationContext(
+            broker_id=self.broker_id, lag_max_ms=self.cluster.lag_max_ms, monotonic_ms=self.now_ms
+        )
+        self.replication = Replication(self)
+        self.context.on_out_of_sync_fetch = self.replication.look_at
+        self._list_state()
+
+    def wipe(self) -> None:
+        """Lose everything on the disk; only while the broker is down."""
+        assert not self.is_running
+        self.note("loses its disk")
+        self.disk = Disk(UUID(int=self.disk.directory_id.int + 1))
+
+    def shut_down(self) -> None:
+        """Begin a controlled shutdown."""
+        self._is_shutting_down = True
+        self.note("begins to shut down")
+        self._announce_shutdown()
+        self.after(SHUTDOWN_CHECK_MS, self._end_if_nothing_is_led, self.now_ms() + SHUTDOWN_LIMIT_MS)
+
+    def _announce_shutdown(self) -> None:
+        if self.is_registered():
+            self._transact(
+                [Compare(self._key, self.registered_epoch, created=True)],
+                [Put(self._key, self._member(), self._lease.id)],
+                lambda _result: None,
+            )
+
+    def _end_if_nothing_is_led(self, limit_ms: int) -> None:
+        if self.now_ms() < limit_ms and any(partition.leads for partition in self.partitions.values()):
+            self.after(SHUTDOWN_CHECK_MS, self._end_if_nothing_is_led, limit_ms)
+            return
+        for log in self.disk.logs.values():
+            log.checkpoint()
+        if self.is_registered():
+            self._lease.revoke()
+        self.kill()
+
+    # Registration
+
+    def _list_state(self) -> None:
+        def listed(state: ClusterState | None) -> None:
+            if state is None:
+                self._list_state()
+                return
+            self.on_state(state)
+            self._lease = LeaseKeeper(
+                self,
+                self.network,
+                self.etcd,
+                on_granted=self._register,
+                on_lapsed=lambda: None,
+                resume=self._resumes_lease,
+            )
+            self.after(CHECKPOINT_INTERVAL_MS, self._checkpoint)
+
+        self.network.call(self, self.etcd, self.etcd.list_state, self, listed, ATTEMPT_TIMEOUT_MS)
+
+    @property
+    def _key(self) -> tuple[str, int]:
+        return ("broker", self.broker_id)
+
+    def _member(self) -> Member:
+        return Member(
+            role=Role.BROKER,
+            id=self.broker_id,
+            epoch=NO_EPOCH,
+            incarnation=UUID(int=self.life),
+            rpc_address="",
+            version="",
+            directory_ids=(self.disk.directory_id,),
+            shutting_down=self._is_shutting_down,
+        )
+
+    def is_registered(self) -> bool:
+        """Return whether nobody can have been told that this broker is gone."""
+        return self.is_running and self.registered_epoch != NO_EPOCH and self._lease.is_valid()
+
+    def _transact(self, compares: list[Compare], puts: list[Put], when_over: Answer) -> None:
+        transaction = Transaction(compares, puts, [self._key])
+        self.network.call(self, self.etcd, self.etcd.transact, transaction, when_over, ATTEMPT_TIMEOUT_MS)
+
+    def _register(self) -> None:
+        lease = self._lease.id
+
+        def attempted(result: TransactionResult | None) -> None:
+            if lease != self._lease.id or not self._lease.is_valid():
+                return
+            if result is None:
+                self.after(RETRY_DELAY_MS, self._register)
+            elif result.succeeded:
+                self._registered(result.revision)
+            elif (holder := result.reads[0]) is None:
+                self._register()
+            elif holder.lease == lease:
+                self._registered(holder.created)
+            elif holder.value.incarnation.int == self.life or self.disk.directory_id in holder.value.directory_ids:
+                self._transact(
+                    [Compare(self._key, holder.modified)],
+                    [Put(self._key, None)],
+                    lambda _result: self.after(1, self._register),
+                )
+            else:
+                self.after(RETRY_DELAY_MS, self._register)
+
+        self._transact([Compare(self._key, ABSENT)], [Put(self._key, self._member(), lease)], attempted)
+
+    def _registered(self, epoch: int) -> None:
+        if epoch != self.registered_epoch:
+            self.note("is registered with broker epoch {}", epoch)
+            self.registered_epoch = epoch
+            self._reconcile_soon()
+
+    def _checkpoint(self) -> None:
+        for log in self.disk.logs.values():
+            log.checkpoint()
+        self.after(CHECKPOINT_INTERVAL_MS, self._checkpoint)
+
+    # The cluster state
+
+    def on_state(self, state: ClusterState) -> None:
+        """Take over a newer cluster state; the partitions follow a moment later."""
+        if state.revision <= self.state.revision:
+            return
+        if state.brokers is not self.state.brokers:
+            self.context.live_brokers = frozenset(
+                broker_id for broker_id, member in state.brokers.items() if not member.shutting_down
+            )
+        self.state = state
+        self._reconcile_soon()
+
+    def _reconcile_soon(self) -> None:
+        if not self._reconciliation_is_due:
+            self._reconciliation_is_due = True
+            self.after(self.schedule.between(0.05, 3.0), self.give_roles)
+
+    def give_roles(self) -> None:
+        """Make the partitions what the cluster state wants them to be."""
+        self._reconciliation_is_due = False
+        for topic in self.state.topics.values():
+            config = topic_config(topic.configs)
+            for state in topic.partitions:
+                name = TopicPartition(topic.name, state.index)
+                if self.broker_id in state.replicas:
+                    self._apply(name, state, config)
+                elif name in self.disk.logs:
+                    self._retire(name)
+        self.replication.on_reconciled()
+
+    def _apply(self, name: TopicPartition, state: PartitionState, config: TopicConfig) -> None:
+        partition = self.partitions.get(name)
+        if partition is None:
+            log = self.disk.logs.get(name)
+            if log is None:
+                log = self.disk.logs[name] = SimulatedLog(name, self.broker_id, self.observer)
+            partition = self.partitions[name] = Partition(name, log, self.context, state)  # type: ignore[arg-type]
+            partition.watch(self.replication)
+        if partition.log.config is not config:
+            partition.log.update_config(config)
+        leads = self._leads(state)
+        if leads and not partition.leads:
+            end_offset = partition.log.log_end_offset
+            self.note("leads {} in leader epoch {}, its log ends at {}", name, state.leader_epoch, end_offset)
+            self.observer.began_to_lead(partition.log, state.leader_epoch)  # type: ignore[arg-type]
+        partition.apply(state, leads=leads)
+
+    def _leads(self, state: PartitionState) -> bool:
+        return state.leader == self.broker_id and state.leader_broker_epoch == self.registered_epoch
+
+    def _retire(self, name: TopicPartition) -> None:
+        self.note("drops its replica of {}", name)
+        partition = self.partitions.pop(name, None)
+        if partition is not None:
+            partition.step_down()
+        del self.disk.logs[name]
+
+    # Requests
+
+    def leader_of(self, name: TopicPartition) -> Partition:
+        """Return a partition that this broker leads, or raise NotLeaderOrFollower."""
+        partition = self.partitions.get(name)
+        if partition is None:
+            raise NotLeaderOrFollower(f"broker {self.broker_id} holds no replica of {name}")
+        if not partition.leads or not (self.is_registered() or partition.leads_without_registration(LEASE_TTL_MS)):
+            raise partition.not_leader()
+        return partition
+
+    def on_produce(self, request: Produce, answer: Answer) -> None:
+        """Append a record; answer with None-less (error, offset)."""
+        try:
+            partition = self.leader_of(request.partition)
+            appended = partition.append(
+                (request.number,),  # type: ignore[arg-type]
+                now_ms=self.now_ms(),
+                all_in_sync=request.all_in_sync,
+            )
+        except KafkaError as error:
+            answer((error.code, -1))
+            return
+        offset = appended.base_offset
+        if not request.all_in_sync:
+            answer((ErrorCode.none, offset))
+            return
+        log = partition.log
+
+        def replicated(error: KafkaError | None) -> None:
+            if error is None:
+                self.observer.acknowledged(log, offset, request.number)  # type: ignore[arg-type]
+            answer((ErrorCode.none if error is None else error.code, offset))
+
+        partition.when_replicated(offset + 1, replicated)
+
+    def on_fetch(self, request: FetchRequest, answer: Answer) -> None:
+        """Serve a follower."""
+        self.replication.on_fetch(request, answer)
+
+    def on_consume(self, request: Consume, answer: Answer) -> None:
+        """Answer with records below the high watermark."""
+        try:
+            if request.any_replica:
+                partition = self.partitions.get(request.partition)
+                if partition is None:
+                    raise NotLeaderOrFollower("")
+            else:
+                partition = self.leader_of(request.partition)
+            records = partition.read(request.offset, READ_RECORDS_MAX, at_least_one_batch=True)
+        except KafkaError as error:
+            answer(Consumed(error.code))
+            return
+        found: Records = records or NO_RECORDS  # type: ignore[assignment]
+        if found:
+            self.observer.consumed(partition.log, found)  # type: ignore[arg-type]
+        answer(Consumed(ErrorCode.none, found))

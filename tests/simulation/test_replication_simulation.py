@@ -1,0 +1,126 @@
+"""Thousands of simulated clusters in trouble, each from its own seed, and proof that they notice broken rules.
+
+`OTTLA_SIMULATION_SEEDS` is how many seeds are run (5,000), `OTTLA_TEST_SEED` the first of them (0). A failure shows
+the seed, the rule that was broken, and the end of the trace; `python -m tests.simulation SEED` shows all of it.
+"""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+
+from tests.simulation.broken_rules import BROKEN_RULES
+from tests.simulation.cluster import Outcome, SimulatedCluster, SimulationFailed, simulate
+
+SEEDS = int(os.environ.get("OTTLA_SIMULATION_SEEDS", "5000"))
+FIRST_SEED = int(os.environ.get("OTTLA_TEST_SEED", "0"))
+SEEDS_PER_TASK = 50
+FAILURES_SHOWN_MAX = 3
+
+SEEDS_UNTIL_NOTICED_MAX = 3_000
+"""Most broken rules are noticed by one of the first few seeds, the least likely ones by one in some hundred."""
+
+
+def run_seeds(seeds: range) -> tuple[list[Outcome], list[str]]:
+    """Run some seeds in a worker process; return the outcomes, and what was violated."""
+    outcomes: list[Outcome] = []
+    failures: list[str] = []
+    for seed in seeds:
+        try:
+            outcomes.append(simulate(seed))
+        except SimulationFailed as failed:
+            failures.append(str(failed))
+    return outcomes, failures
+
+
+def in_workers(first: int, count: int) -> Iterator[tuple[list[Outcome], list[str]]]:
+    """Run seeds on all processors."""
+    tasks = [
+        range(start, min(start + SEEDS_PER_TASK, first + count))
+        for start in range(first, first + count, SEEDS_PER_TASK)
+    ]
+    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("fork")) as workers:
+        yield from workers.map(run_seeds, tasks)
+
+
+@pytest.mark.slow
+def test_no_seed_breaks_a_rule_of_replication() -> None:
+    outcomes: list[Outcome] = []
+    failures: list[str] = []
+    for finished, failed in in_workers(FIRST_SEED, SEEDS):
+        outcomes += finished
+        failures += failed
+    if failures:
+        shown = "\n\n".join(failures[:FAILURES_SHOWN_MAX])
+        pytest.fail(f"{len(failures)} of {SEEDS} seeds broke a rule\n\n{shown}", pytrace=False)
+    # A simulation in which nothing happens would pass as well.
+    assert sum(outcome.acknowledged for outcome in outcomes) > 20 * SEEDS
+    assert sum(outcome.consumed for outcome in outcomes) > 30 * SEEDS
+    assert sum(outcome.elections for outcome in outcomes) > 2 * SEEDS
+    assert sum(not outcome.is_available for outcome in outcomes) < SEEDS / 10 + 5
+
+
+def test_a_seed_replays_exactly_whatever_the_process() -> None:
+    program = (
+        "from tests.simulation.cluster import SimulatedCluster\n"
+        "for seed in range(5):\n"
+        "    cluster = SimulatedCluster(seed)\n"
+        "    cluster.run()\n"
+        "    print(cluster.schedule.trace_hash())\n"
+    )
+    hashes = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+
+    assert len(hashes) == 1
+    assert len(set(hashes.pop().split())) == 5  # and seeds differ
+
+
+def test_a_failure_tells_seed_rule_and_what_happened_last() -> None:
+    with BROKEN_RULES["acks=all is answered at once"](), pytest.raises(SimulationFailed) as failed:
+        simulate(7)
+
+    message = str(failed.value)
+    assert "seed 7 at" in message
+    assert "violated: only committed records are acknowledged: record " in message
+    assert "replay: python -m tests.simulation 7" in message
+    assert "leads t-0 in leader epoch 0" in message
+
+
+def test_the_same_seed_breaks_the_same_rule_again() -> None:
+    with BROKEN_RULES["acks=all is answered at once"]():
+        runs = [SimulatedCluster(7), SimulatedCluster(7)]
+        for cluster in runs:
+            with pytest.raises(SimulationFailed):
+                cluster.run()
+
+    assert runs[0].schedule.trace_hash() == runs[1].schedule.trace_hash()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", BROKEN_RULES)
+def test_a_broken_rule_is_noticed(rule: str) -> None:
+    with BROKEN_RULES[rule]():
+        failed = next(filter(None, map(failure, range(FIRST_SEED, FIRST_SEED + SEEDS_UNTIL_NOTICED_MAX))), None)
+    assert failed is not None, f"{SEEDS_UNTIL_NOTICED_MAX} seeds did not notice"
+    assert failed.is_violation, failed.rule
+
+
+def failure(seed: int) -> SimulationFailed | None:
+    """Return how a seed failed, if it did."""
+    try:
+        simulate(seed)
+    except SimulationFailed as failed:
+        return failed
+    return None
