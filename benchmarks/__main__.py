@@ -10,7 +10,17 @@ from typing import TypeAlias
 
 from confluent_kafka import KafkaException
 
-from benchmarks import compaction, floor, latency, small_requests, throughput
+from benchmarks import (
+    catch_up,
+    compaction,
+    failover,
+    floor,
+    latency,
+    many_partitions,
+    replication,
+    small_requests,
+    throughput,
+)
 from benchmarks.client import BenchmarkFailed, Subject, temporary_topic
 from benchmarks.footprint import footprint, memory
 from benchmarks.group_cases import CASES, GroupPlan
@@ -61,6 +71,8 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_start(programs)
     _add_groups(programs)
+    _add_failover(programs)
+    _add_replication(programs)
     _add_floor(programs)
     _add_all(programs)
     return parser
@@ -104,6 +116,40 @@ def _add_groups(programs: Programs) -> None:
     program.add_argument("--stability-s", type=float, default=GroupPlan.stability_s, metavar="SECONDS")
     program.add_argument("--rebalance-members", type=int, default=GroupPlan.rebalance_members)
     program.add_argument("--offsets", type=int, default=GroupPlan.offsets, help="in the shard to load (%(default)s)")
+    program.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def _add_replication(programs: Programs) -> None:
+    purpose = "acks=all beside acks=1, and the followers' CPU, on three brokers that are started here"
+    program = programs.add_parser("replication", help=purpose, description=purpose)
+    program.set_defaults(run=_run_replication)
+    program.add_argument("--record-bytes", type=int, default=1000, help="size of each value (%(default)s)")
+    program.add_argument("--total-mb", type=int, default=500, help="megabytes of values per run (%(default)s)")
+    program.add_argument("--repetitions", type=int, default=5, help="of every run (%(default)s)")
+    program.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    purpose = "thousands of partitions at factor 3, on three brokers that are started here"
+    scale = programs.add_parser("partitions", help=purpose, description=purpose)
+    scale.set_defaults(run=_run_partitions)
+    scale.add_argument("--sizes", nargs="+", type=int, default=[1250, 2500, 5000], help="how many (%(default)s)")
+    scale.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    purpose = "a follower that has nothing yet, beside sendfile, on two brokers that are started here"
+    catching_up = programs.add_parser("catch-up", help=purpose, description=purpose)
+    catching_up.set_defaults(run=_run_catch_up)
+    catching_up.add_argument("--total-mb", type=int, default=10_000, help="megabytes of values (%(default)s)")
+    catching_up.add_argument("--batch-bytes", type=int, default=1_000_000, help="of values (%(default)s)")
+    catching_up.add_argument("--partitions", type=int, default=1)
+    catching_up.add_argument("--repetitions", type=int, default=1)
+    catching_up.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def _add_failover(programs: Programs) -> None:
+    purpose = "what clients notice when brokers, controllers and etcd die, on a cluster that is started here"
+    program = programs.add_parser("failover", help=purpose, description=purpose)
+    program.set_defaults(run=_run_failover)
+    program.add_argument("--cases", nargs="+", choices=failover.CASES, default=list(failover.CASES))
+    program.add_argument("--lease-ttl-ms", type=int, default=6000, help="the session timeout (%(default)s)")
+    program.add_argument("--repetitions", type=int, default=20, help="kills and stops of a leader (%(default)s)")
+    program.add_argument("--etcd-outage-s", type=float, default=120.0, metavar="SECONDS")
     program.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
@@ -196,7 +242,45 @@ def _run_groups(chosen: argparse.Namespace) -> None:
         rebalance_members=chosen.rebalance_members,
         offsets=chosen.offsets,
     )
-    _report(run_groups(plan, lambda what: print(what, file=sys.stderr, flush=True)), chosen)
+    _report(run_groups(plan, _say), chosen)
+
+
+def _run_replication(chosen: argparse.Namespace) -> None:
+    plan = replication.ReplicationPlan(
+        record_bytes=chosen.record_bytes, total_bytes=chosen.total_mb * 1_000_000, repetitions=chosen.repetitions
+    )
+    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
+        _report(replication.measure(Path(directory), plan, _say), chosen)
+
+
+def _run_partitions(chosen: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
+        _report(many_partitions.measure(Path(directory), chosen.sizes, _say), chosen)
+
+
+def _run_catch_up(chosen: argparse.Namespace) -> None:
+    plan = catch_up.CatchUpPlan(
+        batch_bytes=chosen.batch_bytes,
+        total_bytes=chosen.total_mb * 1_000_000,
+        partitions=chosen.partitions,
+        repetitions=chosen.repetitions,
+    )
+    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
+        _report(catch_up.measure(Path(directory), plan, _say), chosen)
+
+
+def _say(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+def _run_failover(chosen: argparse.Namespace) -> None:
+    plan = failover.FailoverPlan(
+        cases=tuple(chosen.cases),
+        lease_ttl_ms=chosen.lease_ttl_ms,
+        repetitions=chosen.repetitions,
+        etcd_outage_s=chosen.etcd_outage_s,
+    )
+    _report(failover.run(plan, lambda what: print(what, file=sys.stderr, flush=True)), chosen)
 
 
 def _run_all(chosen: argparse.Namespace) -> None:
@@ -209,7 +293,7 @@ def _run_all(chosen: argparse.Namespace) -> None:
         partitions=chosen.partitions,
         directory=chosen.work_dir,
     )
-    results = run(plan, lambda what: print(what, file=sys.stderr, flush=True))
+    results = run(plan, _say)
     print(json.dumps(results.to_document(plan), indent=2) if chosen.json else results.to_text())
 
 

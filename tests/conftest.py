@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+import hypothesis
 import pytest
 
 pytest.register_assert_rewrite(
@@ -9,6 +10,10 @@ pytest.register_assert_rewrite(
 )
 
 from tests.support.broker_under_test import BrokerUnderTest, make_topic, running_broker  # noqa: E402
+
+# How long an example takes says more about the machine than about the code.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 TopicFactory = Callable[..., str]
 

@@ -19,6 +19,10 @@ DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
 DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
 CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
+REASSIGN_PARTITIONS = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+LEADER_ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
+METADATA_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
+CLUSTER = "org.apache.kafka.tools.ClusterTool"
 
 # What DumpLogSegments writes when a log and its indexes do not belong together.
 DUMP_COMPLAINTS = (

@@ -1,0 +1,116 @@
+"""A seed's schedule is always the same, stays within its time, and leaves the cluster what its guarantee needs."""
+
+import pytest
+
+from tests.faults.fault import BROKER, CLIENTS, ETCD, Fault, Kind, Members, id_of, links_between, role_of
+from tests.faults.schedule import (
+    DURATIONS_S,
+    EXCLUSIVE,
+    FIRST_FAULT_S,
+    LAST_QUIET_S,
+    WIPES_MAX,
+    Schedule,
+    is_allowed,
+    make_schedule,
+)
+
+MEMBERS = Members()
+SEEDS = range(60)
+
+
+@pytest.fixture(scope="module")
+def schedules() -> list[Schedule]:
+    return [make_schedule(seed, MEMBERS, seconds=55) for seed in SEEDS]
+
+
+def fault(kind: Kind, *targets: str, from_s: float = 1, until_s: float = 2) -> Fault:
+    return Fault(kind=kind, targets=targets, from_s=from_s, until_s=until_s)
+
+
+def test_a_seed_gives_the_same_schedule_again():
+    assert make_schedule(7, MEMBERS, seconds=55) == make_schedule(7, MEMBERS, seconds=55)
+    assert make_schedule(7, MEMBERS, seconds=55) != make_schedule(8, MEMBERS, seconds=55)
+
+
+def test_every_fault_is_over_in_time_and_lasts(schedules: list[Schedule]):
+    for schedule in schedules:
+        assert schedule.faults
+        for each in schedule.faults:
+            assert each.from_s >= FIRST_FAULT_S
+            assert each.until_s - each.from_s >= DURATIONS_S[each.kind][0] - 0.11
+            assert each.until_s <= schedule.seconds - LAST_QUIET_S
+
+
+def test_all_kinds_come_and_faults_overlap(schedules: list[Schedule]):
+    everything = [each for schedule in schedules for each in schedule.faults]
+    assert {each.kind for each in everything} == set(Kind)
+    together = [
+        schedule
+        for schedule in schedules
+        if any(one.overlaps(other) for one in schedule.faults for other in schedule.faults if one is not other)
+    ]
+    assert len(together) > len(schedules) / 2
+
+
+def test_only_what_is_possible_comes():
+    schedule = make_schedule(3, MEMBERS, seconds=600, kinds={Kind.KILL, Kind.PAUSE})
+    assert {each.kind for each in schedule.faults} == {Kind.KILL, Kind.PAUSE}
+
+
+def test_one_broker_at_most_loses_its_data_and_etcd_never_does(schedules: list[Schedule]):
+    for schedule in schedules:
+        wiped = [each for each in schedule.faults if each.kind is Kind.WIPE]
+        assert len(wiped) <= WIPES_MAX
+        assert all(len(each.targets) == 1 and role_of(each.targets[0]) == BROKER for each in wiped)
+
+
+def test_no_process_suffers_two_faults_that_exclude_each_other(schedules: list[Schedule]):
+    for schedule in schedules:
+        exclusive = [each for each in schedule.faults if each.kind in EXCLUSIVE]
+        for number, one in enumerate(exclusive):
+            for other in exclusive[number + 1 :]:
+                assert not one.overlaps(other) or set(one.targets).isdisjoint(other.targets)
+
+
+def test_there_is_quiet_time_between_episodes(schedules: list[Schedule]):
+    for schedule in schedules:
+        in_force_s = (
+            sum(
+                any(each.from_s <= tenth / 10 <= each.until_s for each in schedule.faults)
+                for tenth in range(int(schedule.seconds * 10))
+            )
+            / 10
+        )
+        assert in_force_s < schedule.seconds * 0.95
+
+
+def test_clocks_of_services_jump_and_those_of_etcd_do_not(schedules: list[Schedule]):
+    jumping = {target for schedule in schedules for target in schedule.targets_of(Kind.CLOCK)}
+    assert jumping == set(MEMBERS.services)
+
+
+def test_cuts_name_links_between_known_processes(schedules: list[Schedule]):
+    known = {*MEMBERS.all, CLIENTS}
+    for schedule in schedules:
+        for each in schedule.faults:
+            assert bool(each.links) == (each.kind is Kind.CUT)
+            assert all(sender != receiver and {sender, receiver} <= known for sender, receiver in each.links)
+
+
+def test_a_second_wipe_and_a_second_kill_are_refused():
+    wiped = fault(Kind.WIPE, "broker-1")
+    assert not is_allowed(fault(Kind.WIPE, "broker-2", from_s=30, until_s=31), [wiped])
+    assert not is_allowed(fault(Kind.KILL, "broker-1"), [wiped])
+    assert is_allowed(fault(Kind.KILL, "broker-2"), [wiped])
+    assert is_allowed(fault(Kind.KILL, "broker-1", from_s=3, until_s=4), [wiped])
+
+
+def test_links_between_processes_go_one_way_or_both():
+    assert links_between(["a"], ["a", "b"]) == {("a", "b"), ("b", "a")}
+    assert links_between(["a"], ["a", "b"], both_ways=False) == {("a", "b")}
+
+
+def test_a_printed_fault_says_what_happens_to_whom_and_when():
+    assert str(fault(Kind.KILL, "broker-1", "broker-2")) == "  1.0-  2.0 s  kill broker-1, broker-2"
+    assert (role_of("group-coordinator-2"), id_of("group-coordinator-2")) == ("group-coordinator", 2)
+    assert MEMBERS.of(ETCD) == ("etcd-1", "etcd-2", "etcd-3")
