@@ -70,10 +70,7 @@ class Load:
         self._groups = None
         if group_topic is not None:
             self._groups = self._program(
-                "group_members",
-                "groups",
-                [*where, "--topic", group_topic, "--partitions", str(partitions)],
-                notes=False,
+                "group_members", "groups", [*where, "--topic", group_topic, "--partitions", str(partitions)]
             )
 
     def __enter__(self) -> Self:
@@ -126,8 +123,7 @@ class Load:
         if self._groups is None:
             return [], []
         _stop([self._groups])
-        lines = self._groups.log.read_text().splitlines()
-        answer = json.loads(lines[-1])
+        answer = json.loads(self._notes_of(self._groups.name).read_text())
         events = [CommitEvent(CommitPlace(*event[:2]), *event[2:]) for event in answer["events"]]
         return [f"groups: {problem}" for problem in answer["problems"]], events
 
@@ -139,11 +135,10 @@ class Load:
     def _notes_of(self, name: str) -> Path:
         return self._directory / f"{name}.notes"
 
-    def _program(self, program: str, name: str, arguments: Sequence[str], *, notes: bool = True) -> ChildProcess:
-        command = [sys.executable, "-m", f"tests.faults.load_programs.{program}", *arguments]
-        if notes:
-            self._notes_of(name).touch()
-            command += ["--notes", str(self._notes_of(name))]
+    def _program(self, program: str, name: str, arguments: Sequence[str]) -> ChildProcess:
+        notes = self._notes_of(name)
+        notes.touch()
+        command = [sys.executable, "-m", f"tests.faults.load_programs.{program}", *arguments, "--notes", str(notes)]
         return ChildProcess(
             name,
             self._network.inside(CLIENTS, command),

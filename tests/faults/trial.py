@@ -205,7 +205,7 @@ class _Trial:
         load.stop_producers()
         final = self._view.read_everything(TOPICS, partitions=PARTITIONS)
         load.stop_readers()
-        group_problems, committed = load.stop_groups()
+        group_problems, committed = self._stop_groups(load)
         produced, readers = load.produced(), load.seen()
         self._outcome.problems += problems_of(produced, readers, final)
         self._outcome.problems += group_problems
@@ -216,6 +216,13 @@ class _Trial:
             "told of commits": len(committed),
         }
         return committed
+
+    def _stop_groups(self, load: Load) -> tuple[list[str], list[CommitEvent]]:
+        """What was wrong with the groups, and what they were told; a member that does not end is a problem, too."""
+        try:
+            return load.stop_groups()
+        except AssertionError as error:
+            return [str(error)], []
 
     def _tell(self, what: str) -> None:
         with self._story.open("a") as story:

@@ -38,6 +38,9 @@ class LogObserver(Protocol):
     def leader_appended(self, log: "SimulatedLog", offset: int, record: Record) -> None:
         """A leader has written a record."""
 
+    def follower_appended(self, log: "SimulatedLog") -> None:
+        """A follower takes over what a leader has answered."""
+
     def truncated(self, log: "SimulatedLog", offset: int) -> None:
         """Everything from an offset on is gone."""
 
@@ -124,6 +127,7 @@ class SimulatedLog:
     def append_as_follower(self, records: Records, *, now_ms: int) -> int:
         """Append what was fetched; passes over what is there already."""
         del now_ms
+        self._observer.follower_appended(self)
         for offset, record in records:
             if offset < self.log_end_offset:
                 continue

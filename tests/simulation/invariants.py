@@ -10,7 +10,8 @@ The rule that everything rests on:
 
 Disks are only wiped while another electable replica, with its disk, has every committed record. Beyond that rule:
 
-- Each leader epoch of a partition has one leader that writes, and a leader epoch and offset name one record.
+- Each leader epoch of a partition has one leader that writes, and a leader epoch and offset name one record. A leader
+  takes over nothing from others.
 - A leader of the newest leader epoch has every committed record.
 - All logs are equal up to their high watermarks; none is cut below its own.
 - A high watermark does not go back, and a follower's is never ahead of all that was committed.
@@ -96,6 +97,11 @@ class Invariants:
                 "one record per leader epoch and offset",
                 f"broker {log.broker_id} writes a second one at {offset} in {epoch}",
             )
+
+    def follower_appended(self, log: SimulatedLog) -> None:
+        """A follower takes over what a leader has answered."""
+        if self._cluster.brokers[log.broker_id].partitions[log.topic_partition].leads:
+            self._violated("a leader takes over nothing", f"broker {log.broker_id} leads")
 
     def began_to_lead(self, log: SimulatedLog, epoch: int) -> None:
         """A broker takes up its leadership of a leader epoch."""

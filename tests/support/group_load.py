@@ -11,8 +11,8 @@ before it answers to them.
 
 import threading
 import time
-from collections.abc import Callable, Iterable
-from types import TracebackType
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
@@ -50,7 +50,16 @@ class LoadMember(threading.Thread):
         member: its name in the history.
     """
 
-    def __init__(self, bootstrap: str, topic: str, group: str, member: str, kind: int, history: GroupHistory):
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        group: str,
+        member: str,
+        kind: int,
+        history: GroupHistory,
+        settings: Mapping[str, Any],
+    ):
         super().__init__(name=member, daemon=True)
         self.member = member
         self._group = group
@@ -61,7 +70,7 @@ class LoadMember(threading.Thread):
         self._asked_s: float | None = None
         self._commit_due_s = 0.0
         self.problem: str | None = None
-        self._settings = _member_settings(bootstrap, group, member, kind)
+        self._settings = {**_member_settings(bootstrap, group, member, kind), **settings}
 
     def end(self) -> None:
         """Asks it to leave; `join` waits for it."""
@@ -127,7 +136,16 @@ class GroupLoad:
         groups: the names of the groups.
     """
 
-    def __init__(self, bootstrap: str, topic: str, *, partitions: int, groups: int, members_per_group: int):
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        *,
+        partitions: int,
+        groups: int,
+        members_per_group: int,
+        settings: Mapping[str, Any] = MappingProxyType({}),
+    ):
         self.history = GroupHistory()
         self.groups = [f"load-{number}" for number in range(groups)]
         self._bootstrap = bootstrap
@@ -135,7 +153,7 @@ class GroupLoad:
         self._partitions = partitions
         self._ending = threading.Event()
         self._members = [
-            LoadMember(bootstrap, topic, group, f"{group}-member-{number}", kind, self.history)
+            LoadMember(bootstrap, topic, group, f"{group}-member-{number}", kind, self.history, settings)
             for kind, group in enumerate(self.groups)
             for number in range(members_per_group)
         ]

@@ -1,7 +1,7 @@
-"""Consumer groups of all protocols that read a topic and commit, until SIGTERM; then it prints what was wrong.
+"""Consumer groups of all protocols that read a topic and commit, until SIGTERM; then it notes what they were told.
 
-The last line of standard output is a JSON object: `problems`, and `events`, the granted commits and the answers about
-committed offsets, each as group, partition, offset, when it was asked for, when it was answered, and what it was.
+The notes are a JSON object: `problems`, and `events`, the granted commits and the answers about committed offsets,
+each as group, partition, offset, when it was asked for, when it was answered, and what it was.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 from tests.support.group_history import GroupHistory, ownership_problems
 from tests.support.group_load import SESSION_TIMEOUT_S, GroupLoad
@@ -20,10 +21,18 @@ def main() -> int:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--partitions", type=int, required=True)
+    parser.add_argument("--notes", type=Path, required=True)
     options = parser.parse_args()
     ending = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ending.set())
-    load = GroupLoad(options.bootstrap, options.topic, partitions=options.partitions, groups=3, members_per_group=2)
+    load = GroupLoad(
+        options.bootstrap,
+        options.topic,
+        partitions=options.partitions,
+        groups=3,
+        members_per_group=2,
+        settings={"debug": "cgrp,protocol", "log_level": 7},  # the log shows which request was never answered
+    )
     problems: list[str] = []
     with load:
         while not ending.wait(0.5):
@@ -33,7 +42,7 @@ def main() -> int:
         except AssertionError as error:
             problems.append(f"a member of a group ended: {error}")
     problems += ownership_problems(load.history, SESSION_TIMEOUT_S)
-    print(json.dumps({"problems": problems, "events": list(events_of(load.history))}), flush=True)
+    options.notes.write_text(json.dumps({"problems": problems, "events": list(events_of(load.history))}))
     return 0
 
 

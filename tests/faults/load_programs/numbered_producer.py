@@ -124,7 +124,8 @@ class NumberedProducer:
                 "topic.metadata.refresh.fast.interval.ms": 100,
                 "queue.buffering.max.messages": 20_000,
                 "batch.size": BATCH_BYTES_MAX,
-                "log_level": 3,
+                "debug": "eos",  # the log shows why a producer began a new epoch, which may double records
+                "log_level": 7,
                 **VARIANTS[self._options.number % len(VARIANTS)],
             }
         )

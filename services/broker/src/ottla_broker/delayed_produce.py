@@ -72,6 +72,7 @@ class DelayedProduce:
 
     def _on_replicated(self, unsafe: Unsafe, error: KafkaError | None) -> None:
         self._unreplicated.discard(unsafe)
+        unsafe.notice = None  # it refers back, and the garbage collector should have nothing to do with every produce
         if error is not None:
             unsafe.fail(error)
         self._settle()

@@ -9,6 +9,7 @@ the logs.
 import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from importlib.metadata import version
 from secrets import randbelow
 from uuid import uuid4
@@ -37,7 +38,7 @@ from ottla_broker.reconciliation import Reconciler
 from ottla_broker.replication.fetchers import ReplicaFetchers
 from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.replication.throttle import ReplicationThrottles
-from ottla_core.clock import SystemClock
+from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.cluster_id import ensure_cluster_id
 from ottla_core.cluster.controller_client import ControllerClient
 from ottla_core.cluster.etcd import EtcdClient
@@ -86,10 +87,65 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
             await hand_over(broker.id, broker.membership, broker.feed, broker.reconciler)
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """This broker's place in the cluster, with the logs it has brought along."""
+
+    feed: ClusterStateFeed
+    store: LogStore
+    membership: Membership
+    controller: ControllerClient
+    changed: asyncio.Event
+    """Set when the registration has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Replication:
+    """What makes the partitions lead and follow."""
+
+    partitions: PartitionTable
+    reconciler: Reconciler
+    isr_updates: IsrUpdates
+    fetchers: ReplicaFetchers
+
+
 async def _open_broker(
     config: BrokerConfig, ports: Mapping[str, int], rpc_port: int, closing: AsyncExitStack
 ) -> Broker:
     """Join the cluster with the logs of this broker, and lead what the controller assigns."""
+    clock = SystemClock()
+    place = await _join_cluster(config, ports, rpc_port, closing)
+    feed, controller = place.feed, place.controller
+    replication = await _start_replication(config, place, clock, closing)
+    groups = GroupRelay(feed, config.node_id, ShardLog(replication.partitions, lambda: feed.state, clock))
+    groups.start()
+    closing.push_async_callback(groups.close)
+    group_topic = GroupTopicCreation(config, controller, feed, clock)
+    closing.push_async_callback(group_topic.close)
+    return Broker(
+        config=config,
+        clock=clock,
+        feed=feed,
+        membership=place.membership,
+        controller=controller,
+        store=place.store,
+        partitions=replication.partitions,
+        reconciler=replication.reconciler,
+        isr_updates=replication.isr_updates,
+        fetchers=replication.fetchers,
+        fetch_sessions=FetchSessionCache(
+            config.max_incremental_fetch_session_cache_slots, lambda: 1 + randbelow(FETCH_SESSION_ID_MAX)
+        ),
+        producer_ids=ProducerIds(controller, place.membership, config.node_id),
+        groups=groups,
+        group_topic=group_topic,
+    )
+
+
+async def _join_cluster(
+    config: BrokerConfig, ports: Mapping[str, int], rpc_port: int, closing: AsyncExitStack
+) -> _Place:
+    """Read the cluster's state, open and recover the logs, and register."""
     etcd = EtcdClient.from_settings(config)
     closing.push_async_callback(etcd.close)
     cluster_id = await ensure_cluster_id(etcd, config.cluster_name)
@@ -106,7 +162,6 @@ async def _open_broker(
         move_rate=lambda: throttle_rate(LOG_DIRECTORY_MOVE_RATE, config.node_id, feed.state.broker_configs),
     )
     closing.push_async_callback(store.close)
-
     changed = asyncio.Event()
     membership = Membership(
         etcd,
@@ -121,8 +176,15 @@ async def _open_broker(
     await feed.wait_for(lambda state: config.node_id in state.brokers, REGISTRATION_TIMEOUT_SECONDS)
     controller = ControllerClient(feed)
     closing.push_async_callback(controller.close)
+    return _Place(feed, store, membership, controller, changed)
+
+
+async def _start_replication(
+    config: BrokerConfig, place: _Place, clock: Clock, closing: AsyncExitStack
+) -> _Replication:
+    """Lead and follow as the cluster's state says, as soon as the controller has seen this registration."""
+    feed, membership = place.feed, place.membership
     partitions = PartitionTable(config, feed, membership)
-    clock = SystemClock()
     context = ReplicationContext(
         broker_id=config.node_id,
         lag_max_ms=config.replica_lag_time_max_ms,
@@ -135,20 +197,20 @@ async def _open_broker(
     closing.push_async_callback(fetchers.close)
     reconciler = Reconciler(
         config=config,
-        store=store,
+        store=place.store,
         feed=feed,
         membership=membership,
         partitions=partitions,
         context=context,
         fetchers=fetchers,
-        changed=changed,
+        changed=place.changed,
     )
     isr_updates = IsrUpdates(
         context=context,
         partitions=partitions,
         feed=feed,
         membership=membership,
-        controller=controller,
+        controller=place.controller,
         reconciler=reconciler,
     )
     isr_updates.start()
@@ -157,29 +219,7 @@ async def _open_broker(
     await reconciler.start()
     closing.push_async_callback(reconciler.close)
     await _wait_for_elections(feed, membership, reconciler, config.node_id)
-    groups = GroupRelay(feed, config.node_id, ShardLog(partitions, lambda: feed.state, clock))
-    groups.start()
-    closing.push_async_callback(groups.close)
-    group_topic = GroupTopicCreation(config, controller, feed, clock)
-    closing.push_async_callback(group_topic.close)
-    return Broker(
-        config=config,
-        clock=clock,
-        feed=feed,
-        membership=membership,
-        controller=controller,
-        store=store,
-        partitions=partitions,
-        reconciler=reconciler,
-        isr_updates=isr_updates,
-        fetchers=fetchers,
-        fetch_sessions=FetchSessionCache(
-            config.max_incremental_fetch_session_cache_slots, lambda: 1 + randbelow(FETCH_SESSION_ID_MAX)
-        ),
-        producer_ids=ProducerIds(controller, membership, config.node_id),
-        groups=groups,
-        group_topic=group_topic,
-    )
+    return _Replication(partitions, reconciler, isr_updates, fetchers)
 
 
 def _keep_throttles(throttles: ReplicationThrottles, feed: ClusterStateFeed, broker_id: int) -> None:

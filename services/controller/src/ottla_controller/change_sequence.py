@@ -71,8 +71,13 @@ class ChangeSequence:
         """
         task = asyncio.create_task(self._in_turn(change))
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._ended)
         return await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # the caller hears of it; asyncio need not complain if that one has gone
 
     async def write(self, writes: Sequence[Write]) -> None:
         """Write in order, as part of a change; returns once the own state shows it."""
