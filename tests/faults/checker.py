@@ -3,10 +3,16 @@
 The final contents are every record that a reader gets from the beginning once all faults are over, partition by
 partition in the order of offsets. They may hold records whose producer was never told that they are stored; but
 faults end long before a producer's patience does, so there should be none.
+
+The cluster promises that a producer's sequence numbers are stored once and in order, within a producer epoch
+(`replicas.py` looks at that). librdkafka begins a new epoch by itself when a batch was refused while the next one was
+on its way, for all its partitions, and sends again what may be stored already; no cluster can tell such a copy. So a
+record that stands twice under two epochs of one producer is counted, and every other one is a problem.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
+from typing import NamedTuple
 
 from tests.faults.history import UNKNOWN_OFFSET, Content, KeyStream, Place, ProducerHistory, ReaderHistory
 
@@ -14,8 +20,27 @@ FinalContents = Mapping[tuple[str, int], list[tuple[int, Content]]]
 """Offsets and contents by topic and partition."""
 
 
-def problems_of(produced: ProducerHistory, readers: Iterable[ReaderHistory], final: FinalContents) -> list[str]:
-    """Everything that is wrong; an empty list is a kept promise."""
+class Writer(NamedTuple):
+    """Under which producer id and epoch a record was written."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+Writers = Mapping[Place, Writer]
+
+
+def problems_of(
+    produced: ProducerHistory, readers: Iterable[ReaderHistory], final: FinalContents, writers: Writers
+) -> list[str]:
+    """Everything that is wrong; an empty list is a kept promise.
+
+    Args:
+        produced: what producers noted.
+        readers: what readers noted.
+        final: what there is in the end.
+        writers: who wrote each record of it.
+    """
     at_place = {
         Place(topic, partition, offset): content
         for (topic, partition), records in final.items()
@@ -24,7 +49,7 @@ def problems_of(produced: ProducerHistory, readers: Iterable[ReaderHistory], fin
     problems = [f"producer: {problem}" for problem in produced.problems]
     problems += [f"failed: {count} records with {error}" for error, count in sorted(produced.failures.items())]
     problems += lost_records(produced, at_place)
-    problems += disordered_or_doubled_records(produced, final)
+    problems += disordered_or_doubled_records(produced, final, writers)
     problems += gaps(final)
     for reader in readers:
         problems += [f"{reader.name}: {problem}" for problem in reader.problems]
@@ -49,7 +74,7 @@ def lost_records(produced: ProducerHistory, at_place: Mapping[Place, Content]) -
                 yield f"lost: {stream.key} number {number}, acknowledged at {place}; {_text(found)} stands there"
 
 
-def disordered_or_doubled_records(produced: ProducerHistory, final: FinalContents) -> Iterator[str]:
+def disordered_or_doubled_records(produced: ProducerHistory, final: FinalContents, writers: Writers) -> Iterator[str]:
     """Records of one key that stand twice, out of order or in two partitions, and such as nobody has sent."""
     found: dict[KeyStream, list[tuple[Place, int]]] = {}
     for (topic, partition), records in sorted(final.items()):
@@ -59,17 +84,54 @@ def disordered_or_doubled_records(produced: ProducerHistory, final: FinalContent
             if not produced.was_sent(stream, content.number):
                 yield f"never sent: {_text(content)} at {Place(topic, partition, offset)}"
     for stream, numbers in sorted(found.items()):
-        first: dict[int, Place] = {}
-        for place, number in numbers:
-            if number in first:
-                yield f"twice: {stream.key} number {number} at {first[number]} and {place}"
-            first.setdefault(number, place)
-        for (earlier_place, earlier), (later_place, later) in pairwise(numbers):
+        once, copies = _without_copies(numbers, writers)
+        for number, place, copy in copies:
+            if not _under_another_epoch(place, copy, writers):
+                yield f"twice: {stream.key} number {number} at {place} and {copy}"
+        for (earlier_place, earlier), (later_place, later) in pairwise(once):
             if later < earlier:
                 yield (
                     f"out of order: {stream.key} number {later} at {later_place} after number {earlier} "
                     f"at {earlier_place}"
                 )
+
+
+def count_sent_again(final: FinalContents, writers: Writers) -> int:
+    """How many records stand twice because their producer began a new epoch."""
+    first: dict[tuple[str, str, int], Place] = {}
+    count = 0
+    for (topic, partition), records in sorted(final.items()):
+        for offset, content in records:
+            place = Place(topic, partition, offset)
+            stands_at = first.setdefault((topic, content.key, content.number), place)
+            count += stands_at != place and _under_another_epoch(stands_at, place, writers)
+    return count
+
+
+def _without_copies(
+    numbers: Iterable[tuple[Place, int]], writers: Writers
+) -> tuple[list[tuple[Place, int]], list[tuple[int, Place, Place]]]:
+    """What stands where for the first time, or is no mere copy; and what stands where again."""
+    first: dict[int, Place] = {}
+    once: list[tuple[Place, int]] = []
+    copies: list[tuple[int, Place, Place]] = []
+    for place, number in numbers:
+        if number not in first:
+            first[number] = place
+            once.append((place, number))
+            continue
+        copies.append((number, first[number], place))
+        if not _under_another_epoch(first[number], place, writers):
+            once.append((place, number))
+    return once, copies
+
+
+def _under_another_epoch(one: Place, other: Place, writers: Writers) -> bool:
+    """Whether one producer wrote two records of one partition under different epochs."""
+    first, second = writers.get(one), writers.get(other)
+    if first is None or second is None or (one.topic, one.partition) != (other.topic, other.partition):
+        return False
+    return first.producer_id == second.producer_id and first.producer_epoch < second.producer_epoch
 
 
 def gaps(final: FinalContents) -> Iterator[str]:

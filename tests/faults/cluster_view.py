@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from uuid import UUID
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
@@ -17,13 +18,13 @@ from ottla_core.cluster.keys import PartitionKey
 from ottla_core.wire.record_batch import parse_header
 from ottla_core.wire.records import iterate_records
 from ottla_group_coordinator.records import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value
-from tests.faults.checker import FinalContents
+from tests.faults.checker import FinalContents, Writer
 from tests.faults.cluster import CLUSTER_NAME, Cluster
 from tests.faults.committed_offsets import NOTHING_COMMITTED, CommitPlace
 from tests.faults.fault import BROKER
-from tests.faults.history import Content
+from tests.faults.history import Content, Place
 from tests.faults.reading import content_of, settings_of_reader
-from tests.faults.replicas import replica_batches, replica_problems
+from tests.faults.replicas import replica_batches, replica_problems, sequence_problems
 from tests.faults.state_history import Version
 from tests.support.etcd_process import etcd_program
 from tests.support.eventually import NotInTime, eventually
@@ -207,10 +208,33 @@ def all_replica_problems(cluster: Cluster, high_watermarks: Mapping[tuple[str, i
             yield from replica_problems(f"{topic}-{partition}", replicas, high_watermark)
 
 
+def all_sequence_problems(cluster: Cluster, topics: Sequence[str]) -> Iterator[str]:
+    """Idempotent producers' batches that are stored twice or out of order."""
+    for partition in _partitions_of(cluster, topics):
+        yield from sequence_problems(partition.name, replica_batches(partition))
+
+
+def writers_in_log(cluster: Cluster, topics: Sequence[str]) -> dict[Place, Writer]:
+    """Who wrote each record, from the files of brokers that have stopped and are equal."""
+    writers: dict[Place, Writer] = {}
+    for partition in _partitions_of(cluster, topics):
+        topic, _, index = partition.name.rpartition("-")
+        for batch in replica_batches(partition):
+            for offset in range(batch.base_offset, batch.next_offset):
+                writers[Place(topic, int(index), offset)] = Writer(*batch.producer)
+    return writers
+
+
+def _partitions_of(cluster: Cluster, topics: Sequence[str]) -> list[Path]:
+    """The directories of partitions on one broker; every broker has all of them."""
+    directory = cluster.data_of(cluster.members.of(BROKER)[0])
+    return sorted(path for topic in topics for path in directory.glob(f"{topic}-*"))
+
+
 def committed_in_log(cluster: Cluster) -> dict[CommitPlace, list[int]]:
     """All offsets that groups have ever committed, from the files of brokers that have stopped and are equal."""
     committed: defaultdict[CommitPlace, list[int]] = defaultdict(list)
-    for partition in sorted(cluster.data_of(cluster.members.of(BROKER)[0]).glob(f"{GROUP_TOPIC}-*")):
+    for partition in _partitions_of(cluster, [GROUP_TOPIC]):
         for batch in replica_batches(partition):
             for record in iterate_records(batch.content, parse_header(batch.content)):
                 key = decode_key(record.key or b"")

@@ -17,6 +17,10 @@ _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_FROM = 23
 _LEADER_EPOCH = struct.Struct(">i")
 _LEADER_EPOCH_FROM = 12
+_PRODUCER = struct.Struct(">qhii")
+_PRODUCER_FROM = 43
+NO_PRODUCER = -1
+SEQUENCES = 1 << 31
 
 
 class Batch(NamedTuple):
@@ -32,6 +36,18 @@ class Batch(NamedTuple):
     @property
     def leader_epoch(self) -> int:
         return int(_LEADER_EPOCH.unpack_from(self.content, _LEADER_EPOCH_FROM)[0])
+
+    @property
+    def producer(self) -> tuple[int, int]:
+        """The producer's id and epoch."""
+        producer_id, epoch, _, _ = _PRODUCER.unpack_from(self.content, _PRODUCER_FROM)
+        return int(producer_id), int(epoch)
+
+    @property
+    def sequences(self) -> tuple[int, int]:
+        """The first sequence number, and the one that must follow."""
+        _, _, base_sequence, count = _PRODUCER.unpack_from(self.content, _PRODUCER_FROM)
+        return int(base_sequence), (int(base_sequence) + int(count)) % SEQUENCES
 
     def __str__(self) -> str:
         return f"{self.base_offset}..{self.next_offset - 1} of epoch {self.leader_epoch}, {len(self.content)} bytes"
@@ -53,6 +69,24 @@ def replica_batches(partition: Path) -> Iterator[Batch]:
     """The batches of all segments in a partition's directory."""
     for segment in sorted(partition.glob("*.log")):
         yield from batches_of(segment.read_bytes())
+
+
+def sequence_problems(partition: str, batches: Iterable[Batch]) -> Iterator[str]:
+    """Batches that do not continue the sequence of their producer's epoch, or that come from an earlier epoch."""
+    expected: dict[tuple[int, int], int] = {}
+    epochs: dict[int, int] = {}
+    for batch in batches:
+        producer_id, epoch = batch.producer
+        if producer_id == NO_PRODUCER:
+            continue
+        first, following = batch.sequences
+        wanted = expected.get((producer_id, epoch), 0)
+        if first != wanted:
+            yield f"{partition}: {batch} of producer {producer_id} has sequence {first} instead of {wanted}"
+        if epoch < epochs.get(producer_id, epoch):
+            yield f"{partition}: {batch} comes from epoch {epoch} of producer {producer_id} after a later one"
+        expected[producer_id, epoch] = following
+        epochs[producer_id] = max(epoch, epochs.get(producer_id, epoch))
 
 
 def replica_problems(partition: str, replicas: Mapping[str, Iterable[Batch]], high_watermark: int) -> Iterator[str]:

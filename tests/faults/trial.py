@@ -11,20 +11,24 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 
-from tests.faults.checker import problems_of
+from tests.faults.checker import FinalContents, count_sent_again, problems_of
 from tests.faults.cluster import Cluster, ClusterSettings
 from tests.faults.cluster_view import (
     ClusterView,
     all_replica_problems,
+    all_sequence_problems,
     committed_in_log,
     log_problems,
     partition_versions,
+    writers_in_log,
 )
 from tests.faults.committed_offsets import CommitEvent, offset_problems
 from tests.faults.fault import CLIENTS, Kind, Members
+from tests.faults.history import ProducerHistory, ReaderHistory
 from tests.faults.injection import Injector, possible_kinds
 from tests.faults.load import Load
 from tests.faults.network import LoopbackNetwork, Network, open_network
@@ -142,6 +146,15 @@ def run_trial(plan: TrialPlan) -> Outcome:
     return outcome
 
 
+class Noted(NamedTuple):
+    """What clients have noted, and what the cluster held afterwards."""
+
+    produced: ProducerHistory
+    readers: list[ReaderHistory]
+    final: FinalContents
+    committed: list[CommitEvent]
+
+
 class _Trial:
     """The steps of a trial whose cluster and network exist."""
 
@@ -166,13 +179,13 @@ class _Trial:
             self._tell("faults")
             Injector(self._cluster, self._network, self._tell).carry_out(self._outcome.schedule, load.check)
             self._tell("healing")
-            committed = self._heal(load)
+            noted = self._heal(load)
         self._tell("comparing replicas")
         watermarks = self._view.high_watermarks()
         self._outcome.problems += state_problems(partition_versions(self._cluster.etcd_endpoints))
         self._cluster.stop()
         self._outcome.problems += all_replica_problems(self._cluster, watermarks)
-        self._outcome.problems += offset_problems(committed, committed_in_log(self._cluster))
+        self._judge(noted)
         self._tell("end")
 
     def _load(self) -> Load:
@@ -186,12 +199,8 @@ class _Trial:
             seed=self._plan.seed,
         )
 
-    def _heal(self, load: Load) -> list[CommitEvent]:
-        """Waits until all is well again, stops the load, and judges what it has noted.
-
-        Returns:
-            What groups were told about committed offsets, to be judged by the log.
-        """
+    def _heal(self, load: Load) -> Noted:
+        """Waits until all is well again, stops the load, reads everything, and returns what clients have noted."""
         self._cluster.wait_ready(within_s=READY_DEADLINE_S)
         missing = self._view.wait_in_sync(within_s=IN_SYNC_DEADLINE_S)
         self._outcome.problems += [f"not in sync {IN_SYNC_DEADLINE_S:g} s after healing: {each}" for each in missing]
@@ -206,16 +215,23 @@ class _Trial:
         final = self._view.read_everything(TOPICS, partitions=PARTITIONS)
         load.stop_readers()
         group_problems, committed = self._stop_groups(load)
-        produced, readers = load.produced(), load.seen()
-        self._outcome.problems += problems_of(produced, readers, final)
         self._outcome.problems += group_problems
-        self._outcome.counts = {
-            "acknowledged": produced.acknowledged_count,
-            "unanswered": produced.failed_count,
-            "seen": sum(reader.seen_count for reader in readers),
-            "told of commits": len(committed),
+        return Noted(load.produced(), load.seen(), final, committed)
+
+    def _judge(self, noted: Noted) -> None:
+        """Compares what clients have noted with what the brokers, which have stopped, have in their files."""
+        cluster, outcome = self._cluster, self._outcome
+        writers = writers_in_log(cluster, TOPICS)
+        outcome.problems += problems_of(noted.produced, noted.readers, noted.final, writers)
+        outcome.problems += all_sequence_problems(cluster, TOPICS)
+        outcome.problems += offset_problems(noted.committed, committed_in_log(cluster))
+        outcome.counts = {
+            "acknowledged": noted.produced.acknowledged_count,
+            "unanswered": noted.produced.failed_count,
+            "seen": sum(reader.seen_count for reader in noted.readers),
+            "told of commits": len(noted.committed),
+            "sent again in a new epoch": count_sent_again(noted.final, writers),
         }
-        return committed
 
     def _stop_groups(self, load: Load) -> tuple[list[str], list[CommitEvent]]:
         """What was wrong with the groups, and what they were told; a member that does not end is a problem, too."""

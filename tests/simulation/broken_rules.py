@@ -190,13 +190,11 @@ BROKEN_RULES: Mapping[str, BrokenRule] = {
     "the high watermark goes back": _replaced(LeaderReplica, "high_watermark", _going_back),
     "additions to the in-sync set that are under way are not counted": _pending_additions_not_counted,
     "any refusal undoes a proposal": _any_refusal_undoes_a_proposal,
-    "a refused proposal is forgotten": _replaced(LeaderReplica, "refused", _forgetting_refused),
     "followers join before they have reached the high watermark": _replaced(
         LeaderReplica, "_may_join", lambda *_: True
     ),
     "a follower's log never gets shorter": _replaced(FollowerProgress, "fetched", _counting_highest_fetch),
     "acks=all is answered at once": _replaced(Partition, "when_replicated", _acknowledging_at_once),
-    "a fetch in any leader epoch is served": _replaced(Partition, "check_epoch", lambda *_: None),
     "logs that have parted are not found out": _replaced(replication, "diverging_epoch", lambda *_: None),
     "followers do not cut their logs": _replaced(
         partition_module, "truncation_offset", lambda log, *_: log.log_end_offset

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 OPERATOR_TIMEOUT_MS = 5_000
 HEAL_INTERVAL_MS = 1_000
+UNNOTICED_LOSS_MS = 5_000
 
 
 class Faults(Process):
@@ -147,6 +148,9 @@ class Faults(Process):
             self._cluster.invariants.wiped(broker.broker_id)
             broker.wipe()
             self.after(self._outage_ms(), self._restart, broker)
+            if self.schedule.chance(0.5):  # nobody who could tell by its fetches hears of it
+                others = [other for other in self._brokers if other is not broker]
+                self._cut([(broker.name, other.name) for other in others], UNNOTICED_LOSS_MS)
 
     # Links
 
@@ -163,11 +167,11 @@ class Faults(Process):
         outgoing = [(process.name, other.name) for other in others]
         self._cut(self.schedule.random.choice((incoming, outgoing, incoming + outgoing)))
 
-    def _cut(self, links: list[tuple[str, str]]) -> None:
+    def _cut(self, links: list[tuple[str, str]], duration_ms: float | None = None) -> None:
         self.note("cuts {}", ", ".join(f"{source} -> {target}" for source, target in links))
         for link in links:
             self._cluster.network.cut(*link)
-        self.after(self._outage_ms(), self._mend, links)
+        self.after(duration_ms or self._outage_ms(), self._mend, links)
 
     def _mend(self, links: list[tuple[str, str]]) -> None:
         self.note("mends {}", ", ".join(f"{source} -> {target}" for source, target in links))

@@ -21,7 +21,7 @@ FIRST_SEED = int(os.environ.get("OTTLA_TEST_SEED", "0"))
 SEEDS_PER_TASK = 50
 FAILURES_SHOWN_MAX = 3
 
-SEEDS_UNTIL_NOTICED_MAX = 3_000
+SEEDS_UNTIL_NOTICED_MAX = 1_500
 """Most broken rules are noticed by one of the first few seeds, the least likely ones by one in some hundred."""
 
 

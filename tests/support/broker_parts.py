@@ -9,6 +9,7 @@ from ottla_broker.broker import Broker
 from ottla_broker.config import BrokerConfig
 from ottla_broker.connection import Delayed
 from ottla_broker.dispatch import Dispatcher
+from ottla_broker.refused_batches import RefusedBatches
 from ottla_core.clock import SystemClock
 from tests.support.group_cluster import BROKER, LISTENER
 from tests.support.raw_client import decode_response, encode_request, response_type_of
@@ -41,7 +42,8 @@ def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any
             "group_topic",
         )
     )
-    return Broker(config=config, clock=SystemClock(), feed=feed, **{**missing, **parts})
+    parts = {**missing, "refused_batches": RefusedBatches(), **parts}
+    return Broker(config=config, clock=SystemClock(), feed=feed, **parts)
 
 
 async def ask(broker: Broker, request: Any, *, client_id: str | None = "client") -> Any:

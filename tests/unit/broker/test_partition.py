@@ -140,6 +140,16 @@ def test_too_few_replicas_are_refused_before_the_append(make: Callable[..., Part
     assert partition.log.log_end_offset == 0
 
 
+def test_a_batch_that_is_sent_again_is_not_told_that_it_is_not_in_the_log(make: Callable[..., Partition]) -> None:
+    partition = make(min_isr=2)
+    partition.apply(replace(STATE, isr=(1, 2)), leads=True)
+    batch = batch_of(b"x", producer=(7, 0, 0))
+    partition.append(batch, now_ms=NOW_MS, all_in_sync=True)
+    partition.apply(replace(STATE, isr=(1,), partition_epoch=101), leads=True)
+    with pytest.raises(NotEnoughReplicasAfterAppend):
+        partition.append(batch, now_ms=NOW_MS, all_in_sync=True)
+
+
 def test_what_is_appended_without_waiting_stays_invisible_below_the_minimum(make: Callable[..., Partition]) -> None:
     partition = make(min_isr=2)
     partition.apply(replace(STATE, isr=(1,)), leads=True)

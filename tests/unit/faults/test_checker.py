@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import pytest
 
-from tests.faults.checker import problems_of
+from tests.faults.checker import Writer, count_sent_again, problems_of
 from tests.faults.history import (
     ACKNOWLEDGED,
     FAILED,
@@ -12,6 +12,7 @@ from tests.faults.history import (
     PROBLEM,
     SEEN,
     Content,
+    Place,
     ProducerHistory,
     ReaderHistory,
     line,
@@ -49,7 +50,7 @@ def seen(offset: int, content: Content, partition: int = 0) -> str:
 
 
 def problems(final: Final, *readers: ReaderHistory) -> list[str]:
-    return problems_of(produced(), readers, final)
+    return problems_of(produced(), readers, final, {})
 
 
 def changed(partition: int, records: list[tuple[int, Content]]) -> Final:
@@ -68,15 +69,15 @@ def test_kept_promises_are_no_problem():
 def test_a_record_that_failed_may_be_missing_but_is_told():
     history = produced()
     history.add([line(FAILED, "metal", "c", 1, "_MSG_TIMED_OUT")])
-    assert problems_of(history, [], KEPT) == ["failed: 1 records with _MSG_TIMED_OUT"]
+    assert problems_of(history, [], KEPT, {}) == ["failed: 1 records with _MSG_TIMED_OUT"]
 
 
 def test_a_record_that_was_acknowledged_without_an_offset_must_be_somewhere_in_its_partition():
     history = produced()
     history.add([line(ACKNOWLEDGED, "metal", 1, "c", 1, -1)])
     with_it = changed(1, [*KEPT["metal", 1], (1, Content("c", 1, 31))])
-    assert problems_of(history, [], with_it) == []
-    assert problems_of(history, [], KEPT) == ["lost: c number 1, acknowledged in metal-1"]
+    assert problems_of(history, [], with_it, {}) == []
+    assert problems_of(history, [], KEPT, {}) == ["lost: c number 1, acknowledged in metal-1"]
 
 
 @pytest.mark.parametrize(
@@ -96,6 +97,21 @@ def test_a_record_that_was_acknowledged_without_an_offset_must_be_somewhere_in_i
 )
 def test_a_broken_promise_is_told(final: Final, expected: str):
     assert any(problem.startswith(expected) for problem in problems(final)), problems(final)
+
+
+def test_a_copy_under_a_new_epoch_of_its_producer_is_counted_and_no_problem():
+    final = changed(0, [*KEPT["metal", 0], (3, Content("a", 0, 10)), (4, Content("a", 1, 11))])
+    writers = {Place("metal", 0, offset): Writer(7, 0 if offset < 3 else 1) for offset in range(5)}
+    assert problems_of(produced(), [], final, writers) == []
+    assert count_sent_again(final, writers) == 2
+
+
+def test_a_copy_under_the_same_epoch_or_by_another_producer_is_told():
+    final = changed(0, [*KEPT["metal", 0], (3, Content("a", 1, 11))])
+    for last in (Writer(7, 0), Writer(8, 1)):
+        writers = {Place("metal", 0, offset): Writer(7, 0) for offset in range(3)} | {Place("metal", 0, 3): last}
+        assert problems_of(produced(), [], final, writers) == ["twice: a number 1 at metal-0@2 and metal-0@3"]
+        assert count_sent_again(final, writers) == 0
 
 
 def test_a_record_that_disappears_after_it_was_seen_is_told():
@@ -126,7 +142,7 @@ def test_errors_that_no_client_must_meet_are_told():
     history = produced()
     history.add([line(PROBLEM, "producer 1", "OUT_OF_ORDER_SEQUENCE_NUMBER", "text\twith\nlines")])
     lost_place = reader(line(PROBLEM, "metal-0", "_AUTO_OFFSET_RESET", "out of range"))
-    assert problems_of(history, [lost_place], KEPT) == [
+    assert problems_of(history, [lost_place], KEPT, {}) == [
         "producer: producer 1 OUT_OF_ORDER_SEQUENCE_NUMBER text with lines",
         "reader: metal-0 _AUTO_OFFSET_RESET out of range",
     ]

@@ -1,8 +1,9 @@
 """Replicas are compared batch by batch up to the high watermark, wherever their segments begin."""
 
+import struct
 from pathlib import Path
 
-from tests.faults.replicas import Batch, batches_of, replica_batches, replica_problems
+from tests.faults.replicas import Batch, batches_of, replica_batches, replica_problems, sequence_problems
 from tests.support.record_batches import batch_of
 
 
@@ -51,3 +52,25 @@ def test_a_different_leader_epoch_is_a_problem():
 def test_a_replica_that_ends_too_early_is_a_problem():
     problems = list(replica_problems("t-0", {"broker-1": [FIRST, SECOND], "broker-2": [FIRST]}, 3))
     assert problems[0] == "t-0: the replica of broker-2 ends at 2, below the high watermark 3"
+
+
+def written_by(producer_id: int, epoch: int, sequence: int, base: Batch) -> Batch:
+    content = bytearray(base.content)
+    struct.pack_into(">qhi", content, 43, producer_id, epoch, sequence)
+    return Batch(base.base_offset, bytes(content))
+
+
+def test_sequences_that_go_on_within_each_epoch_are_no_problem():
+    batches = [written_by(7, 0, 0, FIRST), written_by(8, 0, 0, SECOND), written_by(7, 0, 2, THIRD)]
+    assert list(sequence_problems("t-0", [*batches, written_by(7, 1, 0, batch(5, b"f"))])) == []
+
+
+def test_a_batch_that_is_stored_twice_is_a_problem():
+    (problem,) = sequence_problems("t-0", [written_by(7, 0, 0, FIRST), written_by(7, 0, 0, batch(2, b"a", b"b"))])
+    assert problem.endswith("of producer 7 has sequence 0 instead of 2")
+
+
+def test_a_batch_of_an_epoch_that_is_over_is_a_problem():
+    batches = [written_by(7, 1, 0, FIRST), written_by(7, 0, 0, SECOND)]
+    (problem,) = sequence_problems("t-0", batches)
+    assert problem.endswith("comes from epoch 0 of producer 7 after a later one")

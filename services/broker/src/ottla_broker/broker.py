@@ -16,6 +16,7 @@ from ottla_broker.log.log_store import LogStore
 from ottla_broker.partitions import PartitionTable
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.reconciliation import Reconciler
+from ottla_broker.refused_batches import RefusedBatches
 from ottla_broker.replication.fetchers import ReplicaFetchers
 from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_core.clock import Clock
@@ -76,6 +77,7 @@ class Broker:
     isr_updates: IsrUpdates
     fetchers: ReplicaFetchers
     fetch_sessions: FetchSessionCache
+    refused_batches: RefusedBatches
     producer_ids: ProducerIds
     groups: GroupRelay
     group_topic: GroupTopicCreation

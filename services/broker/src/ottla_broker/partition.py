@@ -203,10 +203,7 @@ class Partition:
         if leader is None:
             raise self.not_leader()
         if all_in_sync and len(self.state.isr) < self.min_in_sync_replicas:
-            raise NotEnoughReplicas(
-                f"{self.topic_partition} has {len(self.state.isr)} replicas in sync, "
-                f"min.insync.replicas asks for {self.min_in_sync_replicas}"
-            )
+            raise self._not_enough_replicas(records)
         former_end_offset = self.log.log_end_offset
         appended = self.log.append_as_leader(
             records, leader_epoch=self.state.leader_epoch, now_ms=now_ms, origin=origin
@@ -219,6 +216,16 @@ class Partition:
             for watcher in tuple(self._watchers):
                 watcher.on_append(self, len(records))
         return appended
+
+    def _not_enough_replicas(self, records: bytes | memoryview) -> KafkaError:
+        """Return the refusal of a batch; one that came before must not be told that it is not in the log."""
+        message = (
+            f"{self.topic_partition} has {len(self.state.isr)} replicas in sync, "
+            f"min.insync.replicas asks for {self.min_in_sync_replicas}"
+        )
+        if self.log.has_batch(records):
+            return NotEnoughReplicasAfterAppend(message)
+        return NotEnoughReplicas(message)
 
     def when_replicated(self, end_offset: int, notify: ReplicationNotice) -> None:
         """Have `notify` called, now or later, when every in-sync replica has what lies below an offset.

@@ -35,6 +35,7 @@ from ottla_broker.partition import ReplicationContext
 from ottla_broker.partitions import PartitionTable
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.reconciliation import Reconciler
+from ottla_broker.refused_batches import RefusedBatches
 from ottla_broker.replication.fetchers import ReplicaFetchers
 from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.replication.throttle import ReplicationThrottles
@@ -136,6 +137,7 @@ async def _open_broker(
         fetch_sessions=FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots, lambda: 1 + randbelow(FETCH_SESSION_ID_MAX)
         ),
+        refused_batches=RefusedBatches(),
         producer_ids=ProducerIds(controller, place.membership, config.node_id),
         groups=groups,
         group_topic=group_topic,

@@ -33,6 +33,10 @@ ACKS = (ALL_IN_SYNC, NO_ACKNOWLEDGEMENT, 1)
 FIRST_VERSION_WITH_LEADERS = 10
 ADMIN_CLIENT_ID = "__admin_client"
 """The client id with which Kafka lets tools write to internal topics."""
+PASSING_REFUSALS = frozenset(
+    {ErrorCode.not_leader_or_follower, ErrorCode.not_enough_replicas, ErrorCode.kafka_storage_error}
+)
+"""Why a batch is refused that the producer is going to send again."""
 
 logger = structlog.get_logger("produce")
 
@@ -73,11 +77,14 @@ def _append_to_topic(
                 raise PolicyViolation("this cluster has no transactions")
             if not records:
                 raise InvalidRecord(f"no record batch for {named}-{index}")
+            broker.refused_batches.check(named, index, records, broker.clock.monotonic())
             partition = broker.partitions.leader_of(named, index)
             if partition.topic_partition.topic in INTERNAL_TOPICS and request.header.client_id != ADMIN_CLIENT_ID:
                 raise InvalidTopic(f"cannot append to the internal topic {partition.topic_partition.topic}")
             appended = partition.append(records, now_ms=broker.clock.time_ms(), all_in_sync=acks == ALL_IN_SYNC)
         except KafkaError as error:
+            if records and error.code in PASSING_REFUSALS:
+                broker.refused_batches.refused(named, index, records, error, broker.clock.monotonic())
             outcomes.append(_refused(broker, named, index, error))
             continue
         log, end_offset = partition.log, appended.last_offset + 1

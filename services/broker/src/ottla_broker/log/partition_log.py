@@ -29,9 +29,9 @@ from ottla_broker.log.log_reader import LogReader, LogSlice
 from ottla_broker.log.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
 from ottla_broker.log.producer_state import ProducerEntry
 from ottla_broker.log.recompression import recompress, target_codec
-from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower, OffsetOutOfRange
+from ottla_core.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower, OffsetOutOfRange
 from ottla_core.topic_config import TopicConfig
-from ottla_core.wire.record_batch import NO_TIMESTAMP, Buffer, placed_batch
+from ottla_core.wire.record_batch import NO_TIMESTAMP, Buffer, parse_header, placed_batch
 
 _logger: Final = structlog.get_logger("log")
 
@@ -156,6 +156,14 @@ class PartitionLog:
         if producer_id >= 0:
             self.producers.record(header, last_offset, timestamp)
         return Appended(base_offset, last_offset, append_time, self.log_start_offset, False)
+
+    def has_batch(self, records: Buffer) -> bool:
+        """Return whether a batch of an idempotent producer is in the log already."""
+        try:
+            header = parse_header(records)
+            return header.producer_id >= 0 and self.producers.check(header) is not None
+        except KafkaError:
+            return False
 
     def append_as_follower(self, records: Buffer, *, now_ms: int) -> int:
         """Append batches fetched from the leader, which have their offsets and epochs; return the new end.
