@@ -121,13 +121,17 @@ class ClusterProcess:
             return
         if self._stopping:
             self._stopping = False
-            if code not in self._clean_exit_codes:
+            if code not in self._clean_exit_codes and not self._ended_while_starting(code):
                 self.problems.append(f"{self.name} answered SIGTERM with exit code {code}")
             return
         could_not_start = code in COULD_NOT_START and not self._was_ready()
         if not could_not_start:
             self.problems.append(f"{self.name} ended by itself with exit code {code}; see {self.log}")
         self._start_at_s = time.monotonic() + START_AGAIN_DELAY_S
+
+    def _ended_while_starting(self, code: int) -> bool:
+        """Whether SIGTERM found it before it could react to it, which the signal's default action does then."""
+        return code == -signal.SIGTERM and not self._was_ready()
 
     def _was_ready(self) -> bool:
         with self.log.open("rb") as log:

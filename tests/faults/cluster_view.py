@@ -60,6 +60,8 @@ class ClusterView:
             "min.insync.replicas": str(min(2, factor)),
             "segment.bytes": str(256 * 1024),
             "retention.ms": "-1",
+            # A broker whose clock is behind takes these for the future; it has to take them all the same.
+            "message.timestamp.after.max.ms": str((1 << 63) - 1),
         }
         topics = [
             NewTopic(name, num_partitions=partitions, replication_factor=factor, config=configs) for name in names

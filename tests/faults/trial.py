@@ -113,7 +113,8 @@ class Outcome:
                 *(f"- {problem}" for problem in shown),
                 *([f"- and {more} more"] if more > 0 else []),
                 f"logs: {self.directory}/*/*.log",
-                f"again: python -m tests.faults --seed {self.seed} --seconds {self.schedule.seconds:g}",
+                f"again, if the schedule is the seed's own: python -m tests.faults --seed {self.seed} "
+                f"--seconds {self.schedule.seconds:g}",
             ]
         )
 

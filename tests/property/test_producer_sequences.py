@@ -1,4 +1,7 @@
-"""Producer state agrees with an oracle that remembers every batch ever accepted."""
+"""Producer state agrees with an oracle that remembers every batch ever accepted, and comes back at a restart."""
+
+import tempfile
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +10,7 @@ from ottla_broker.log.producer_snapshot import decode_snapshot, encode_snapshot
 from ottla_broker.log.producer_state import RETAINED_BATCHES, ProducerStates
 from ottla_core.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
 from ottla_core.wire.record_batch import RecordBatchHeader
-from tests.support.partition_logs import PARTITION
+from tests.support.partition_logs import NOW_MS, PARTITION, append, open_log, small_segments
 
 WRAP = 2**31
 sequences = st.integers(0, 12) | st.integers(WRAP - 6, WRAP - 1)
@@ -67,3 +70,47 @@ def test_verdicts_match_the_oracle(attempts: list[tuple[int, int, int, int]]) ->
     for entry in states:
         assert restored[entry.producer_id].last_sequence == entry.last_sequence
         assert restored[entry.producer_id].producer_epoch == entry.producer_epoch
+
+
+# A producer, whether it begins an epoch, and how many records; None rolls, and a number cuts off so many batches.
+steps = st.lists(
+    st.tuples(st.integers(1, 3), st.sampled_from([False] * 6 + [True]), st.integers(1, 3))
+    | st.none()
+    | st.integers(1, 3),
+    max_size=25,
+)
+
+
+@given(steps)
+def test_a_restart_forgets_no_batch(drawn: list[tuple[int, bool, int] | int | None]) -> None:
+    config = small_segments(segment_bytes=4000)
+    with tempfile.TemporaryDirectory(prefix="producers-") as directory:
+        log = open_log(Path(directory), config=config)
+        written: list[tuple[int, int, int, int, int]] = []  # base offset, producer, epoch, sequence, records
+        rolls = 0
+        for step in drawn:
+            if step is None:
+                if rolls < 2 and log.segments.active.size_bytes:
+                    log.roll(NOW_MS)
+                    rolls += 1
+            elif isinstance(step, int):
+                if written:
+                    log.truncate_to(written[-step:][0][0], NOW_MS)
+                    del written[-step:]
+            else:
+                producer_id, is_new_epoch, count = step
+                last = next((batch for batch in reversed(written) if batch[1] == producer_id), None)
+                epoch, sequence = (last[2], last[3] + last[4]) if last else (0, 0)
+                if is_new_epoch:
+                    epoch, sequence = epoch + 1, 0
+                appended = append(log, *[b"v"] * count, producer=(producer_id, epoch, sequence), leader_epoch=1)
+                written.append((appended.base_offset, producer_id, epoch, sequence, count))
+        log.close()
+        log = open_log(Path(directory), config=config)
+        for producer_id in {batch[1] for batch in written}:
+            entry = log.producers.get(producer_id)
+            assert entry is not None
+            own = [batch for batch in written if batch[1] == producer_id and batch[2] == entry.producer_epoch]
+            expected = [(sequence, offset) for offset, _, _, sequence, _ in own[-RETAINED_BATCHES:]]
+            assert [(batch.first_sequence, batch.base_offset) for batch in entry.batches] == expected
+        log.abandon()

@@ -11,9 +11,10 @@ from typing import Any, Protocol
 
 from ottla_broker.log.appended import Appended
 from ottla_broker.log.leader_epoch_checkpoint import LeaderEpochs
-from ottla_core.errors import OffsetOutOfRange
+from ottla_core.errors import OffsetOutOfRange, UnknownLeaderEpoch
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
+from ottla_core.wire.record_batch import INT32_MAX
 
 Record = tuple[int, int]
 """Leader epoch and number."""
@@ -124,13 +125,20 @@ class SimulatedLog:
             self._observer.leader_appended(self, self.log_end_offset - 1, record)
         return Appended(first, self.log_end_offset - 1, -1, self.log_start_offset, False)
 
-    def append_as_follower(self, records: Records, *, now_ms: int) -> int:
-        """Append what was fetched; passes over what is there already."""
+    def has_batch(self, records: Sequence[int]) -> bool:
+        """Return False: these producers are not idempotent."""
+        del records
+        return False
+
+    def append_as_follower(self, records: Records, *, now_ms: int, leader_epoch: int = INT32_MAX) -> int:
+        """Append what was fetched from a leader of some epoch; passes over what is there already."""
         del now_ms
         self._observer.follower_appended(self)
         for offset, record in records:
             if offset < self.log_end_offset:
                 continue
+            if record[0] > leader_epoch:
+                raise UnknownLeaderEpoch(f"record {offset} is of epoch {record[0]}, the leader of {leader_epoch}")
             if offset != self.log_end_offset:
                 raise InvariantViolated(f"logs have no gaps: record {offset} comes after {self.log_end_offset - 1}")
             if record[0] > self.leader_epochs.latest:
@@ -185,6 +193,7 @@ class SimulatedLog:
         """Remove everything and go on at `offset`."""
         del now_ms
         self._end_at(0)
+        self.leader_epochs.clear()
         self.records = [None] * offset
         self.log_start_offset = self.log_end_offset = self.durable_end_offset = offset
 

@@ -3,8 +3,8 @@
 By default a fresh `ottla up`. `OTTLA_TEST_BOOTSTRAP=host:port` names a broker that already runs (and
 `OTTLA_TEST_DATA` its data directory, for the suites that look at files), and `OTTLA_TEST_REFERENCE=1` starts a real
 Apache Kafka: whatever passes there is a fact about Kafka's protocol and not about our idea of it.
-`OTTLA_TEST_BROKERS=3` starts three brokers, and every topic of the tests has a replica on each. The first broker
-leads, because tests that speak the protocol themselves talk to that one.
+`OTTLA_TEST_BROKERS=3` starts three brokers. Wherever there are several, every topic that `make_topic` creates has a
+replica on each. The first broker leads, because tests that speak the protocol themselves talk to that one.
 """
 
 import os
@@ -46,9 +46,10 @@ KEEP_FOR_EVER = {"retention.ms": "-1"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerUnderTest:
-    """A running broker.
+    """A running broker, the first one where there are several.
 
     Attributes:
+        bootstrap: its address; those of the others may follow.
         data: a directory that contains its log directories; None where that is unknown.
         pid: of the broker's process; None where that is unknown.
         is_reference: whether it is a real Apache Kafka.
@@ -79,7 +80,9 @@ def running_broker(directory: Path) -> Iterator[BrokerUnderTest]:
             )
     else:
         with OttlaCluster(directory / "cluster", brokers=broker_count(), arguments=group_arguments()) as cluster:
-            yield BrokerUnderTest(bootstrap=cluster.bootstrap, data=cluster.directory, pid=cluster.broker.pid)
+            broker = cluster.broker
+            directory_of_first = cluster.directory / f"broker-{broker.id}"
+            yield BrokerUnderTest(bootstrap=cluster.bootstrap, data=directory_of_first, pid=broker.pid)
 
 
 def group_arguments() -> list[str]:
@@ -95,22 +98,36 @@ def broker_count() -> int:
 def make_topic(
     bootstrap: str, *, prefix: str = "topic", partitions: int = 1, configs: Mapping[str, str | None] | None = None
 ) -> str:
-    """Creates a topic with a name of its own, waits until every partition can be used, and returns the name."""
+    """Creates a topic with a name of its own, waits until every partition can be used, and returns the name.
+
+    Every broker gets a replica of each partition; the one that `bootstrap` names first leads them all.
+    """
     topic = f"{prefix}-{uuid.uuid4().hex[:12]}"
     kept = {**KEEP_FOR_EVER, **(configs or {})}
-    if (brokers := broker_count()) > 1:
-        everywhere = dict.fromkeys(range(partitions), tuple(range(1, brokers + 1)))
+    with RawClient.to(bootstrap) as client:
+        everywhere = dict.fromkeys(range(partitions), _brokers(client, bootstrap))
         request = create_topic_request(
             topic, partitions=-1, replication_factor=-1, assignments=everywhere, configs=kept
         )
-    else:
-        request = create_topic_request(topic, partitions=partitions, configs=kept)
-    with RawClient.to(bootstrap) as client:
         answer = client.ask(request).topics[0]
         assert answer.error_code is ErrorCode.none, f"{topic}: {answer.error_code!r} {answer.error_message}"
         eventually(lambda: _has_leaders(client, topic, partitions), f"{topic} has leaders")
         eventually(lambda: _is_led(client, topic, partitions), f"the leaders of {topic} lead")
     return topic
+
+
+def _brokers(client: RawClient, bootstrap: str) -> tuple[int, ...]:
+    """The ids of all brokers, that of the first address first, once as many are there as there are addresses."""
+    addresses = bootstrap.split(",")
+
+    def registered() -> dict[str, int]:
+        brokers = client.ask(metadata_request([])).brokers
+        found = {f"{broker.host}:{broker.port}": int(broker.node_id) for broker in brokers}
+        return found if len(found) >= len(addresses) else {}
+
+    ids = eventually(registered, f"the brokers at {bootstrap} are registered")
+    first = ids.get(addresses[0])
+    return tuple(sorted(ids.values(), key=lambda broker: (broker != first, broker)))
 
 
 def _has_leaders(client: RawClient, topic: str, partitions: int) -> bool:

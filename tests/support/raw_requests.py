@@ -27,6 +27,9 @@ TIMEOUT = i32Timedelta.parse(timedelta(seconds=10))
 LATEST = -1
 EARLIEST = -2
 ALL_IN_SYNC = -1
+CONSUMER = -1
+DEBUGGER = -2
+"""Stands for a replica's id in requests of those who want to see everything in the log."""
 
 
 def produce_request(topic: str, records: bytes | None, *, partition: int = 0, acks: int = ALL_IN_SYNC) -> Any:
@@ -61,11 +64,11 @@ def fetch_request(
     )
 
 
-def list_offsets_request(topic: str, timestamp: int, *, partition: int = 0) -> Any:
+def list_offsets_request(topic: str, timestamp: int, *, partition: int = 0, replica_id: int = CONSUMER) -> Any:
     """ListOffsets of one partition: `LATEST`, `EARLIEST` or a time in milliseconds."""
     wanted = list_offsets.ListOffsetsPartition(partition_index=i32(partition), timestamp=i64(timestamp))
     return list_offsets.ListOffsetsRequest(
-        replica_id=BrokerId(-1),
+        replica_id=BrokerId(replica_id),
         isolation_level=i8(0),
         topics=(list_offsets.ListOffsetsTopic(name=TopicName(topic), partitions=(wanted,)),),
     )
@@ -136,18 +139,24 @@ def fetched(response: FetchResponse) -> Any:
 
 
 def end_offset(client: RawClient, topic: str, *, partition: int = 0) -> int:
-    """The partition's end as a consumer sees it, once the partition has a leader (a broker may just have started)."""
+    """The partition's end as a consumer sees it, once the followers have all that is in the log by now.
 
-    def ask() -> tuple[int] | None:
-        (answer,) = client.ask(list_offsets_request(topic, LATEST, partition=partition)).topics[0].partitions
-        if answer.error_code is ErrorCode.not_leader_or_follower:
+    A broker may just have started, so this also waits until the partition has a leader.
+    """
+
+    def end(replica_id: int, at_least: int = 0) -> tuple[int] | None:
+        request = list_offsets_request(topic, LATEST, partition=partition, replica_id=replica_id)
+        (answer,) = client.ask(request).topics[0].partitions
+        if answer.error_code in (ErrorCode.not_leader_or_follower, ErrorCode.offset_not_available):
             return None
         assert answer.error_code is ErrorCode.none, answer.error_code.name
-        return (int(answer.offset),)
+        return (int(answer.offset),) if answer.offset >= at_least else None
 
-    found = eventually(ask, f"{topic}-{partition} has a leader")
-    assert found is not None
-    return found[0]
+    log_end = eventually(lambda: end(DEBUGGER), f"{topic}-{partition} has a leader")
+    assert log_end is not None
+    replicated = eventually(lambda: end(CONSUMER, *log_end), f"{topic}-{partition} is replicated up to {log_end[0]}")
+    assert replicated is not None
+    return replicated[0]
 
 
 def _metadata_topic(topic: str) -> Any:

@@ -201,7 +201,7 @@ def test_the_answer_to_a_creation_has_the_settings_that_result(client: RawClient
     (answer,) = client.ask(request).topics
     partitions = int(STATIC_SETTINGS["num.partitions"])
     outcome = (answer.error_code, answer.num_partitions, answer.replication_factor)
-    assert outcome == (ErrorCode.none, partitions, 1)
+    assert outcome == (ErrorCode.none, partitions, len(BROKER_IDS))
     configs = {config.name: config for config in answer.configs}
     assert (configs["segment.bytes"].value, configs["segment.bytes"].config_source) == ("2000000", OF_TOPIC)
     assert configs["cleanup.policy"].value == "delete"
@@ -270,18 +270,6 @@ def _produce_code(client: RawClient, topic: str, records: bytes, partition: int)
     code = produced(client.ask(produce_request(topic, records, partition=partition))).error_code
     assert isinstance(code, ErrorCode)
     return code
-
-
-def test_too_few_in_sync_replicas_hold_back_only_those_who_wait_for_all(client: RawClient) -> None:
-    """The second replica follows nobody yet, so the leader is in sync with itself alone."""
-    topic = fresh_name()
-    wanted: dict[str, Any] = {"partitions": -1, "replication_factor": -1, "assignments": {0: (1, 2)}}
-    (answer,) = client.ask(create_topic_request(topic, **wanted, configs={"min.insync.replicas": "2"})).topics
-    assert answer.error_code is ErrorCode.none, answer.error_message
-    records = batch_of([b"v"]).encode()
-    assert _produce_code(client, topic, records, 0) is ErrorCode.not_enough_replicas
-    accepted = produced(client.ask(produce_request(topic, records, acks=1)))
-    assert (accepted.error_code, accepted.base_offset) == (ErrorCode.none, 0), "what was refused is not in the log"
 
 
 # Settings

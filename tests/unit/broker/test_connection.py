@@ -12,6 +12,7 @@ import pytest
 
 from ottla_broker.connection import PIPELINED_REQUESTS_MAX, Connection, Outcome
 from ottla_broker.log.log_reader import LogSlice
+from ottla_broker.log.segment_file import SegmentFile
 from ottla_broker.receive_buffer import BufferPool, RequestBudget
 from ottla_core.errors import InvalidRequest
 
@@ -145,13 +146,26 @@ async def test_file_ranges_are_sent_between_bytes(connect, tmp_path: Path) -> No
     content = os.urandom(3_000_000)
     path = tmp_path / "segment"
     path.write_bytes(content)
-    with path.open("rb") as file:
-        size = len(content) - 1000
-        owner = Owner(lambda _: [struct.pack(">i", size + 6) + b"abc", LogSlice(file, 500, size), b"xyz"])
-        peer = await connect(owner)
-        peer.writer.write(framed(b"fetch"))
+    size = len(content) - 1000
+    piece = LogSlice(SegmentFile(path), 500, size)
+    peer = await connect(Owner(lambda _: [struct.pack(">i", size + 6) + b"abc", piece, b"xyz"]))
+    peer.writer.write(framed(b"fetch"))
 
-        assert await peer.receive() == b"abc" + content[500:-500] + b"xyz"
+    assert await peer.receive() == b"abc" + content[500:-500] + b"xyz"
+
+
+async def test_what_was_truncated_meanwhile_is_not_sent_but_the_connection_closed(connect, tmp_path: Path) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(b"r" * 2000)
+    file = SegmentFile(path)
+    file.valid.end_position = 1000
+    sizes = {b"kept": 1000, b"lost": 1001}
+    peer = await connect(Owner(lambda frame: [struct.pack(">i", 1000), LogSlice(file, 0, sizes[bytes(frame)])]))
+    peer.writer.write(framed(b"kept"))
+    assert await peer.receive() == b"r" * 1000
+    peer.writer.write(framed(b"lost"))
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        assert await peer.reader.read() in {b"", struct.pack(">i", 1000)}
 
 
 @pytest.mark.parametrize("size", [-1, 0, 1_000_001, 2**31 - 1, -(2**31)])

@@ -252,3 +252,22 @@ def test_deleted_records_go_on_followers_too(make: Callable[..., Partition]) -> 
         log_bytes(leader), leader_epoch=5, high_watermark=end, log_start_offset=end, now_ms=NOW_MS
     )
     assert follower.log.log_start_offset == end
+
+
+def test_a_fetch_of_a_follower_s_earlier_registration_counts_for_nothing(make: Callable[..., Partition]) -> None:
+    partition = make()
+    partition.apply(replace(STATE, isr=(1, 2)), leads=True)
+    end = append(partition)
+    partition.record_follower_fetch(FollowerContact(2, 90, 10), offset=0, log_start_offset=0)
+    with pytest.raises(NotLeaderOrFollower, match="registration"):
+        partition.record_follower_fetch(FollowerContact(2, 80, 20), offset=end, log_start_offset=0)
+    assert partition.log.high_watermark == 0
+
+
+def test_a_follower_takes_nothing_that_is_of_a_later_epoch_than_its_leader(make: Callable[..., Partition]) -> None:
+    partition = make(2)
+    partition.apply(STATE, leads=False)
+    records = batch_of(b"a", leader_epoch=5) + batch_of(b"b", base_offset=1, leader_epoch=6)
+    with pytest.raises(UnknownLeaderEpoch, match="is of leader epoch 6"):
+        partition.append_from_leader(records, leader_epoch=5, high_watermark=2, log_start_offset=0, now_ms=NOW_MS)
+    assert (partition.log.log_end_offset, partition.log.leader_epochs.latest) == (1, 5)

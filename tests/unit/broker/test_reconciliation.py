@@ -308,7 +308,7 @@ async def test_settings_that_contradict_each_other_on_this_broker_do_not_stop_it
 
 
 async def test_leadership_follows_the_registration_that_it_was_elected_with(node: Node) -> None:
-    made = topic(replicas=(BROKER, 2))
+    made = topic(replicas=(BROKER, 2), isr=(BROKER, 2))
     await node.publish(made)
     node.append("t")
 
@@ -431,3 +431,25 @@ async def test_a_leader_whose_registration_has_lapsed_goes_on_while_all_that_cou
     node.now_ms += 1
     with pytest.raises(NotLeaderOrFollower):
         node.append("t")
+
+
+async def test_a_leader_stops_at_once_when_its_replica_is_moved_elsewhere(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = topic(replicas=(BROKER, 2), isr=(BROKER, 2))
+    await node.publish(made)
+    create, may_go_on = node.store.create, asyncio.Event()
+
+    async def slow(*arguments: object, **options: object):
+        await may_go_on.wait()
+        return await create(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(node.store, "create", slow)
+    moved = replace(made.partitions[0], replicas=(2,), isr=(2,), leader=2, leader_epoch=1)
+    revision = node.feed.publish(topic("new"), replace(made, partitions=(moved,)))
+    await until(lambda: not node.leads("t"))
+    with pytest.raises(NotLeaderOrFollower):
+        node.append("t")
+
+    may_go_on.set()
+    assert await node.reconciler.wait_reached(revision, DEADLINE_SECONDS)

@@ -20,11 +20,12 @@ from ottla_broker.partition import Partition, ReplicationContext
 from ottla_broker.partitions import PartitionTable
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.model import ClusterState, PartitionState, Topic
+from ottla_core.errors import NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition
 from tests.support.broker_parts import ask, broker_of
 from tests.support.group_cluster import BROKER, StatedFeed, broker_member
 from tests.support.partition_logs import NOW_MS, batch_of, open_log
-from tests.support.raw_requests import LATEST, TIMEOUT, produce_request, produced
+from tests.support.raw_requests import DEBUGGER, LATEST, TIMEOUT, produce_request, produced
 
 TOPIC = "t"
 FOLLOWER = 2
@@ -93,6 +94,16 @@ async def test_to_consumers_a_partition_ends_at_the_high_watermark_and_to_replic
 
     assert await leader.end_offset() == (ErrorCode.none, 1)
     assert await leader.end_offset(replica_id=FOLLOWER) == (ErrorCode.none, 2)
+    assert await leader.end_offset(replica_id=DEBUGGER) == (ErrorCode.none, 2)
+
+
+async def test_a_follower_shows_its_log_only_to_who_debugs(leader: Leader) -> None:
+    await ask(leader.broker, produce_request(TOPIC, batch_of(b"a"), acks=1))
+    leader.partition.apply(replace(STATE, leader=FOLLOWER, leader_epoch=STATE.leader_epoch + 1), leads=False)
+
+    assert await leader.end_offset() == (ErrorCode.not_leader_or_follower, -1)
+    assert await leader.end_offset(replica_id=FOLLOWER) == (ErrorCode.not_leader_or_follower, -1)
+    assert await leader.end_offset(replica_id=DEBUGGER) == (ErrorCode.none, 1)
 
 
 async def test_a_new_leader_shows_no_end_until_it_knows_that_offsets_do_not_go_back(tmp_path: Path) -> None:
@@ -162,3 +173,13 @@ async def test_a_leader_deposed_while_records_are_deleted_says_so(leader: Leader
     leader.partition.apply(replace(STATE, leader=FOLLOWER, leader_epoch=5), leads=False)
 
     assert await deleting == (ErrorCode.not_leader_or_follower, -1)
+
+
+def test_consumers_read_from_a_follower_only_while_it_is_in_sync(tmp_path: Path) -> None:
+    leader = Leader(tmp_path)
+    followed = replace(STATE, leader=FOLLOWER, leader_epoch=5)
+    leader.partition.apply(followed, leads=False)
+    assert leader.broker.partitions.readable_replica(TOPIC, 0) is leader.partition
+    leader.partition.apply(replace(followed, isr=(FOLLOWER,)), leads=False)
+    with pytest.raises(NotLeaderOrFollower, match="led by broker 2"):
+        leader.broker.partitions.readable_replica(TOPIC, 0)

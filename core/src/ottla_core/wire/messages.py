@@ -113,9 +113,14 @@ class MessageCodec:
         """Return where the message begins, behind the header's tagged fields.
 
         Raises:
-            InvalidRequest, IndexError: the header does not end within the frame.
+            InvalidRequest: the header does not end within the frame.
         """
-        return skip_tagged_fields(frame, header.body_offset) if self.flexible else header.body_offset
+        if not self.flexible:
+            return header.body_offset
+        try:
+            return skip_tagged_fields(frame, header.body_offset)
+        except IndexError:
+            raise InvalidRequest("the frame ends within the header's tagged fields") from None
 
     def upgrade_request(self, request: Entity) -> Entity:
         """Return the request in the newest version's class."""

@@ -416,6 +416,8 @@ class Connection:
         return sent
 
     def _send_slice(self, piece: LogSlice) -> int:
+        if piece.is_lost:
+            raise OSError(f"{piece.file} was truncated before all that was read there could be sent")
         sent = os.sendfile(self._fd, piece.file.fileno(), piece.position, piece.size)
         if sent == 0:
             raise OSError(f"{piece.file} is shorter than its index says")

@@ -257,6 +257,8 @@ class Partition:
         progress = leader.followers.get(contact.broker_id)
         if progress is None:
             raise NotLeaderOrFollower(f"broker {contact.broker_id} holds no replica of {self.topic_partition}")
+        if progress.contact is not None and contact.broker_epoch < progress.contact.broker_epoch:
+            raise NotLeaderOrFollower(f"broker {contact.broker_id} has fetched under a later registration already")
         progress.fetched(contact, offset, log_start_offset, self.log.log_end_offset)
         self.advance_high_watermark()
         tell = self._context.on_out_of_sync_fetch
@@ -339,12 +341,12 @@ class Partition:
             now_ms: the broker's clock.
 
         Raises:
-            FencedLeaderEpoch, UnknownLeaderEpoch: the answer is of another leader epoch.
+            FencedLeaderEpoch, UnknownLeaderEpoch: the answer, or a batch in it, is of another leader epoch.
             KafkaError: a batch is damaged or the disk refuses it; those before it are appended.
         """
         self._check_follows(leader_epoch)
         if len(records):
-            self.log.append_as_follower(records, now_ms=now_ms)
+            self.log.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
         log = self.log
         self._set_high_watermark(max(log.high_watermark, min(high_watermark, log.log_end_offset)))
         if log_start_offset > log.log_start_offset:

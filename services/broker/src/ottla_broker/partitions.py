@@ -87,7 +87,10 @@ class PartitionTable:
         return partition
 
     def readable_replica(self, named: str | UUID, index: int) -> Partition:
-        """Return a partition that consumers may read here: one that this broker leads, or follows while another does.
+        """Return a partition that consumers may read here: one that this broker leads, or follows in sync.
+
+        A follower that is not in sync may have to begin from nothing, for example because its disk was replaced. A
+        consumer that still reads from it must not be told that its offset is out of range, but to ask the leader.
 
         Args:
             named: the topic's name or id.
@@ -95,13 +98,13 @@ class PartitionTable:
 
         Raises:
             UnknownTopicId, UnknownTopicOrPartition: the cluster has no such partition.
-            NotLeaderOrFollower: this broker holds no replica of it, or should lead it and does not.
+            NotLeaderOrFollower: this broker holds no replica of it that is in sync, or should lead it and does not.
         """
         partition = self.replica_of(named, index)
         if partition.leads:
             if not self._leads_safely(partition):
                 raise partition.not_leader()
-        elif partition.state.leader == partition.broker_id:
+        elif partition.state.leader == partition.broker_id or partition.broker_id not in partition.state.isr:
             raise partition.not_leader()
         return partition
 

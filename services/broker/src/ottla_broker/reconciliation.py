@@ -171,11 +171,15 @@ class Reconciler:
             if partition.log.config != config:
                 partition.log.update_config(config)
             is_known = index < len(known) and known[index] is partition_state
-            if not is_known and self._broker_id in partition_state.replicas:
+            if not is_known:
                 self._give_role(partition, partition_state, state, epoch)
 
     def _give_role(self, partition: Partition, wanted: PartitionState, state: ClusterState, epoch: int) -> None:
         leader = state.brokers.get(wanted.leader)
+        if self._broker_id not in wanted.replicas:  # its log goes as soon as that is its turn
+            self._fetchers.unfollow(partition)
+            partition.apply(wanted, leads=False)
+            return
         if self._leads(partition, wanted, epoch):
             self._fetchers.unfollow(partition)
             partition.apply(wanted, leads=True)

@@ -11,9 +11,11 @@ This holds for the requests that were on the way, hence for a short time only.
 
 import struct
 from collections import OrderedDict
+from copy import copy
 from dataclasses import dataclass
 from uuid import UUID
 
+from ottla_broker.log.producer_state import ProducerEntry, ProducerStates
 from ottla_core.errors import KafkaError
 from ottla_core.wire.record_batch import HEADER_SIZE_BYTES, Buffer
 
@@ -44,7 +46,7 @@ class RefusedBatches:
     def __len__(self) -> int:
         return len(self._refusals)
 
-    def check(self, topic: str | UUID, index: int, records: Buffer, now_s: float) -> None:
+    def check(self, topic: str | UUID, index: int, records: Buffer, now_s: float, producers: ProducerStates) -> None:
         """See that no earlier batch of the same producer has still to come again.
 
         Args:
@@ -52,6 +54,7 @@ class RefusedBatches:
             index: the partition.
             records: the batch, whose header may be garbage.
             now_s: the monotonic clock.
+            producers: what the partition's log knows; another leader may have taken the refused batch meanwhile.
 
         Raises:
             KafkaError: the reason why an earlier batch was refused.
@@ -62,19 +65,30 @@ class RefusedBatches:
         refusal = None if key is None else self._refusals.get(key)
         if refusal is None or key is None:
             return
-        if now_s >= refusal.forgotten_s or base_sequence == refusal.base_sequence:
+        if base_sequence < refusal.base_sequence and now_s < refusal.forgotten_s:
+            return
+        is_over = now_s >= refusal.forgotten_s or base_sequence == refusal.base_sequence
+        if is_over or _is_nothing_missing(producers.get(key[2]), key[3], base_sequence):
             del self._refusals[key]
-        elif base_sequence > refusal.base_sequence:
-            raise refusal.error
+        else:
+            raise copy(refusal.error)  # the one that is kept must not collect tracebacks, and all they refer to
 
     def refused(self, topic: str | UUID, index: int, records: Buffer, error: KafkaError, now_s: float) -> None:
         """Note that a batch was refused for a reason that may pass."""
         key, base_sequence = _producer_of(topic, index, records)
-        if key is None or key in self._refusals:
+        if key is None:
             return
-        self._refusals[key] = _Refusal(base_sequence, error, now_s + REMEMBERED_SECONDS)
+        first = self._refusals.get(key)
+        if first is not None and first.base_sequence != base_sequence and now_s < first.forgotten_s:
+            return
+        self._refusals[key] = _Refusal(base_sequence, copy(error), now_s + REMEMBERED_SECONDS)
         if len(self._refusals) > REMEMBERED_MAX:
             self._refusals.popitem(last=False)
+
+
+def _is_nothing_missing(known: ProducerEntry | None, epoch: int, base_sequence: int) -> bool:
+    """Return whether a log has everything that its producer sent before a batch."""
+    return known is not None and known.producer_epoch == epoch and base_sequence <= known.last_sequence + 1
 
 
 def _producer_of(topic: str | UUID, index: int, records: Buffer) -> tuple[Key | None, int]:

@@ -393,9 +393,38 @@ def test_truncation_leaves_what_lies_before(tmp_path: Path, offset: int) -> None
     assert read_values(open_log(tmp_path, config=small_segments()))[-1] == (offset, b"new")
 
 
+@pytest.mark.parametrize("kept", [0, 1, 3])
+def test_what_was_read_before_a_truncation_is_known_to_be_lost(tmp_path: Path, kept: int) -> None:
+    log = open_log(tmp_path)
+    for number in range(6):
+        append(log, b"lost %d" % number, leader_epoch=1)
+    before, whole = (
+        log.read(0, max_bytes=1 << 20, end_offset=end_offset, at_least_one_batch=True) for end_offset in (kept, 6)
+    )
+    assert whole is not None
+    log.segments.active.release_file()  # as when too many files are open
+
+    log.truncate_to(kept, NOW_MS)
+    taken_over = b"".join(batch_of(b"kept %d" % n, base_offset=n, leader_epoch=2) for n in range(kept, 6))
+    log.append_as_follower(taken_over, now_ms=NOW_MS)
+
+    assert os.pread(whole.file.fileno(), whole.size, whole.position).endswith(taken_over), "sent, it would be wrong"
+    assert whole.is_lost
+    assert before is None or not before.is_lost
+    anew = log.read(0, max_bytes=1 << 20, end_offset=6, at_least_one_batch=True)
+    assert anew is not None
+    assert not anew.is_lost
+    values = read_values(log)
+    assert values[kept:] == [(n, b"kept %d" % n) for n in range(kept, 6)]
+    log.close()
+    assert problems_in(tmp_path) == []
+    assert read_values(open_log(tmp_path)) == values
+
+
 def test_starting_anew_beyond_the_log(many: PartitionLog) -> None:
     many.truncate_fully_and_start_at(1000, NOW_MS)
     assert (many.log_start_offset, many.log_end_offset, many.size_bytes) == (1000, 1000, 0)
+    assert many.leader_epochs.entries == (), "nothing is known of what was dropped"
     assert append(many, b"v").base_offset == 1000
     many.close()
     log = open_log(many.directory)

@@ -403,10 +403,10 @@ async def test_a_full_disk_pauses_one_partition_until_there_is_room(
     room = [False]
     real = PartitionLog.append_as_follower
 
-    def append_as_follower(self: PartitionLog, records: memoryview, *, now_ms: int) -> int:
+    def append_as_follower(self: PartitionLog, records: memoryview, **how: int) -> int:
         if self is replicas[0].log and not room[0]:
             raise self._storage_error("append to", OSError(28, "No space left on device"))
-        return real(self, records, now_ms=now_ms)
+        return real(self, records, **how)
 
     monkeypatch.setattr(PartitionLog, "append_as_follower", append_as_follower)
     for log, partition in zip(logs, replicas, strict=True):
@@ -442,3 +442,25 @@ async def test_an_offset_whose_fsync_failed_is_claimed_only_when_one_has_succeed
     assert (0, 1) not in lab.claimed()
     works[0] = True
     await eventually_async(lambda: (0, 1) in lab.claimed(), "the offset is claimed")
+
+
+async def test_a_replica_made_anew_is_fetched_in_place_of_the_former_one(lab: Lab) -> None:
+    log, former = lab.led(), lab.replica()
+    append(log, b"x")
+    lab.fetchers.follow(former, lab.member())
+    await caught_up(former, log)
+    anew = Partition(former.topic_partition, open_log(lab.directory / "anew"), lab.context, former.state)
+    anew.apply(former.state, leads=False)
+    lab.fetchers.follow(anew, lab.member())
+    await caught_up(anew, log)
+
+
+async def test_with_flush_messages_another_leader_is_told_of_an_offset_only_after_its_fsync(lab: Lab) -> None:
+    log, partition = lab.led(), lab.replica(config=TopicConfig(flush_messages=1))
+    for target in (log, partition.log):
+        append(target, b"fetched from a former leader")
+    claimed: list[tuple[int, int]] = []
+    lab.leader.on_fetch = lambda: claimed.append((lab.claimed()[0][1], partition.log.recovery_point))
+    lab.fetchers.follow(partition, lab.member())
+    await eventually_async(lambda: claimed, "a fetch has come")
+    assert claimed[0] == (1, 1)

@@ -38,6 +38,16 @@ def test_a_response_is_read_as_it_was_written(api_key: int, version: int) -> Non
         assert codec.read_response(codec.encode_response(7, response)) == response
 
 
+@pytest.mark.parametrize("tagged_fields", [b"", b"\x80", b"\1\0"])
+def test_a_request_that_ends_within_its_header_is_refused(tagged_fields: bytes) -> None:
+    produce, version = 0, 9
+    header = bytes((0, produce, 0, version, 0, 0, 0, 7, 0xFF, 0xFF))
+    frame = memoryview(header + tagged_fields)
+
+    with pytest.raises(InvalidRequest, match="header"):
+        message_codec(produce, version).body_offset(frame, read_request_header(frame))
+
+
 def test_bytes_that_are_no_response_are_refused() -> None:
     assert message_codec(12, 4).response_type is HeartbeatResponse
     with pytest.raises(InvalidRequest, match="HeartbeatResponse v4"):

@@ -1,6 +1,7 @@
 """ListOffsets (key 2): offsets by time, and the first, last and latest-stamped offsets of partitions.
 
-To consumers a partition ends at its high watermark, to other replicas at the log's end. A new leader's high watermark
+To consumers a partition ends at its high watermark, to replicas at the log's end. Who gives the id that stands for
+somebody who debugs sees all of the log as well, and is answered by any replica. A new leader's high watermark
 may be behind what the former leader has told; until it has reached the start of the leader's epoch consumers are told
 to ask again, rather than be shown offsets that go back (KIP-207).
 """
@@ -34,6 +35,10 @@ class Special(IntEnum):
     LATEST_TIERED = -5
     EARLIEST_PENDING_UPLOAD = -6
 
+
+CONSUMER = -1
+DEBUGGER = -2
+"""What those who are no broker give as their replica's id."""
 
 FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 
@@ -77,9 +82,11 @@ def _answer(broker: Broker, request: Request, topic: str, wanted: Any) -> ListOf
         timestamp = wanted.timestamp
         if request.version < OLDEST_VERSION_OF.get(timestamp, 0) or timestamp < min(Special):
             raise UnsupportedVersion(f"timestamp {timestamp} has no meaning in version {request.version}")
-        partition = broker.partitions.leader_of(topic, wanted.partition_index)
+        replica_id = request.message.replica_id
+        look_up = broker.partitions.replica_of if replica_id == DEBUGGER else broker.partitions.leader_of
+        partition = look_up(topic, wanted.partition_index)
         partition.check_epoch(wanted.current_leader_epoch)
-        found = _find(partition, timestamp, is_replica=request.message.replica_id >= 0)
+        found = _find(partition, timestamp, is_replica=replica_id != CONSUMER)
     except KafkaError as refused:
         error = refused.code
         if isinstance(refused, OffsetNotAvailable) and request.version < FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE:

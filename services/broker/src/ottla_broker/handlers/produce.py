@@ -77,8 +77,9 @@ def _append_to_topic(
                 raise PolicyViolation("this cluster has no transactions")
             if not records:
                 raise InvalidRecord(f"no record batch for {named}-{index}")
-            broker.refused_batches.check(named, index, records, broker.clock.monotonic())
             partition = broker.partitions.leader_of(named, index)
+            producers = partition.log.producers
+            broker.refused_batches.check(named, index, records, broker.clock.monotonic(), producers)
             if partition.topic_partition.topic in INTERNAL_TOPICS and request.header.client_id != ADMIN_CLIENT_ID:
                 raise InvalidTopic(f"cannot append to the internal topic {partition.topic_partition.topic}")
             appended = partition.append(records, now_ms=broker.clock.time_ms(), all_in_sync=acks == ALL_IN_SYNC)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from ottla_broker.log.local_log import LocalLog
-from ottla_core.errors import InvalidRecord, KafkaError
+from ottla_core.errors import InvalidRecord, KafkaError, UnknownLeaderEpoch
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.record_batch import Buffer, RecordBatchHeader, iterate_batches
 
@@ -70,19 +70,28 @@ class BatchRun:
         )
 
 
-def runs_to_append(log: FollowerLog, local: LocalLog, records: Buffer, now_ms: int) -> Iterator[BatchRun]:
+def runs_to_append(
+    log: FollowerLog, local: LocalLog, records: Buffer, now_ms: int, leader_epoch: int
+) -> Iterator[BatchRun]:
     """Yield the runs that fetched batches consist of; each must be appended before the next is asked for.
 
     Batches that are in the log already are passed over. The first one of an empty log may begin before it, since the
-    leader's log may start within a batch; the log is made to begin there.
+    leader's log may start within a batch; the log is made to begin there. A batch of a later epoch than the leader's
+    own is none that this leader has answered with: it follows another one by now, and has cut its log in between.
 
     Raises:
+        UnknownLeaderEpoch: a batch is of a later leader epoch; the runs yielded before hold all that come before it.
         CorruptMessage, UnsupportedForMessageFormat, InvalidRecord: a batch is damaged or out of order; the runs
             yielded before hold all that come before it.
     """
     run = BatchRun(memoryview(records), log.log_end_offset)
     try:
         for header, _ in iterate_batches(records):
+            if header.leader_epoch > leader_epoch:
+                raise UnknownLeaderEpoch(
+                    f"A batch fetched for {log.topic_partition} is of leader epoch {header.leader_epoch},"
+                    f" later than its leader's, which is {leader_epoch}"
+                )
             if header.base_offset < run.end_offset:
                 if header.last_offset < run.end_offset and not run.headers:
                     run.skip(header)

@@ -15,6 +15,7 @@ from ottla_broker.log.checkpoint_file import TEMPORARY_SUFFIX
 from ottla_broker.log.index_file import INT32_MAX, IndexFile
 from ottla_broker.log.leader_epoch_checkpoint import LeaderEpochs, read_leader_epochs
 from ottla_broker.log.offset_index import OffsetIndex
+from ottla_broker.log.producer_history import refill_batches
 from ottla_broker.log.producer_snapshot import decode_snapshot, snapshot_offsets, snapshot_path
 from ottla_broker.log.producer_state import ProducerStates
 from ottla_broker.log.recovery import recover_segment
@@ -108,13 +109,16 @@ def _load_log(request: LoadRequest) -> LoadedLog:
         log_end_offset = log_start_offset
     epochs.truncate_from_end(log_end_offset)
     epochs.truncate_from_start(log_start_offset)
+    producers = load_producers(request, segments, log_end_offset)
+    for segment in segments:
+        segment.close()  # an idle partition needs no descriptor
     return LoadedLog(
         segments,
         log_start_offset,
         log_end_offset,
         log_end_offset if request.was_clean else min(request.recovery_point, log_end_offset),
         epochs,
-        load_producers(request, segments, log_end_offset),
+        producers,
     )
 
 
@@ -175,7 +179,6 @@ def _load_tail(request: LoadRequest, segment: LogSegment, epochs: LeaderEpochs) 
         _recover(request, base_offset, None, epochs)
         segment = _open_segment(request, base_offset)
         log_end_offset, _ = segment.load_tail()
-    segment.close()  # an idle partition needs no descriptor
     return segment, log_end_offset
 
 
@@ -225,7 +228,7 @@ def _partial_entry(kind: type[IndexFile], path: Path) -> str:
 
 
 def load_producers(request: LoadRequest, segments: Segments, log_end_offset: int) -> ProducerStates:
-    """Return the producers as of the log's end: the newest usable snapshot and the batches after it.
+    """Return the producers as of the log's end: the newest usable snapshot, some batches before it and all after it.
 
     Without a snapshot all batches that are still there count, even if they lie before the log start offset.
     Snapshots beyond either end, and older ones that belong to no segment, are removed.
@@ -249,6 +252,8 @@ def load_producers(request: LoadRequest, segments: Segments, log_end_offset: int
                 path.unlink()
         elif offset not in base_offsets:
             path.unlink()
+    if replay_from is not None:
+        refill_batches(producers, segments, replay_from, log_end_offset)
     if replay_from != log_end_offset:
         _replay(producers, segments, segments[0].base_offset if replay_from is None else replay_from)
     producers.expire(request.now_ms, request.producer_expiration_ms)

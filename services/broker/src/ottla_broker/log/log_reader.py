@@ -23,11 +23,19 @@ _REMEMBERED_POSITIONS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class LogSlice:
-    """A range of whole batches in a segment's file; it stays readable when the segment is deleted."""
+    """A range of whole batches in a segment's file; it stays readable when the segment is deleted.
+
+    It does not when the log is truncated before it was sent, which happens to a leader that follows another one.
+    """
 
     file: SegmentFile
     position: int
     size: int
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the log was truncated, so that other batches may lie there by now."""
+        return self.position + self.size > self.file.valid.end_position
 
 
 class LogReader:

@@ -31,7 +31,7 @@ from ottla_broker.log.producer_state import ProducerEntry
 from ottla_broker.log.recompression import recompress, target_codec
 from ottla_core.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower, OffsetOutOfRange
 from ottla_core.topic_config import TopicConfig
-from ottla_core.wire.record_batch import NO_TIMESTAMP, Buffer, parse_header, placed_batch
+from ottla_core.wire.record_batch import INT32_MAX, NO_TIMESTAMP, Buffer, parse_header, placed_batch
 
 _logger: Final = structlog.get_logger("log")
 
@@ -165,17 +165,23 @@ class PartitionLog:
         except KafkaError:
             return False
 
-    def append_as_follower(self, records: Buffer, *, now_ms: int) -> int:
+    def append_as_follower(self, records: Buffer, *, now_ms: int, leader_epoch: int = INT32_MAX) -> int:
         """Append batches fetched from the leader, which have their offsets and epochs; return the new end.
 
         Batches that are in the log already are passed over.
 
+        Args:
+            records: the batches.
+            now_ms: the clock.
+            leader_epoch: of the leader that they come from; it can have none of a later one.
+
         Raises:
+            UnknownLeaderEpoch: a batch is of a later leader epoch.
             CorruptMessage, UnsupportedForMessageFormat, InvalidRecord: a batch is damaged or out of order.
             KafkaStorageError: the disk refuses some. In either case batches before those may have been appended.
         """
         self._flush.check()
-        for run in runs_to_append(self, self._local, records, now_ms):
+        for run in runs_to_append(self, self._local, records, now_ms, leader_epoch):
             self._append_run(run, now_ms)
         return self.log_end_offset
 
@@ -427,6 +433,7 @@ class PartitionLog:
         self._reader.forget()
         with self._reporting("truncate"):
             self._local.start_anew_at(offset, now_ms)
+            self.leader_epochs.clear()
             self.log_start_offset = offset
             self._end_at(offset)
 

@@ -1,8 +1,8 @@
 """Producer state on disk: a `.snapshot` file for every segment boundary and for the log's end at a clean stop.
 
-The file is a version, a CRC-32C of what follows, and an array of producers, each with its last batch only;
-the four before it are forgotten by a restart, as in Kafka. A snapshot named after offset N holds the effect of
-all batches below N. Source: Kafka's ProducerSnapshot message, version 1.
+The file is a version, a CRC-32C of what follows, and an array of producers, each with its last batch only; those
+before it are looked up in the log (`producer_history.py`). A snapshot named after offset N holds the effect of all
+batches below N. Source: Kafka's ProducerSnapshot message, version 1.
 """
 
 import os

@@ -138,7 +138,7 @@ class ProducerStates:
 
     def replay(self, header: RecordBatchHeader) -> None:
         """Take in a batch found in the log or received from a leader, whose sequence was checked there."""
-        if header.producer_id == NO_PRODUCER_ID or header.is_control or header.base_sequence == NO_SEQUENCE:
+        if not carries_sequence(header):
             return
         entry = self._entries.get(header.producer_id)
         if entry is None or header.producer_epoch >= entry.producer_epoch:
@@ -150,6 +150,11 @@ class ProducerStates:
         for producer_id in expired:
             del self._entries[producer_id]
         return len(expired)
+
+
+def carries_sequence(header: RecordBatchHeader) -> bool:
+    """Return whether a batch is part of an idempotent producer's sequence."""
+    return header.producer_id != NO_PRODUCER_ID and not header.is_control and header.base_sequence != NO_SEQUENCE
 
 
 def is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:

@@ -14,7 +14,7 @@ from typing import Final
 
 from ottla_broker.log.index_file import INT32_MAX
 from ottla_broker.log.offset_index import OffsetIndex
-from ottla_broker.log.segment_file import OpenFiles, SegmentFile
+from ottla_broker.log.segment_file import OpenFiles, SegmentFile, ValidRange
 from ottla_broker.log.segment_scan import walk_headers
 from ottla_broker.log.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
 from ottla_core.errors import CorruptMessage
@@ -55,8 +55,8 @@ class LogSegment:
 
     __slots__ = (
         "_bytes_since_index_entry", "_directory", "_file", "_first_timestamp", "_is_retired", "_largest",
-        "_open_files", "_tail_is_dirty", "base_offset", "created_ms", "offset_index", "roll_jitter_ms", "size_bytes",
-        "time_index",
+        "_open_files", "_tail_is_dirty", "_valid", "base_offset", "created_ms", "offset_index", "roll_jitter_ms",
+        "size_bytes", "time_index",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +83,7 @@ class LogSegment:
         self._first_timestamp: int | None = None
         self._largest: TimestampOffset | None = None
         self._tail_is_dirty = False
+        self._valid = ValidRange()
 
     @classmethod
     def create(
@@ -119,7 +120,7 @@ class LogSegment:
         if file is None:
             if self._is_retired:
                 raise OSError(errno.EBADF, "the log was deleted or closed", str(self.path()))
-            file = self._file = SegmentFile(self.path())
+            file = self._file = SegmentFile(self.path(), self._valid)
             self._open_files.opened(self)
         return file
 
@@ -317,12 +318,19 @@ class LogSegment:
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         if found is not None:
-            os.ftruncate(self.file().fileno(), found[0])
-            self.size_bytes = found[0]
+            self._cut_file(found[0])
         if self.size_bytes == 0:
             self._first_timestamp = None
         self._bytes_since_index_entry = 0
         self._largest = self._read_largest_timestamp(scan_tail=self.size_bytes > 0)
+
+    def _cut_file(self, position: int) -> None:
+        """Cut the file; who was given more of it must not take what is written there later for the same."""
+        os.ftruncate(self.file().fileno(), position)
+        self.size_bytes = position
+        self._valid.end_position = position
+        self._valid = ValidRange()
+        self.close()
 
     def mark_deleted(self) -> list[Path]:
         """Rename the files to `*.deleted` and return their new paths; readers keep what they have open."""

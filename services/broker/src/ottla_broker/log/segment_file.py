@@ -7,6 +7,7 @@ opens it again at its next use.
 """
 
 import os
+import sys
 import threading
 from collections import OrderedDict
 from pathlib import Path
@@ -16,15 +17,34 @@ OPEN_FILES_MAX: Final = 4096
 """Segments that keep their file open; the broker's RLIMIT_NOFILE has to exceed this by its connections."""
 
 
+class ValidRange:
+    """How far the files opened of a segment hold what they did when they were opened.
+
+    Attributes:
+        end_position: where the segment was cut since; other batches may lie behind it by now.
+    """
+
+    __slots__ = ("end_position",)
+
+    def __init__(self) -> None:
+        self.end_position = sys.maxsize
+
+
 class SegmentFile:
-    """An open `.log` file; the descriptor lives as long as this object."""
+    """An open `.log` file; the descriptor lives as long as this object.
 
-    __slots__ = ("_descriptor", "path")
+    Attributes:
+        path: the file's.
+        valid: how far it may be read by who was given a part of it before.
+    """
 
-    def __init__(self, path: Path) -> None:
+    __slots__ = ("_descriptor", "path", "valid")
+
+    def __init__(self, path: Path, valid: ValidRange | None = None) -> None:
         """Open the file for reading and writing; raises OSError."""
         self._descriptor = -1
         self.path = path
+        self.valid = valid or ValidRange()
         self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     def fileno(self) -> int:

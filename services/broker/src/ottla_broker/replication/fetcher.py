@@ -115,6 +115,10 @@ class Fetcher:
     def follow(self, partition: Partition) -> None:
         """Fetch a partition, or ask for it anew if its leader epoch has changed."""
         if self._plan.follow(partition):
+            if partition.log.flush_is_due:  # another fetcher has left, or a crash, what must not be claimed yet
+                followed = self._plan.get(partition.topic_id, partition.topic_partition.partition)
+                assert followed is not None
+                self._to_flush[followed.key] = followed
             self._look_again()
 
     def unfollow(self, partition: Partition) -> None:

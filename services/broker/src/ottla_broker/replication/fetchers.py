@@ -78,10 +78,10 @@ class ReplicaFetchers:
         address = LeaderAddress(leader.id, leader.epoch, endpoint.host, endpoint.port)
         name = partition.topic_partition
         number = crc32(str(name).encode()) % self._config.num_replica_fetchers
-        fetcher = self._fetchers.get((address, number))
         held = self._fetcher_of.get(name)
-        if held is not None and (held[0] is not partition or held[1] is not fetcher):
-            self.unfollow(held[0])
+        if held is not None and (held[0] is not partition or held[1] is not self._fetchers.get((address, number))):
+            self.unfollow(held[0])  # which may close the fetcher
+        fetcher = self._fetchers.get((address, number))
         if fetcher is None:
             fetcher = self._fetchers[address, number] = self._open(address, number)
         self._fetcher_of[name] = partition, fetcher
