@@ -12,6 +12,8 @@ from ottla.cluster.balance import NoRoom, plan_balance, plan_departure
 from ottla.cluster.cluster_view import Replicas
 from ottla_core.topic_partition import TopicPartition
 
+pytestmark = pytest.mark.slow
+
 GB = 1_000_000_000
 
 Racks = Mapping[int, str | None]

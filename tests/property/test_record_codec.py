@@ -3,6 +3,7 @@
 import struct
 from contextlib import suppress
 
+import pytest
 from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,6 +40,7 @@ def test_garbage_as_batches_gives_typed_errors_only(data: bytes) -> None:
             list(iterate_records(batch, header))
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(record_lists(), st.sampled_from(Codec), st.data())
 def test_damage_behind_a_valid_crc_gives_typed_errors_only(

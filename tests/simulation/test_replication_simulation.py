@@ -38,12 +38,12 @@ def run_seeds(seeds: range) -> tuple[list[Outcome], list[str]]:
 
 
 def in_workers(first: int, count: int) -> Iterator[tuple[list[Outcome], list[str]]]:
-    """Run seeds on all processors."""
+    """Run seeds on all processors, in fresh processes: a fork would inherit the heap of all the tests before."""
     tasks = [
         range(start, min(start + SEEDS_PER_TASK, first + count))
         for start in range(first, first + count, SEEDS_PER_TASK)
     ]
-    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("fork")) as workers:
+    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as workers:
         yield from workers.map(run_seeds, tasks)
 
 

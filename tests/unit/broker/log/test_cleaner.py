@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ottla_broker.log.cleaner import CleanerSettings
 from ottla_broker.log.log_compaction import RoundLimits
 from ottla_broker.log.log_store import LogStore
@@ -15,6 +17,8 @@ from ottla_core.topic_partition import TopicPartition
 from tests.support.compactions import compacted, last_values, pairs_of, put, records_of
 from tests.support.log_stores import FLIGHTS, TOPIC_ID, crash, store_in, until
 from tests.support.partition_logs import NOW_MS
+
+pytestmark = pytest.mark.slow
 
 LIMITS = RoundLimits(map_bytes=1 << 20, buffer_bytes=1 << 17)
 QUICK = CleanerSettings(backoff_ms=20, limits=LIMITS)

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -86,6 +87,7 @@ def check_complete(target: Target, subscribers: Subscribers, counts: Counts) -> 
         assert topic in subscribers[member_id].topic_ids
 
 
+@pytest.mark.slow
 @given(st.data(), st.sampled_from(sorted(ASSIGNORS)))
 def test_every_partition_of_a_subscribed_topic_is_assigned_once(data: st.DataObject, name: str) -> None:
     assignor: Assignor = ASSIGNORS[name]
@@ -126,6 +128,7 @@ def test_uniform_moves_nothing_that_need_not_move_if_all_subscribe_to_the_same(d
     assert stayed == keepable
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.data())
 def test_no_single_move_makes_uniform_more_even(data: st.DataObject) -> None:
