@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import pytest
 
-from ottla_controller.state_writer import WRITES_PER_TRANSACTION, StateWriter, Write, WriteConflict
+from ottla_controller.state_writer import COMPARES_PER_TRANSACTION, StateWriter, Write, WriteConflict
 from ottla_core.clock import Clock
 from ottla_core.cluster import etcd_operations as op
 from ottla_core.cluster.codec import encode_controller
@@ -15,6 +16,7 @@ from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.lease import Lease, LeaseSession
+from ottla_core.cluster.model import Role
 from ottla_core.errors import NotController
 from tests.scenarios.conftest import CLUSTER
 from tests.support.etcd_process import EtcdProcess
@@ -216,8 +218,29 @@ async def test_a_write_that_replaces_something_else_than_it_thinks_is_refused(wr
     assert await writing.value_of(key) == b"1"
 
 
+async def test_a_write_that_depends_on_a_key_that_came_anew_is_refused(writing: Writing) -> None:
+    other, key = SPACE.member(Role.BROKER, 7), SPACE.topic("x")
+    created = (await writing.etcd.transaction([], [op.put(other, b"1")], [])).revision
+    write = Write(key=key, value=b"1", replaces=op.ABSENT, depends_on=((other, created),))
+    await writing.etcd.transaction([], [op.delete(other)], [])
+    await writing.etcd.transaction([], [op.put(other, b"2")], [])
+    with pytest.raises(WriteConflict):
+        await writing.writer.write([write])
+    again = (await writing.etcd.read(other)).create_revision  # type: ignore[union-attr]
+    await writing.writer.write([replace(write, depends_on=((other, again),))])
+    assert await writing.value_of(key) == b"1"
+
+
+async def test_many_writes_that_depend_on_many_keys_fit_into_transactions(writing: Writing) -> None:
+    writes = [
+        Write(key=SPACE.topic(f"d{n}"), value=b"{}", replaces=op.ABSENT, depends_on=((SPACE.topic(f"no-{n}"), 0),))
+        for n in range(COMPARES_PER_TRANSACTION)
+    ]
+    assert await writing.writer.write(writes) > 0
+
+
 async def test_many_writes_are_split_in_order(writing: Writing, feed: ClusterStateFeed) -> None:
-    count = 3 * WRITES_PER_TRANSACTION + 1
+    count = 3 * COMPARES_PER_TRANSACTION + 1
     keys = [SPACE.topic(f"t{number}") for number in range(count)]
     revision = await writing.writer.write([Write(key=key, value=b"{}", replaces=op.ABSENT) for key in keys])
     last = await writing.etcd.read(keys[-1])

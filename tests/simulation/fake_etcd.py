@@ -50,11 +50,15 @@ class Compare(NamedTuple):
 
 
 class Put(NamedTuple):
-    """A key to write, or with the value None to delete."""
+    """A key to write, or with the value None to delete.
+
+    `depends_on` are other keys, with the revisions of their creation.
+    """
 
     key: Key
     value: Any
     lease: int = 0
+    depends_on: tuple[tuple[Key, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +184,7 @@ class FakeEtcd(Process):
         self._revision += 1
         revision = self._revision
         former = state = self.state
-        for key, value, lease in puts:
+        for key, value, lease, _ in puts:
             before = self._entries.get(key)
             if value is None:
                 self._entries.pop(key, None)

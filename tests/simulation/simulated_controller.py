@@ -229,6 +229,7 @@ class SimulatedController(Watcher):
         return [
             Compare(CONTROLLER, epoch, created=True),
             *(Compare(put.key, _replaced_revision(put.value)) for put in puts),
+            *(Compare(key, revision, created=True) for put in puts for key, revision in put.depends_on),
         ]
 
     def _conflict(self, epoch: int, outcome: TransactionResult, attempts: int) -> None:
@@ -293,8 +294,13 @@ class SimulatedController(Watcher):
             (plan,) = isr_changes.plan_isr_changes(
                 broker_id, broker_epoch, [change], state.topics_by_id, _standings(state), rules_of=rules_of
             )
-            puts = [_partition_put(state, plan.partition)] if plan.partition is not None else []
-            return puts, plan.result.error_code
+            if plan.partition is None:
+                return [], plan.result.error_code
+            former = state.topics_by_id[change.topic_id].partitions[change.index]
+            joining = [state.brokers[member] for member in plan.partition.isr if member not in former.isr]
+            put = _partition_put(state, plan.partition)
+            depends_on = tuple((("broker", member.id), member.epoch) for member in joining)
+            return [put._replace(depends_on=depends_on)], plan.result.error_code
 
         newest = max(broker_epoch, change.partition_epoch, *(member.broker_epoch for member in change.isr))
         self._go_on_when_seen(self.epoch, newest, lambda: self._serve(decide, answer))

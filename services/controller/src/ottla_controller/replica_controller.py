@@ -27,7 +27,7 @@ from ottla_core.cluster.controller_api import (
     IsrChange,
     Reassignment,
 )
-from ottla_core.cluster.model import NO_LEADER, ClusterState, PartitionState
+from ottla_core.cluster.model import NO_LEADER, ClusterState, Member, PartitionState
 from ottla_core.errors import StaleBrokerEpoch
 from ottla_core.topic_partition import TopicPartition
 
@@ -97,7 +97,13 @@ class ReplicaController:
                 self._standings(),
                 rules_of=self._rules_of(),
             )
-            await self._write([plan.partition for plan in plans])
+            await self._changes.write(
+                [
+                    self._writes.partition(plan.partition, _joining(plan.partition, state))
+                    for plan in plans
+                    if plan.partition is not None
+                ]
+            )
             return [plan.result for plan in plans], self._changes.state.revision
 
         return await self._changes.make(change)
@@ -185,6 +191,12 @@ class ReplicaController:
         writes = [self._writes.partition(partition) for partition in partitions if partition is not None]
         await self._changes.write(writes)
         return len(writes)
+
+
+def _joining(partition: PartitionState, state: ClusterState) -> list[Member]:
+    """Return the brokers that a partition's new state takes into the in-sync set."""
+    former = state.topics_by_id[partition.topic_id].partitions[partition.index]
+    return [state.brokers[broker_id] for broker_id in partition.isr if broker_id not in former.isr]
 
 
 def _newest_revision(broker_epoch: int, proposals: Sequence[IsrChange]) -> int:

@@ -19,8 +19,8 @@ from ottla_core.cluster.key_value import KeyValue
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.errors import NotController, OttlaError
 
-WRITES_PER_TRANSACTION = op.MAX_TRANSACTION_OPERATIONS - 1
-"""One operation is the compare of the election key."""
+COMPARES_PER_TRANSACTION = op.MAX_TRANSACTION_OPERATIONS - 1
+"""One more is that of the election key. Each write has one, and so has each registration that writes depend on."""
 
 
 class WriteConflict(OttlaError):
@@ -33,11 +33,16 @@ class WriteConflict(OttlaError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """A put or, with `value` None, a deletion of a key that was last written at `replaces` (`ABSENT`: never)."""
+    """A put or, with `value` None, a deletion of a key that was last written at `replaces` (`ABSENT`: never).
+
+    Attributes:
+        depends_on: other keys with the revisions at which they were created; they must not have gone or come anew.
+    """
 
     key: str
     value: bytes | None
     replaces: int
+    depends_on: tuple[tuple[str, int], ...] = ()
 
 
 class StateWriter:
@@ -56,8 +61,8 @@ class StateWriter:
     async def write(self, writes: Sequence[Write]) -> int:
         """Carry out writes in order, in transactions that are as large as etcd takes.
 
-        Up to `WRITES_PER_TRANSACTION` writes are atomic; of more, any number of leading ones may have happened when
-        this raises.
+        What fits into one transaction is atomic; of more, any number of leading ones may have happened when this
+        raises.
 
         Returns:
             The revision of the last transaction; 0 if there was nothing to write.
@@ -98,6 +103,7 @@ class StateWriter:
             [
                 op.created_at(self._election_key, self._leadership.epoch),
                 *(op.modified_at(write.key, write.replaces) for write in chunk),
+                *(op.created_at(key, revision) for key, revision in _dependencies(chunk)),
             ],
             [op.delete(w.key) if w.value is None else op.put(w.key, w.value) for w in chunk],
             [op.read(self._election_key), *(op.read(write.key) for write in chunk)],
@@ -130,8 +136,21 @@ class StateWriter:
 
 
 def _chunks(writes: Sequence[Write]) -> Iterator[Sequence[Write]]:
-    for start in range(0, len(writes), WRITES_PER_TRANSACTION):
-        yield writes[start : start + WRITES_PER_TRANSACTION]
+    """Yield the writes in order, as many at a time as one transaction can compare."""
+    chunk: list[Write] = []
+    dependencies: set[tuple[str, int]] = set()
+    for write in writes:
+        if len(chunk) + 1 + len(dependencies.union(write.depends_on)) > COMPARES_PER_TRANSACTION:
+            yield chunk
+            chunk, dependencies = [], set()
+        chunk.append(write)
+        dependencies.update(write.depends_on)
+    if chunk:
+        yield chunk
+
+
+def _dependencies(chunk: Sequence[Write]) -> list[tuple[str, int]]:
+    return sorted({dependency for write in chunk for dependency in write.depends_on})
 
 
 def _first_difference(chunk: Sequence[Write], found: Sequence[KeyValue | None]) -> str | None:

@@ -10,7 +10,7 @@ from ottla_controller.state_writer import Write
 from ottla_core.cluster import codec
 from ottla_core.cluster.codec import TopicRecord
 from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.model import BrokerRegistration, PartitionState, Shard, Topic
+from ottla_core.cluster.model import BrokerRegistration, Member, PartitionState, Shard, Topic
 from ottla_core.group_shards import GROUP_TOPIC
 
 
@@ -37,12 +37,19 @@ class StateWrites:
         record = TopicRecord(id=topic.id, partition_count=len(topic.partitions), configs=topic.configs)
         return Write(key=self.keys.topic(topic.name), value=codec.encode_topic(record), replaces=topic.mod_revision)
 
-    def partition(self, partition: PartitionState) -> Write:
-        """Return the write of a partition."""
+    def partition(self, partition: PartitionState, joining: Iterable[Member] = ()) -> Write:
+        """Return the write of a partition.
+
+        Args:
+            partition: its state.
+            joining: brokers that become in-sync. They must still be registered as they are here: what the leader
+                knows of one that has come back since may be on a disk that is lost.
+        """
         return Write(
             key=self.keys.partition(partition.topic_id, partition.index),
             value=codec.encode_partition(partition),
             replaces=partition.partition_epoch,
+            depends_on=tuple((self.keys.member(member.role, member.id), member.epoch) for member in joining),
         )
 
     def partition_deletion(self, partition: PartitionState) -> Write:
