@@ -150,6 +150,17 @@ def test_a_batch_that_is_sent_again_is_not_told_that_it_is_not_in_the_log(make: 
         partition.append(batch, now_ms=NOW_MS, all_in_sync=True)
 
 
+def test_an_only_replica_that_goes_on_without_an_election_is_in_sync_with_itself(
+    make: Callable[..., Partition],
+) -> None:
+    partition = make()
+    alone = replace(STATE, replicas=(1,), isr=(1,))
+    partition.apply(alone, leads=True)
+    partition.apply(replace(alone, leader=-1, isr=(), eligible_leaders=(1,), partition_epoch=101), leads=True)
+    end = append(partition)
+    assert partition.log.high_watermark == end
+
+
 def test_what_is_appended_without_waiting_stays_invisible_below_the_minimum(make: Callable[..., Partition]) -> None:
     partition = make(min_isr=2)
     partition.apply(replace(STATE, isr=(1,)), leads=True)

@@ -8,7 +8,7 @@ high watermark (`replication/leader_replica.py`); as a follower it takes over th
 
 import heapq
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Protocol
 from uuid import UUID
@@ -135,6 +135,8 @@ class Partition:
     def apply(self, state: PartitionState, *, leads: bool) -> None:
         """Take over what the controller decided; a new leader epoch is recorded in the log."""
         former, led = self.state, self.leads
+        if leads and self.broker_id not in state.isr:  # an only replica goes on, though nobody has elected it
+            state = replace(state, isr=(self.broker_id,), eligible_leaders=())
         self.state = state
         self.leads = leads
         if leads:
