@@ -31,6 +31,8 @@ def settings_of_reader(bootstrap: str, name: str) -> dict[str, str | int | bool]
         "socket.timeout.ms": 6000,
         "socket.connection.setup.timeout.ms": 2000,
         "reconnect.backoff.ms": 50,
+        # After its re-bootstrap librdkafka 2.16 sometimes asks no broker any more.
+        "metadata.recovery.strategy": "none",
         "reconnect.backoff.max.ms": 500,
         "topic.metadata.refresh.interval.ms": 2000,
         "topic.metadata.refresh.fast.interval.ms": 100,

@@ -31,7 +31,8 @@ def main() -> int:
         partitions=options.partitions,
         groups=3,
         members_per_group=2,
-        settings={"debug": "cgrp,protocol", "log_level": 7},  # the log shows which request was never answered
+        # After its re-bootstrap librdkafka 2.16 sometimes asks no broker any more.
+        settings={"metadata.recovery.strategy": "none"},
     )
     problems: list[str] = []
     with load:

@@ -117,6 +117,8 @@ class NumberedProducer:
                 "socket.timeout.ms": 6000,
                 "socket.connection.setup.timeout.ms": 2000,
                 "reconnect.backoff.ms": 50,
+                # After its re-bootstrap librdkafka 2.16 sometimes asks no broker any more.
+                "metadata.recovery.strategy": "none",
                 "reconnect.backoff.max.ms": 500,
                 "retry.backoff.ms": 50,
                 "retry.backoff.max.ms": 300,
