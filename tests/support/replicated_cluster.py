@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually import eventually
 from tests.support.raw_client import RawClient, Silence
-from tests.support.raw_requests import create_topic_request, metadata_request
+from tests.support.raw_requests import LATEST, create_topic_request, list_offsets_request, metadata_request
 from tests.support.service_process import BrokerProcess, ControllerProcess
 
 SEGMENT_FILES = "*.log"
@@ -81,7 +81,7 @@ class ReplicatedCluster:
         return ",".join(broker.bootstrap for broker in self.brokers.values())
 
     def create_topic(self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
-        """Creates a topic with a replica on every broker, all of them in sync."""
+        """Creates a topic with a replica on every broker, all of them in sync, and waits until its leaders lead."""
         request = create_topic_request(
             name, partitions=partitions, replication_factor=len(self.brokers), configs=configs
         )
@@ -89,7 +89,14 @@ class ReplicatedCluster:
         assert created.error_code is ErrorCode.none, created.error_message
         for index in range(partitions):
             self.wait_for_isr(name, set(self.brokers), index=index)
+            eventually(lambda at=index: self._is_led(name, at), f"the leader of {name}-{index} leads")
         return name
+
+    def _is_led(self, topic: str, index: int) -> bool:
+        """Whether the leader has heard of it: its part of the state arrives a moment after the others have theirs."""
+        request = list_offsets_request(topic, LATEST, partition=index)
+        (answer,) = self.ask(request, self.state_of(topic, index).leader).topics[0].partitions
+        return bool(answer.error_code is ErrorCode.none)
 
     def ask(self, request: Any, broker: int | None = None) -> Any:
         """Asks one broker, or any that answers."""

@@ -57,10 +57,7 @@ def test_every_replica_gets_the_same_bytes(cluster: ReplicatedCluster) -> None:
     for number in range(20):
         for index, leader in leaders.items():
             value = f"{index}:{number}".encode()
-            eventually(
-                lambda at=(leader, topic, value), of=index: produce(cluster, *at, partition=of) is ErrorCode.none,
-                f"broker {leader} leads {topic}-{index}",
-            )
+            assert produce(cluster, leader, topic, value, partition=index) is ErrorCode.none
 
     assert set(leaders.values()) == ALL
     for index in leaders:
