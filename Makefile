@@ -2,7 +2,7 @@
 
 PYTHON := .venv/bin/python
 BIN := .venv/bin
-SOURCES := core services cli tests benchmarks demo
+SOURCES := core services plugins cli tests benchmarks demo
 # Python writes its bytecode here whatever the shell says, or every start of a service would compile it all again.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -1,0 +1,75 @@
+"""What a plugin of Ottla Connect is written against.
+
+`ottla connect new-plugin NAME` writes a project to start from. `hookspecs.py` has the hooks, `connectors.py` the
+classes of connectors and tasks, `transforms.py`, `converter.py` and `config_provider.py` the others, `conformance/`
+the tests.
+"""
+
+from ottla_sdk.config import CommaSeparated, Importance, PluginConfig, Width, setting
+from ottla_sdk.config_provider import ConfigProvider
+from ottla_sdk.connectors import Connector, SinkConnector, SinkTask, SourceConnector, SourceTask
+from ottla_sdk.context import (
+    ConnectorContext,
+    Context,
+    Metrics,
+    OffsetReader,
+    SinkTaskContext,
+    SourceConnectorContext,
+    SourceTaskContext,
+    TaskContext,
+)
+from ottla_sdk.converter import NO_VALUE, Converter, Role, SchemaAndValue
+from ottla_sdk.errors import ConnectError, DataError, FatalError, InvalidConfig, Problem, RetriableError
+from ottla_sdk.hookspecs import ENTRY_POINT_GROUP, hookimpl
+from ottla_sdk.plugin import Plugin, class_name
+from ottla_sdk.records import ConnectRecord, Header, SinkRecord, SourceRecord, TopicPartition
+from ottla_sdk.schema import Field, Schema, Type
+from ottla_sdk.transforms import Predicate, Transform
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "NO_VALUE",
+    "CommaSeparated",
+    "ConfigProvider",
+    "ConnectError",
+    "ConnectRecord",
+    "Connector",
+    "ConnectorContext",
+    "Context",
+    "Converter",
+    "DataError",
+    "FatalError",
+    "Field",
+    "Header",
+    "Importance",
+    "InvalidConfig",
+    "Metrics",
+    "OffsetReader",
+    "Plugin",
+    "PluginConfig",
+    "Predicate",
+    "Problem",
+    "RetriableError",
+    "Role",
+    "Schema",
+    "SchemaAndValue",
+    "SinkConnector",
+    "SinkRecord",
+    "SinkTask",
+    "SinkTaskContext",
+    "SourceConnector",
+    "SourceConnectorContext",
+    "SourceRecord",
+    "SourceTask",
+    "SourceTaskContext",
+    "TaskContext",
+    "TopicPartition",
+    "Transform",
+    "Type",
+    "Width",
+    "class_name",
+    "hookimpl",
+    "setting",
+]

@@ -1,0 +1,156 @@
+"""Connectors and their tasks.
+
+A connector decides how its work is divided and watches for changes; tasks do the work, each in a process of its own.
+The runtime calls a connector's or a task's methods from one thread, in this order:
+
+    connector:   configure, start, task_configs (again whenever asked for), stop
+    source task: configure, start, { poll, committed }, stop
+    sink task:   configure, start, { open, { put, pre_commit }, close }, stop
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Generic
+
+from ottla_sdk.context import ConnectorContext, SinkTaskContext, SourceConnectorContext, SourceTaskContext
+from ottla_sdk.errors import Problem
+from ottla_sdk.plugin import ConfigT, Plugin
+from ottla_sdk.records import SinkRecord, SourceRecord, TopicPartition
+
+
+class SourceTask(Plugin[ConfigT], Generic[ConfigT]):
+    """Reads from a system outside.
+
+    Attributes:
+        context: offsets, metrics, the logger; there from `start` on.
+    """
+
+    context: SourceTaskContext
+
+    def start(self) -> None:
+        """Connect, and go to where `context.offsets` says."""
+
+    @abstractmethod
+    def poll(self) -> Sequence[SourceRecord]:
+        """Return the next records, in the order of their source offsets; wait about a second for some, not longer.
+
+        Raises:
+            RetriableError: ask again later; the task must be where it was.
+        """
+
+    def committed(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
+        """Learn that the cluster has all records up to these (source partition, source offset) pairs, for good.
+
+        For systems that want acknowledgements or keep data until then.
+        """
+
+    def stop(self) -> None:
+        """Disconnect. Is called also when `start` or `poll` has failed."""
+
+
+class SinkTask(Plugin[ConfigT], Generic[ConfigT]):
+    """Writes to a system outside.
+
+    Attributes:
+        context: assignment, seeking, pausing, reports of bad records; there from `start` on.
+    """
+
+    context: SinkTaskContext
+
+    def start(self) -> None:
+        """Connect."""
+
+    def open(self, partitions: Sequence[TopicPartition]) -> None:
+        """Learn that records of these partitions will come; a sink that keeps offsets calls `context.seek` here."""
+
+    @abstractmethod
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Take records: write them, or keep them until `pre_commit`. May be called without records.
+
+        Raises:
+            RetriableError: the same records come again after a pause.
+        """
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Make what was put safe in the target, and return the offsets that may be committed.
+
+        Args:
+            offsets: behind the last record that was put, by partition.
+
+        Returns:
+            By default the same offsets, after `flush`. A sink that keeps offsets in its target returns nothing.
+        """
+        self.flush()
+        return offsets
+
+    def flush(self) -> None:
+        """Make all that was put safe in the target."""
+
+    def close(self, partitions: Sequence[TopicPartition]) -> None:
+        """Learn that no further records of these partitions will come; `pre_commit` was called before."""
+
+    def stop(self) -> None:
+        """Disconnect. Is called also when another method has failed."""
+
+
+class Connector(Plugin[ConfigT], Generic[ConfigT]):
+    """Divides the work of a connector among tasks.
+
+    Attributes:
+        task_class: the class of its tasks.
+        context: asks for new task configurations, reports failures; there from `start` on.
+    """
+
+    task_class: ClassVar[type[Any]]
+
+    context: ConnectorContext
+
+    def check(self) -> Iterable[Problem]:
+        """Return what is wrong with the configuration in view of the world, such as a server that refuses a password.
+
+        `config` is valid by itself. Takes at most a few seconds.
+        """
+        return ()
+
+    def start(self) -> None:
+        """Start watching what `task_configs` depends on, if that can change."""
+
+    def task_configs(self, tasks_max: int) -> Sequence[Mapping[str, str]]:
+        """Return the settings of each task, at most `tasks_max` of them; none if there is nothing to do now.
+
+        By default one task with the connector's own settings.
+        """
+        return [dict(self.settings)] if tasks_max else []
+
+    def stop(self) -> None:
+        """Stop watching. Is called also when another method has failed."""
+
+
+class SourceConnector(Connector[ConfigT], Generic[ConfigT]):
+    """Brings data of a system outside into topics."""
+
+    context: SourceConnectorContext
+
+    def check_offsets(
+        self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
+    ) -> Iterable[Problem]:
+        """Return what is wrong with offsets that a user wants to set; None removes a partition's offset.
+
+        Connectors that do not override it take whatever is set.
+        """
+        return ()
+
+
+class SinkConnector(Connector[ConfigT], Generic[ConfigT]):
+    """Brings data of topics into a system outside."""
+
+    def task_configs(self, tasks_max: int) -> Sequence[Mapping[str, str]]:
+        """Return the settings of each task: by default `tasks_max` times the connector's own."""
+        return [dict(self.settings) for _ in range(tasks_max)]
+
+    def check_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> Iterable[Problem]:
+        """Return what is wrong with offsets that a user wants to set.
+
+        A connector that keeps offsets in its target moves them here, or says that it cannot.
+        """
+        return ()

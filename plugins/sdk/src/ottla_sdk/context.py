@@ -1,0 +1,136 @@
+"""What the runtime gives to connectors and tasks: offsets, pausing, reports of bad records, metrics, a logger.
+
+These are abstract here. The runtime has its own; `ottla_sdk.conformance` has some that live in memory, for tests.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ottla_sdk.records import SinkRecord, TopicPartition
+
+
+class Metrics(ABC):
+    """Counts and readings of a task, shown in REST and by the worker's Prometheus endpoint."""
+
+    @abstractmethod
+    def add(self, name: str, count: int | float = 1) -> None:
+        """Add to a counter, for example ``metrics.add("rows")``."""
+
+    @abstractmethod
+    def set(self, name: str, value: float) -> None:
+        """Set a gauge."""
+
+
+class Context(ABC):
+    """What all connectors and tasks have.
+
+    Attributes:
+        connector: the connector's name.
+        log: a logger; its lines are tagged with the connector and, in a task, the task's number.
+        metrics: counters and gauges.
+    """
+
+    connector: str
+    log: logging.Logger
+    metrics: Metrics
+
+
+class OffsetReader(ABC):
+    """Reads the offsets that a source connector's tasks have committed."""
+
+    @abstractmethod
+    def offsets(self, partitions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | None]:
+        """Return the last committed offset of each source partition, None where there is none."""
+
+    def offset(self, partition: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the last committed offset of one source partition."""
+        return self.offsets([partition])[0]
+
+
+class ConnectorContext(Context):
+    """A connector's."""
+
+    @abstractmethod
+    def request_task_reconfiguration(self) -> None:
+        """Say that `task_configs` would answer differently now; may be called from any thread."""
+
+    @abstractmethod
+    def fail(self, error: Exception) -> None:
+        """Report that the connector cannot go on; may be called from any thread."""
+
+
+class SourceConnectorContext(ConnectorContext):
+    """A source connector's.
+
+    Attributes:
+        offsets: the offsets that its tasks have committed.
+    """
+
+    offsets: OffsetReader
+
+
+class TaskContext(Context):
+    """A task's.
+
+    Attributes:
+        task: the task's number, from 0.
+    """
+
+    task: int
+
+    @abstractmethod
+    def should_stop(self) -> bool:
+        """Return whether the task is asked to stop; long work looks now and then, from any thread."""
+
+    @abstractmethod
+    def wait(self, seconds: float) -> bool:
+        """Wait, or return earlier if the task is asked to stop; returns whether it is."""
+
+
+class SourceTaskContext(TaskContext):
+    """A source task's.
+
+    Attributes:
+        offsets: the offsets committed before.
+    """
+
+    offsets: OffsetReader
+
+
+class SinkTaskContext(TaskContext):
+    """A sink task's."""
+
+    @property
+    @abstractmethod
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions whose records this task gets."""
+
+    @abstractmethod
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Go on reading at these offsets; for sinks that keep offsets in their target, usually called in `open`."""
+
+    @abstractmethod
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Get no records of these partitions until `resume`."""
+
+    @abstractmethod
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Get records of these partitions again."""
+
+    @abstractmethod
+    def retry_in(self, milliseconds: int) -> None:
+        """Say how long to wait before the next try, when `put` raises `RetriableError` next."""
+
+    @abstractmethod
+    def request_commit(self) -> None:
+        """Ask for a flush and a commit of offsets soon."""
+
+    @abstractmethod
+    def report(self, record: SinkRecord, error: Exception) -> None:
+        """Report a record that the target refuses, by the rules of `errors.tolerance`; then go on without it.
+
+        Raises:
+            DataError: errors are not tolerated; let it pass.
+        """

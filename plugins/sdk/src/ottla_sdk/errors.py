@@ -1,0 +1,59 @@
+"""What a plugin raises, and what the runtime makes of it.
+
+| raised | the runtime |
+|---|---|
+| `RetriableError` | repeats the call with growing pauses: `poll` and `put` for ever, others up to `errors.retry.timeout` |
+| `DataError` | goes by `errors.tolerance`: fails the task, or skips the record, which may go to a dead letter topic |
+| `FatalError` | fails the task; it stays failed until somebody restarts it or changes its configuration |
+| anything else | fails the task; it is restarted with growing pauses, up to `task.restart.attempts.max` times |
+
+What is wrong with a configuration is not raised but listed, as `Problem`s, so that a user sees all of it at once.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+class ConnectError(Exception):
+    """Base of all errors that a plugin raises on purpose; the message is shown to the user."""
+
+
+class RetriableError(ConnectError):
+    """What failed may work a little later: a connection was lost, a server is busy."""
+
+
+class DataError(ConnectError):
+    """One record cannot be handled, now or ever; others may."""
+
+
+class FatalError(ConnectError):
+    """Trying again is of no use until somebody changes something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with a configuration.
+
+    Attributes:
+        key: the setting at fault, such as ``batch.rows.max``; empty if no single one is.
+        message: what is wrong and what would be right, without the key.
+    """
+
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        """Return one line for people."""
+        return f"{self.key}: {self.message}" if self.key else self.message
+
+
+class InvalidConfig(FatalError):
+    """A configuration is wrong.
+
+    Attributes:
+        problems: all that is wrong with it.
+    """
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems: Sequence[Problem] = tuple(problems)
+        super().__init__("; ".join(map(str, self.problems)))
