@@ -1,0 +1,1 @@
+"""Decides what runs on this worker, and answers for the connectors."""

@@ -1,0 +1,19 @@
+"""Names of the things that a worker runs."""
+
+from typing import NamedTuple
+
+
+class TaskId(NamedTuple):
+    """A task of a connector; prints as in Kafka Connect, such as ``flights-0``.
+
+    Attributes:
+        connector: the connector's name.
+        task: the task's number, from 0.
+    """
+
+    connector: str
+    task: int
+
+    def __str__(self) -> str:
+        """Return ``CONNECTOR-NUMBER``."""
+        return f"{self.connector}-{self.task}"

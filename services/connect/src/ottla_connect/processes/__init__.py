@@ -1,0 +1,1 @@
+"""The processes that connectors and tasks run in, seen from the worker."""

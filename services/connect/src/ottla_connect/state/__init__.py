@@ -1,0 +1,1 @@
+"""What the workers of a cluster remember: configurations, statuses, source offsets."""
