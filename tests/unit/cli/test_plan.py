@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from ottla.local.cluster_directory import ClusterDirectory
+from ottla.local.health import HttpHealth
 from ottla.local.plan import ClusterOptions, ClusterPlan, ProcessSpec, internal_port_count, plan_cluster
 from ottla.local.settings import parse_setting
+from ottla_connect.config import WorkerConfig
+from ottla_connect.rest_settings import Listener
 from ottla_core.cluster.etcd_connection import ATTEMPT_TIMEOUT_S
 
 
@@ -145,8 +148,51 @@ def test_a_single_etcd_keeps_the_data_directory_and_the_name_it_always_had():
     assert flags["initial-cluster"] == "ottla=http://127.0.0.1:0"
 
 
+def with_connect(brokers: int = 1, *settings: str) -> ClusterPlan:
+    return plan(
+        ClusterOptions(
+            brokers=brokers, controllers=1, coordinators=1, base_port=9092, connect_ports=(8083, 8084),
+            settings=tuple(parse_setting(text) for text in settings),
+        )
+    )  # fmt: skip
+
+
+def test_connect_workers_start_when_the_brokers_are_ready_and_are_asked_for_their_health():
+    made = with_connect()
+    assert [spec.name for spec in made.stages[-1]] == ["connect-1", "connect-2"]
+    assert made.connect == ("http://127.0.0.1:8083", "http://127.0.0.1:8084")
+    spec = made.stages[-1][1]
+    assert spec.command[1:] == ("-m", "ottla_connect.app", "--config", "/data/config/connect-2.properties")
+    assert spec.health == HttpHealth("http://127.0.0.1:8084/health")
+    assert (spec.host, spec.port, spec.rpc) == ("127.0.0.1", 8084, None)
+
+
+@pytest.mark.parametrize(("brokers", "replicas"), [(1, "1"), (2, "2"), (5, "3")])
+def test_connect_workers_know_the_brokers_and_keep_as_many_copies_as_fit(brokers, replicas):
+    made = with_connect(brokers, "connect:scheduled.rebalance.max.delay.ms=0", "connect-2:log.level=debug")
+    written = properties(made, "connect-1")
+    metrics = written.pop("metrics.listener")
+    assert written == {
+        "bootstrap.servers": made.bootstrap,
+        "listeners": "http://127.0.0.1:8083",
+        "config.storage.replication.factor": replicas,
+        "offset.storage.replication.factor": replicas,
+        "status.storage.replication.factor": replicas,
+        "scheduled.rebalance.max.delay.ms": "0",
+    }
+    assert made.stages[-1][0].metrics == f"http://{metrics}/metrics"
+    assert properties(made, "connect-2")["log.level"] == "debug"
+
+
+def test_what_is_written_for_a_connect_worker_is_a_workers_configuration():
+    config = WorkerConfig.parse(properties(with_connect(3), "connect-2"))
+    assert config.listeners == (Listener("http", "127.0.0.1", 8084),)
+    assert config.storage_topic("offset").replication_factor == 3
+
+
 def test_no_two_listeners_share_a_port():
-    made = plan(ClusterOptions(brokers=3, controllers=2, coordinators=2, base_port=9092))
+    options = ClusterOptions(brokers=3, controllers=2, coordinators=2, base_port=9092, connect_ports=(8083, 8084))
+    made = plan(options)
     addresses = [address for spec in made.processes for address in {f"{spec.host}:{spec.port}", spec.rpc} if address]
     metrics = [spec.metrics for spec in made.processes if spec.metrics]
     addresses += [page.removeprefix("http://").removesuffix("/metrics") for page in metrics]

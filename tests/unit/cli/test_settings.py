@@ -14,6 +14,12 @@ def test_a_setting_can_be_for_one_process():
     assert parse_setting("group-coordinator-3:x=y") == Setting("group-coordinator", 3, "x", "y")
 
 
+def test_a_setting_can_be_for_connect_workers():
+    assert parse_setting("connect:key.converter=x") == Setting("connect", None, "key.converter", "x")
+    with pytest.raises(BadSetting, match="decided by"):
+        parse_setting("connect-1:bootstrap.servers=other:9092")
+
+
 def test_a_role_may_have_a_hyphen():
     assert parse_setting("group-coordinator:a-1:b=c") == Setting("group-coordinator", None, "a-1:b", "c")
 

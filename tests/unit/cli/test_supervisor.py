@@ -292,6 +292,15 @@ async def test_a_cluster_goes_on_without_a_member_of_etcd_but_not_without_its_ma
     assert watcher.nothing_runs()
 
 
+async def test_a_cluster_goes_on_without_its_last_connect_worker(tmp_path, monkeypatch):
+    monkeypatch.setattr(RestartPolicy, "delay_after_crash_s", lambda *_: None)
+    async with running([stand_in(tmp_path, "broker")], [stand_in(tmp_path, "connect")]) as (watcher, _, _):
+        os.kill(watcher.named("connect-1").pid, signal.SIGKILL)
+        await until(lambda: watcher.named("connect-1").state == "failed")
+        assert watcher.phases[-1] == "running"
+    assert watcher.phases[-1] == "stopped"
+
+
 async def test_a_process_that_ignores_the_request_to_stop_is_killed(tmp_path):
     async with running([stand_in(tmp_path, "broker", habit="stubborn", stop_s=0.3)]) as (watcher, _, _):
         pass

@@ -12,6 +12,8 @@ from rich.console import Console
 from ottla.commands.local_options import (
     BasePort,
     Brokers,
+    Connect,
+    ConnectPort,
     Controllers,
     Coordinators,
     Detach,
@@ -51,12 +53,14 @@ def up(
     etcd_nodes: EtcdNodes = None,
     racks: Racks = None,
     base_port: BasePort = None,
+    connect: Connect = None,
+    connect_port: ConnectPort = None,
     etcd: Etcd = None,
     settings: Settings = None,
     detach: Detach = False,
     as_json: Json = False,
 ) -> None:
-    """Start a local cluster: etcd, controllers, group coordinators and brokers, each a process of its own.
+    """Start a local cluster: etcd, controllers, group coordinators, brokers and Connect workers, each a process.
 
     Without --detach it runs until Ctrl-C. What was published is kept: starting again in the same directory goes
     on with it, with as many processes and on the same ports as before, unless you say otherwise.
@@ -70,6 +74,8 @@ def up(
       ottla up --dir /tmp/try --base-port 0          elsewhere, on free ports
 
       ottla up --brokers 3 --controllers 3 --coordinators 2 --etcd-nodes 3 --racks a,b,c
+
+      ottla up --connect 2                           with two Connect workers, on 127.0.0.1:8083 and 8084
 
       ottla up --set broker:log.retention.hours=1    with a broker setting
 
@@ -85,6 +91,8 @@ def up(
         settings=_parse_settings(settings or ()),
         etcd_nodes=etcd_nodes,
         racks=_parse_racks(racks),
+        connect=connect,
+        connect_port=connect_port,
     )
     if wish.etcd_endpoints and etcd_nodes is not None:
         raise UsageProblem("--etcd-nodes is for the etcd that is started with the cluster; with --etcd there is none")
@@ -251,4 +259,7 @@ def _print_report(report: ClusterReport) -> None:
             for each in report.processes
         ],
     )
-    print(f"state      {report.state}\nbootstrap  {report.bootstrap}\ndirectory  {report.directory}", flush=True)
+    print(f"state      {report.state}\nbootstrap  {report.bootstrap}")
+    if report.connect:
+        print(f"connect    {','.join(report.connect)}")
+    print(f"directory  {report.directory}", flush=True)

@@ -14,6 +14,7 @@ BROKERS_MAX = 64
 CONTROLLERS_MAX = 9
 COORDINATORS_MAX = 64
 ETCD_NODES_MAX = 7
+CONNECT_MAX = 64
 
 Directory = Annotated[
     Path | None,
@@ -65,6 +66,19 @@ BasePort = Annotated[
         help="Port of the first broker, on 127.0.0.1; the others follow. 0 takes any free ports.",
     ),
 ]
+Connect = Annotated[
+    int | None,
+    typer.Option(min=0, max=CONNECT_MAX, show_default="0, or as before", help="How many Connect workers."),
+]
+ConnectPort = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65535,
+        show_default="8083, or as before",
+        help="Port of the first Connect worker's REST API; the others follow. 0 takes any free ports.",
+    ),
+]
 Etcd = Annotated[
     str | None,
     typer.Option(metavar="URL[,…]", help="Use this etcd. Without it, one is started with the cluster."),
@@ -74,7 +88,7 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="ROLE:KEY=VALUE",
-        help="A setting for all brokers, controllers or group-coordinators, or for broker-1 alone.",
+        help="A setting for every broker, controller, group-coordinator or connect worker, or for broker-1 alone.",
     ),
 ]
 Detach = Annotated[

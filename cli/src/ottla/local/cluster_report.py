@@ -11,7 +11,7 @@ FORMAT_VERSION = 1
 COORDINATORS_DEFAULT = 1
 ETCD_NODES_DEFAULT = 1
 
-_LIST_KEYS = ("etcd", "etcd_peer_ports", "racks")
+_LIST_KEYS = ("etcd", "etcd_peer_ports", "racks", "connect")
 
 ProcessState = Literal["starting", "ready", "restarting", "failed", "stopping", "stopped", "not ready", "lost"]
 ClusterPhase = Literal["starting", "running", "stopping", "stopped", "failed", "lost"]
@@ -26,7 +26,7 @@ class ProcessReport:
     """One process of the cluster.
 
     Attributes:
-        role: ``etcd``, ``controller``, ``group-coordinator`` or ``broker``.
+        role: ``etcd``, ``controller``, ``group-coordinator``, ``broker`` or ``connect``.
         id: its number within the role; a broker's is its Kafka node id.
         pid: its process id, or None while it does not run.
         start: tells the process from a later one with the same id; see `ProcessIdentity`.
@@ -77,6 +77,7 @@ class ClusterReport:
         etcd_nodes: how many members the embedded etcd of this directory has, whether or not it is in use.
         etcd_peer_ports: where these listen for each other, which etcd keeps in its data; none for a single member.
         racks: dealt round-robin to the brokers; empty if they have none.
+        connect: the URLs of its Connect workers' REST API; empty if it has none.
         supervisor_pid: the process that keeps the others; with `supervisor_start` its identity.
         log: the supervisor's own log file.
     """
@@ -98,6 +99,7 @@ class ClusterReport:
     etcd_nodes: int = ETCD_NODES_DEFAULT
     etcd_peer_ports: tuple[int, ...] = ()
     racks: tuple[str, ...] = ()
+    connect: tuple[str, ...] = ()
 
     @property
     def supervisor(self) -> ProcessIdentity:

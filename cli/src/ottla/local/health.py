@@ -1,4 +1,4 @@
-"""Asking a process whether it is ready: etcd by its HTTP health page, our services by gRPC's health protocol.
+"""Asking a process whether it is ready: by gRPC's health protocol, etcd and Connect by their HTTP health page.
 
 A check answers None when all is well and else a short reason, so that a start that never gets there can say why.
 """
@@ -40,7 +40,7 @@ class HttpHealth:
         except (OSError, ValueError) as error:
             return f"its health page does not answer ({_reason(error)})"
         try:
-            healthy = json.loads(body).get("health") == "true"
+            healthy = json.loads(body).get("health", "true") == "true"
         except (ValueError, AttributeError):
             healthy = True
         return None if healthy else f"it reports {body.decode(errors='replace').strip()}"

@@ -32,6 +32,7 @@ from ottla.local.settings import Setting
 from ottla.local.supervisor import StopRequested, StopSignal, Supervisor, log, log_to
 
 BASE_PORT_DEFAULT = 9092
+CONNECT_PORT_DEFAULT = 8083
 LEFTOVER_DEADLINE_S = 10.0
 
 OnChange = Callable[[ClusterReport], None]
@@ -46,6 +47,8 @@ class Wish:
         base_port: 0 means any free ports.
         etcd_endpoints: empty means the embedded etcd.
         racks: empty means none.
+        connect: how many Connect workers.
+        connect_port: the first one's port; 0 means any free ports.
     """
 
     directory: Path
@@ -57,6 +60,8 @@ class Wish:
     settings: tuple[Setting, ...] = ()
     etcd_nodes: int | None = None
     racks: tuple[str, ...] | None = None
+    connect: int | None = None
+    connect_port: int | None = None
 
 
 def run_cluster(wish: Wish, on_change: OnChange, *, console: logging.Handler | None, stop_on: StopSource) -> None:
@@ -99,7 +104,8 @@ def settle(wish: Wish, last: ClusterReport | None) -> ClusterOptions:
     """Return the options: what was typed, else what this directory last ran with, else the default.
 
     Raises:
-        CommandError: the directory's etcd has another number of members than was typed.
+        CommandError: the directory's etcd has another number of members than was typed, or Connect workers have no
+            group coordinator.
     """
     brokers = wish.brokers or (last.brokers if last else 1)
     etcd = wish.etcd_endpoints
@@ -113,6 +119,9 @@ def settle(wish: Wish, last: ClusterReport | None) -> ClusterOptions:
         racks = last.racks if last else ()
     etcd_nodes = _settle_etcd_nodes(wish, last)
     base_port, peer_ports = _settle_ports(wish, last, brokers, etcd_nodes)
+    connect_ports = _settle_connect_ports(wish, last, avoid=(*range(base_port, base_port + brokers), *peer_ports))
+    if connect_ports and not coordinators:
+        raise CommandError("Connect workers form a consumer group, which needs a group coordinator: --coordinators 1")
     return ClusterOptions(
         brokers=brokers,
         controllers=wish.controllers or (last.controllers if last else 1),
@@ -123,6 +132,7 @@ def settle(wish: Wish, last: ClusterReport | None) -> ClusterOptions:
         etcd_nodes=etcd_nodes,
         etcd_peer_ports=peer_ports,
         racks=racks,
+        connect_ports=connect_ports,
     )
 
 
@@ -154,9 +164,26 @@ def _settle_ports(
     return base_port, peer_ports
 
 
+def _settle_connect_ports(wish: Wish, last: ClusterReport | None, avoid: Sequence[int]) -> tuple[int, ...]:
+    """Return a port for the REST API of each Connect worker: as before, unless other ones were asked for."""
+    before = tuple(int(url.rpartition(":")[2]) for url in last.connect) if last else ()
+    count = len(before) if wish.connect is None else wish.connect
+    first = wish.connect_port
+    if first is None and before and wish.base_port is None:
+        more = range(max(before) + 1, max(before) + 1 + count - len(before))
+        return (*before, *more)[:count]
+    if first is None:
+        # Where the brokers take any free ports, the workers do so, too.
+        first = 0 if wish.base_port == 0 else CONNECT_PORT_DEFAULT
+    if first == 0:
+        return tuple(ports.free_ports(count, avoid=avoid))
+    return tuple(range(first, first + count))
+
+
 def _plan(options: ClusterOptions, directory: ClusterDirectory) -> ClusterPlan:
     broker_ports = range(options.base_port, options.base_port + options.brokers)
     _check_broker_ports(broker_ports)
+    _check_connect_ports(options.connect_ports, broker_ports)
     etcd_binary: Path | None = None
     if options.etcd_endpoints:
         check_etcd(options.etcd_endpoints)
@@ -168,7 +195,8 @@ def _plan(options: ClusterOptions, directory: ClusterDirectory) -> ClusterPlan:
         log.info("etcd %s from %s: %s", etcd.version_text, etcd.origin, etcd.path)
         if etcd.warning:
             log.warning("%s", etcd.warning)
-    internal = ports.free_ports(internal_port_count(options), avoid={*broker_ports, *options.etcd_peer_ports})
+    taken = {*broker_ports, *options.etcd_peer_ports, *options.connect_ports}
+    internal = ports.free_ports(internal_port_count(options), avoid=taken)
     return plan_cluster(options, directory, internal, etcd_binary)
 
 
@@ -189,6 +217,18 @@ def _check_broker_ports(broker_ports: range) -> None:
             raise CommandError(
                 f"port {port} is in use, so broker-{number} cannot listen on {ports.LOOPBACK}:{port}; "
                 "stop what uses it, or choose another with --base-port (0 takes any that are free)"
+            )
+
+
+def _check_connect_ports(connect_ports: Sequence[int], broker_ports: range) -> None:
+    for number, port in enumerate(connect_ports, start=1):
+        if port > ports.PORT_MAX:
+            raise CommandError(f"there is no port {port}; choose a lower --connect-port")
+        if port in broker_ports or not ports.is_free(port):
+            user = f"broker-{port - broker_ports[0] + 1}'s" if port in broker_ports else "in use"
+            raise CommandError(
+                f"port {port} is {user}, so connect-{number} cannot listen on {ports.LOOPBACK}:{port}; "
+                "stop what uses it, or choose another with --connect-port (0 takes any that are free)"
             )
 
 
@@ -253,6 +293,7 @@ async def _supervise(
             etcd_nodes=plan.options.etcd_nodes,
             etcd_peer_ports=plan.options.etcd_peer_ports,
             racks=plan.options.racks,
+            connect=plan.connect,
             supervisor_pid=own.pid,
             supervisor_start=own.start,
             log=str(directory.supervisor_log),

@@ -25,12 +25,14 @@ LEASE_TTL_MS = 6000
 last renewal, a second until the lost attempt is given up, and two election timeouts until there is a leader."""
 ETCD_STOP_S = 10.0
 SERVICE_STOP_S = 20.0
+CONNECT_STOP_S = 30.0
 SERVICE_MODULES = {
     "controller": "ottla_controller.app",
     "group-coordinator": "ottla_group_coordinator.app",
     "broker": "ottla_broker.app",
+    "connect": "ottla_connect.app",
 }
-SERVICE_STAGES = (("controller",), ("group-coordinator", "broker"))
+SERVICE_STAGES = (("controller",), ("group-coordinator", "broker"), ("connect",))
 """Coordinators and brokers do not wait for each other, so they start side by side."""
 REPLICAS_MAX = 3
 """Copies of a partition where nobody says how many, if there are as many brokers."""
@@ -46,6 +48,7 @@ class ClusterOptions:
         etcd_nodes: members of the embedded etcd.
         etcd_peer_ports: where these listen for each other; a single member needs none.
         racks: dealt round-robin to the brokers.
+        connect_ports: where the Connect workers' REST API listens, a port for each.
     """
 
     brokers: int
@@ -57,6 +60,7 @@ class ClusterOptions:
     etcd_nodes: int = 1
     etcd_peer_ports: tuple[int, ...] = ()
     racks: tuple[str, ...] = ()
+    connect_ports: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ class ClusterPlan:
     """The whole cluster.
 
     Attributes:
+        connect: the URLs of the Connect workers.
         stages: processes that start together.
         files: what must be written before, by path.
     """
@@ -102,6 +107,7 @@ class ClusterPlan:
     options: ClusterOptions
     etcd_endpoints: tuple[str, ...]
     bootstrap: str
+    connect: tuple[str, ...]
     stages: tuple[tuple[ProcessSpec, ...], ...]
     files: Mapping[Path, str]
 
@@ -114,7 +120,7 @@ class ClusterPlan:
 def internal_port_count(options: ClusterOptions) -> int:
     """Return how many ports a plan needs besides those in the options."""
     services = options.brokers + options.controllers + options.coordinators
-    return 2 * services + (0 if options.etcd_endpoints else options.etcd_nodes)
+    return 2 * services + len(options.connect_ports) + (0 if options.etcd_endpoints else options.etcd_nodes)
 
 
 def plan_cluster(
@@ -151,9 +157,15 @@ def plan_cluster(
             spec, text = _plan_service(context, role, node_id, (remaining.pop(), remaining.pop()))
             files[directory.config_of(spec.name)] = text
             services.append(spec)
-    stages.extend(tuple(spec for spec in services if spec.role in roles) for roles in SERVICE_STAGES)
     bootstrap = ",".join(f"{spec.host}:{spec.port}" for spec in services if spec.role == "broker")
-    return ClusterPlan(options, endpoints, bootstrap, tuple(stages), files)
+    for number in range(1, len(options.connect_ports) + 1):
+        spec, text = _plan_connect_worker(context, number, bootstrap, remaining.pop())
+        files[directory.config_of(spec.name)] = text
+        services.append(spec)
+    in_stages = (tuple(spec for spec in services if spec.role in roles) for roles in SERVICE_STAGES)
+    stages.extend(stage for stage in in_stages if stage)
+    connect = tuple(_url(port) for port in options.connect_ports)
+    return ClusterPlan(options, endpoints, bootstrap, connect, tuple(stages), files)
 
 
 def _plan_etcd(
@@ -258,6 +270,36 @@ def _plan_service(
         metrics=f"http://{properties['metrics.listener']}/metrics",
         environment={"PYTHONUNBUFFERED": "1"},
         # A service prefers OTTLA_… variables to its file; for what the file says here, the file must win.
+        hidden_variables=frozenset(_variable_of(key) for key in properties),
+    )
+    return spec, properties_text(properties)
+
+
+def _plan_connect_worker(
+    context: _ServiceContext, number: int, bootstrap: str, metrics_port: int
+) -> tuple[ProcessSpec, str]:
+    options, directory = context.options, context.directory
+    name = process_name("connect", number)
+    port = options.connect_ports[number - 1]
+    replicas = str(_default_replicas(options))
+    properties = {
+        "bootstrap.servers": bootstrap,
+        "listeners": _url(port),
+        "metrics.listener": f"{LOOPBACK}:{metrics_port}",
+        **{f"{store}.storage.replication.factor": replicas for store in ("config", "offset", "status")},
+        **settings_for(options.settings, "connect", number),
+    }
+    spec = ProcessSpec(
+        role="connect",
+        id=number,
+        command=(sys.executable, "-m", SERVICE_MODULES["connect"], "--config", str(directory.config_of(name))),
+        host=LOOPBACK,
+        port=port,
+        health=HttpHealth(f"{_url(port)}/health"),
+        log=directory.log_of(name),
+        stop_s=CONNECT_STOP_S,
+        metrics=f"http://{properties['metrics.listener']}/metrics",
+        environment={"PYTHONUNBUFFERED": "1"},
         hidden_variables=frozenset(_variable_of(key) for key in properties),
     )
     return spec, properties_text(properties)

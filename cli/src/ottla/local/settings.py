@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-ROLES = ("controller", "group-coordinator", "broker")
+ROLES = ("controller", "group-coordinator", "broker", "connect")
 LAUNCHER_KEYS = frozenset(
     {
         "node.id",
@@ -18,6 +18,8 @@ LAUNCHER_KEYS = frozenset(
         "rpc.listener",
         "metrics.listener",
         "etcd.endpoints",
+        "bootstrap.servers",
+        "standalone",
     }
 )
 _ASSIGNMENT = re.compile(r"(?P<role>[a-z]+(-[a-z]+)*)(-(?P<id>[0-9]+))?:(?P<key>[^=\s]+)\s*=(?P<value>[^\n\r]*)")
@@ -58,7 +60,7 @@ def parse_setting(text: str) -> Setting:
         )
     if match["key"] in LAUNCHER_KEYS:
         raise BadSetting(
-            f"{match['key']} is decided by `ottla up`; see --base-port, --brokers, --etcd and --etcd-nodes"
+            f"{match['key']} is decided by `ottla up`; see --base-port, --brokers, --connect, --etcd and --etcd-nodes"
         )
     node_id = None if match["id"] is None else int(match["id"])
     return Setting(match["role"], node_id, match["key"], match["value"].strip())

@@ -2,8 +2,8 @@
 
 Until everything is ready, one process's end is the end of the start: nothing stays running. Afterwards a process
 that ends is started again, a bounded number of times (see `restart_policy`). The cluster as a whole fails when the
-majority of etcd, or the last process of another role, has been given up. Whatever way `run` is left, no child of it
-is alive.
+majority of etcd, or the last process of another role, has been given up; it goes on without Connect. Whatever way
+`run` is left, no child of it is alive.
 
 A full disk does not end a cluster that runs: a report that cannot be written and a process whose start the operating
 system refuses are said once and tried again until they succeed.
@@ -27,6 +27,9 @@ REFUSED_RETRY_S = 2.0
 
 MAJORITY_ROLES = frozenset({"etcd"})
 """Roles whose processes are of no use unless more than half of them run."""
+
+OPTIONAL_ROLES = frozenset({"connect"})
+"""Roles without which the cluster still is one."""
 
 log = logging.getLogger("ottla.local")
 
@@ -187,6 +190,7 @@ class Supervisor:
         message = process.describe_end(f"ended more than {RESTARTS_MAX} times in a row and is given up")
         of_role = [each.state for each in self._processes if each.spec.role == process.spec.role]
         needed = len(of_role) // 2 + 1 if process.spec.role in MAJORITY_ROLES else 1
+        needed = 0 if process.spec.role in OPTIONAL_ROLES else needed
         if len(of_role) - of_role.count("failed") < needed:
             raise ProcessFailed(message)
         log.warning("%s", message)

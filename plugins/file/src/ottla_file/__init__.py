@@ -1,3 +1,8 @@
-"""Ottla Connect's connectors for files."""
+"""Ottla Connect's connectors for files: `FileSource` follows and reads them, `FileSink` writes them."""
+
+from ottla_file.sink import FileSink
+from ottla_file.source import FileSource
 
 __version__ = "0.1.0"
+
+__all__ = ["FileSink", "FileSource"]

@@ -201,6 +201,9 @@ class Herder(Protocol):
     def loggers(self) -> Mapping[str, LoggerLevel]:
         """Return all loggers whose level was set, and ``root``."""
 
+    def logger_level(self, logger: str) -> LoggerLevel:
+        """Return the level of a logger, its own or the one that it inherits."""
+
     async def set_logger_level(self, logger: str, level: str, *, cluster: bool) -> Sequence[str]:
         """Set a level on this worker and its processes, or on all; returns the loggers it affects here."""
 

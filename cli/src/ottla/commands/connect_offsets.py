@@ -1,0 +1,109 @@
+"""`ottla connect offsets`: where connectors are, and how to have them go on somewhere else."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ottla.connect.connect_client import URL_DEFAULT, ConnectClient, Url, connector_path
+from ottla.connect.offset_arguments import BadOffset, parse_offset_document, parse_sink_offsets
+from ottla.errors import CommandError, UsageProblem
+from ottla.kafka_client import Json
+from ottla.output import print_json, print_table
+
+app = typer.Typer(no_args_is_help=True, help="Where a connector is; where it shall go on.")
+
+ConnectorName = Annotated[str, typer.Argument(metavar="NAME", help="The connector.")]
+
+
+@app.command()
+def show(*, name: ConnectorName, url: Url = URL_DEFAULT, as_json: Json = False) -> None:
+    """Show a connector's offsets: a source's own, or those of a sink's consumer group.
+
+    [bold]Examples[/bold]
+
+      ottla connect offsets show flights
+
+      ottla connect offsets show flights --json
+    """
+    document = ConnectClient(url).get(connector_path(name, "offsets"))
+    if as_json:
+        print_json(document)
+    else:
+        print_table(
+            ["partition", "offset"],
+            [(_compact(each["partition"]), _compact(each["offset"])) for each in document["offsets"]],
+        )
+
+
+@app.command("set")
+def set_(
+    *,
+    name: ConnectorName,
+    offsets: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TOPIC:PARTITION=OFFSET", help="Of a sink; an offset of `none` removes it."),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="Offsets as `show --json` prints them; - is standard input.")
+    ] = None,
+    url: Url = URL_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Set offsets of a stopped connector; partitions that are not named keep theirs.
+
+    [bold]Examples[/bold]
+
+      ottla connect offsets set flights-sink flights:0=1000 flights:1=none
+
+      ottla connect offsets set flights --file offsets.json
+    """
+    if bool(offsets) == (file is not None):
+        raise UsageProblem("say the offsets with either TOPIC:PARTITION=OFFSET arguments or --file")
+    try:
+        wanted = parse_sink_offsets(offsets or ()) if file is None else parse_offset_document(_text_of(file))
+    except BadOffset as error:
+        raise UsageProblem(str(error) if file is None else f"{file}: {error}") from None
+    _report(ConnectClient(url).ask("PATCH", connector_path(name, "offsets"), {"offsets": wanted}), as_json=as_json)
+
+
+@app.command()
+def reset(
+    *,
+    name: ConnectorName,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    url: Url = URL_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Remove all offsets of a stopped connector: it begins anew when it is resumed. Asks first at a terminal.
+
+    [bold]Examples[/bold]
+
+      ottla connect offsets reset flights --yes
+    """
+    client = ConnectClient(url)
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"Have {name} begin anew?", abort=True, err=True)
+    _report(client.ask("DELETE", connector_path(name, "offsets")), as_json=as_json)
+
+
+def _report(answer: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(answer)
+    else:
+        print(answer["message"])
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"cannot read {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise CommandError(f"cannot read {file}: it is no UTF-8") from None
+
+
+def _compact(document: dict[str, Any] | None) -> str:
+    return json.dumps(document, ensure_ascii=False)

@@ -1,0 +1,177 @@
+"""`ottla connect list`, `status`, `restart`, `pause`, `resume`, `stop`: what connectors do."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from ottla.commands.connect_definitions import ConnectorNames
+from ottla.connect.connect_client import URL_DEFAULT, ConnectClient, Url, connector_path, existing_names
+from ottla.connect.each import do_each
+from ottla.errors import UsageProblem
+from ottla.kafka_client import Json
+from ottla.output import print_json, print_table
+
+FAILED = "FAILED"
+
+
+def list_(*, url: Url = URL_DEFAULT, as_json: Json = False) -> None:
+    """List the connectors with their states.
+
+    [bold]Examples[/bold]
+
+      ottla connect list
+
+      ottla connect list --url http://10.0.0.5:8083 --json
+    """
+    expanded = ConnectClient(url).get("/connectors", expand="status")
+    rows = [_row(each["status"]) for _, each in sorted(expanded.items()) if "status" in each]
+    if as_json:
+        print_json(rows)
+        return
+    print_table(
+        ["connector", "type", "state", "tasks running#", "worker"],
+        [
+            (
+                row["connector"],
+                row["type"],
+                row["state"],
+                f"{row['tasks_running']}/{row['tasks']}",
+                row["worker"],
+            )
+            for row in rows
+        ],
+    )
+
+
+def _row(status: Mapping[str, Any]) -> dict[str, Any]:
+    states = [task["state"] for task in status["tasks"]]
+    return {
+        "connector": status["name"],
+        "type": status["type"],
+        "state": status["connector"]["state"],
+        "tasks": len(states),
+        "tasks_running": states.count("RUNNING"),
+        "tasks_failed": states.count(FAILED),
+        "worker": status["connector"]["worker_id"],
+    }
+
+
+def status(
+    *,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", show_default="all", help="The connectors.")
+    ] = None,
+    url: Url = URL_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Show connectors and their tasks, and why any has failed. Exits with 1 if one has, else with 0.
+
+    [bold]Examples[/bold]
+
+      ottla connect status
+
+      ottla connect status flights --json
+    """
+    client = ConnectClient(url)
+    documents = [client.get(connector_path(name, "status")) for name in existing_names(client, names or ())]
+    if as_json:
+        print_json(documents)
+    else:
+        print_table(
+            ["connector", "type", "part", "state", "version", "worker"],
+            [
+                (
+                    document["name"],
+                    document["type"],
+                    part,
+                    each["state"],
+                    each.get("version"),
+                    each["worker_id"],
+                )
+                for document in documents
+                for part, each in _parts(document)
+            ],
+        )
+        for document in documents:
+            for part, each in _parts(document):
+                if trace := each.get("trace"):
+                    print(f"{document['name']}, {part}:\n  " + trace.rstrip().replace("\n", "\n  "))
+    if any(each["state"] == FAILED for document in documents for _, each in _parts(document)):
+        raise typer.Exit(1)
+
+
+def _parts(document: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    return [("connector", document["connector"]), *((f"task {each['id']}", each) for each in document["tasks"])]
+
+
+def restart(
+    *,
+    names: ConnectorNames,
+    tasks: Annotated[bool, typer.Option("--tasks", help="Also their tasks.")] = False,
+    only_failed: Annotated[bool, typer.Option("--only-failed", help="Only what has failed.")] = False,
+    task: Annotated[int | None, typer.Option("--task", min=0, help="This task alone.")] = None,
+    url: Url = URL_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Restart connectors: each's own process, with --tasks also its tasks, or one task alone.
+
+    [bold]Examples[/bold]
+
+      ottla connect restart flights --tasks --only-failed
+
+      ottla connect restart flights --task 2
+    """
+    if task is not None and (tasks or only_failed):
+        raise UsageProblem("--task restarts one task, whatever its state; leave out --tasks and --only-failed")
+    client = ConnectClient(url)
+
+    def restart_one(name: str) -> str:
+        if task is not None:
+            client.ask("POST", connector_path(name, "tasks", str(task), "restart"))
+        else:
+            query = {"includeTasks": str(tasks).lower(), "onlyFailed": str(only_failed).lower()}
+            client.ask("POST", connector_path(name, "restart"), query=query)
+        return "restarted"
+
+    do_each(names, restart_one, "restarted", as_json=as_json)
+
+
+def pause(*, names: ConnectorNames, url: Url = URL_DEFAULT, as_json: Json = False) -> None:
+    """Pause connectors: their tasks keep what they have open, but do nothing.
+
+    [bold]Examples[/bold]
+
+      ottla connect pause flights
+    """
+    _put(names, url, "pause", "paused", as_json=as_json)
+
+
+def resume(*, names: ConnectorNames, url: Url = URL_DEFAULT, as_json: Json = False) -> None:
+    """Have connectors go on that were paused or stopped.
+
+    [bold]Examples[/bold]
+
+      ottla connect resume flights
+    """
+    _put(names, url, "resume", "resumed", as_json=as_json)
+
+
+def stop(*, names: ConnectorNames, url: Url = URL_DEFAULT, as_json: Json = False) -> None:
+    """Stop connectors: their tasks end, their settings and offsets stay. Only then offsets can be set.
+
+    [bold]Examples[/bold]
+
+      ottla connect stop flights
+    """
+    _put(names, url, "stop", "stopped", as_json=as_json)
+
+
+def _put(names: list[str], url: str, action: str, done: str, *, as_json: bool) -> None:
+    client = ConnectClient(url)
+
+    def put_one(name: str) -> str:
+        client.ask("PUT", connector_path(name, action))
+        return done
+
+    do_each(names, put_one, done, as_json=as_json)

@@ -1,0 +1,1 @@
+"""What `ottla connect` is made of."""

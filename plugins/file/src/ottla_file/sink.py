@@ -1,0 +1,216 @@
+"""`FileSink`: writes topics' records into files.
+
+A file holds a run of records of one partition, and its name says from which offset to which. Offsets are committed
+when their file is finished, so a task that takes over, after a crash too, begins at the end of a finished file; where
+the crash came between finishing a file and committing, the names tell what is there already. So every record is in
+exactly one finished file.
+"""
+
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from ottla_file.file_names import FileNames, hour_of
+from ottla_file.record_formats import RecordFormat, new_format
+from ottla_file.sink_config import FileSinkConfig
+from ottla_file.unfinished_file import WRITE_BYTES, UnfinishedFile, remove_unfinished
+from ottla_sdk import DataError, Problem, RetriableError, SinkConnector, SinkRecord, SinkTask, TopicPartition
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """The records that go into one file.
+
+    Attributes:
+        file: the file.
+        format: how they are written.
+        start_offset: the first one's offset.
+        end_offset: the last one's.
+        hour: hours between the epoch and the first one.
+        period: the date parts of the file's name.
+        due_s: when the file is finished for its age, in CLOCK_MONOTONIC's seconds.
+    """
+
+    file: UnfinishedFile
+    format: RecordFormat
+    start_offset: int
+    end_offset: int
+    hour: int
+    period: tuple[str, ...]
+    due_s: float
+
+
+class FileSinkTask(SinkTask[FileSinkConfig]):
+    """Writes the records of its partitions."""
+
+    __module__ = "ottla_file"
+    config_model: ClassVar[type[FileSinkConfig]] = FileSinkConfig
+
+    def start(self) -> None:
+        """Get ready; files are opened when records come."""
+        self._names = self.config.names
+        self._runs: dict[TopicPartition, _Run] = {}
+        self._next_offsets: dict[TopicPartition, int] = {}
+
+    def open(self, partitions: Sequence[TopicPartition]) -> None:
+        """Find out which records are in finished files already."""
+        for partition in partitions:
+            try:
+                remove_unfinished(self.config.directory, self.context.connector, partition)
+                self._next_offsets[partition] = finished_up_to(self.config.directory, self._names, partition)
+            except OSError as error:
+                raise RetriableError(f"cannot look for finished files: {error}") from error
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Write records; those that are written already are left out.
+
+        Raises:
+            RetriableError: not all could be written.
+        """
+        try:
+            for record in records:
+                self._take(record)
+            for run in self._runs.values():
+                run.file.write()
+            self._finish_old()
+        except OSError as error:
+            raise RetriableError(f"cannot write to {self.config.directory}: {error}") from error
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Return how far records are in finished files, or were left out."""
+        try:
+            self._finish_old()
+        except OSError as error:
+            raise RetriableError(f"cannot write to {self.config.directory}: {error}") from error
+        return {
+            partition: min(offset, self._runs[partition].start_offset) if partition in self._runs else offset
+            for partition, offset in offsets.items()
+        }
+
+    def close(self, partitions: Sequence[TopicPartition]) -> None:
+        """Drop the unfinished files: their records are not committed, and come again."""
+        for partition in partitions:
+            self._next_offsets.pop(partition, None)
+            if run := self._runs.pop(partition, None):
+                run.file.discard()
+
+    def stop(self) -> None:
+        """Drop all unfinished files."""
+        if hasattr(self, "_runs"):
+            self.close(list(self._runs))
+
+    def _take(self, record: SinkRecord) -> None:
+        partition = record.origin
+        assert partition in self._next_offsets, f"a record of {partition}, which was not opened"
+        if record.offset < self._next_offsets[partition]:
+            return
+        if record.value is not None or self.config.null_values == "write":
+            try:
+                self._append(partition, record)
+            except DataError as error:
+                self.context.report(record, error)
+        elif self.config.null_values == "report":
+            self.context.report(record, DataError("there is no value to write (see file.null.values)"))
+        self._next_offsets[partition] = record.offset + 1  # before anything is written: that may fail
+        if run := self._runs.get(partition):
+            if run.file.rows >= self.config.roll_rows or run.file.size >= self.config.roll_bytes:
+                self._finish(partition)
+            else:
+                run.file.write(WRITE_BYTES)
+
+    def _append(self, partition: TopicPartition, record: SinkRecord) -> None:
+        hour = hour_of(record.timestamp_ms if record.timestamp_ms is not None else time.time_ns() // 1_000_000)
+        run = self._runs.get(partition)
+        if run and (run.file.is_complete or not (run.format.fits(record) and self._is_same_period(run, hour))):
+            self._finish(partition)
+            run = None
+        made = run or self._new_run(partition, record, hour)
+        header = b"" if run else made.format.header(record)
+        made.file.append(header + made.format.encode(record))
+        made.end_offset = record.offset
+        self._runs[partition] = made
+
+    def _new_run(self, partition: TopicPartition, record: SinkRecord, hour: int) -> _Run:
+        config = self.config
+        return _Run(
+            file=UnfinishedFile(config.directory, self.context.connector, partition, compression=config.compression),
+            format=new_format(config),
+            start_offset=record.offset,
+            end_offset=record.offset,
+            hour=hour,
+            period=self._names.period(hour),
+            due_s=time.monotonic() + config.roll_ms / 1000,
+        )
+
+    def _is_same_period(self, run: _Run, hour: int) -> bool:
+        return not self._names.has_date or hour == run.hour or self._names.period(hour) == run.period
+
+    def _finish_old(self) -> None:
+        now_s = time.monotonic()
+        for partition in [partition for partition, run in self._runs.items() if run.due_s <= now_s]:
+            self._finish(partition)
+
+    def _finish(self, partition: TopicPartition) -> None:
+        run = self._runs[partition]
+        path = self._names.path(partition, start_offset=run.start_offset, end_offset=run.end_offset, hour=run.hour)
+        run.file.finish(path, fsync=self.config.fsync)
+        del self._runs[partition]
+        self.context.metrics.add("files")
+        self.context.metrics.add("rows", run.file.rows)
+        self.context.request_commit()
+        self.context.log.info("finished %s with %d records", path, run.file.rows)
+
+
+class FileSink(SinkConnector[FileSinkConfig]):
+    """Writes topics' records into files: JSON lines, CSV, lines of text, or bytes, compressed if wanted.
+
+    Files are finished by number of records, size or age. A file appears under its name only when it is finished, and
+    every record is in exactly one finished file, also after crashes: the names hold the offsets.
+    """
+
+    __module__ = "ottla_file"
+    config_model: ClassVar[type[FileSinkConfig]] = FileSinkConfig
+    task_class: ClassVar[type[FileSinkTask]] = FileSinkTask
+
+    def check(self) -> Iterable[Problem]:
+        """Return whether the directory can be written to."""
+        directory = self.config.directory
+        if not directory.is_dir():
+            yield Problem("file.directory", f"there is no directory {directory}")
+        elif not os.access(directory, os.W_OK | os.X_OK):
+            yield Problem("file.directory", f"{directory} cannot be written to")
+
+    def check_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> Iterable[Problem]:
+        """Return which partitions have finished files with records behind the offset that is wanted."""
+        for partition, offset in offsets.items():
+            written = finished_up_to(self.config.directory, self.config.names, partition)
+            if written > (offset or 0):
+                yield Problem(
+                    "",
+                    f"{partition.topic}-{partition.partition}: the records before offset {written} are in files "
+                    f"below {self.config.directory}; remove or move those that shall be written again first",
+                )
+
+
+def finished_up_to(directory: Path, names: FileNames, partition: TopicPartition) -> int:
+    """Return the offset behind the last record of a partition that is in a finished file; 0 if there is none."""
+    ends = (int(end) for end in _finished_ends(directory, names.patterns(partition)))
+    return max(ends, default=-1) + 1
+
+
+def _finished_ends(directory: Path, patterns: Sequence[re.Pattern[str]]) -> Iterator[str]:
+    pattern, *deeper = patterns
+    try:
+        with os.scandir(directory) as entries:
+            matched = [(entry.path, found) for entry in entries if (found := pattern.fullmatch(entry.name))]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for path, found in matched:
+        if deeper:
+            yield from _finished_ends(Path(path), deeper)
+        else:
+            yield found["end"]

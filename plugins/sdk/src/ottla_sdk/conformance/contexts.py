@@ -1,0 +1,200 @@
+"""Contexts that live in memory, for tests of connectors and tasks without a worker and without a cluster."""
+
+import json
+import logging
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ottla_sdk.context import (
+    ConnectorContext,
+    Metrics,
+    OffsetReader,
+    SinkTaskContext,
+    SourceConnectorContext,
+    SourceTaskContext,
+)
+from ottla_sdk.errors import DataError
+from ottla_sdk.records import SinkRecord, SourceRecord, TopicPartition
+
+
+class MemoryMetrics(Metrics):
+    """Keeps counters and gauges.
+
+    Attributes:
+        values: by name.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, float] = {}
+
+    def add(self, name: str, count: int | float = 1) -> None:
+        """Add to a counter."""
+        self.values[name] = self.values.get(name, 0) + count
+
+    def set(self, name: str, value: float) -> None:
+        """Set a gauge."""
+        self.values[name] = value
+
+
+class MemoryOffsets(OffsetReader):
+    """Keeps the committed offsets of source partitions, through JSON as a worker does."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[str, str] = {}
+
+    def commit(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> None:
+        """Take an offset as committed."""
+        self._offsets[_key(partition)] = json.dumps(offset)
+
+    def commit_records(self, records: Iterable[SourceRecord]) -> None:
+        """Take the offsets of these records as committed, the last of each partition."""
+        for record in records:
+            self.commit(record.source_partition, record.source_offset)
+
+    def offsets(self, partitions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | None]:
+        """Return the committed offset of each partition."""
+        found = [self._offsets.get(_key(each)) for each in partitions]
+        return [None if each is None else json.loads(each) for each in found]
+
+
+def _key(partition: Mapping[str, Any]) -> str:
+    return json.dumps(partition, sort_keys=True)
+
+
+class _Stopping:
+    """What task contexts have in common: they can be asked to stop, from any thread."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+
+    def request_stop(self) -> None:
+        """Ask the task to stop, as a worker does."""
+        self._stop.set()
+
+    def should_stop(self) -> bool:
+        """Return whether the task is asked to stop."""
+        return self._stop.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait, or return earlier if the task is asked to stop."""
+        return self._stop.wait(seconds)
+
+
+class MemoryConnectorContext(ConnectorContext):
+    """A connector's.
+
+    Attributes:
+        reconfigurations: how often new task configurations were asked for.
+        failure: what the connector has reported.
+    """
+
+    def __init__(self, connector: str = "conformance") -> None:
+        self.connector = connector
+        self.log = logging.getLogger(connector)
+        self.metrics = MemoryMetrics()
+        self.reconfigurations = 0
+        self.failure: Exception | None = None
+
+    def request_task_reconfiguration(self) -> None:
+        """Count it."""
+        self.reconfigurations += 1
+
+    def fail(self, error: Exception) -> None:
+        """Keep the error."""
+        self.failure = error
+
+
+class MemorySourceConnectorContext(MemoryConnectorContext, SourceConnectorContext):
+    """A source connector's."""
+
+    def __init__(self, offsets: OffsetReader | None = None, connector: str = "conformance") -> None:
+        super().__init__(connector)
+        self.offsets = offsets or MemoryOffsets()
+
+
+class MemorySourceTaskContext(_Stopping, SourceTaskContext):
+    """A source task's."""
+
+    def __init__(self, offsets: OffsetReader | None = None, *, connector: str = "conformance", task: int = 0) -> None:
+        super().__init__()
+        self.connector = connector
+        self.task = task
+        self.log = logging.getLogger(f"{connector}-{task}")
+        self.metrics = MemoryMetrics()
+        self.offsets = offsets or MemoryOffsets()
+
+
+class MemorySinkTaskContext(_Stopping, SinkTaskContext):
+    """A sink task's.
+
+    Attributes:
+        tolerant: whether `report` lets the task go on without the record (`errors.tolerance` = all).
+        reported: the records reported, each with its error.
+        seeks: where the task has sought to, by partition; whoever feeds it takes them away.
+        paused: the partitions whose records it does not want now.
+        commit_requests: how often it has asked for a commit.
+        retry_ms: what it has asked for last by `retry_in`; None if nothing.
+    """
+
+    def __init__(self, *, tolerant: bool = True, connector: str = "conformance", task: int = 0) -> None:
+        super().__init__()
+        self.connector = connector
+        self.task = task
+        self.log = logging.getLogger(f"{connector}-{task}")
+        self.metrics = MemoryMetrics()
+        self.tolerant = tolerant
+        self.reported: list[tuple[SinkRecord, Exception]] = []
+        self.seeks: dict[TopicPartition, int] = {}
+        self.paused: set[TopicPartition] = set()
+        self.commit_requests = 0
+        self.retry_ms: int | None = None
+        self._assignment: frozenset[TopicPartition] = frozenset()
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that were assigned."""
+        return self._assignment
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Set the assignment."""
+        self._assignment = frozenset(partitions)
+
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Keep where to go on; a partition must be assigned."""
+        self._expect_assigned(offsets)
+        self.seeks.update(offsets)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Pause assigned partitions."""
+        wanted = set(partitions)
+        self._expect_assigned(wanted)
+        self.paused |= wanted
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Resume assigned partitions."""
+        wanted = set(partitions)
+        self._expect_assigned(wanted)
+        self.paused -= wanted
+
+    def retry_in(self, milliseconds: int) -> None:
+        """Keep how long to wait."""
+        self.retry_ms = milliseconds
+
+    def request_commit(self) -> None:
+        """Count it."""
+        self.commit_requests += 1
+
+    def report(self, record: SinkRecord, error: Exception) -> None:
+        """Keep the record and its error.
+
+        Raises:
+            DataError: errors are not tolerated.
+        """
+        self.reported.append((record, error))
+        if not self.tolerant:
+            raise DataError(str(error)) from error
+
+    def _expect_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        if foreign := sorted(set(partitions) - self._assignment):
+            raise AssertionError(f"the task was not assigned {', '.join(map(str, foreign))}")

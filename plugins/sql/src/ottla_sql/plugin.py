@@ -1,0 +1,13 @@
+"""The entry point `sql` of the group `ottla.plugins`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ottla_sdk import Connector, hookimpl
+from ottla_sql import SqlSink, SqlSource
+
+
+@hookimpl
+def ottla_connectors() -> Sequence[type[Connector[Any]]]:
+    """Return the connectors of this plugin."""
+    return [SqlSource, SqlSink]

@@ -1,0 +1,1 @@
+"""The SQL sink: records become rows."""

@@ -1,0 +1,162 @@
+"""Writes a batch of records in one transaction; if the database refuses one of them, finds it and goes on without it.
+
+The batch is first tried as a whole. If that fails because of what some row says, it is tried again in halves, each
+below a savepoint, until the bad records stand alone; they are reported before the commit, so that a report that fails
+leaves nothing behind.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from sqlalchemy import Connection
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import DBAPIError
+
+from ottla_sdk import DataError, SinkRecord
+from ottla_sql.connection import described, is_about_data, is_transient
+from ottla_sql.sink.config import InsertMode, SqlSinkConfig
+from ottla_sql.sink.planner import Planner
+from ottla_sql.sink.row_plan import RowPlan, Run, arranged
+
+Report = Callable[[SinkRecord, Exception], None]
+BadRecord = tuple[SinkRecord, Exception]
+
+
+class Writer:
+    """Writes to one database.
+
+    Args:
+        engine: the database.
+        config: how.
+        report: what to tell of a record that cannot be written; may raise.
+    """
+
+    def __init__(self, engine: Engine, config: SqlSinkConfig, report: Report) -> None:
+        self._engine = engine
+        self._config = config
+        self._report = report
+        self._planner = Planner(engine, config)
+
+    def forget(self) -> None:
+        """Look at all tables anew."""
+        self._planner.forget()
+
+    def write(self, records: Sequence[SinkRecord], before: Callable[[Connection], None] | None = None) -> None:
+        """Write records, all in one transaction.
+
+        Args:
+            records: the records, in order.
+            before: is called in the transaction before anything is written.
+
+        Raises:
+            DataError: a record cannot be written and must not be left out; nothing was written.
+            RetriableError: a table cannot be looked up now; nothing was written.
+            FatalError: a table does not exist.
+            sqlalchemy.exc.SQLAlchemyError: the database refuses for another reason; nothing was written.
+        """
+        try:
+            self._write_planned(records, before)
+        except DBAPIError as error:
+            if is_transient(error) or is_about_data(error):
+                raise
+            # A table may not be what it was when it was looked up.
+            self.forget()
+            self._write_planned(records, before)
+
+    def _write_planned(self, records: Sequence[SinkRecord], before: Callable[[Connection], None] | None) -> None:
+        runs, unplanned = self._runs(records)
+        if not unplanned:
+            try:
+                with self._transaction(before) as connection:
+                    self._apply(connection, runs)
+                return
+            except DataError:
+                pass
+            except DBAPIError as error:
+                if not is_about_data(error):
+                    raise
+        bad_ids = {id(record) for record, _ in unplanned}
+        with self._transaction(before) as connection:
+            found = self._write_good(connection, [each for each in records if id(each) not in bad_ids])
+            for record, reason in [*unplanned, *found]:
+                self._report(record, reason)
+
+    @contextmanager
+    def _transaction(self, before: Callable[[Connection], None] | None) -> Iterator[Connection]:
+        with self._engine.connect() as unmarked:
+            connection = unmarked.execution_options(ottla_writes=True)
+            with connection.begin():
+                if before is not None:
+                    before(connection)
+                yield connection
+
+    def _runs(self, records: Sequence[SinkRecord]) -> tuple[list[Run], list[BadRecord]]:
+        """Return records with their plans, and those for which there is none."""
+        runs: list[Run] = []
+        bad: list[BadRecord] = []
+        plan: RowPlan | None = None
+        current: list[SinkRecord] = []
+        plan_of = self._planner.plan
+        before: SinkRecord | None = None
+        for record in records:
+            if before is not None and _has_same_schemas(record, before):
+                current.append(record)
+                continue
+            try:
+                found = plan_of(record, records)
+            except DataError as error:
+                bad.append((record, error))
+                continue
+            if found is None:
+                continue
+            before = record
+            if found is not plan:
+                plan, current = found, []
+                runs.append((found, current))
+            current.append(record)
+        return runs, bad
+
+    def _apply(self, connection: Connection, runs: Sequence[Run]) -> None:
+        """Execute runs, table by table in the order of their first records."""
+        by_table: dict[str, list[Run]] = {}
+        for run in runs:
+            by_table.setdefault(run[0].table, []).append(run)
+        size = self._config.batch_size
+        for runs_of_table in by_table.values():
+            for plan, records in arranged(runs_of_table, inserts=self._config.insert_mode is InsertMode.INSERT):
+                for start in range(0, len(records), size):
+                    chunk = records if len(records) <= size else records[start : start + size]
+                    plan.write(connection, plan.rows(chunk))
+
+    def _write_good(self, connection: Connection, records: Sequence[SinkRecord]) -> list[BadRecord]:
+        """Write those records that can be written, and return the others; in order."""
+        if not records:
+            return []
+        runs, bad = self._runs(records)
+        assert not bad, "records that had plans have lost them"
+        try:
+            with connection.begin_nested():
+                self._apply(connection, runs)
+            return []
+        except DataError as error:
+            if len(records) == 1:
+                return [(records[0], error)]
+        except DBAPIError as error:
+            if not is_about_data(error):
+                raise
+            if len(records) == 1:
+                return [(records[0], DataError(f"table {runs[0][0].table} refuses the record: {described(error)}"))]
+        middle = len(records) // 2
+        return self._write_good(connection, records[:middle]) + self._write_good(connection, records[middle:])
+
+
+def _has_same_schemas(record: SinkRecord, before: SinkRecord) -> bool:
+    """Return whether a record surely has the plan of the one before it; the usual case, and so the fast one."""
+    return (
+        record.value_schema is before.value_schema
+        and record.value_schema is not None
+        and record.key_schema is before.key_schema
+        and record.topic == before.topic
+        and (record.value is None) is (before.value is None)
+        and (record.key_schema is not None or record.key is None)
+    )

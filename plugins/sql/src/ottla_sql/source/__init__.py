@@ -1,0 +1,1 @@
+"""The SQL source: rows become records."""

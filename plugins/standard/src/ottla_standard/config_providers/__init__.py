@@ -1,0 +1,1 @@
+"""Config providers: values from environment variables, properties files, and files of one value each."""

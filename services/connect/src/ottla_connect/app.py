@@ -1,0 +1,165 @@
+"""The worker process: `ottla-connect --config FILE [--set key=value …]`, or `--standalone` with connector files.
+
+It binds its REST listeners, reads the configuration, status and offset topics, joins the group of workers, and runs
+what it is assigned. A stop lets every task finish what is on its way, then leaves the group, so that the others take
+over at once.
+"""
+
+import asyncio
+import socket
+import sys
+from contextlib import AsyncExitStack
+
+import structlog
+
+import ottla_connect
+from ottla_connect.config import WorkerConfig
+from ottla_connect.group.membership import Membership, MembershipFailed
+from ottla_connect.group.sole_member import SoleMember
+from ottla_connect.herder.api import ServerInfo
+from ottla_connect.herder.cluster_identity import kafka_cluster_id
+from ottla_connect.herder.herder import WorkerHerder
+from ottla_connect.herder.plugin_catalog import PluginCatalog
+from ottla_connect.herder.standalone_connectors import put_connectors
+from ottla_connect.herder.task_config_publisher import TaskConfigPublisher, TaskSettings
+from ottla_connect.herder.validation import Validation
+from ottla_connect.herder.worker import Worker
+from ottla_connect.herder.worker_client import WorkerClient
+from ottla_connect.processes.host import ProcessFailed, ProcessHost
+from ottla_connect.rest.application import create_application
+from ottla_connect.rest.options import RestOptions
+from ottla_connect.rest.server import RestServer, client_tls
+from ottla_connect.state.keyed_log import LogError
+from ottla_connect.state.stores import Stores, open_distributed, open_standalone
+from ottla_core.errors import OttlaError
+from ottla_core.lifecycle import run_service, wait_for_end
+from ottla_core.observe.logs import configure_logs
+
+PROGRAM = "ottla-connect"
+
+log = structlog.get_logger("connect")
+
+
+class WorkerFailed(OttlaError):
+    """The worker cannot go on: it can start no processes, or the group refuses it."""
+
+
+def main() -> int:
+    """Run a worker until SIGTERM; returns the exit code."""
+
+    async def serve(stop: asyncio.Event) -> None:
+        config = WorkerConfig.load(program=PROGRAM)
+        configure_logs("connect", level=config.log_level)
+        await run_worker(config, stop)
+
+    return run_service(PROGRAM, serve)
+
+
+async def run_worker(config: WorkerConfig, stop: asyncio.Event) -> None:
+    """Run a worker until `stop` is set.
+
+    Raises:
+        RestError: a listener's address is taken.
+        ConfigurationError: client settings or an internal topic cannot be used.
+        LogError: the internal topics cannot be read.
+        WorkerFailed: it cannot go on.
+    """
+    async with AsyncExitStack() as closing:
+        rest = RestServer(config.listeners, config.rest_tls)
+        closing.push_async_callback(rest.close)
+        url = config.advertised_url(rest.port_of(config.advertised_listener), socket.getfqdn())
+        host = ProcessHost()
+        closing.push_async_callback(host.close)
+        await _start_host(host)
+
+        stores = open_standalone(config) if config.standalone else open_distributed(config)
+        catalog = PluginCatalog(host, config.raw)
+        client = WorkerClient(config, lambda: stores.config.state.session_key, client_tls(config.rest_tls))
+        closing.push_async_callback(client.close)
+        herder: WorkerHerder
+
+        async def store_task_configs(name: str, configs: TaskSettings) -> None:
+            await herder.put_task_configs(name, configs)
+
+        publisher = TaskConfigPublisher(store=store_task_configs, send=client.put_task_configs)
+        worker = Worker(url, config, host=host, stores=stores, publisher=publisher)
+        herder = WorkerHerder(
+            config,
+            worker=worker,
+            stores=stores,
+            catalog=catalog,
+            validation=Validation(host, config.raw),
+            logs=host.logs,
+            server=ServerInfo(
+                version=ottla_connect.__version__,
+                commit="unknown",
+                kafka_cluster_id=await kafka_cluster_id(config),
+            ),
+        )
+        await _start_stores(stores, herder)
+        closing.push_async_callback(stores.close)
+        membership = _membership(config, url, herder, worker)
+        herder.join(membership)
+        await catalog.refresh()
+        closing.push_async_callback(membership.close)
+        closing.push_async_callback(herder.close)
+        await membership.start()
+
+        app = create_application(
+            herder,
+            own_url=url,
+            options=RestOptions.of(config),
+            forwarding_tls=client_tls(config.rest_tls),
+        )
+        await rest.serve(app)
+        log.info("ready", url=url, group=None if config.standalone else config.group_id)
+        if config.standalone:
+            await put_connectors(herder, config.standalone_connector_files)
+        await wait_for_end(stop, rest.wait(), _failure(host.failed), _failure(membership.failed), _lost(stores))
+
+
+async def _start_host(host: ProcessHost) -> None:
+    try:
+        await host.start()
+    except ProcessFailed as error:
+        raise WorkerFailed(f"no processes can be started: {error}") from None
+
+
+async def _start_stores(stores: Stores, herder: WorkerHerder) -> None:
+    try:
+        await stores.start(herder.on_config_change)
+    except LogError as error:
+        raise WorkerFailed(str(error)) from None
+
+
+def _membership(config: WorkerConfig, url: str, herder: WorkerHerder, worker: Worker) -> Membership | SoleMember:
+    if config.standalone:
+        return SoleMember(
+            url=url, view=herder.group_view, on_assigned=herder.on_assigned, on_lease=worker.extend_lease
+        )
+    return Membership(
+        config,
+        url=url,
+        view=herder.group_view,
+        on_assigned=herder.on_assigned,
+        on_lost=herder.on_lost,
+        on_lease=worker.extend_lease,
+    )
+
+
+async def _failure(failed: asyncio.Future[None]) -> OttlaError | None:
+    """Wait until something has failed for good, and return that as an error that ends the process."""
+    try:
+        await asyncio.shield(failed)
+    except (MembershipFailed, ProcessFailed) as error:
+        return WorkerFailed(str(error))
+    return None
+
+
+async def _lost(stores: Stores) -> OttlaError:
+    """Wait until a store is lost for good, and return that as an error that ends the process."""
+    return WorkerFailed(str(await asyncio.shield(stores.failed)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

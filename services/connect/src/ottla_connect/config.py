@@ -1,0 +1,426 @@
+"""Settings of a Connect worker, by Kafka's keys (its WorkerConfig, DistributedConfig and StandaloneConfig).
+
+`WorkerConfig.load` reads them from file, environment and command line; `WorkerConfig.parse` from a mapping, as the
+processes of connectors and tasks do with `WorkerConfig.raw`. Settings of converters, config providers and Kafka
+clients lie below open prefixes: they are kept as they were written and judged by those whom they concern.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from ottla_connect.client_settings import (
+    CLIENT_KEYS,
+    INT32_MAX,
+    ClientKind,
+    ClientSettingError,
+    client_problems,
+    layered,
+    librdkafka_settings,
+    override_problems,
+)
+from ottla_connect.rest_settings import RestSettings
+from ottla_connect.task_defaults import TaskDefaults
+from ottla_core.config import Address, CommaSeparated, argument_parser, validated, variable_name, written_settings
+
+DEFAULT_POLL_RECORDS_MAX = 500
+
+# Kafka's signature algorithms (Java's names) and Python's names of their hashes.
+SIGNATURE_HASHES = {
+    "HmacMD5": "md5",
+    "HmacSHA1": "sha1",
+    "HmacSHA224": "sha224",
+    "HmacSHA256": "sha256",
+    "HmacSHA384": "sha384",
+    "HmacSHA512": "sha512",
+}
+SignatureAlgorithm = Literal["HmacMD5", "HmacSHA1", "HmacSHA224", "HmacSHA256", "HmacSHA384", "HmacSHA512"]
+
+StoreName = Literal["config", "offset", "status"]
+
+# Settings of Kafka's workers that cannot mean anything here.
+REFUSED = {
+    "config.storage.partitions": "the config topic always has one partition; remove it",
+    "admin.listeners": "the REST API has no listeners of its own for administration; put a proxy before it",
+    "internal.key.converter": "the internal topics always hold JSON; remove it",
+    "internal.value.converter": "the internal topics always hold JSON; remove it",
+    "plugin.discovery": "plugins are Python packages, found by their entry points; remove it",
+    "plugin.path": "plugins are Python packages: install them with pip beside the worker, and remove this",
+    "rest.extension.classes": "REST extensions are Java classes, which cannot be loaded here",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageTopic:
+    """One of the worker's internal topics.
+
+    Attributes:
+        name: its name.
+        partitions: how many it gets when it is created; -1 leaves that to the brokers.
+        replication_factor: likewise.
+        configs: its settings when it is created, without ``cleanup.policy``.
+    """
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+class WorkerConfig(RestSettings, TaskDefaults):
+    """What a worker can be told; see `ServiceConfig` for where the values come from."""
+
+    model_config = ConfigDict(extra="allow")
+    open_prefixes: ClassVar[tuple[str, ...]] = (
+        "key.converter.",
+        "value.converter.",
+        "header.converter.",
+        "config.providers.",
+        "producer.",
+        "consumer.",
+        "admin.",
+        "config.storage.",
+        "offset.storage.",
+        "status.storage.",
+    )
+
+    bootstrap_servers: CommaSeparated = Field(
+        ("localhost:9092",),
+        alias="bootstrap.servers",
+        min_length=1,
+        description="HOST:PORT of some brokers, separated by commas.",
+    )
+    group_id: str = Field(
+        "connect-cluster", alias="group.id", min_length=1, description="Name of the group that the workers form."
+    )
+    session_timeout_ms: int = Field(
+        10000,
+        alias="session.timeout.ms",
+        ge=1,
+        le=INT32_MAX,
+        description="Milliseconds after which a silent worker loses its connectors and tasks to the others.",
+    )
+    heartbeat_interval_ms: int = Field(
+        1000,
+        alias="heartbeat.interval.ms",
+        ge=1,
+        le=INT32_MAX,
+        description="Milliseconds between heartbeats; less than session.timeout.ms.",
+    )
+    rebalance_timeout_ms: int = Field(
+        60000,
+        alias="rebalance.timeout.ms",
+        ge=1,
+        le=INT32_MAX,
+        description="Milliseconds that workers have to stop what they lose and to join a rebalance.",
+    )
+    connect_protocol: Literal["compatible", "sessioned"] = Field(
+        "sessioned",
+        alias="connect.protocol",
+        description="Group protocol: sessioned (requests between workers are signed) or compatible.",
+    )
+    scheduled_rebalance_max_delay_ms: int = Field(
+        10000,
+        alias="scheduled.rebalance.max.delay.ms",
+        ge=0,
+        le=INT32_MAX,
+        description="Milliseconds to wait for a departed worker's return before others take over its tasks.",
+    )
+    worker_sync_timeout_ms: int = Field(
+        3000,
+        alias="worker.sync.timeout.ms",
+        ge=1,
+        le=INT32_MAX,
+        description="Milliseconds that a worker behind the others has to read the config topic.",
+    )
+    worker_unsync_backoff_ms: int = Field(
+        300000,
+        alias="worker.unsync.backoff.ms",
+        ge=0,
+        le=INT32_MAX,
+        description="Milliseconds that a worker stays away which could not.",
+    )
+    config_storage_topic: str = Field(
+        "connect-configs", alias="config.storage.topic", min_length=1, description="Topic of connectors' settings."
+    )
+    config_storage_replication_factor: int = Field(
+        3,
+        alias="config.storage.replication.factor",
+        ge=-1,
+        le=32767,
+        description="Its replicas; -1: the brokers' default.",
+    )
+    offset_storage_topic: str = Field(
+        "connect-offsets", alias="offset.storage.topic", min_length=1, description="Topic of source offsets."
+    )
+    offset_storage_partitions: int = Field(
+        25, alias="offset.storage.partitions", ge=-1, description="Its partitions; -1: the brokers' default."
+    )
+    offset_storage_replication_factor: int = Field(
+        3,
+        alias="offset.storage.replication.factor",
+        ge=-1,
+        le=32767,
+        description="Its replicas; -1: the brokers' default.",
+    )
+    status_storage_topic: str = Field(
+        "connect-status", alias="status.storage.topic", min_length=1, description="Topic of connectors' statuses."
+    )
+    status_storage_partitions: int = Field(
+        5, alias="status.storage.partitions", ge=-1, description="Its partitions; -1: the brokers' default."
+    )
+    status_storage_replication_factor: int = Field(
+        3,
+        alias="status.storage.replication.factor",
+        ge=-1,
+        le=32767,
+        description="Its replicas; -1: the brokers' default.",
+    )
+    exactly_once_source_support: Literal["disabled"] = Field(
+        "disabled",
+        alias="exactly.once.source.support",
+        description="Transactions of source tasks, which are not supported: disabled.",
+    )
+    inter_worker_key_generation_algorithm: SignatureAlgorithm = Field(
+        "HmacSHA256",
+        alias="inter.worker.key.generation.algorithm",
+        description="Algorithm that the keys are for which sign requests between workers.",
+    )
+    inter_worker_key_size: int | None = Field(
+        None, alias="inter.worker.key.size", ge=40, description="Bits of those keys; by default as the algorithm has."
+    )
+    inter_worker_key_ttl_ms: int = Field(
+        3600000,
+        alias="inter.worker.key.ttl.ms",
+        ge=0,
+        le=INT32_MAX,
+        description="Milliseconds after which such a key is replaced.",
+    )
+    inter_worker_signature_algorithm: SignatureAlgorithm = Field(
+        "HmacSHA256", alias="inter.worker.signature.algorithm", description="Algorithm by which this worker signs."
+    )
+    inter_worker_verification_algorithms: CommaSeparated = Field(
+        ("HmacSHA256",),
+        alias="inter.worker.verification.algorithms",
+        description="Algorithms by which other workers may sign, separated by commas; this worker's is one of them.",
+    )
+    topic_tracking_enable: bool = Field(
+        True, alias="topic.tracking.enable", description="Whether the topics that connectors use are recorded."
+    )
+    topic_tracking_allow_reset: bool = Field(
+        True, alias="topic.tracking.allow.reset", description="Whether users may reset the recorded topics."
+    )
+    config_providers: CommaSeparated = Field(
+        (), alias="config.providers", description="Names of config providers, separated by commas."
+    )
+    standalone: bool = Field(
+        False, alias="standalone", description="Whether the worker runs alone, its state in memory and a file."
+    )
+    standalone_connector_files: CommaSeparated = Field(
+        (),
+        alias="standalone.connector.files",
+        description="Files with connectors that a standalone worker runs, separated by commas; arguments add to it.",
+    )
+    offset_storage_file_filename: Path | None = Field(
+        None,
+        alias="offset.storage.file.filename",
+        description="File for source offsets of a standalone worker.",
+    )
+    metrics_listener: Address | None = Field(
+        None, alias="metrics.listener", description="HOST:PORT of the Prometheus endpoint; none by default."
+    )
+    log_level: str = Field(
+        "info",
+        alias="log.level",
+        pattern="^(debug|info|warning|error)$",
+        description="Least severe level that is logged: debug, info, warning or error.",
+    )
+
+    @classmethod
+    def known_keys(cls) -> frozenset[str]:
+        """Return every key that is accepted by its full name: those of the fields and of the worker's own clients."""
+        return super().known_keys() | CLIENT_KEYS
+
+    @classmethod
+    def accepts(cls, key: str) -> bool:
+        """Return whether a key is known or begins with an open prefix."""
+        return key not in REFUSED and super().accepts(key)
+
+    @classmethod
+    def why_refused(cls, key: str) -> str:
+        """Return why a key is not accepted; for settings of Kafka's workers, what to do instead."""
+        return REFUSED.get(key, "unknown setting")
+
+    @classmethod
+    def problems_of(cls, values: Mapping[str, str]) -> list[str]:
+        """Return what is wrong with the settings of Kafka clients and internal topics."""
+        own = {key: value for key, value in values.items() if key in CLIENT_KEYS}
+        problems = [
+            f"{key}: references to config providers are resolved for connectors only; give it as the environment "
+            f"variable {variable_name(key)}"
+            for key, value in own.items()
+            if "${" in value
+        ]
+        problems += client_problems("", own)
+        for kind in ("producer", "consumer", "admin"):
+            problems += client_problems(f"{kind}.", _below(f"{kind}.", values))
+        problems += [
+            f"{store}.storage.cleanup.policy: internal topics are always compacted; remove it"
+            for store in ("config", "offset", "status")
+            if values.get(f"{store}.storage.cleanup.policy", "compact") != "compact"
+        ]
+        return problems
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> Self:
+        problems = []
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            problems.append("heartbeat.interval.ms: must be less than session.timeout.ms")
+        if self.task_restart_backoff_max_ms < self.task_restart_backoff_ms:
+            problems.append("task.restart.backoff.max.ms: must not be less than task.restart.backoff.ms")
+        problems += [
+            f"inter.worker.verification.algorithms: {name} is unknown; there are {', '.join(SIGNATURE_HASHES)}"
+            for name in self.inter_worker_verification_algorithms
+            if name not in SIGNATURE_HASHES
+        ]
+        if self.inter_worker_signature_algorithm not in self.inter_worker_verification_algorithms:
+            problems.append("inter.worker.verification.algorithms: must contain inter.worker.signature.algorithm")
+        if self.standalone and self.offset_storage_file_filename is None:
+            problems.append("offset.storage.file.filename: must be set for a standalone worker")
+        if self.standalone_connector_files and not self.standalone:
+            problems.append("standalone.connector.files: only a standalone worker takes connectors from files")
+        problems += [
+            f"{store}.storage.{name}: must be positive, or -1 for the brokers' default"
+            for store, name, value in (
+                ("offset", "partitions", self.offset_storage_partitions),
+                ("status", "partitions", self.status_storage_partitions),
+                ("config", "replication.factor", self.config_storage_replication_factor),
+                ("offset", "replication.factor", self.offset_storage_replication_factor),
+                ("status", "replication.factor", self.status_storage_replication_factor),
+            )
+            if value == 0
+        ]
+        if problems:
+            raise ValueError("\n  ".join(problems))
+        return self
+
+    @classmethod
+    def load(
+        cls,
+        arguments: Sequence[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        program: str | None = None,
+    ) -> Self:
+        """Return the settings of a command line: ``--config FILE``, ``--set``, ``--standalone`` and connector files.
+
+        Args:
+            arguments: the command line without the program's name; by default this process's.
+            environment: environment variables; by default this process's.
+            program: the name shown in help.
+
+        Raises:
+            ConfigurationError: lists everything that is wrong.
+        """
+        parser = argument_parser(cls, program)
+        parser.description = "Runs Kafka Connect connectors."
+        parser.add_argument("--standalone", action="store_true", help="run alone, with connectors from files")
+        parser.add_argument(
+            "connector", nargs="*", help="with --standalone: properties or JSON files with a connector each"
+        )
+        options = parser.parse_args(arguments)
+        values, origins = written_settings(cls, options, environment)
+        if options.standalone:
+            values["standalone"], origins["standalone"] = "true", "--standalone"
+        if options.connector:
+            key = "standalone.connector.files"
+            values[key], origins[key] = ",".join([*filter(None, [values.get(key)]), *options.connector]), "arguments"
+        return validated(cls, values, origins)
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, str]) -> Self:
+        """Return the settings that were written as `raw`.
+
+        Raises:
+            ConfigurationError: lists everything that is wrong.
+        """
+        return validated(cls, raw, {})
+
+    @property
+    def raw(self) -> dict[str, str]:
+        """Return the settings that were written, by key; `parse` makes the same of them."""
+        fields = self.fields_by_key()
+        written = {key: text for key, text in self.as_properties().items() if fields[key] in self.model_fields_set}
+        return written | self._open
+
+    def with_prefix(self, prefix: str) -> dict[str, str]:
+        """Return the settings below a prefix such as ``key.converter.``, without it."""
+        return _below(prefix, self._open)
+
+    def client_config(self, kind: ClientKind, overrides: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return librdkafka's settings for a client.
+
+        They are, the later winning: Connect's defaults, those of the worker's own clients (of which a connector's
+        clients take all but ``client.id``), those below ``producer.``, ``consumer.`` or ``admin.``, the overrides.
+
+        Args:
+            kind: whose client it is.
+            overrides: settings without the prefix ``producer.override.`` and the like, under Java's names or
+                librdkafka's. `override_problems` tells whether a connector may have them.
+
+        Raises:
+            ClientSettingError: some setting has no counterpart in librdkafka.
+        """
+        return librdkafka_settings(self._client_settings(kind, overrides or {}))
+
+    def override_problems(self, kind: ClientKind, overrides: Mapping[str, str]) -> list[str]:
+        """Return which client settings a connector must not override on this worker, as sentences."""
+        return override_problems(self.connector_client_config_override_policy, kind, overrides)
+
+    def poll_records_max(self, overrides: Mapping[str, str] | None = None) -> int:
+        """Return how many records a sink task is given at once: ``max.poll.records``, which librdkafka lacks.
+
+        Raises:
+            ClientSettingError: it is not a positive number.
+        """
+        text = self._client_settings("consumer", overrides or {}).get("max.poll.records")
+        if text is not None and not (text.isdecimal() and int(text) > 0):
+            raise ClientSettingError([f"max.poll.records: write a positive number, not {text!r}"])
+        return DEFAULT_POLL_RECORDS_MAX if text is None else int(text)
+
+    def storage_topic(self, store: StoreName) -> StorageTopic:
+        """Return what the internal topic of a store is called and how it is created."""
+        configs = {
+            key: value for key, value in self.with_prefix(f"{store}.storage.").items() if key != "cleanup.policy"
+        }
+        name, partitions, replication_factor = {
+            "config": (self.config_storage_topic, 1, self.config_storage_replication_factor),
+            "offset": (
+                self.offset_storage_topic,
+                self.offset_storage_partitions,
+                self.offset_storage_replication_factor,
+            ),
+            "status": (
+                self.status_storage_topic,
+                self.status_storage_partitions,
+                self.status_storage_replication_factor,
+            ),
+        }[store]
+        return StorageTopic(name=name, partitions=partitions, replication_factor=replication_factor, configs=configs)
+
+    @property
+    def _open(self) -> dict[str, str]:
+        return dict(self.model_extra or {})
+
+    def _client_settings(self, kind: ClientKind, overrides: Mapping[str, str]) -> dict[str, str]:
+        own = {key: value for key, value in self._open.items() if key in CLIENT_KEYS}
+        if kind != "worker":
+            own.pop("client.id", None)
+        above = [self.with_prefix(f"{kind}.")] if kind != "worker" else []
+        return layered({"bootstrap.servers": ",".join(self.bootstrap_servers)}, kind, [own, *above, overrides])
+
+
+def _below(prefix: str, values: Mapping[str, str]) -> dict[str, str]:
+    return {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}

@@ -1,0 +1,132 @@
+"""The client's side of SASL: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677), as Kafka's brokers speak them.
+
+A mechanism makes a conversation, which turns each challenge into a response until it is done; it does no I/O.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+from typing import Protocol
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+NONCE_BYTES = 24
+ITERATIONS_MIN = 4096
+ITERATIONS_MAX = 1_000_000
+"""More than this would keep the worker busy for a second: no broker asks for it, an impostor might."""
+
+_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+_NO_CHANNEL_BINDING = "n,,"
+
+
+class AuthenticationFailed(Exception):
+    """The broker does not accept who we are, or cannot prove that it knows our password."""
+
+
+class Conversation(Protocol):
+    """One authentication."""
+
+    def first(self) -> bytes:
+        """Return the first message to the broker."""
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """Return the response to a challenge, or None if the broker's part is done and right.
+
+        Raises:
+            AuthenticationFailed: the challenge is wrong.
+        """
+
+
+def begin(mechanism: str, username: str, password: str) -> Conversation:
+    """Return a new conversation of a mechanism that is in `MECHANISMS`."""
+    if mechanism == "PLAIN":
+        return Plain(username, password)
+    return Scram(_HASHES[mechanism], username, password, secrets.token_urlsafe(NONCE_BYTES))
+
+
+class Plain:
+    """Tells name and password; safe on an encrypted connection only."""
+
+    def __init__(self, username: str, password: str) -> None:
+        self._message = b"\0" + username.encode() + b"\0" + password.encode()
+
+    def first(self) -> bytes:
+        """Return name and password."""
+        return self._message
+
+    def respond(self, challenge: bytes) -> None:
+        """Return None: the broker says nothing else."""
+
+
+class Scram:
+    """Proves that it knows the password, and has the broker prove that it knows it too."""
+
+    def __init__(self, hash_name: str, username: str, password: str, nonce: str) -> None:
+        """Begin.
+
+        Args:
+            hash_name: sha256 or sha512.
+            username: the user's name.
+            password: the password.
+            nonce: a word that was never used before.
+        """
+        self._hash = hash_name
+        self._password = password
+        self._nonce = nonce
+        name = username.replace("=", "=3D").replace(",", "=2C")
+        self._first = f"n={name},r={nonce}"
+        self._server_signature: bytes | None = None
+
+    def first(self) -> bytes:
+        """Return the client's first message: name and nonce."""
+        return (_NO_CHANNEL_BINDING + self._first).encode()
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """Return the proof for the server's first message, and None for its final one."""
+        if self._server_signature is None:
+            return self._prove(challenge)
+        attributes = _attributes(challenge)
+        if "e" in attributes:
+            raise AuthenticationFailed(f"SCRAM: the broker says {attributes['e']}")
+        if not hmac.compare_digest(_decoded(attributes, "v"), self._server_signature):
+            raise AuthenticationFailed("SCRAM: the broker does not know the password, it may be an impostor")
+        return None
+
+    def _prove(self, challenge: bytes) -> bytes:
+        attributes = _attributes(challenge)
+        nonce = attributes.get("r", "")
+        if not nonce.startswith(self._nonce) or nonce == self._nonce:
+            raise AuthenticationFailed("SCRAM: the broker's nonce does not go on from ours")
+        count = attributes.get("i", "")
+        if not (count.isdecimal() and ITERATIONS_MIN <= int(count) <= ITERATIONS_MAX):
+            raise AuthenticationFailed(f"SCRAM: the broker asks for {count[:20]!r} iterations")
+        salt = _decoded(attributes, "s")
+        salted = hashlib.pbkdf2_hmac(self._hash, self._password.encode(), salt, int(count))
+        client_key = self._mac(salted, b"Client Key")
+        stored_key = hashlib.new(self._hash, client_key).digest()
+        binding = base64.b64encode(_NO_CHANNEL_BINDING.encode()).decode()
+        final = f"c={binding},r={nonce}"
+        transcript = b",".join((self._first.encode(), challenge, final.encode()))
+        signature = self._mac(stored_key, transcript)
+        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+        self._server_signature = self._mac(self._mac(salted, b"Server Key"), transcript)
+        return f"{final},p={base64.b64encode(proof).decode()}".encode()
+
+    def _mac(self, key: bytes, message: bytes) -> bytes:
+        return hmac.digest(key, message, self._hash)
+
+
+def _attributes(message: bytes) -> dict[str, str]:
+    try:
+        parts = message.decode().split(",")
+    except UnicodeDecodeError:
+        raise AuthenticationFailed("SCRAM: the broker's message is no UTF-8") from None
+    return {part[:1]: part[2:] for part in parts if part[1:2] == "="}
+
+
+def _decoded(attributes: dict[str, str], name: str) -> bytes:
+    try:
+        return base64.b64decode(attributes[name], validate=True)
+    except (KeyError, binascii.Error, ValueError):
+        raise AuthenticationFailed(f"SCRAM: the broker's message has no valid {name}=") from None

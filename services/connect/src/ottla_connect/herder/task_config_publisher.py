@@ -1,0 +1,75 @@
+"""Brings what connectors want their tasks to do into the cluster's configuration.
+
+Only the leading worker writes configurations, so others send theirs to it. A connector's latest wish counts; it is
+repeated, with pauses, until it is stored or overtaken.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import structlog
+
+from ottla_connect.herder.errors import Elsewhere, RequestError
+
+PAUSE_FIRST_S = 0.25
+PAUSE_MAX_S = 10.0
+
+TaskSettings = Sequence[Mapping[str, str]]
+
+log = structlog.get_logger("task configs")
+
+
+class TaskConfigPublisher:
+    """Publishes the task settings of the connectors that this worker runs.
+
+    Args:
+        store: stores them here; raises `Elsewhere` where another worker leads.
+        send: sends them to the leader at this URL.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Callable[[str, TaskSettings], Awaitable[None]],
+        send: Callable[[str, str, TaskSettings], Awaitable[None]],
+    ) -> None:
+        self._store = store
+        self._send = send
+        self._publishing: dict[str, asyncio.Task[None]] = {}
+
+    def publish(self, connector: str, configs: TaskSettings) -> None:
+        """Publish these settings, instead of what is under way."""
+        self.forget(connector)
+        task = asyncio.create_task(self._publish(connector, configs))
+        self._publishing[connector] = task
+
+    def forget(self, connector: str) -> None:
+        """Give up what is under way for a connector."""
+        if (task := self._publishing.pop(connector, None)) is not None:
+            task.cancel()
+
+    async def close(self) -> None:
+        """Give up all that is under way."""
+        tasks = list(self._publishing.values())
+        self._publishing.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _publish(self, connector: str, configs: TaskSettings) -> None:
+        pause_s = PAUSE_FIRST_S
+        while True:
+            try:
+                await self._once(connector, configs)
+            except (RequestError, OSError) as error:
+                log.info("task settings are not stored yet", connector=connector, reason=str(error))
+            else:
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, PAUSE_MAX_S)
+
+    async def _once(self, connector: str, configs: TaskSettings) -> None:
+        try:
+            await self._store(connector, configs)
+        except Elsewhere as elsewhere:
+            await self._send(elsewhere.url, connector, configs)

@@ -1,0 +1,92 @@
+"""Validates connectors' settings, and describes plugin classes, in processes of their own.
+
+Settings that a class's own code looks at may hang or end that process; the answer then says so.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ottla_connect.herder.errors import BadRequest, RequestError
+from ottla_connect.herder.views import CLASS_KEY
+from ottla_connect.processes.host import ProcessFailed, ProcessHost
+from ottla_connect.processes.messages import (
+    CheckOffsets,
+    ConfigDescribed,
+    DescribeConfig,
+    OffsetsChecked,
+    Validate,
+    Validated,
+)
+
+VALIDATION_TIMEOUT_S = 60.0
+
+Offsets = Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
+
+
+class Validation:
+    """Asks plugin code what it thinks of settings and offsets."""
+
+    def __init__(self, host: ProcessHost, worker_settings: Mapping[str, str]) -> None:
+        self._host = host
+        self._worker_settings = dict(worker_settings)
+
+    async def validate(self, config: Mapping[str, str]) -> Mapping[str, Any]:
+        """Return the `ConfigInfos` document of a connector's settings.
+
+        Raises:
+            BadRequest: they name no connector class.
+            RequestError: the process that validates ended or took too long.
+        """
+        if not config.get(CLASS_KEY, "").strip():
+            raise BadRequest(f"Connector config {dict.fromkeys(config, '…')} contains no connector type")
+        answer = await self._ask(Validate(settings=dict(config), worker=self._worker_settings), "the validation")
+        assert isinstance(answer, Validated), answer
+        return answer.infos
+
+    async def require_valid(self, config: Mapping[str, str]) -> None:
+        """Return if a connector's settings are valid.
+
+        Raises:
+            BadRequest: they are not; the message names every fault.
+        """
+        infos = await self.validate(config)
+        count = infos["error_count"]
+        if not count:
+            return
+        faults = [
+            f"{each['value']['name']}: {error}" for each in infos["configs"] for error in each["value"]["errors"]
+        ]
+        raise BadRequest(
+            f"Connector configuration is invalid and contains the following {count} error(s):\n"
+            + "\n".join(faults)
+            + "\nYou can also find the above list of errors at the endpoint "
+            "`/connector-plugins/{connectorType}/config/validate`"
+        )
+
+    async def describe(self, plugin: str) -> Sequence[Mapping[str, Any]]:
+        """Return the `ConfigKeyInfo` documents of a plugin class.
+
+        Raises:
+            RequestError: it cannot be loaded.
+        """
+        answer = await self._ask(DescribeConfig(plugin=plugin, worker=self._worker_settings), "loading the plugin")
+        assert isinstance(answer, ConfigDescribed), answer
+        if answer.error:
+            raise RequestError(f"Failed to load plugin class or one of its dependencies: {answer.error}")
+        return answer.settings
+
+    async def check_offsets(self, connector: str, config: Mapping[str, str], offsets: Offsets) -> Sequence[str]:
+        """Return what a connector finds wrong with offsets that are to be set."""
+        pairs = [(dict(partition), dict(offset) if offset is not None else None) for partition, offset in offsets]
+        purpose = CheckOffsets(
+            connector=connector, settings=dict(config), worker=self._worker_settings, offsets=pairs
+        )
+        answer = await self._ask(purpose, "checking the offsets")
+        assert isinstance(answer, OffsetsChecked), answer
+        return answer.problems
+
+    async def _ask(self, purpose: Validate | DescribeConfig | CheckOffsets, what: str) -> Any:
+        try:
+            return await self._host.ask(purpose, timeout_s=VALIDATION_TIMEOUT_S)
+        except ProcessFailed as error:
+            raise RequestError(f"{what} did not come to an end: its process {error}") from None

@@ -1,0 +1,259 @@
+"""Runs what is assigned to this worker, and tells the cluster how it goes.
+
+`reconcile` compares the assignment and the configuration with what runs, as often as either changes, and tells each
+`Unit` what to do. What the units' processes say goes from here into the stores: statuses, source offsets, topics.
+"""
+
+import asyncio
+import time
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+
+from ottla_connect.config import WorkerConfig
+from ottla_connect.herder.api import State, Status, TargetState
+from ottla_connect.herder.reconciliation import UnitId, work_for
+from ottla_connect.herder.task_config_publisher import TaskConfigPublisher
+from ottla_connect.herder.unit import Unit
+from ottla_connect.ids import TaskId
+from ottla_connect.processes.host import ProcessHost
+from ottla_connect.processes.messages import (
+    CommitOffsets,
+    FromProcess,
+    Lease,
+    Measured,
+    Message,
+    OffsetsCommitted,
+    OffsetsRead,
+    ReadOffsets,
+    SetLogLevel,
+    TaskConfigs,
+    TopicsUsed,
+)
+from ottla_connect.state.config_state import ConfigState
+from ottla_connect.state.keyed_log import LogError
+from ottla_connect.state.stores import Stores
+
+RESTING_STATES = {TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
+
+log = structlog.get_logger("worker")
+
+
+class Worker:
+    """The connectors and tasks of this worker.
+
+    Attributes:
+        id: HOST:PORT, by which statuses name it.
+        measured: the last readings of each task.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        config: WorkerConfig,
+        *,
+        host: ProcessHost,
+        stores: Stores,
+        publisher: TaskConfigPublisher,
+    ) -> None:
+        self.id = urlsplit(url).netloc
+        self.measured: dict[TaskId, Mapping[str, float]] = {}
+        self._config = config
+        self._host = host
+        self._stores = stores
+        self._publisher = publisher
+        self._units: dict[UnitId, Unit] = {}
+        self._connectors: frozenset[str] = frozenset()
+        self._tasks: frozenset[TaskId] = frozenset()
+        self._generation = -1
+        self._lease_until_s = 0.0
+        self._log_levels: dict[str, str] = {}
+        self._jobs: set[asyncio.Task[None]] = set()
+
+    @property
+    def state(self) -> ConfigState:
+        """The cluster's configuration, as far as this worker has read it."""
+        return self._stores.config.state
+
+    def units(self) -> Iterable[Unit]:
+        """Return what runs here."""
+        return self._units.values()
+
+    def runs(self, unit: UnitId) -> bool:
+        """Return whether a connector or task is assigned to this worker."""
+        return unit in (self._tasks if isinstance(unit, TaskId) else self._connectors)
+
+    # What is to run.
+
+    def assign(self, connectors: frozenset[str], tasks: frozenset[TaskId], generation: int) -> None:
+        """Take an assignment."""
+        self._connectors, self._tasks, self._generation = connectors, tasks, generation
+        for name in connectors:
+            self._report_resting_connector(name)
+        self.reconcile()
+
+    def reconcile(self) -> None:
+        """Bring what runs in line with the assignment and the configuration."""
+        wanted = dict(work_for(self._connectors, self._tasks, self.state))
+        for unit_id, work in wanted.items():
+            if unit_id not in self._units:
+                self._units[unit_id] = Unit(
+                    unit_id,
+                    worker=self._config,
+                    host=self._host,
+                    events=self,
+                )
+            self._units[unit_id].want(work)
+        for unit_id, unit in list(self._units.items()):
+            if unit_id not in wanted:
+                unit.want(None)
+                self._start_job(self._retire(unit))
+
+    async def settle(self, units: Iterable[UnitId]) -> None:
+        """Wait until these have stopped."""
+        await asyncio.gather(*(self._units[each].settled() for each in units if each in self._units))
+
+    def restart(self, unit: UnitId) -> bool:
+        """Restart a connector or task, if it runs here; returns whether it does."""
+        if unit not in self._units:
+            return False
+        self._set_status(unit, State.RESTARTING)
+        self._units[unit].restart()
+        return True
+
+    async def abandon(self) -> None:
+        """End everything at once: the membership is lost, and others take it over."""
+        units, self._units = list(self._units.values()), {}
+        self._connectors, self._tasks = frozenset(), frozenset()
+        self._lease_until_s = 0.0
+        await asyncio.gather(*(unit.kill() for unit in units))
+
+    async def close(self) -> None:
+        """Stop everything, each in its time."""
+        self._connectors, self._tasks = frozenset(), frozenset()
+        units = list(self._units.values())
+        await asyncio.gather(*(unit.close() for unit in units))
+        self._units.clear()
+        await self._publisher.close()
+        while self._jobs:
+            await asyncio.gather(*self._jobs, return_exceptions=True)
+
+    def extend_lease(self, until_s: float) -> None:
+        """Pass a lease on to every task; `until_s` is a time of CLOCK_MONOTONIC."""
+        self._lease_until_s = until_s
+        for unit in self._units.values():
+            if unit.is_task:
+                unit.send(Lease(until_s=until_s))
+
+    def set_log_level(self, logger: str, level: str) -> None:
+        """Set a log level in every process, now and in the future."""
+        self._log_levels[logger] = level
+        for unit in self._units.values():
+            unit.send(SetLogLevel(logger=logger, level=level))
+
+    async def _retire(self, unit: Unit) -> None:
+        await unit.settled()
+        if self._units.get(unit.id) is unit and not unit.is_wanted:
+            del self._units[unit.id]
+            if isinstance(unit.id, TaskId):
+                self.measured.pop(unit.id, None)
+            await unit.close()
+            self._forget_deleted(unit)
+
+    def _forget_deleted(self, unit: Unit) -> None:
+        if unit.connector not in self.state.connectors:
+            self._stores.status.remove(unit.connector)
+        elif isinstance(unit.id, str):
+            self._publisher.forget(unit.id)
+            self._report_resting_connector(unit.id)
+        elif unit.id.task >= self.state.task_counts.get(unit.connector, 0):
+            self._stores.status.remove_task(unit.id)
+
+    def _report_resting_connector(self, name: str) -> None:
+        """Say that a connector is paused or stopped; there is no process that could say so."""
+        target = self.state.target_states.get(name)
+        if name in self._connectors and name in self.state.connectors and target in RESTING_STATES:
+            self._set_status(name, RESTING_STATES[target])
+
+    # What units say.
+
+    def greetings(self, unit: Unit) -> Iterable[Message]:
+        """Return the lease and the log levels."""
+        if unit.is_task:
+            yield Lease(until_s=self._lease_until_s)
+        for logger, level in self._log_levels.items():
+            yield SetLogLevel(logger=logger, level=level)
+
+    def on_state(self, unit: Unit, state: State, trace: str, version: str) -> None:
+        """Tell the cluster about a unit's state."""
+        self._set_status(unit.id, state, trace, version)
+
+    def on_message(self, unit: Unit, message: FromProcess) -> None:
+        """Do what a unit's process asks for."""
+        match message:
+            case TaskConfigs():
+                self._publish_task_configs(unit.connector, message.configs)
+            case ReadOffsets():
+                self._start_job(self._read_offsets(unit, message))
+            case CommitOffsets():
+                self._start_job(self._commit_offsets(unit, message))
+            case TopicsUsed():
+                if isinstance(unit.id, TaskId) and self._config.topic_tracking_enable:
+                    for topic in message.topics:
+                        self._stores.status.add_topic(unit.connector, unit.id.task, topic)
+            case Measured():
+                if isinstance(unit.id, TaskId):
+                    self.measured[unit.id] = message.values
+            case _:
+                log.warning("a process said what it should not", unit=str(unit.id), message=type(message).__name__)
+
+    def _set_status(self, unit: UnitId, state: State, trace: str = "", version: str = "") -> None:
+        name = unit.connector if isinstance(unit, TaskId) else unit
+        if name not in self.state.connectors:
+            return  # deleted; a status would outlive it
+        status = Status(state=state, worker_id=self.id, trace=trace, generation=self._generation, version=version)
+        # What ends here may have begun elsewhere already: then the other worker's word counts.
+        only_if_newer = state in (State.UNASSIGNED, State.FAILED)
+        if isinstance(unit, TaskId):
+            self._stores.status.put_task_status(unit, status, only_if_newer=only_if_newer)
+        else:
+            self._stores.status.put_connector_status(unit, status, only_if_newer=only_if_newer)
+
+    def _publish_task_configs(self, name: str, configs: list[dict[str, str]]) -> None:
+        state = self.state
+        current = (
+            [state.task_configs(name)[TaskId(name, n)] for n in range(state.task_counts.get(name, 0))]
+            if name not in state.inconsistent
+            else None
+        )
+        if current == configs and state.applied_connector_config(name) == state.connectors.get(name):
+            self._publisher.forget(name)
+            return
+        self._publisher.publish(name, configs)
+
+    async def _read_offsets(self, unit: Unit, message: ReadOffsets) -> None:
+        try:
+            offsets = await self._stores.offsets.read(unit.connector, message.partitions)
+        except LogError as error:
+            unit.send(OffsetsRead(request=message.request, offsets=[], error=str(error)))
+        else:
+            answer = [dict(offset) if offset is not None else None for offset in offsets]
+            unit.send(OffsetsRead(request=message.request, offsets=answer))
+
+    async def _commit_offsets(self, unit: Unit, message: CommitOffsets) -> None:
+        error: str | None = None
+        if time.monotonic() > self._lease_until_s:
+            error = "this worker has lost touch with the group, so another may run the task"
+        else:
+            try:
+                await self._stores.offsets.write(unit.connector, message.offsets)
+            except LogError as failure:
+                error = str(failure)
+        unit.send(OffsetsCommitted(request=message.request, error=error))
+
+    def _start_job(self, work: Coroutine[Any, Any, None]) -> None:
+        job = asyncio.create_task(work)
+        self._jobs.add(job)
+        job.add_done_callback(self._jobs.discard)

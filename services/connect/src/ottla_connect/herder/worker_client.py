@@ -1,0 +1,55 @@
+"""What a worker asks of another one on its own account: to store the settings of tasks."""
+
+import json
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import quote
+
+import httpx
+
+from ottla_connect.config import WorkerConfig
+from ottla_connect.herder.errors import RequestError
+from ottla_connect.rest.signatures import sign
+from ottla_connect.state.config_records import SessionKey
+
+REQUEST_TIMEOUT_S = 30.0
+
+
+class WorkerClient:
+    """Speaks to other workers' REST API, signed with the cluster's session key (KIP-507).
+
+    Args:
+        config: names the algorithm of the signatures.
+        session_key: returns the key as far as this worker has read it, None before there is one.
+        tls: how workers with an https URL are trusted; by default as the system's authorities say.
+    """
+
+    def __init__(
+        self, config: WorkerConfig, session_key: Callable[[], SessionKey | None], tls: ssl.SSLContext | None
+    ) -> None:
+        self._algorithm = config.inter_worker_signature_algorithm
+        self._session_key = session_key
+        self._client = httpx.AsyncClient(timeout=REQUEST_TIMEOUT_S, trust_env=False, verify=tls or True)
+
+    async def put_task_configs(self, url: str, connector: str, configs: Sequence[Mapping[str, str]]) -> None:
+        """Have the leader at `url` store the settings of a connector's tasks.
+
+        Raises:
+            RequestError: it refuses, or cannot be reached.
+        """
+        key = self._session_key()
+        if key is None:
+            raise RequestError("the cluster has no session key yet")
+        path = f"/connectors/{quote(connector, safe='')}/tasks"
+        body = json.dumps([dict(each) for each in configs]).encode()
+        headers = {"Content-Type": "application/json", **sign(key.key, self._algorithm, "POST", path, body)}
+        try:
+            response = await self._client.post(url.rstrip("/") + path, content=body, headers=headers)
+        except httpx.HTTPError as error:
+            raise RequestError(f"the leader at {url} cannot be reached: {error!r}") from None
+        if response.is_error:
+            raise RequestError(f"the leader at {url} answered {response.status_code}: {response.text[:500]}")
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._client.aclose()

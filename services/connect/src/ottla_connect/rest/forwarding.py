@@ -1,0 +1,118 @@
+"""Requests that another worker has to answer: they are sent there, and its answer is returned (KIP-415, KIP-507).
+
+As in Kafka Connect's `HerderRequestHandler` a request makes at most two hops: the first worker forwards it with
+``forward=true``, the second, if it knows better, with ``forward=false``, and a third one refuses. So workers that
+disagree about who leads cannot send a request in circles.
+"""
+
+import ssl
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import httpx
+from fastapi import Request
+from starlette.responses import Response
+
+from ottla_connect.herder.errors import Conflict, Elsewhere, RequestError
+from ottla_connect.rest.request_guard import REQUEST_TIMEOUT_S
+from ottla_connect.rest.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER
+
+CONNECT_TIMEOUT_S = 5.0
+CONNECTIONS_MAX = 50
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+FORWARD = "forward"
+PASSED_REQUEST_HEADERS = ("authorization", "content-type", SIGNATURE_HEADER.lower(), ALGORITHM_HEADER.lower())
+
+
+class Forwarder:
+    """Sends requests on to other workers.
+
+    Args:
+        own_url: this worker's own URL, to which nothing is forwarded.
+        tls: how workers with an https URL are trusted; by default as the system's authorities say.
+    """
+
+    def __init__(self, own_url: str, tls: ssl.SSLContext | None = None) -> None:
+        self._own_url = own_url.rstrip("/")
+        self._tls = tls
+        self._client: httpx.AsyncClient | None = None
+
+    async def close(self) -> None:
+        """Close its connections."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def forward(self, request: Request, elsewhere: Elsewhere) -> Response:
+        """Return the answer of the worker that has to answer.
+
+        Raises:
+            Conflict: nobody knows which worker that is, as after two hops, or during a rebalance.
+            RequestError: it cannot be reached.
+        """
+        hop = next_hop(request.query_params.get(FORWARD))
+        target = elsewhere.url.rstrip("/")
+        if not target or target == self._own_url:
+            raise Conflict(
+                "Cannot complete request momentarily due to no known leader URL, "
+                "likely because a rebalance was underway."
+            )
+        url = target + request.scope["raw_path"].decode("ascii") + "?" + with_hop(request.url.query, hop)
+        headers = {key: request.headers[key] for key in PASSED_REQUEST_HEADERS if key in request.headers}
+        return await self._send(request, url, headers)
+
+    async def _send(self, request: Request, url: str, headers: dict[str, str]) -> Response:
+        body: bytes = getattr(request.state, "body", b"")
+        client = self._connected()
+        try:
+            async with client.stream(request.method, url, content=body or None, headers=headers) as received:
+                content = bytearray()
+                async for chunk in received.aiter_bytes():
+                    content += chunk
+                    if len(content) > ANSWER_BYTES_MAX:
+                        raise RequestError(f"the answer of {_host(url)} has more than {ANSWER_BYTES_MAX:,} bytes")
+        except httpx.HTTPError as error:
+            reason = str(error) or type(error).__name__
+            raise RequestError(f"IO Error trying to forward REST request to {_host(url)}: {reason}") from None
+        answer = Response(bytes(content), received.status_code)
+        if (media_type := received.headers.get("content-type")) is not None:
+            answer.headers["content-type"] = media_type
+        if (location := received.headers.get("location")) is not None:
+            answer.headers["location"] = str(request.base_url).rstrip("/") + urlsplit(location).path
+        return answer
+
+    def _connected(self) -> httpx.AsyncClient:
+        if self._client is None:
+            self._client = httpx.AsyncClient(
+                timeout=httpx.Timeout(REQUEST_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
+                limits=httpx.Limits(max_connections=CONNECTIONS_MAX),
+                verify=self._tls or True,
+                trust_env=False,
+                follow_redirects=False,
+            )
+        return self._client
+
+
+def next_hop(forward: str | None) -> str:
+    """Return the value of `FORWARD` with which a request is sent on.
+
+    Args:
+        forward: the value with which it came; None from a user.
+
+    Raises:
+        Conflict: it has made two hops.
+    """
+    if forward is None:
+        return "true"
+    if forward.lower() == "true":
+        return "false"
+    raise Conflict("Cannot complete request because of a conflicting operation (e.g. worker rebalance)")
+
+
+def with_hop(query: str, hop: str) -> str:
+    """Return a URL's query with another value of `FORWARD`."""
+    pairs = [(key, value) for key, value in parse_qsl(query, keep_blank_values=True) if key != FORWARD]
+    return urlencode([*pairs, (FORWARD, hop)])
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).netloc

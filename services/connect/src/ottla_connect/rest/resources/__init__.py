@@ -1,0 +1,1 @@
+"""The resources of the REST API, one file for each of Kafka Connect's groups of them."""

@@ -1,0 +1,189 @@
+"""Settings of the REST API: where it listens, how other workers reach it, TLS (Kafka's RestServerConfig)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple, Self
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from ottla_core.config import CommaSeparated, HostPort, ServiceConfig
+
+DEFAULT_PORT = 8083
+WILDCARD_HOSTS = ("", "0.0.0.0", "::")  # noqa: S104 - recognised, not bound here
+
+
+class Listener(NamedTuple):
+    """An address of the REST API; prints as its URL. An empty host stands for every interface."""
+
+    scheme: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Return ``SCHEME://HOST:PORT``."""
+        return f"{self.scheme}://{HostPort(self.host, self.port)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestTls:
+    """What an HTTPS listener needs, and other workers to speak to it.
+
+    Attributes:
+        certificate: PEM file with the server's certificate chain.
+        key: PEM file with its private key; may be the same file.
+        key_password: password of the key.
+        authorities: PEM file with the authorities whose certificates are trusted, of clients and of other workers.
+        client_certificates: none, requested or required.
+    """
+
+    certificate: Path
+    key: Path
+    key_password: str | None
+    authorities: Path | None
+    client_certificates: str
+
+
+def parse_listener(text: str) -> Listener:
+    """Return the listener of ``http://HOST:PORT`` or ``https://HOST:PORT``; the host may be empty.
+
+    Raises:
+        ValueError: the text is no such URL.
+    """
+    parts = urlsplit(text.strip())
+    scheme = parts.scheme.lower()
+    if scheme not in ("http", "https") or parts.path.strip("/") or parts.query or parts.fragment or parts.username:
+        raise ValueError(f"write a listener as http://HOST:PORT or https://HOST:PORT, not {text!r}")
+    try:
+        port = parts.port
+    except ValueError:
+        raise ValueError(f"{text!r} has no valid port") from None
+    if port is None:
+        raise ValueError(f"{text!r} has no port; write it as http://HOST:PORT")
+    return Listener(scheme, parts.hostname or "", port)
+
+
+def _listeners(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    listeners = tuple(parse_listener(text) for text in value.split(",") if text.strip())
+    if not listeners:
+        raise ValueError("at least one URL is needed, such as http://127.0.0.1:8083")
+    return listeners
+
+
+Listeners = Annotated[tuple[Listener, ...], BeforeValidator(_listeners)]
+
+
+class RestSettings(ServiceConfig):
+    """What the REST API can be told."""
+
+    listeners: Listeners = Field(
+        (Listener("http", "", DEFAULT_PORT),),
+        alias="listeners",
+        description="URLs that the REST API listens on, separated by commas: http://HOST:PORT or https://HOST:PORT. "
+        "No host means every interface; port 0 takes any free one.",
+    )
+    rest_advertised_host_name: str | None = Field(
+        None,
+        alias="rest.advertised.host.name",
+        description="Host under which other workers reach this one; by default the listener's or this machine's.",
+    )
+    rest_advertised_port: int | None = Field(
+        None,
+        alias="rest.advertised.port",
+        ge=1,
+        le=65535,
+        description="Port under which other workers reach this one; by default the listener's.",
+    )
+    rest_advertised_listener: Literal["http", "https"] | None = Field(
+        None,
+        alias="rest.advertised.listener",
+        description="Whether other workers use http or https; by default that of the first listener.",
+    )
+    access_control_allow_origin: str = Field(
+        "",
+        alias="access.control.allow.origin",
+        description="Origin whose pages may call the REST API, or *; by default only those of the API itself.",
+    )
+    access_control_allow_methods: CommaSeparated = Field(
+        (),
+        alias="access.control.allow.methods",
+        description="Methods that pages of other origins may use, separated by commas; by default GET, POST, HEAD.",
+    )
+    https_keystore_location: Path | None = Field(
+        None,
+        alias="listeners.https.ssl.keystore.location",
+        description="PEM file with the private key and certificate chain of https listeners.",
+    )
+    https_keystore_type: str = Field(
+        "PEM",
+        alias="listeners.https.ssl.keystore.type",
+        pattern="^PEM$",
+        description="Type of listeners.https.ssl.keystore.location: PEM.",
+    )
+    https_key_password: str | None = Field(
+        None, alias="listeners.https.ssl.key.password", description="Password of the https listeners' private key."
+    )
+    https_truststore_location: Path | None = Field(
+        None,
+        alias="listeners.https.ssl.truststore.location",
+        description="PEM file with the authorities whose certificates clients and other workers may show.",
+    )
+    https_truststore_type: str = Field(
+        "PEM",
+        alias="listeners.https.ssl.truststore.type",
+        pattern="^PEM$",
+        description="Type of listeners.https.ssl.truststore.location: PEM.",
+    )
+    https_client_auth: Literal["none", "requested", "required"] = Field(
+        "none",
+        alias="listeners.https.ssl.client.auth",
+        description="Whether https clients need a certificate: none, requested or required.",
+    )
+
+    @model_validator(mode="after")
+    def _check_listeners(self) -> Self:
+        schemes = {listener.scheme for listener in self.listeners}
+        if "https" in schemes and self.https_keystore_location is None:
+            raise ValueError("listeners.https.ssl.keystore.location: must be set for an https listener")
+        if self.rest_advertised_listener is not None and self.rest_advertised_listener not in schemes:
+            raise ValueError(f"rest.advertised.listener: there is no {self.rest_advertised_listener} listener")
+        if self.https_client_auth == "required" and self.https_truststore_location is None:
+            raise ValueError("listeners.https.ssl.truststore.location: must be set to require clients' certificates")
+        return self
+
+    @property
+    def rest_tls(self) -> RestTls | None:
+        """Return how https listeners prove who they are; None if it is not configured."""
+        if self.https_keystore_location is None:
+            return None
+        return RestTls(
+            certificate=self.https_keystore_location,
+            key=self.https_keystore_location,
+            key_password=self.https_key_password,
+            authorities=self.https_truststore_location,
+            client_certificates=self.https_client_auth,
+        )
+
+    @property
+    def advertised_listener(self) -> Listener:
+        """Return the listener that other workers use, as it was configured."""
+        scheme = self.rest_advertised_listener or self.listeners[0].scheme
+        return next(listener for listener in self.listeners if listener.scheme == scheme)
+
+    def advertised_url(self, bound_port: int, host_name: str) -> str:
+        """Return the URL under which other workers reach this one.
+
+        Args:
+            bound_port: the port to which `advertised_listener` is bound.
+            host_name: this machine's name, used if neither a host is configured nor the listener has one.
+        """
+        listener = self.advertised_listener
+        listening = host_name if listener.host in WILDCARD_HOSTS else listener.host
+        host = self.rest_advertised_host_name or listening
+        return str(Listener(listener.scheme, host, self.rest_advertised_port or bound_port))
+
+    def worker_url(self, worker_id: str) -> str:
+        """Return the URL of another worker by its id, HOST:PORT; all of a cluster use the same scheme."""
+        return f"{self.advertised_listener.scheme}://{worker_id}"

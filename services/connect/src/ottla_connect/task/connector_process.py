@@ -1,0 +1,75 @@
+"""Runs a connector in this process: puts its parts together, and translates between it and the worker."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ottla_connect.processes.messages import Measured, Paused, RunConnector, Running, Stopped, TaskConfigs
+from ottla_connect.task.channel import Channel
+from ottla_connect.task.connector_runner import ConnectorRunner
+from ottla_connect.task.contexts import RunningConnectorContext
+from ottla_connect.task.control import Control
+from ottla_connect.task.measures import PluginMetrics
+from ottla_connect.task.process import Process
+from ottla_connect.task.redaction import Redaction
+from ottla_connect.task.settings.references import put_back
+from ottla_sdk import Connector, SinkConnector, class_name
+
+CLASS_KEY = "connector.class"
+TASK_CLASS_KEY = "task.class"
+TASKS_MAX_KEY = "tasks.max"
+
+
+def run_connector(channel: Channel, redaction: Redaction, purpose: RunConnector) -> None:
+    """Run a connector until it is to stop; raises what it fails with."""
+    control = Control(channel, leased=False)
+    metrics = PluginMetrics()
+    reported: dict[str, float] = {}
+
+    def report_readings() -> None:
+        nonlocal reported
+        if (readings := metrics.readings()) != reported:
+            reported = readings
+            control.send(Measured(values=readings))
+
+    control.start(report_readings)
+    process = Process.make(channel, redaction, purpose.worker)
+    kind = process.lookup.find(purpose.settings.get(CLASS_KEY, ""), Connector)
+    settings = process.providers.resolve(purpose.settings)
+
+    def make() -> Connector[Any]:
+        connector = kind()
+        connector.configure(settings)
+        connector.context = RunningConnectorContext(
+            purpose.connector,
+            control,
+            metrics,
+            on_reconfigure=runner.request_reconfiguration,
+            on_failure=runner.fail,
+        )
+        return connector
+
+    def send_task_configs(configs: list[Mapping[str, str]]) -> None:
+        control.send(
+            TaskConfigs(configs=[_task_settings(kind, each, purpose.settings, settings) for each in configs])
+        )
+
+    runner = ConnectorRunner(
+        make=make,
+        control=control,
+        tasks_max=int(settings.get(TASKS_MAX_KEY, "1")),
+        on_task_configs=send_task_configs,
+        on_running=lambda: control.send(Running(version=process.lookup.version(kind))),
+        on_paused=lambda: control.send(Paused()),
+    )
+    runner.run()
+    control.send(Stopped())
+
+
+def _task_settings(
+    kind: type[Connector[Any]], config: Mapping[str, str], written: Mapping[str, str], resolved: Mapping[str, str]
+) -> dict[str, str]:
+    """Return a task's settings as they are stored: with references put back, and what Kafka Connect adds (Worker)."""
+    added = {TASK_CLASS_KEY: class_name(kind.task_class)}
+    if issubclass(kind, SinkConnector):
+        added |= {key: written[key] for key in ("topics", "topics.regex") if key in written}
+    return {**put_back({key: str(value) for key, value in config.items()}, written, resolved), **added}

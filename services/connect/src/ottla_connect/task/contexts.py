@@ -1,0 +1,147 @@
+"""What the runtime gives to plugins: the SDK's contexts, over the worker's control and the runners."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from ottla_connect.ids import TaskId
+from ottla_connect.task.control import Control
+from ottla_connect.task.measures import PluginMetrics
+from ottla_sdk import (
+    OffsetReader,
+    SinkRecord,
+    SinkTaskContext,
+    SourceConnectorContext,
+    SourceTaskContext,
+    TaskContext,
+    TopicPartition,
+)
+
+
+class CommittedOffsets(OffsetReader):
+    """Asks the worker."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+
+    def offsets(self, partitions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | None]:
+        """Return the last committed offset of each source partition, None where there is none."""
+        return self._control.read_offsets(partitions)
+
+
+class RunningConnectorContext(SourceConnectorContext):
+    """A connector's; sink connectors do not look at `offsets`."""
+
+    def __init__(
+        self,
+        connector: str,
+        control: Control,
+        metrics: PluginMetrics,
+        *,
+        on_reconfigure: Callable[[], None],
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        self.connector = connector
+        self.log = logging.getLogger(f"connector.{connector}")
+        self.metrics = metrics
+        self.offsets = CommittedOffsets(control)
+        self._on_reconfigure = on_reconfigure
+        self._on_failure = on_failure
+
+    def request_task_reconfiguration(self) -> None:
+        """Say that `task_configs` would answer differently now."""
+        self._on_reconfigure()
+
+    def fail(self, error: Exception) -> None:
+        """Report that the connector cannot go on."""
+        self._on_failure(error)
+
+
+class _RunningTaskContext(TaskContext):
+    """What contexts of both kinds of tasks have."""
+
+    def __init__(self, task: TaskId, control: Control, metrics: PluginMetrics) -> None:
+        self.connector = task.connector
+        self.task = task.task
+        self.log = logging.getLogger(f"connector.{task.connector}")
+        self.metrics = metrics
+        self._control = control
+
+    def should_stop(self) -> bool:
+        """Return whether the task is asked to stop."""
+        return self._control.stopping
+
+    def wait(self, seconds: float) -> bool:
+        """Wait, or return earlier if the task is asked to stop; returns whether it is."""
+        return self._control.wait(seconds)
+
+
+class RunningSourceTaskContext(_RunningTaskContext, SourceTaskContext):
+    """A source task's."""
+
+    def __init__(self, task: TaskId, control: Control, metrics: PluginMetrics) -> None:
+        super().__init__(task, control, metrics)
+        self.offsets = CommittedOffsets(control)
+
+
+class SinkTaskActions(Protocol):
+    """What a sink's plugin can make its runner do."""
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that the task has."""
+
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Go on reading there."""
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read no more of these."""
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read of these again."""
+
+    def retry_in(self, milliseconds: int) -> None:
+        """Try the next failed `put` again after this time."""
+
+    def request_commit(self) -> None:
+        """Commit soon."""
+
+    def report(self, record: SinkRecord, error: Exception) -> None:
+        """Go by the rules for errors."""
+
+
+class RunningSinkTaskContext(_RunningTaskContext, SinkTaskContext):
+    """A sink task's."""
+
+    def __init__(self, task: TaskId, control: Control, metrics: PluginMetrics, actions: SinkTaskActions) -> None:
+        super().__init__(task, control, metrics)
+        self._actions = actions
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions whose records this task gets."""
+        return self._actions.assignment
+
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Go on reading at these offsets."""
+        self._actions.seek(offsets)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Get no records of these partitions until `resume`."""
+        self._actions.pause(partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Get records of these partitions again."""
+        self._actions.resume(partitions)
+
+    def retry_in(self, milliseconds: int) -> None:
+        """Say how long to wait before the next try, when `put` raises `RetriableError` next."""
+        self._actions.retry_in(milliseconds)
+
+    def request_commit(self) -> None:
+        """Ask for a flush and a commit of offsets soon."""
+        self._actions.request_commit()
+
+    def report(self, record: SinkRecord, error: Exception) -> None:
+        """Report a record that the target refuses."""
+        self._actions.report(record, error)

@@ -1,0 +1,73 @@
+"""Makes the converters of a task: the connector's, or else the worker's.
+
+As in Kafka Connect, a connector that names a converter's class brings all of its settings too (`value.converter.*`);
+one that does not gets the worker's converter with the worker's settings.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ottla_connect.task.plugins.lookup import PluginLookup
+from ottla_sdk import Converter, Role
+
+DEFAULT_CLASSES = {
+    Role.KEY: "JsonConverter",
+    Role.VALUE: "JsonConverter",
+    Role.HEADER: "SimpleHeaderConverter",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenConverter:
+    """The class name of a converter and its settings."""
+
+    class_name: str
+    settings: Mapping[str, str]
+
+
+def choose(role: Role, connector: Mapping[str, str], worker: Mapping[str, str]) -> ChosenConverter:
+    """Return which converter a connector has in a role."""
+    key = f"{role.value}.converter"
+    source = connector if connector.get(key, "").strip() else worker
+    name = source.get(key, "").strip() or DEFAULT_CLASSES[role]
+    prefix = f"{key}."
+    return ChosenConverter(
+        name, {each.removeprefix(prefix): value for each, value in source.items() if each.startswith(prefix)}
+    )
+
+
+def make_converter(
+    role: Role, connector: Mapping[str, str], worker: Mapping[str, str], lookup: PluginLookup
+) -> Converter[Any]:
+    """Return a converter that is ready to convert.
+
+    Raises:
+        PluginNotFound: there is no such class.
+        InvalidConfig: its settings are wrong.
+    """
+    chosen = choose(role, connector, worker)
+    converter = lookup.find(chosen.class_name, Converter)()  # type: ignore[type-abstract]
+    converter.role = role
+    converter.configure(chosen.settings)
+    converter.start()
+    return converter
+
+
+@dataclass(frozen=True, slots=True)
+class Converters:
+    """The three converters of a task."""
+
+    key: Converter[Any]
+    value: Converter[Any]
+    header: Converter[Any]
+
+    @classmethod
+    def make(cls, connector: Mapping[str, str], worker: Mapping[str, str], lookup: PluginLookup) -> "Converters":
+        """Make them; raises as `make_converter` does."""
+        return cls(*(make_converter(role, connector, worker, lookup) for role in (Role.KEY, Role.VALUE, Role.HEADER)))
+
+    def close(self) -> None:
+        """Give back what they have opened."""
+        for each in (self.key, self.value, self.header):
+            each.close()

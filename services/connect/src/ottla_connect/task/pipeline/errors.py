@@ -1,0 +1,88 @@
+"""What is done about an error with a record: try again, skip it, or fail (Kafka's RetryWithToleranceOperator).
+
+`ErrorPolicy` decides; it knows no clock. Only a `RetriableError` is tried again, up to `errors.retry.timeout`. What
+still fails is skipped under `errors.tolerance=all`, whatever it raises, because the code of transforms and converters
+meets data that its author has not thought of; only a `FatalError` says that no other record would fare better.
+"""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ottla_connect.config import WorkerConfig
+from ottla_sdk import FatalError, RetriableError
+
+RETRY_DELAY_MIN_MS = 300
+DOUBLINGS_MAX = 30
+"""Doubling further would only make numbers larger than any delay allowed."""
+NO_TIMEOUT = -1
+
+
+class Stage(enum.StrEnum):
+    """Where in the pipeline an error happened; the names go into headers of dead letters."""
+
+    TASK_PUT = "TASK_PUT"
+    TASK_POLL = "TASK_POLL"
+    TRANSFORMATION = "TRANSFORMATION"
+    KEY_CONVERTER = "KEY_CONVERTER"
+    VALUE_CONVERTER = "VALUE_CONVERTER"
+    HEADER_CONVERTER = "HEADER_CONVERTER"
+    KAFKA_PRODUCE = "KAFKA_PRODUCE"
+    KAFKA_CONSUME = "KAFKA_CONSUME"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorPolicy:
+    """The rules of a connector.
+
+    Attributes:
+        tolerant: whether bad records are skipped.
+        retry_timeout_ms: how long an operation is tried again; -1: for ever.
+        retry_delay_max_ms: the longest pause between two tries.
+        logs: whether errors are logged.
+        logs_records: whether the records are logged with them.
+    """
+
+    tolerant: bool = False
+    retry_timeout_ms: int = 0
+    retry_delay_max_ms: int = 60_000
+    logs: bool = False
+    logs_records: bool = False
+
+    @classmethod
+    def of(cls, connector: Mapping[str, str], worker: WorkerConfig) -> "ErrorPolicy":
+        """Return the rules of a connector's settings; the worker's hold where they say nothing."""
+
+        def text(key: str, default: object) -> str:
+            return connector.get(key, str(default)).strip().lower()
+
+        return cls(
+            tolerant=text("errors.tolerance", worker.errors_tolerance) == "all",
+            retry_timeout_ms=int(text("errors.retry.timeout", worker.errors_retry_timeout)),
+            retry_delay_max_ms=int(text("errors.retry.delay.max.ms", worker.errors_retry_delay_max_ms)),
+            logs=text("errors.log.enable", worker.errors_log_enable) == "true",
+            logs_records=text("errors.log.include.messages", worker.errors_log_include_messages) == "true",
+        )
+
+    def retry_delay_ms(self, error: Exception, *, attempt: int, elapsed_ms: float, chance: float) -> float | None:
+        """Return how long to wait before the next try, None if there is none.
+
+        Args:
+            error: what the last try raised.
+            attempt: how many tries there were, from 1.
+            elapsed_ms: since the first.
+            chance: between 0 and 1; spreads the retries of many tasks once their delays reach the maximum.
+        """
+        if not isinstance(error, RetriableError):
+            return None
+        left_ms = float("inf") if self.retry_timeout_ms == NO_TIMEOUT else self.retry_timeout_ms - elapsed_ms
+        if left_ms <= 0:
+            return None
+        delay_ms: float = RETRY_DELAY_MIN_MS << min(attempt - 1, DOUBLINGS_MAX)
+        if delay_ms > self.retry_delay_max_ms:
+            delay_ms = chance * self.retry_delay_max_ms
+        return min(delay_ms, left_ms)
+
+    def tolerates(self, error: Exception) -> bool:
+        """Return whether a record with which this has finally failed is skipped."""
+        return self.tolerant and not isinstance(error, FatalError)

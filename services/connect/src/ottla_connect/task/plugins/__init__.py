@@ -1,0 +1,1 @@
+"""How plugin classes are found, described and made."""

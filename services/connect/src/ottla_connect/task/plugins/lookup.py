@@ -1,0 +1,111 @@
+"""Finds plugin classes by the names that users write.
+
+Entry points are looked through one after the other, those first that the name suggests, because importing all plugins
+takes long. A plugin that cannot be imported is passed over, and mentioned if the search finds nothing.
+"""
+
+import importlib
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import Any, TypeVar
+
+import pluggy
+
+from ottla_connect.task.plugins.names import PluginName
+from ottla_sdk import ENTRY_POINT_GROUP, FatalError, Plugin, hookspecs
+
+PluginT = TypeVar("PluginT", bound=type[Plugin[Any]])
+ClassT = TypeVar("ClassT")
+
+COMMON_ENTRY_POINT = "standard"
+"""Has the converters and transforms that nearly every connector uses."""
+
+
+class PluginNotFound(FatalError):
+    """No installed plugin has such a class."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPlugin:
+    """The classes behind an entry point.
+
+    Attributes:
+        classes: what its hooks answer with.
+        distribution: name of the distribution that has it.
+        version: that distribution's version.
+    """
+
+    classes: tuple[type[Plugin[Any]], ...]
+    distribution: str
+    version: str
+
+
+def load(entry_point: EntryPoint) -> LoadedPlugin:
+    """Import the plugin behind an entry point and ask its hooks; what goes wrong there is raised as it is."""
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    module: ModuleType = importlib.import_module(entry_point.module)
+    manager.register(module)
+    classes: list[type[Plugin[Any]]] = []
+    for hook in ("connectors", "transforms", "predicates", "converters", "config_providers"):
+        for answer in getattr(manager.hook, f"ottla_{hook}")():
+            classes.extend(answer)
+    distribution = entry_point.dist
+    return LoadedPlugin(
+        tuple(dict.fromkeys(classes)),
+        distribution.name if distribution is not None else "",
+        distribution.version if distribution is not None else "",
+    )
+
+
+@dataclass(slots=True)
+class PluginLookup:
+    """Finds classes, and remembers within this process what was imported already."""
+
+    _loaded: dict[EntryPoint, LoadedPlugin] = field(default_factory=dict)
+    _broken: dict[EntryPoint, str] = field(default_factory=dict)
+    _versions: dict[type[Any], str] = field(default_factory=dict)
+
+    def find(self, name: str, kind: type[ClassT]) -> type[ClassT]:
+        """Return the class of a kind, such as `Connector`, that is called so.
+
+        Raises:
+            PluginNotFound: there is none.
+        """
+        wanted = PluginName(name)
+        for plugin in self._plugins(wanted):
+            for each in plugin.classes:
+                if issubclass(each, kind) and wanted.means(each):
+                    self._versions[each] = each.version or plugin.version
+                    return each
+        broken = "".join(
+            f"; the plugin {each.name} cannot be imported: {error}" for each, error in self._broken.items()
+        )
+        raise PluginNotFound(f"no installed plugin has a {kind.__name__.lower()} {name}{broken}")
+
+    def classes(self, kind: type[ClassT]) -> list[type[ClassT]]:
+        """Return the classes of a kind in all plugins that can be imported."""
+        return [each for plugin in self._plugins(PluginName("")) for each in plugin.classes if issubclass(each, kind)]
+
+    def version(self, plugin: type[Any]) -> str:
+        """Return the version of a class that `find` has returned."""
+        return self._versions.get(plugin, "")
+
+    def _plugins(self, wanted: PluginName) -> Iterator[LoadedPlugin]:
+        found = entry_points(group=ENTRY_POINT_GROUP)
+        for each in sorted(
+            found,
+            key=lambda each: (not wanted.is_within(each.module), each.name != COMMON_ENTRY_POINT, each.name),
+        ):
+            if each in self._broken:
+                continue
+            if each not in self._loaded:
+                try:
+                    self._loaded[each] = load(each)
+                except Exception as error:  # noqa: BLE001 - whatever a plugin does when it is imported
+                    self._broken[each] = "".join(traceback.format_exception_only(error)).strip()
+                    continue
+            yield self._loaded[each]

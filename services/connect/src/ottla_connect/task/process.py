@@ -1,0 +1,63 @@
+"""What every process of a connector or task has: its channel, providers, plugins, and how it reports a failure."""
+
+import logging
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ottla_connect.config import WorkerConfig
+from ottla_connect.processes.messages import Failed
+from ottla_connect.task.channel import Channel
+from ottla_connect.task.plugins.lookup import PluginLookup
+from ottla_connect.task.redaction import Redaction
+from ottla_connect.task.settings.config_providers import ConfigProviders
+from ottla_sdk import FatalError
+
+TRACE_CHARACTERS_MAX = 100_000
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Process:
+    """The parts of a process.
+
+    Attributes:
+        channel: to the worker.
+        worker_settings: the worker's, with references to config providers resolved.
+        worker: the same, understood.
+        lookup: finds plugin classes.
+        providers: resolves references.
+        redaction: takes resolved values out of texts.
+    """
+
+    channel: Channel
+    redaction: Redaction
+    lookup: PluginLookup
+    providers: ConfigProviders
+    worker_settings: Mapping[str, str] = field(init=False)
+    worker: WorkerConfig = field(init=False)
+
+    @classmethod
+    def make(cls, channel: Channel, redaction: Redaction, worker: Mapping[str, str]) -> "Process":
+        """Return the parts for a worker with these settings.
+
+        Raises:
+            UnresolvedReference: they refer to what a config provider does not have.
+            ConfigurationError: they are wrong.
+        """
+        lookup = PluginLookup()
+        made = cls(channel, redaction, lookup, ConfigProviders(worker, lookup, redaction))
+        made.worker_settings = made.providers.resolve_worker_settings()
+        made.worker = WorkerConfig.parse({**worker, **made.worker_settings})
+        return made
+
+
+def failure(error: BaseException, redaction: Redaction) -> Failed:
+    """Return what the worker is told of an error that ends the process."""
+    trace = "".join(traceback.format_exception(error))
+    return Failed(
+        reason=redaction.text(f"{type(error).__name__}: {error}"),
+        trace=redaction.text(trace)[-TRACE_CHARACTERS_MAX:],
+        fatal=isinstance(error, FatalError),
+    )

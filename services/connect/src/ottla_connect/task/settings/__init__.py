@@ -1,0 +1,1 @@
+"""What connectors can be told, and whether it is right."""

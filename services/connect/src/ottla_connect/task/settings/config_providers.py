@@ -1,0 +1,96 @@
+"""The worker's config providers: each is made when the first reference to it is resolved."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ottla_connect.task.plugins.lookup import PluginLookup
+from ottla_connect.task.redaction import Redaction
+from ottla_connect.task.settings.references import Reference, has_reference, replaced
+from ottla_sdk import ConfigProvider, ConnectError, FatalError
+
+PROVIDERS_KEY = "config.providers"
+
+
+class UnresolvedReference(FatalError):
+    """A reference cannot be resolved; the message says which and why."""
+
+
+class ConfigProviders:
+    """Resolves references in settings.
+
+    Args:
+        worker: the worker's settings: `config.providers`, and what is below it.
+        lookup: finds the providers' classes.
+        redaction: learns every value that was looked up.
+    """
+
+    def __init__(self, worker: Mapping[str, str], lookup: PluginLookup, redaction: Redaction) -> None:
+        self._worker = worker
+        self._lookup = lookup
+        self._redaction = redaction
+        self._names = {each.strip() for each in worker.get(PROVIDERS_KEY, "").split(",") if each.strip()}
+        self._providers: dict[str, ConfigProvider[Any]] = {}
+        self._values: dict[Reference, str] = {}
+
+    def resolve(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """Return settings with their references replaced; a reference to no known provider stays as it is.
+
+        Raises:
+            UnresolvedReference: a provider has no such value, or cannot be made.
+        """
+        return {
+            key: replaced(value, self._value) if has_reference(value) else value for key, value in settings.items()
+        }
+
+    def resolve_worker_settings(self) -> dict[str, str]:
+        """Return the worker's own settings with their references replaced."""
+        return self.resolve({key: value for key, value in self._worker.items() if not key.startswith(PROVIDERS_KEY)})
+
+    def problem(self, value: str) -> str | None:
+        """Return why the references in a setting cannot be resolved, None if they can."""
+        try:
+            replaced(value, self._value)
+        except UnresolvedReference as error:
+            return str(error)
+        return None
+
+    def close(self) -> None:
+        """Give back what the providers have opened."""
+        for provider in self._providers.values():
+            provider.close()
+        self._providers.clear()
+
+    def _value(self, reference: Reference) -> str | None:
+        if reference.provider not in self._names:
+            return None
+        if reference not in self._values:
+            try:
+                value = self._provider(reference.provider).get(reference.path, reference.key)
+            except ConnectError as error:
+                raise UnresolvedReference(f"{_written(reference)} cannot be resolved: {error}") from error
+            self._values[reference] = value
+            self._redaction.add({_written(reference): value})
+        return self._values[reference]
+
+    def _provider(self, name: str) -> ConfigProvider[Any]:
+        if name not in self._providers:
+            prefix = f"{PROVIDERS_KEY}.{name}."
+            class_name = self._worker.get(f"{prefix}class")
+            if not class_name:
+                raise UnresolvedReference(f"the worker's setting {prefix}class is missing")
+            provider = self._lookup.find(class_name, ConfigProvider)()  # type: ignore[type-abstract]
+            parameters = f"{prefix}param."
+            provider.configure(
+                {
+                    key.removeprefix(parameters): value
+                    for key, value in self._worker.items()
+                    if key.startswith(parameters)
+                }
+            )
+            self._providers[name] = provider
+        return self._providers[name]
+
+
+def _written(reference: Reference) -> str:
+    path = f"{reference.path}:" if reference.path else ""
+    return f"${{{reference.provider}:{path}{reference.key}}}"

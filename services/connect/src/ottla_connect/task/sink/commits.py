@@ -1,0 +1,132 @@
+"""Commits a sink task's offsets: when it is time, when the task asks, and before partitions are given away."""
+
+import logging
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+
+from ottla_connect.task.control import Control
+from ottla_connect.task.measures import TaskMeasures
+from ottla_connect.task.pipeline.dead_letters import DeadLetters
+from ottla_connect.task.sink.group import Group
+from ottla_connect.task.sink.positions import Positions
+from ottla_sdk import RetriableError, SinkTask, TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+class Commits:
+    """Asks the task which offsets are safe, and commits them, unless the lease has run out.
+
+    Args:
+        task: the plugin's task.
+        group: the consumer.
+        positions: how far the task has come.
+        control: knows the lease.
+        measures: readings.
+        dead_letters: must have arrived before; None if there are none.
+        interval_s: seconds between commits.
+        timeout_s: seconds after which one is given up.
+    """
+
+    def __init__(
+        self,
+        *,
+        task: SinkTask[Any],
+        group: Group,
+        positions: Positions,
+        control: Control,
+        measures: TaskMeasures,
+        dead_letters: DeadLetters | None,
+        interval_s: float,
+        timeout_s: float,
+    ) -> None:
+        self._task = task
+        self._group = group
+        self._positions = positions
+        self._control = control
+        self._measures = measures
+        self._dead_letters = dead_letters
+        self._interval_s = interval_s
+        self._timeout_s = timeout_s
+        self._asked = False
+        self._due_s = time.monotonic() + interval_s
+        self._begun_s: float | None = None
+
+    def ask(self) -> None:
+        """Have a commit soon."""
+        self._asked = True
+
+    def are_due(self) -> bool:
+        """Return whether it is time to commit, and no commit is under way."""
+        now_s = time.monotonic()
+        if self._begun_s is not None:
+            if now_s < self._begun_s + self._timeout_s:
+                return False
+            log.warning("a commit of offsets took more than %.1f s", self._timeout_s)
+            self._measures.commit_failures += 1
+            self._begun_s = None
+        return self._asked or now_s >= self._due_s
+
+    def commit(self, partitions: Collection[TopicPartition], *, closing: bool) -> bool:
+        """Commit what the task allows; wait for it if the partitions are about to be closed.
+
+        Returns:
+            Whether all is well; if not, the task must go on from the last commit.
+        """
+        if not closing:
+            self._asked = False
+            self._due_s = time.monotonic() + self._interval_s
+        if not self._control.leased:
+            return True
+        if self._dead_letters is not None:
+            self._dead_letters.flush(self._timeout_s)
+        if not (offered := self._positions.offered(partitions)):
+            return True
+        began_s = time.monotonic()
+        try:
+            allowed = self._task.pre_commit(offered)
+        except RetriableError as error:
+            self._measures.commit_failures += 1
+            log.warning("cannot make records safe now, which come again from the last commit on: %s", error)
+            return False
+        offsets, refused = self._positions.to_commit(offered, allowed)
+        for each in refused:
+            log.warning("the task wants to commit what it must not: %s", each)
+        if offsets and self._control.leased:
+            self._send(offsets, began_s, wait=closing)
+        return True
+
+    def on_result(self, error: KafkaError | None, partitions: list[KafkaTopicPartition]) -> None:
+        """Hear how a commit went that was not waited for."""
+        began_s, self._begun_s = self._begun_s, None
+        if began_s is None:
+            return
+        failed = error or next((each.error for each in partitions if each.error is not None), None)
+        if failed is None:
+            offsets = {TopicPartition(each.topic, each.partition): each.offset for each in partitions}
+            self._succeeded(offsets, began_s)
+        else:
+            self._failed(failed)
+
+    def _send(self, offsets: Mapping[TopicPartition, int], began_s: float, *, wait: bool) -> None:
+        try:
+            self._group.commit(offsets, wait=wait)
+        except KafkaException as error:
+            self._failed(error.args[0])
+            return
+        if wait:
+            self._succeeded(offsets, began_s)
+        else:
+            self._begun_s = began_s
+
+    def _succeeded(self, offsets: Mapping[TopicPartition, int], began_s: float) -> None:
+        self._measures.commits.add((time.monotonic() - began_s) * 1000)
+        self._positions.committed(offsets)
+
+    def _failed(self, error: KafkaError) -> None:
+        self._measures.commit_failures += 1
+        log.error("offsets are not committed: %s", error.str())

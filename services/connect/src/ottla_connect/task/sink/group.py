@@ -1,0 +1,208 @@
+"""A sink task's membership in its consumer group: reads messages, pauses, seeks, commits, and hears of rebalances.
+
+The consumer calls back only from within its own methods, so everything happens in the thread of the task.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+
+from ottla_sdk import ConnectError, TopicPartition
+
+SEEK_ATTEMPTS_MAX = 100
+SEEK_PAUSE_S = 0.1
+
+
+FINAL_ERRORS = frozenset(
+    {
+        KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - so are librdkafka's own codes called
+        KafkaError._FATAL,  # noqa: SLF001
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+    }
+)
+"""What does not pass by itself; everything else the consumer gets over."""
+
+log = logging.getLogger(__name__)
+
+
+class ConsumerFailed(ConnectError):
+    """The consumer cannot go on."""
+
+
+class GroupListener(Protocol):
+    """Hears of rebalances; what it raises is raised by the method of `Group` during which it was called."""
+
+    def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """The task has these too now; return where to read other than from the committed offsets."""
+
+    def on_revoked(self, partitions: Sequence[TopicPartition], *, lost: bool) -> None:
+        """The task gives these away; if they are lost, others may have them already."""
+
+    def must_pause(self, partition: TopicPartition) -> bool:
+        """Return whether a partition that was just assigned is not to be read yet."""
+
+
+class Group:
+    """The consumer of a sink task.
+
+    Args:
+        consumer: it; commits by itself neither offsets nor what was read.
+        listener: hears of rebalances.
+        incremental: whether rebalances are, as with `cooperative-sticky` and the protocol of KIP-848.
+    """
+
+    def __init__(self, consumer: Consumer, listener: GroupListener, *, incremental: bool) -> None:
+        self._consumer = consumer
+        self._listener = listener
+        self._incremental = incremental
+        self._assigned: set[TopicPartition] = set()
+        self._revoked_meanwhile: set[TopicPartition] = set()
+        self._error: Exception | None = None
+        self._closed = False
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Read these topics from now on."""
+        if topics:
+            self._consumer.subscribe(
+                list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            )
+        else:
+            self._consumer.unsubscribe()
+
+    def read(self, count_max: int, timeout_s: float) -> Sequence[Message]:
+        """Return the next messages, among them perhaps errors: at most so many, waiting so long for the first.
+
+        Raises:
+            Exception: what the listener has raised.
+        """
+        self._revoked_meanwhile.clear()
+        messages: Sequence[Message] = self._consumer.consume(count_max, 0)
+        if not messages and timeout_s > 0:
+            first = self._consumer.poll(timeout_s)
+            if first is not None:
+                self._revoked_meanwhile.clear()
+                messages = [first, *self._consumer.consume(count_max - 1, 0)] if count_max > 1 else [first]
+        if self._revoked_meanwhile:
+            # What was read before the partition was given away is somebody else's now, or comes again.
+            messages = [each for each in messages if _place(each) not in self._revoked_meanwhile]
+        self._raise_error()
+        return messages
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these no further until `resume`; messages that are read already come again then."""
+        if ours := _for_kafka(self._assigned.intersection(partitions)):
+            self._consumer.pause(ours)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these again."""
+        if ours := _for_kafka(self._assigned.intersection(partitions)):
+            self._consumer.resume(ours)
+
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Go on reading at these offsets."""
+        for place, offset in offsets.items():
+            self._seek(KafkaTopicPartition(place.topic, place.partition, offset))
+
+    def commit(self, offsets: Mapping[TopicPartition, int], *, wait: bool) -> None:
+        """Commit offsets; without waiting, the consumer's `on_commit` says how it went.
+
+        Raises:
+            KafkaException: they are not committed.
+        """
+        wanted = _for_kafka(offsets)
+        for each in wanted:
+            each.offset = offsets[TopicPartition(each.topic, each.partition)]
+        if not wait:
+            self._consumer.commit(offsets=wanted, asynchronous=True)
+            return
+        for result in self._consumer.commit(offsets=wanted, asynchronous=False) or ():
+            if result.error is not None:
+                raise KafkaException(result.error)
+
+    def close(self) -> None:
+        """Leave the group, without telling the listener."""
+        self._closed = True
+        self._consumer.close()
+
+    def _seek(self, place: KafkaTopicPartition) -> None:
+        for attempt in range(1, SEEK_ATTEMPTS_MAX + 1):
+            try:
+                self._consumer.seek(place)
+            except KafkaException as error:
+                # A partition that was just assigned cannot be sought in until librdkafka has begun with it.
+                if error.args[0].code() != KafkaError._STATE or attempt == SEEK_ATTEMPTS_MAX:  # noqa: SLF001
+                    raise
+                time.sleep(SEEK_PAUSE_S)
+            else:
+                return
+
+    def _on_assign(self, consumer: Consumer, partitions: list[KafkaTopicPartition]) -> None:
+        places = [TopicPartition(each.topic, each.partition) for each in partitions]
+        self._assigned.update(places)
+        offsets = self._guarded(lambda: self._listener.on_assigned(places)) or {}
+        for each, place in zip(partitions, places, strict=True):
+            each.offset = offsets.get(place, each.offset)
+        if self._incremental:
+            consumer.incremental_assign(partitions)
+        else:
+            consumer.assign(partitions)
+        self.pause([each for each in places if self._listener.must_pause(each)])
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[KafkaTopicPartition]) -> None:
+        del consumer
+        self._give_away(partitions, lost=False)
+
+    def _on_lost(self, consumer: Consumer, partitions: list[KafkaTopicPartition]) -> None:
+        del consumer
+        self._give_away(partitions, lost=True)
+
+    def _give_away(self, partitions: list[KafkaTopicPartition], *, lost: bool) -> None:
+        places = [TopicPartition(each.topic, each.partition) for each in partitions]
+        self._revoked_meanwhile.update(places)
+        if not self._closed:
+            self._guarded(lambda: self._listener.on_revoked(places, lost=lost))
+        self._assigned.difference_update(places)
+
+    def _guarded(
+        self, call: Callable[[], Mapping[TopicPartition, int] | None]
+    ) -> Mapping[TopicPartition, int] | None:
+        """Call the listener; keep what it raises until the consumer's method has returned."""
+        try:
+            return call()
+        except Exception as error:  # noqa: BLE001 - raised again by `read`
+            self._error = self._error or error
+            return None
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+
+def raise_if_final(error: KafkaError) -> None:
+    """Raise what the consumer cannot get over, log what it can.
+
+    Raises:
+        ConsumerFailed: it cannot.
+    """
+    if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+        return
+    if error.fatal() or error.code() in FINAL_ERRORS:
+        raise ConsumerFailed(f"the consumer cannot go on: {error.name()}: {error.str()}")
+    log.warning("%s: %s", error.name(), error.str())
+
+
+def _for_kafka(partitions: Collection[TopicPartition] | Mapping[TopicPartition, int]) -> list[KafkaTopicPartition]:
+    return [KafkaTopicPartition(each.topic, each.partition) for each in sorted(partitions)]
+
+
+def _place(message: Message) -> TopicPartition:
+    return TopicPartition(message.topic() or "", -1 if (number := message.partition()) is None else number)

@@ -1,0 +1,106 @@
+"""How far a sink task has come in each of its partitions, and what may be committed (Kafka's WorkerSinkTask).
+
+An offset here is always that of the next record. Of each partition there are: how far it was read, how far its
+records were put into the sink, and how far that is committed; each at most as far as the one before.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from ottla_sdk import TopicPartition
+
+
+class Positions:
+    """The positions of the partitions that are assigned to a task."""
+
+    def __init__(self) -> None:
+        self._assigned: set[TopicPartition] = set()
+        self._read: dict[TopicPartition, int] = {}
+        self._put: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        self._topics: set[str] = set()
+        self._new_topics: list[str] = []
+
+    @property
+    def assigned(self) -> frozenset[TopicPartition]:
+        """The partitions that the task has."""
+        return frozenset(self._assigned)
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """The task has these too now."""
+        self._assigned.update(partitions)
+
+    def revoke(self, partitions: Collection[TopicPartition]) -> None:
+        """The task has these no longer."""
+        self._assigned.difference_update(partitions)
+        for positions in (self._read, self._put, self._committed):
+            for each in partitions:
+                positions.pop(each, None)
+
+    def begin(self, topic: str, partition: int, offset: int) -> None:
+        """A record at this offset was read, and some behind it."""
+        place = TopicPartition(topic, partition)
+        if place not in self._committed:
+            self._committed[place] = offset
+        if topic not in self._topics:
+            self._topics.add(topic)
+            self._new_topics.append(topic)
+
+    def take_new_topics(self) -> list[str]:
+        """Return the topics of which a record was read for the first time since the last call."""
+        topics, self._new_topics = self._new_topics, []
+        return topics
+
+    def read(self, topic: str, partition: int, end: int) -> None:
+        """Records up to here were read."""
+        self._read[TopicPartition(topic, partition)] = end
+
+    def put(self) -> None:
+        """All that was read is in the sink."""
+        self._put.update(self._read)
+        self._read.clear()
+
+    def move(self, partition: TopicPartition, offset: int) -> None:
+        """The task goes on reading at an offset that it has chosen, which counts as committed."""
+        self._read.pop(partition, None)
+        self._put[partition] = self._committed[partition] = offset
+
+    def rewind(self) -> dict[TopicPartition, int]:
+        """Go back to what is committed; returns where that is, for each partition that was read since."""
+        behind = {
+            each: offset
+            for each, offset in self._committed.items()
+            if self._read.get(each, self._put.get(each, offset)) != offset
+        }
+        self._read.clear()
+        self._put.update(behind)
+        return behind
+
+    def offered(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return how far records of these partitions were put; those without any are left out."""
+        return {each: offset for each, offset in self._put.items() if each in partitions}
+
+    def to_commit(
+        self, offered: Mapping[TopicPartition, int], allowed: Mapping[TopicPartition, int]
+    ) -> tuple[dict[TopicPartition, int], list[str]]:
+        """Return which offsets to commit, and in words what the task must not ask for.
+
+        Args:
+            offered: what `pre_commit` was called with.
+            allowed: what it has returned.
+        """
+        chosen: dict[TopicPartition, int] = {}
+        refused: list[str] = []
+        for partition, offset in allowed.items():
+            if partition not in self._assigned:
+                refused.append(f"{partition.topic}-{partition.partition} is not assigned to this task")
+            elif offset > offered.get(partition, -1):
+                refused.append(
+                    f"offset {offset} of {partition.topic}-{partition.partition} is behind the last record put"
+                )
+            elif self._committed.get(partition) != offset:
+                chosen[partition] = offset
+        return chosen, refused
+
+    def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """These are committed."""
+        self._committed.update({each: offset for each, offset in offsets.items() if each in self._assigned})

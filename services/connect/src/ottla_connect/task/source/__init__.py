@@ -1,0 +1,1 @@
+"""Runs source tasks."""

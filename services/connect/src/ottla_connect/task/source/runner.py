@@ -1,0 +1,147 @@
+"""Runs a source task: polls it, sends its records, commits the offsets of what the brokers have acknowledged."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ottla_connect.task.control import Control, Standing
+from ottla_connect.task.measures import TaskMeasures
+from ottla_connect.task.pipeline.error_handler import Interrupted
+from ottla_connect.task.source.commits import SourceCommits
+from ottla_connect.task.source.sender import Sender
+from ottla_sdk import RetriableError, SourceTask
+
+LEASE_WAIT_S = 1.0
+PAUSED_WAIT_S = 0.25
+EMPTY_POLL_S = 0.05
+"""A task that has nothing is asked again after this time, in case it did not wait itself."""
+RETRY_FIRST_S = 0.3
+RETRY_MAX_S = 30.0
+
+log = logging.getLogger(__name__)
+
+
+class SourceRunner:
+    """Runs one source task, from start to stop.
+
+    Args:
+        task: the plugin's task, configured.
+        control: says when to work.
+        sender: sends records.
+        commits: commits offsets.
+        measures: readings.
+        flush_timeout_s: how long the last flush and commit may take together.
+        on_running: called when the task has started, and when it goes on after a pause.
+        on_paused: called when it has paused.
+    """
+
+    def __init__(
+        self,
+        *,
+        task: SourceTask[Any],
+        control: Control,
+        sender: Sender,
+        commits: SourceCommits,
+        measures: TaskMeasures,
+        flush_timeout_s: float,
+        on_running: Callable[[], None],
+        on_paused: Callable[[], None],
+    ) -> None:
+        self._task = task
+        self._control = control
+        self._sender = sender
+        self._commits = commits
+        self._measures = measures
+        self._flush_timeout_s = flush_timeout_s
+        self._on_running = on_running
+        self._on_paused = on_paused
+        self._paused = False
+        self._retry_s = RETRY_FIRST_S
+
+    def run(self) -> None:
+        """Work until the task is to stop; raises what it fails with."""
+        try:
+            self._task.start()
+            self._on_running()
+            self._loop()
+        finally:
+            self._close()
+
+    def _loop(self) -> None:
+        while (standing := self._control.standing()) is not Standing.STOPPING:
+            if standing is Standing.UNLEASED:
+                self._control.await_change(LEASE_WAIT_S)
+                continue
+            self._sender.serve()
+            self._commits.advance()
+            self._set_paused(standing is Standing.PAUSED)
+            if self._paused:
+                self._control.await_change(PAUSED_WAIT_S)
+                continue
+            try:
+                self._poll_and_send()
+            except Interrupted:
+                return
+
+    def _poll_and_send(self) -> None:
+        began_s = time.monotonic()
+        try:
+            records = self._task.poll()
+        except RetriableError as error:
+            self._measures.errors.retries += 1
+            log.warning("cannot read now, tries again in %.1f s: %s", self._retry_s, error)
+            self._wait(self._retry_s)
+            self._retry_s = min(self._retry_s * 2, RETRY_MAX_S)
+            return
+        self._retry_s = RETRY_FIRST_S
+        took_s = time.monotonic() - began_s
+        if not records:
+            if took_s < EMPTY_POLL_S:
+                self._control.wait(EMPTY_POLL_S - took_s)
+            return
+        measures = self._measures
+        measures.taken += len(records)
+        measures.batches.add(len(records))
+        measures.batch_time_ms.add(took_s * 1000)
+        if self._control.leased or self._await_lease():
+            self._sender.send(records)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait for the next try, and go on hearing of acknowledgements and committing meanwhile."""
+        until_s = time.monotonic() + seconds
+        while (left_s := until_s - time.monotonic()) > 0 and self._control.standing() is Standing.WORKING:
+            self._control.await_change(min(left_s, PAUSED_WAIT_S))
+            self._sender.serve()
+            self._commits.advance()
+
+    def _await_lease(self) -> bool:
+        """Wait until records that were polled may be sent; returns whether they may, or the task is to stop."""
+        while not self._control.leased:
+            if self._control.stopping:
+                return False
+            self._control.await_change(LEASE_WAIT_S)
+        return True
+
+    def _set_paused(self, paused: bool) -> None:
+        if paused == self._paused:
+            return
+        self._paused = paused
+        if paused:
+            self._on_paused()
+        else:
+            self._on_running()
+
+    def _close(self) -> None:
+        """Flush, commit what is safe, stop the task; what fails here is only logged: nothing is lost by it."""
+        until_s = time.monotonic() + self._flush_timeout_s
+        if self._control.leased:
+            if left := self._sender.flush(self._flush_timeout_s):
+                log.warning("%d records are not acknowledged; they will be read again", left)
+            if not self._commits.finish(max(until_s - time.monotonic(), 0.1)):
+                log.warning("not all offsets are committed; some records will be read again")
+        for step in (self._task.stop, self._sender.close):
+            try:
+                step()
+            except Exception:
+                log.exception("could not stop in order")

@@ -1,0 +1,302 @@
+"""Sends a source task's records: transforms and converts them, produces them, and follows what is acknowledged.
+
+The way of nearly every record is one pass through the loop in `send`: nothing is made for it but what the converters
+and the producer make. What goes wrong with a record takes the way through the error handler.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from ottla_connect.task.control import Control, Standing
+from ottla_connect.task.measures import TaskMeasures
+from ottla_connect.task.pipeline.converters import Converters
+from ottla_connect.task.pipeline.error_handler import (
+    DROPPED,
+    ErrorHandler,
+    Failure,
+    Interrupted,
+    ToleranceExceeded,
+)
+from ottla_connect.task.pipeline.errors import Stage
+from ottla_connect.task.pipeline.transform_chain import TransformChain
+from ottla_connect.task.source.in_flight import CommittableOffset, InFlight, Run, SourcePartition, identity
+from ottla_sdk import ConnectError, ConnectRecord, Converter, Header, SourceRecord
+
+FULL_QUEUE_WAIT_S = 0.1
+LEASE_WAIT_S = 1.0
+ANY_PARTITION = -1
+NOW = 0
+
+log = logging.getLogger(__name__)
+
+DeliveryCallback = Callable[[KafkaError | None, Message], None]
+RawHeaders = list[tuple[str, str | bytes | None]]
+Produced = tuple[bytes | None, bytes | None, RawHeaders | None]
+
+
+class ProducerFailed(ConnectError):
+    """The producer cannot go on, or a record was refused and errors are not tolerated."""
+
+
+class _Delivery:
+    """What the producer reports to about the records of a run."""
+
+    __slots__ = ("_on_error", "_run")
+
+    def __init__(self, run: Run, on_error: Callable[[Run, KafkaError, Message], None]) -> None:
+        self._run = run
+        self._on_error = on_error
+
+    def report(self, error: KafkaError | None, message: Message) -> None:
+        """Hear that a record is acknowledged, or refused."""
+        if error is None:
+            self._run.outstanding -= 1
+        else:
+            self._on_error(self._run, error, message)
+
+
+class Sender:
+    """Sends records in their order.
+
+    Args:
+        make_producer: makes one with `acks=all`; it calls back with errors that are about no single record.
+        converters: of the connector.
+        chain: its transforms.
+        handler: what is done about errors.
+        control: says when to work.
+        measures: readings.
+        on_topic: called before the first record goes to a topic; what it raises fails the task.
+    """
+
+    def __init__(
+        self,
+        *,
+        make_producer: Callable[[Callable[[KafkaError], None]], Producer],
+        converters: Converters,
+        chain: TransformChain[SourceRecord],
+        handler: ErrorHandler[SourceRecord],
+        control: Control,
+        measures: TaskMeasures,
+        on_topic: Callable[[str], None],
+    ) -> None:
+        self._producer = make_producer(self._on_client_error)
+        self._converters = converters
+        self._chain = chain
+        self._handler = handler
+        self._control = control
+        self._measures = measures
+        self._on_topic = on_topic
+        self._in_flight = InFlight()
+        self._topics: set[str] = set()
+        self._produced = 0
+        self._dropped = 0
+        self._error: Exception | None = None
+
+    def send(self, records: Sequence[SourceRecord]) -> None:
+        """Hand all records to the producer; waits while its queue is full.
+
+        Raises:
+            ToleranceExceeded: a record cannot be handled, and errors are not tolerated.
+            ProducerFailed: the producer cannot go on.
+            Interrupted: the task is to stop, and not all records were handed over.
+        """
+        key_of, value_of = self._converters.key.serialize, self._converters.value.serialize
+        chain = self._chain or None
+        produce, topics = self._producer.produce, self._topics
+        runs = _OpenRuns(self._in_flight, self._undelivered)
+        run, delivered = runs.last
+        place: SourcePartition | None = None
+        try:
+            for record in records:
+                if record.source_partition is not place and record.source_partition != place:
+                    place = record.source_partition
+                    run, delivered = runs.of(place)
+                changed: ConnectRecord = record
+                if chain is not None:
+                    result = chain.apply(record, record)
+                    if result is None:
+                        run.offset = record.source_offset
+                        self._dropped += 1
+                        continue
+                    changed = result
+                topic, raw = changed.topic, changed.headers
+                try:
+                    key = key_of(topic, changed.key_schema, changed.key, raw)
+                    value = value_of(topic, changed.value_schema, changed.value, raw)
+                    headers = self._headers(topic, raw) if raw else None
+                except Exception:  # noqa: BLE001 - the other way decides about whatever a converter raises
+                    converted = self._carefully(changed, record)
+                    if converted is None:
+                        run.offset = record.source_offset
+                        self._dropped += 1
+                        continue
+                    key, value, headers = converted
+                if topic not in topics:
+                    self._on_topic(topic)
+                    topics.add(topic)
+                partition = ANY_PARTITION if changed.partition is None else changed.partition
+                timestamp_ms = changed.timestamp_ms or NOW
+                try:
+                    produce(topic, value, key, partition, delivered, delivered, timestamp_ms, headers)
+                except BufferError:
+                    self._produce_patiently(
+                        (topic, value, key, partition, delivered, delivered, timestamp_ms, headers)
+                    )
+                except KafkaException as error:
+                    self._refuse(record, error.args[0])
+                    run.offset = record.source_offset
+                    self._dropped += 1
+                    continue
+                run.outstanding += 1
+                run.offset = record.source_offset
+            self._produced += len(records)
+        finally:
+            runs.seal()
+
+    def serve(self) -> None:
+        """Hear what was acknowledged meanwhile.
+
+        Raises:
+            ProducerFailed: a record was refused, and errors are not tolerated; or nothing works any more.
+        """
+        self._producer.poll(0)
+        waiting = len(self._producer)
+        self._measures.active = waiting
+        self._measures.given = max(self._produced - waiting - self._dropped, 0)
+        if self._error is not None:
+            raise self._error
+
+    def flush(self, timeout_s: float) -> int:
+        """Wait until everything is acknowledged; returns how many records are not, when the time is over."""
+        left = self._producer.flush(max(timeout_s, 0.0))
+        self._measures.active = left
+        return left
+
+    def take_committable(self) -> dict[str, CommittableOffset]:
+        """Return the source offsets that have become safe to commit since the last call, by partition's identity."""
+        return self._in_flight.take_committable()
+
+    def close(self) -> None:
+        """Give up what is not acknowledged; its offsets are not committed."""
+        self._producer.purge()
+        self._producer.flush(0)
+
+    def _produce_patiently(self, arguments: tuple[Any, ...]) -> None:
+        """Produce a record for which the queue has no room yet."""
+        while True:
+            self._producer.poll(FULL_QUEUE_WAIT_S)
+            if self._error is not None:
+                raise self._error
+            standing = self._control.standing()
+            if standing is Standing.STOPPING:
+                raise Interrupted
+            if standing is Standing.UNLEASED:
+                self._control.await_change(LEASE_WAIT_S)
+                continue
+            try:
+                self._producer.produce(*arguments)
+            except BufferError:
+                continue
+            return
+
+    def _on_client_error(self, error: KafkaError) -> None:
+        """Hear of an error that is not about a single record."""
+        if error.fatal():
+            self._error = ProducerFailed(f"the producer cannot go on: {error.name()}: {error.str()}")
+        else:
+            log.warning("%s: %s", error.name(), error.str())
+
+    def _headers(self, topic: str, headers: Sequence[Header]) -> RawHeaders:
+        converter = self._converters.header
+        return [(each.key, converter.serialize_header(topic, each)) for each in headers]
+
+    def _carefully(self, changed: ConnectRecord, record: SourceRecord) -> Produced | None:
+        topic, raw = changed.topic, changed.headers
+        key, value, header = self._converters.key, self._converters.value, self._converters.header
+        results: list[Any] = []
+        steps: tuple[tuple[Callable[[], Any], Stage, Converter[Any]], ...] = (
+            (lambda: self._headers(topic, raw) if raw else None, Stage.HEADER_CONVERTER, header),
+            (lambda: key.serialize(topic, changed.key_schema, changed.key, raw), Stage.KEY_CONVERTER, key),
+            (lambda: value.serialize(topic, changed.value_schema, changed.value, raw), Stage.VALUE_CONVERTER, value),
+        )
+        for operation, stage, converter in steps:
+            result = self._handler.attempt(operation, record, stage, type(converter))
+            if result is DROPPED:
+                return None
+            results.append(result)
+        return results[1], results[2], results[0]
+
+    def _refuse(self, record: SourceRecord, error: KafkaError) -> None:
+        if error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001 - so is librdkafka's own code called
+            raise ProducerFailed(f"the producer cannot go on: {error.name()}: {error.str()}")
+        self._measures.errors.failures += 1
+        self._handler.drop(Failure(record, Stage.KAFKA_PRODUCE, Sender, KafkaException(error)))
+
+    def _undelivered(self, run: Run, error: KafkaError, message: Message) -> None:
+        """Hear that the brokers, or the client itself, refuse a record that was in the queue."""
+        record = SourceRecord(
+            topic=message.topic() or "",
+            partition=message.partition(),
+            key=message.key(),
+            value=message.value(),
+            source_partition=run.partition,
+            source_offset={},
+        )
+        try:
+            self._refuse(record, error)
+        except (ToleranceExceeded, ProducerFailed) as failure:
+            self._error = self._error or ProducerFailed(
+                f"a record for topic {record.topic} was refused: {error.name()}: {error.str()}"
+            )
+            self._error.__cause__ = failure
+        else:
+            run.outstanding -= 1
+            self._dropped += 1
+
+
+class _OpenRuns:
+    """The runs of one call of `send`, by source partition; the same object is found without looking into it.
+
+    Attributes:
+        last: the run that was asked for last, and what the producer shall call for its records.
+    """
+
+    def __init__(self, in_flight: InFlight, on_error: Callable[[Run, KafkaError, Message], None]) -> None:
+        self._in_flight = in_flight
+        self._on_error = on_error
+        self._by_object: dict[int, tuple[Run, DeliveryCallback]] = {}
+        self._by_identity: dict[str, tuple[Run, DeliveryCallback]] = {}
+        self.last: tuple[Run, DeliveryCallback] = _reported_to(Run({}), on_error)
+
+    def of(self, partition: SourcePartition) -> tuple[Run, DeliveryCallback]:
+        """Return the run of a source partition."""
+        found = self._by_object.get(id(partition))
+        if found is None:
+            key = identity(partition)
+            found = self._by_identity.get(key)
+            if found is None:
+                found = self._by_identity[key] = _reported_to(self._in_flight.begin(dict(partition)), self._on_error)
+            self._by_object[id(partition)] = found
+        self.last = found
+        return found
+
+    def seal(self) -> None:
+        """Nothing more will come."""
+        for run, _ in self._by_identity.values():
+            run.seal()
+
+
+def _reported_to(run: Run, on_error: Callable[[Run, KafkaError, Message], None]) -> tuple[Run, DeliveryCallback]:
+    return run, _Delivery(run, on_error).report
+
+
+def described(record: SourceRecord) -> str:
+    """Return a record in words, for the log."""
+    return (
+        f"{{topic='{record.topic}', partition={record.partition}, key={record.key!r:.200}, "
+        f"value={record.value!r:.1000}, sourcePartition={dict(record.source_partition)}, "
+        f"sourceOffset={dict(record.source_offset)}}}"
+    )

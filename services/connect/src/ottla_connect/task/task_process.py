@@ -1,0 +1,292 @@
+"""Runs a task in this process: waits until it may begin, puts its parts together, and runs it."""
+
+import gc
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+from confluent_kafka.admin import AdminClient
+
+from ottla_connect.ids import TaskId
+from ottla_connect.processes.messages import Measured, Paused, Running, RunTask, Stopped, TopicsUsed
+from ottla_connect.task.channel import Channel
+from ottla_connect.task.clients import client_settings, log_client_error, overrides
+from ottla_connect.task.contexts import RunningSinkTaskContext, RunningSourceTaskContext
+from ottla_connect.task.control import Control, Standing
+from ottla_connect.task.measures import PluginMetrics, TaskMeasures
+from ottla_connect.task.pipeline.converters import Converters
+from ottla_connect.task.pipeline.dead_letters import DeadLetters, DeadLetterSettings
+from ottla_connect.task.pipeline.error_handler import ErrorHandler
+from ottla_connect.task.pipeline.errors import ErrorPolicy
+from ottla_connect.task.pipeline.transform_chain import TransformChain, make_steps
+from ottla_connect.task.process import Process
+from ottla_connect.task.redaction import Redaction
+from ottla_connect.task.sink.conversion import SinkConversion
+from ottla_connect.task.sink.conversion import described as described_message
+from ottla_connect.task.sink.group import raise_if_final
+from ottla_connect.task.sink.runner import SinkRunner, SinkSettings
+from ottla_connect.task.sink.subscription import Subscription
+from ottla_connect.task.source.commits import SourceCommits
+from ottla_connect.task.source.runner import SourceRunner
+from ottla_connect.task.source.sender import Sender
+from ottla_connect.task.source.sender import described as described_record
+from ottla_connect.task.source.topic_creation import NewTopicPlan, TopicCreation
+from ottla_connect.task.topic_admin import TopicAdmin
+from ottla_sdk import Connector, FatalError, SinkTask, SourceRecord, SourceTask, class_name
+
+LIST_TOPICS_TIMEOUT_S = 30.0
+METADATA_AGE_MAX_MS = 300_000
+FLUSH_INTERVAL_KEY = "offset.flush.interval.ms"
+BEGIN_WAIT_S = 60.0
+GARBAGE_THRESHOLD = 50_000
+
+log = logging.getLogger(__name__)
+
+
+def run_task(channel: Channel, redaction: Redaction, purpose: RunTask) -> None:
+    """Run a task until it is to stop; raises what it fails with."""
+    control = Control(channel, leased=True, paused=purpose.paused)
+    readings = _Readings(control)
+    control.start(readings.report)
+    if _await_begin(control):
+        parts = TaskParts(channel, redaction, purpose, control, readings)
+        try:
+            runner = parts.runner()
+            _tune_garbage_collection()
+            runner.run()
+        finally:
+            parts.close()
+            readings.report()
+    control.send(Stopped())
+
+
+def _tune_garbage_collection() -> None:
+    """Collect garbage less often: a task always has some thousands of records, hardly ever in circles."""
+    gc.freeze()
+    gc.set_threshold(GARBAGE_THRESHOLD, *gc.get_threshold()[1:])
+
+
+def _await_begin(control: Control) -> bool:
+    """Wait until the task may begin; returns whether it may, rather than is to stop."""
+    said = False
+    while (standing := control.standing()) is not Standing.WORKING:
+        if standing is Standing.STOPPING:
+            return False
+        if standing is Standing.PAUSED and not said:
+            control.send(Paused())
+            said = True
+        control.await_change(BEGIN_WAIT_S)
+    return True
+
+
+class _Readings:
+    """Sends the readings of a task to the worker when they have changed."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._last: Mapping[str, float] = {}
+        self.measures: TaskMeasures | None = None
+        self.metrics = PluginMetrics()
+
+    def report(self) -> None:
+        """Send them."""
+        runtime = self.measures.readings() if self.measures is not None else {}
+        values = {**self.metrics.readings(), **runtime}
+        if values != self._last:
+            self._last = values
+            self._control.send(Measured(values=values))
+
+
+class TaskParts:
+    """Makes the parts of a task's runner out of settings."""
+
+    def __init__(
+        self, channel: Channel, redaction: Redaction, purpose: RunTask, control: Control, readings: _Readings
+    ) -> None:
+        self._id = TaskId(purpose.connector, purpose.task)
+        self._control = control
+        self._readings = readings
+        self._process = Process.make(channel, redaction, purpose.worker)
+        self._worker = self._process.worker
+        self._connector = self._process.providers.resolve(purpose.connector_settings)
+        self._settings = self._process.providers.resolve(purpose.settings)
+        self._policy = ErrorPolicy.of(self._connector, self._worker)
+        self._flush_interval_s = (
+            int(self._connector.get(FLUSH_INTERVAL_KEY, self._worker.offset_flush_interval_ms)) / 1000
+        )
+        self._flush_timeout_s = self._worker.offset_flush_timeout_ms / 1000
+        self._closers: list[Callable[[], None]] = []
+
+    def runner(self) -> SourceRunner | SinkRunner:
+        """Return what runs the task; its kind says which."""
+        lookup = self._process.lookup
+        kind = lookup.find(self._connector.get("connector.class", ""), Connector)
+        task = kind.task_class()
+        task.configure(self._settings)
+        version = lookup.version(kind)
+        self._on_running = lambda: self._control.send(Running(version=version))
+        self._on_paused = lambda: self._control.send(Paused())
+        self._converters = Converters.make(self._connector, self._process.worker_settings, lookup)
+        self._closers.append(self._converters.close)
+        if isinstance(task, SourceTask):
+            return self._source(task)
+        if isinstance(task, SinkTask):
+            return self._sink(task)
+        raise FatalError(f"{class_name(kind.task_class)} is neither a SourceTask nor a SinkTask")
+
+    def close(self) -> None:
+        """Close converters, transforms and config providers."""
+        for close in (*self._closers, self._process.providers.close):
+            try:
+                close()
+            except Exception:
+                log.exception("could not close in order")
+
+    def _source(self, task: SourceTask[Any]) -> SourceRunner:
+        measures = self._readings.measures = TaskMeasures("source")
+        task.context = RunningSourceTaskContext(self._id, self._control, self._readings.metrics)
+        handler = ErrorHandler[SourceRecord](
+            task=str(self._id),
+            policy=self._policy,
+            measures=measures.errors,
+            wait=self._control.wait,
+            described=described_record,
+        )
+        chain = TransformChain(make_steps(self._connector, self._process.lookup), handler)
+        self._closers.append(chain.close)
+        sender = Sender(
+            make_producer=lambda on_error: Producer(
+                {**self._client("producer", "producer"), "error_cb": on_error}, logger=logging.getLogger("librdkafka")
+            ),
+            converters=self._converters,
+            chain=chain,
+            handler=handler,
+            control=self._control,
+            measures=measures,
+            on_topic=self._prepare_topic(),
+        )
+        commits = SourceCommits(
+            task=task,
+            control=self._control,
+            measures=measures,
+            take=sender.take_committable,
+            interval_s=self._flush_interval_s,
+            timeout_s=self._flush_timeout_s,
+        )
+        return SourceRunner(
+            task=task,
+            control=self._control,
+            sender=sender,
+            commits=commits,
+            measures=measures,
+            flush_timeout_s=self._flush_timeout_s,
+            on_running=self._on_running,
+            on_paused=self._on_paused,
+        )
+
+    def _sink(self, task: SinkTask[Any]) -> SinkRunner:
+        measures = self._readings.measures = TaskMeasures("sink")
+        consumer_overrides = overrides("consumer", self._connector)
+        consumer = self._client("consumer", "consumer")
+        strategy = consumer.get("partition.assignment.strategy", "")
+        settings = SinkSettings(
+            poll_records_max=self._worker.poll_records_max(consumer_overrides),
+            flush_interval_s=self._flush_interval_s,
+            flush_timeout_s=self._flush_timeout_s,
+            incremental="cooperative-sticky" in strategy or consumer.get("group.protocol") == "consumer",
+        )
+        runner = SinkRunner(
+            task=task,
+            control=self._control,
+            settings=settings,
+            measures=measures,
+            on_running=self._on_running,
+            on_paused=self._on_paused,
+            on_topics=self._used,
+        )
+        task.context = RunningSinkTaskContext(self._id, self._control, self._readings.metrics, runner)
+        letters = self._dead_letters(measures)
+        handler = ErrorHandler[Message](
+            task=str(self._id),
+            policy=self._policy,
+            measures=measures.errors,
+            wait=self._control.wait,
+            described=described_message,
+            reporters=(letters,) if letters is not None else (),
+        )
+        chain = TransformChain(make_steps(self._connector, self._process.lookup), handler)
+        self._closers.append(chain.close)
+
+        def make_consumer(on_commit: Callable[[KafkaError | None, list[KafkaTopicPartition]], None]) -> Consumer:
+            return Consumer(
+                {**consumer, "error_cb": log_client_error, "on_commit": on_commit},
+                logger=logging.getLogger("librdkafka"),
+            )
+
+        runner.connect(
+            make_consumer=make_consumer,
+            make_subscription=lambda made: self._subscription(made, consumer),
+            conversion=SinkConversion(
+                converters=self._converters,
+                chain=chain,
+                handler=handler,
+                keep_messages=letters is not None,
+                on_error=raise_if_final,
+            ),
+            handler=handler,
+            dead_letters=letters,
+        )
+        return runner
+
+    def _subscription(self, consumer: Consumer, settings: Mapping[str, Any]) -> Subscription:
+        age_ms = settings.get("metadata.max.age.ms") or settings.get("topic.metadata.refresh.interval.ms")
+        return Subscription(
+            {**self._connector, **self._settings},
+            list_topics=lambda: consumer.list_topics(timeout=LIST_TOPICS_TIMEOUT_S).topics,
+            max_age_s=int(age_ms or METADATA_AGE_MAX_MS) / 1000,
+        )
+
+    def _dead_letters(self, measures: TaskMeasures) -> DeadLetters | None:
+        settings = DeadLetterSettings.of(self._connector)
+        if settings is None:
+            return None
+        TopicAdmin(self._admin).ensure(
+            NewTopicPlan(
+                name=settings.topic, partitions=1, replication_factor=settings.replication_factor, configs={}
+            )
+        )
+        return DeadLetters(
+            task=self._id,
+            settings=settings,
+            make_producer=lambda: Producer(
+                {**self._client("producer", "dlq-producer"), "error_cb": log_client_error},
+                logger=logging.getLogger("librdkafka"),
+            ),
+            measures=measures.errors,
+        )
+
+    def _prepare_topic(self) -> Callable[[str], None]:
+        creation = TopicCreation.of(self._connector if self._worker.topic_creation_enable else {})
+        admin = TopicAdmin(self._admin)
+
+        def prepare(topic: str) -> None:
+            if creation:
+                admin.ensure(creation.plan(topic))
+            self._used([topic])
+
+        return prepare
+
+    def _used(self, topics: list[str]) -> None:
+        if self._worker.topic_tracking_enable:
+            self._control.send(TopicsUsed(topics=topics))
+
+    def _admin(self) -> AdminClient:
+        return AdminClient(self._client("admin", "adminclient"), logger=logging.getLogger("librdkafka"))
+
+    def _client(self, kind: Any, name: str) -> dict[str, Any]:
+        own = {"client.id": f"connector-{name}-{self._id}"}
+        if kind == "consumer":
+            own["group.id"] = f"connect-{self._id.connector}"
+        return client_settings(kind, self._worker, self._connector, own)

@@ -1,0 +1,143 @@
+"""Consumers of a test's own that read everything connectors write: the topics of sources, and the offsets topic.
+
+It reads all the time, with partitions assigned by itself, so that it depends on no group and misses nothing.
+"""
+
+import json
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+
+from tests.support.connect_delivery import Appended, Committed, Origin, SourceTaskId
+from tests.support.eventually import eventually
+
+BATCH = 1000
+TIMEOUT_S = 0.2
+METADATA_TIMEOUT_S = 30.0
+PARTITION_LOOK_INTERVAL_S = 1.0
+
+
+class ConnectObserver:
+    """Reads while it is open.
+
+    Attributes:
+        appended: the records of sources, in the order of their reading.
+        committed: the source offsets, likewise.
+        origins: where every record of a source stands, by topic.
+    """
+
+    def __init__(self, bootstrap: str, *, connectors: dict[str, str], offsets_topic: str) -> None:
+        """Prepare; `connectors` has the source that writes to each topic."""
+        self.appended: list[Appended] = []
+        self.committed: list[Committed] = []
+        self.origins: dict[str, list[Origin]] = {topic: [] for topic in connectors}
+        self._connectors = connectors
+        self._offsets_topic = offsets_topic
+        self._read_up_to: dict[tuple[str, int], int] = {}
+        self._stop = threading.Event()
+        self._failure: BaseException | None = None
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "connect-observer",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "topic.metadata.refresh.interval.ms": 1000,
+                # A broker that hangs or restarts keeps a request for as long.
+                "socket.timeout.ms": 5000,
+            }
+        )
+        self._thread = threading.Thread(target=self._run, name="connect observer")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def count(self, topic: str) -> int:
+        """How many records of a topic were read."""
+        self._check()
+        return len(self.origins[topic])
+
+    def highest(self) -> dict[SourceTaskId, int]:
+        """The highest position of each task so far."""
+        self._check()
+        found: dict[SourceTaskId, int] = {}
+        for record in list(self.appended):
+            found[record.task] = max(record.position, found.get(record.task, -1))
+        return found
+
+    def catch_up(self) -> None:
+        """Waits until everything that is in the topics now was read."""
+        ends: dict[tuple[str, int], int] = {}
+        for topic, partition in self._partitions():
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), METADATA_TIMEOUT_S)
+            ends[topic, partition] = end
+
+        def has_caught_up() -> bool:
+            self._check()
+            return all(self._read_up_to.get(where, 0) >= end for where, end in ends.items())
+
+        eventually(has_caught_up, "all records were read", within_s=60)
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise AssertionError("the observer has failed") from self._failure
+
+    def _run(self) -> None:
+        try:
+            self._read()
+        except BaseException as error:  # noqa: BLE001 - told to the test by its next question
+            self._failure = error
+
+    def _read(self) -> None:
+        assigned: set[tuple[str, int]] = set()
+        look_s = 0.0
+        while not self._stop.is_set():
+            if time.monotonic() > look_s:
+                new = self._partitions() - assigned
+                if new:
+                    self._consumer.incremental_assign([TopicPartition(*each, OFFSET_BEGINNING) for each in new])
+                    assigned |= new
+                look_s = time.monotonic() + PARTITION_LOOK_INTERVAL_S
+            for message in self._consumer.consume(BATCH, TIMEOUT_S):
+                if message.error() is None:
+                    self._take(message)
+                elif message.error().fatal():
+                    raise AssertionError(message.error())
+
+    def _partitions(self) -> set[tuple[str, int]]:
+        wanted = {*self._connectors, self._offsets_topic}
+        topics = self._consumer.list_topics(timeout=METADATA_TIMEOUT_S).topics
+        return {(name, number) for name in wanted & set(topics) for number in topics[name].partitions}
+
+    def _take(self, message: Message) -> None:
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        assert topic is not None
+        assert partition is not None
+        assert offset is not None
+        _, append_ms = message.timestamp()
+        value = message.value()
+        if topic == self._offsets_topic:
+            key = message.key()
+            assert key is not None
+            connector, source_partition = json.loads(key)
+            if value is not None:
+                task = SourceTaskId(connector, source_partition["list"])
+                self.committed.append(Committed(task, json.loads(value)["position"], append_ms))
+        else:
+            assert value is not None
+            record = json.loads(value)
+            task = SourceTaskId(self._connectors[topic], record["task"])
+            self.origins[topic].append(Origin(topic, partition, offset))
+            self.appended.append(Appended(task, record["position"], record["pid"], append_ms))
+        self._read_up_to[topic, partition] = offset + 1

@@ -1,0 +1,19 @@
+"""Connectors for the tests of Ottla Connect: see `tests/support/connect_plugin_path.py` for how they are found."""
+
+from ottla_test_plugins.converters import ReversedText
+from ottla_test_plugins.faults import FaultConfig
+from ottla_test_plugins.sinks import CollectingSink, CollectingSinkTask
+from ottla_test_plugins.sources import ListSource, ListSourceTask
+from ottla_test_plugins.transforms import AddOne, Faulty, IsOdd
+
+__all__ = [
+    "AddOne",
+    "CollectingSink",
+    "CollectingSinkTask",
+    "FaultConfig",
+    "Faulty",
+    "IsOdd",
+    "ListSource",
+    "ListSourceTask",
+    "ReversedText",
+]

@@ -1,0 +1,25 @@
+"""The hooks: what this distribution brings."""
+
+from ottla_sdk import Connector, Converter, Predicate, Transform, hookimpl
+from ottla_test_plugins.speed import MemorySource, NoOpSink
+from ottla_test_plugins import AddOne, CollectingSink, Faulty, IsOdd, ListSource, ReversedText
+
+
+@hookimpl
+def ottla_connectors() -> list[type[Connector]]:
+    return [ListSource, CollectingSink, MemorySource, NoOpSink]
+
+
+@hookimpl
+def ottla_transforms() -> list[type[Transform]]:
+    return [AddOne, Faulty]
+
+
+@hookimpl
+def ottla_predicates() -> list[type[Predicate]]:
+    return [IsOdd]
+
+
+@hookimpl
+def ottla_converters() -> list[type[Converter]]:
+    return [ReversedText]

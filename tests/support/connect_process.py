@@ -1,0 +1,163 @@
+"""A process of a connector or task, as a worker would run it, and a stand-in for that worker.
+
+The stand-in keeps source offsets in memory, renews the lease until it is told not to, and collects what the process
+says. What the process writes to its standard output and error goes to a file.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from ottla_connect.processes.frames import FrameReader
+from ottla_connect.processes.messages import (
+    CommitOffsets,
+    Lease,
+    Message,
+    OffsetsCommitted,
+    OffsetsRead,
+    ReadOffsets,
+    Stop,
+    decode_from_process,
+    encode,
+)
+
+from tests.support.connect_plugin_path import environment_with_test_plugins
+from tests.support.eventually import eventually
+
+MessageT = TypeVar("MessageT")
+
+LEASE_S = 10.0
+END_DEADLINE_S = 20.0
+ENTRY = "import socket, sys; from ottla_connect.task.main import run; sys.exit(run(socket.socket(fileno=int(sys.argv[1]))))"
+
+
+def offset_key(partition: Mapping[str, Any]) -> str:
+    return json.dumps(partition, sort_keys=True)
+
+
+class ConnectProcess:
+    """Runs a purpose in a process.
+
+    Attributes:
+        said: all messages of the process, in order.
+        offsets: committed source offsets by `offset_key`.
+        refuse_commits: why commits of offsets are refused; None if they are stored.
+    """
+
+    def __init__(
+        self,
+        purpose: Message,
+        *,
+        output: Path,
+        lease: bool = True,
+        offsets: Mapping[str, Mapping[str, Any]] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.said: list[Any] = []
+        self.offsets: dict[str, Mapping[str, Any]] = dict(offsets or {})
+        self.refuse_commits: str | None = None
+        self._output = output
+        self._ours, theirs = socket.socketpair()
+        with output.open("ab") as file:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", ENTRY, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=environment or environment_with_test_plugins(),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+            )
+        theirs.close()
+        self.send(purpose)
+        if lease:
+            self.lease()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def send(self, message: Message) -> None:
+        self._ours.sendall(encode(message))
+
+    def lease(self, seconds: float = LEASE_S) -> None:
+        self.send(Lease(until_s=time.monotonic() + seconds))
+
+    def all(self, kind: type[MessageT]) -> list[MessageT]:
+        return [each for each in self.said if isinstance(each, kind)]
+
+    def until(
+        self, kind: type[MessageT], condition: Callable[[MessageT], bool] = lambda _: True, *, count: int = 1
+    ) -> MessageT:
+        """Wait for the message of this kind and number that meets the condition."""
+        found = eventually(
+            lambda: (matching := [each for each in self.all(kind) if condition(each)])[count - 1 : count],
+            f"the process says {kind.__name__}, rather than {[type(each).__name__ for each in self.said]}: {self.log}",
+        )
+        return found[0]
+
+    def stop(self) -> int:
+        """Ask it to stop, and return its exit code."""
+        self.send(Stop())
+        return self.wait()
+
+    def wait(self) -> int:
+        return self.process.wait(END_DEADLINE_S)
+
+    @property
+    def log(self) -> str:
+        return self._output.read_text(errors="replace")
+
+    @property
+    def log_records(self) -> list[dict[str, str]]:
+        return [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._reader.join(END_DEADLINE_S)
+        self._ours.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _read(self) -> None:
+        frames = FrameReader()
+        while True:
+            try:
+                data = self._ours.recv(65536)
+            except OSError:
+                return
+            if not data:
+                return
+            for text in frames.feed(data):
+                message = decode_from_process(text)
+                self._answer(message)
+                self.said.append(message)
+
+    def _answer(self, message: Any) -> None:
+        if isinstance(message, ReadOffsets):
+            found: list[Any] = [self.offsets.get(offset_key(each)) for each in message.partitions]
+            self.send(OffsetsRead(request=message.request, offsets=found))
+        elif isinstance(message, CommitOffsets):
+            if self.refuse_commits is None:
+                self.offsets.update({offset_key(partition): offset for partition, offset in message.offsets})
+            self.send(OffsetsCommitted(request=message.request, error=self.refuse_commits))
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,386 @@
+"""Connectors survive what happens to their workers, their own processes and the brokers.
+
+Three workers run six connectors with fifteen tasks under load, while processes are killed, paused and restarted, a
+task leaks memory and a plugin crashes. Tasks must restart or move, other connectors must not notice, REST must answer
+throughout, and in the end nothing may be lost; what that means is written in `connect_delivery.py`.
+
+`OTTLA_TEST_CONNECT_FAULTS` is how often each fault happens (default: once), `OTTLA_TEST_SEED` repeats a run's order.
+"""
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.support.broker_under_test import group_arguments
+from tests.support.connect_cluster import ConnectCluster, ConnectWorker
+from tests.support.connect_delivery import SourceTaskId, collected, overlap_problems, sink_problems, source_problems
+from tests.support.connect_observer import ConnectObserver
+from tests.support.connect_plugin_path import environment_with_test_plugins
+from tests.support.eventually import eventually
+from tests.support.ottla_cluster import OttlaCluster, Service
+
+pytestmark = pytest.mark.slow
+
+FAULTS_DEFAULT = 1
+BROKERS = 3
+WORKERS = 3
+PARTITIONS = 4
+SOURCES = {"src-a": ("topic-a", 3), "src-b": ("topic-b", 3), "src-leak": ("topic-c", 2)}
+SINKS = {"sink-a": ("topic-a", 3), "sink-b": ("topic-b", 2), "sink-c": ("topic-c", 2)}
+TASKS = [f"{connector}-{task}" for connector, (_, tasks) in {**SOURCES, **SINKS}.items() for task in range(tasks)]
+LEAKS, CRASHES = "src-leak", "sink-a"
+MEMORY_MAX_BYTES = 200 * 1024 * 1024
+OFFSETS_TOPIC = "connect-offsets"
+APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
+RECOVERY_DEADLINE_S = 60.0
+# The workers' session is four seconds.
+PAUSE_S = 6.0
+REST_TIMEOUT_S = 5.0
+REST_INTERVAL_S = 0.1
+PROBLEMS_SHOWN_MAX = 10
+
+
+@dataclass
+class Scene:
+    """Everything that a fault may touch."""
+
+    brokers: OttlaCluster
+    connect: ConnectCluster
+    observer: ConnectObserver
+    directory: Path
+    chance: random.Random
+    problems: list[str] = field(default_factory=list)
+
+    def marker(self, connector: str) -> Path:
+        """The file that keeps a connector's fault from happening; it is there again once it has."""
+        return self.directory / f"{connector}.marker"
+
+    def target(self, sink: str) -> Path:
+        return self.directory / f"{sink}.jsonl"
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Iterator[OttlaCluster]:
+    with OttlaCluster(tmp_path / "cluster", brokers=BROKERS, arguments=group_arguments()) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def scene(brokers: OttlaCluster, tmp_path: Path) -> Iterator[Scene]:
+    create_topics(brokers.bootstrap)
+    settings = {"offset.storage.message.timestamp.type": "LogAppendTime"}
+    connectors_by_topic = {topic: name for name, (topic, _) in SOURCES.items()}
+    with (
+        ConnectCluster(
+            tmp_path,
+            brokers.bootstrap,
+            workers=WORKERS,
+            settings=settings,
+            environment=environment_with_test_plugins(),
+        ) as connect,
+        ConnectObserver(brokers.bootstrap, connectors=connectors_by_topic, offsets_topic=OFFSETS_TOPIC) as observer,
+    ):
+        seed = int(os.environ.get("OTTLA_TEST_SEED", random.randrange(1 << 32)))
+        print(f"OTTLA_TEST_SEED={seed}")
+        yield Scene(brokers, connect, observer, tmp_path, random.Random(seed))
+
+
+def test_nothing_is_lost_whatever_fails(scene: Scene) -> None:
+    create_connectors(scene)
+    wait_until_well(scene, "all has started")
+    faults = chosen_faults(int(os.environ.get("OTTLA_TEST_CONNECT_FAULTS", FAULTS_DEFAULT)), scene.chance)
+    with rest_answers_throughout(scene) as unanswered:
+        for fault in faults:
+            begun_s = time.monotonic()
+            fault(scene)
+            wait_until_well(scene, f"all is well after: {fault.__doc__}")
+            print(f"{fault.__doc__} Well again after {time.monotonic() - begun_s:.1f} s.")
+    scene.problems += unanswered
+    finish(scene)
+    scene.problems += source_problems(scene.observer.appended, scene.observer.committed)
+    scene.problems += overlap_problems(scene.observer.appended)
+    for name, (topic, _) in SINKS.items():
+        scene.problems += sink_problems(name, scene.target(name), scene.observer.origins[topic])
+    assert not scene.problems, f"{len(scene.problems)} problems: {scene.problems[:PROBLEMS_SHOWN_MAX]}"
+    assert scene.observer.committed, "no source offsets were committed"
+
+
+# The faults.
+
+
+def kill_a_task(scene: Scene) -> None:
+    """A task's process is killed."""
+    name = scene.chance.choice(TASKS)
+    with others_unaffected(scene, name.rpartition("-")[0]):
+        (pid,) = scene.connect.processes()[name]
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: pid not in scene.connect.processes().get(name, [pid]), f"{name} has another process")
+
+
+def crash_a_plugin(scene: Scene) -> None:
+    """A plugin has a segmentation fault."""
+    with others_unaffected(scene, CRASHES):
+        told = scene.connect.logs().count("Fatal Python error: Segmentation fault")
+        scene.marker(CRASHES).unlink()
+        eventually(
+            lambda: scene.connect.logs().count("Fatal Python error: Segmentation fault") > told,
+            "the crash is in the log",
+        )
+
+
+def leak_memory(scene: Scene) -> None:
+    """A task leaks memory up to its limit."""
+    with others_unaffected(scene, LEAKS):
+        told = scene.connect.logs().count("more than task.memory.max.bytes allows")
+        scene.marker(LEAKS).unlink()
+        eventually(
+            lambda: scene.connect.logs().count("more than task.memory.max.bytes allows") > told,
+            "the leak is in the log",
+        )
+
+
+def kill_a_worker(scene: Scene) -> None:
+    """A worker is killed, and started again when others have its tasks."""
+    worker = scene.chance.choice(scene.connect.workers)
+    processes = worker.processes()
+    worker.kill()
+    wait_until_well(scene, "others have its connectors and tasks")
+    left = [pid for pid in processes if Path(f"/proc/{pid}").exists()]
+    if left:
+        scene.problems.append(f"processes {left} have outlived their worker")
+    worker.start()
+    worker.wait_until_ready()
+
+
+def pause_a_worker(scene: Scene) -> None:
+    """A worker is paused until others have its tasks."""
+    worker = scene.chance.choice(scene.connect.workers)
+    begun_s = time.monotonic()
+    worker.pause()
+    try:
+        eventually(lambda: time.monotonic() > begun_s + PAUSE_S, "its session is over")
+        wait_until_well(scene, "others have its connectors and tasks", paused=worker)
+    finally:
+        worker.resume()
+    worker.wait_until_ready()
+
+
+def restart_the_brokers(scene: Scene) -> None:
+    """The brokers are killed or stopped one after the other; each is started again."""
+    numbers = [service.id for service in scene.brokers.services if service.role == "broker"]
+    scene.chance.shuffle(numbers)
+    for number in numbers:
+        service = broker(scene, number)
+        os.kill(service.pid, scene.chance.choice((signal.SIGKILL, signal.SIGTERM)))
+
+        def is_back(number: int = number, former: int = service.pid) -> bool:
+            again = broker(scene, number)
+            return again.pid != former and again.pid > 0
+
+        eventually(is_back, f"broker {number} has been started again", within_s=RECOVERY_DEADLINE_S)
+        eventually(lambda: fully_replicated(scene), "all replicas are in sync", within_s=RECOVERY_DEADLINE_S)
+
+
+FAULTS: list[Callable[[Scene], None]] = [
+    kill_a_task,
+    crash_a_plugin,
+    leak_memory,
+    kill_a_worker,
+    pause_a_worker,
+    restart_the_brokers,
+]
+
+
+def chosen_faults(times: int, chance: random.Random) -> list[Callable[[Scene], None]]:
+    """Every fault so many times, in any order."""
+    faults = FAULTS * times
+    chance.shuffle(faults)
+    return faults
+
+
+# What must hold meanwhile.
+
+
+@contextmanager
+def others_unaffected(scene: Scene, connector: str) -> Iterator[None]:
+    """Notes a problem if another connector's processes do not live through it."""
+    before = others_of(scene, connector)
+    yield
+    after = others_of(scene, connector)
+    if after != before:
+        changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+        scene.problems.append(f"a fault of {connector} has cost {changed} their processes")
+
+
+def others_of(scene: Scene, connector: str) -> dict[str, list[int]]:
+    return {
+        name: pids
+        for name, pids in scene.connect.processes().items()
+        if name in {*SOURCES, *SINKS, *TASKS} and name != connector and not name.startswith(f"{connector}-")
+    }
+
+
+@contextmanager
+def rest_answers_throughout(scene: Scene) -> Iterator[list[str]]:
+    """Asks every worker again and again; what was not answered in time is in the list at the end."""
+    unanswered: list[str] = []
+    stop = threading.Event()
+
+    def ask(worker: ConnectWorker) -> None:
+        disturbances = worker.disturbances
+        begun_s = time.monotonic()
+        try:
+            answer = httpx.get(f"{worker.url}/connectors", params={"expand": "status"}, timeout=REST_TIMEOUT_S)
+            problem = "" if answer.status_code == httpx.codes.OK and len(answer.json()) == 6 else answer.text
+        except httpx.TransportError as error:
+            problem = repr(error)
+        if problem and worker.disturbances == disturbances:
+            unanswered.append(f"worker {worker.number} after {time.monotonic() - begun_s:.1f} s: {problem}")
+
+    def ask_all() -> None:
+        while not stop.wait(REST_INTERVAL_S):
+            for worker in scene.connect.answering():
+                ask(worker)
+
+    asking = threading.Thread(target=ask_all, name="REST")
+    asking.start()
+    try:
+        yield unanswered
+    finally:
+        stop.set()
+        asking.join()
+
+
+def wait_until_well(scene: Scene, what: str, *, paused: ConnectWorker | None = None) -> None:
+    """Waits until everything runs once and makes progress."""
+    begun = scene.observer.highest()
+    lengths = {name: length_of(scene.target(name)) for name in SINKS}
+    missing: list[str] = []
+
+    def has_progress() -> list[str]:
+        highest = scene.observer.highest()
+        still = [
+            f"{name}-{task}"
+            for name, (_, tasks) in SOURCES.items()
+            for task in range(tasks)
+            if highest.get(SourceTaskId(name, task), -1) <= begun.get(SourceTaskId(name, task), -1)
+        ]
+        return still + [name for name in SINKS if length_of(scene.target(name)) <= lengths[name]]
+
+    def is_well() -> bool:
+        running = scene.connect.processes(without=paused)
+        missing[:] = [
+            f"{name} runs {len(running.get(name, []))} times" for name in TASKS if len(running.get(name, [])) != 1
+        ]
+        missing[:] = missing or [f"{name} makes no progress" for name in has_progress()]
+        missing[:] = missing or [f"{name} is {state}" for name, state in states(scene).items() if state != "RUNNING"]
+        return not missing
+
+    try:
+        eventually(is_well, what, within_s=RECOVERY_DEADLINE_S)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {missing}") from None
+
+
+def states(scene: Scene) -> dict[str, str]:
+    """The states of all connectors and tasks, as some worker tells them."""
+    worker = scene.chance.choice(scene.connect.answering())
+    told = scene.connect.request("GET", "/connectors?expand=status", worker=worker)
+    found = dict.fromkeys([*SOURCES, *SINKS, *TASKS], "unknown")
+    for name, expanded in told.items():
+        status = expanded["status"]
+        found[name] = status["connector"]["state"]
+        found |= {f"{name}-{task['id']}": task["state"] for task in status["tasks"]}
+    return found
+
+
+def length_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+# The scene.
+
+
+def create_topics(bootstrap: str) -> None:
+    configs = {"retention.ms": "-1", "min.insync.replicas": "2", **APPEND_TIME}
+    topics = [
+        NewTopic(topic, num_partitions=PARTITIONS, replication_factor=BROKERS, config=configs)
+        for topic, _ in SOURCES.values()
+    ]
+    for created in AdminClient({"bootstrap.servers": bootstrap}).create_topics(topics).values():
+        created.result()
+
+
+def create_connectors(scene: Scene) -> None:
+    for name, (topic, tasks) in SOURCES.items():
+        scene.connect.put_connector(
+            name,
+            {
+                "connector.class": "ListSource",
+                "tasks.max": str(tasks),
+                "topic": topic,
+                "list.tasks": str(tasks),
+                "list.count": "0",
+                "list.batch": "5",
+                "list.pause.ms": "50",
+                "list.tell.pid": "true",
+                "task.memory.max.bytes": str(MEMORY_MAX_BYTES),
+                **fault_settings(scene, name, "poll", "leak" if name == LEAKS else ""),
+            },
+        )
+    for name, (topic, tasks) in SINKS.items():
+        scene.connect.put_connector(
+            name,
+            {
+                "connector.class": "CollectingSink",
+                "tasks.max": str(tasks),
+                "topics": topic,
+                "collect.path": str(scene.target(name)),
+                **fault_settings(scene, name, "put", "segfault" if name == CRASHES else ""),
+            },
+        )
+
+
+def fault_settings(scene: Scene, connector: str, where: str, kind: str) -> dict[str, str]:
+    if not kind:
+        return {}
+    scene.marker(connector).touch()
+    return {"fault.where": where, "fault.kind": kind, "fault.marker": str(scene.marker(connector))}
+
+
+def broker(scene: Scene, number: int) -> Service:
+    return next(each for each in scene.brokers.refresh() if each.role == "broker" and each.id == number)
+
+
+def fully_replicated(scene: Scene) -> bool:
+    topics = AdminClient({"bootstrap.servers": scene.brokers.bootstrap}).list_topics(timeout=10).topics
+    return all(len(partition.isrs) == BROKERS for topic in topics.values() for partition in topic.partitions.values())
+
+
+def finish(scene: Scene) -> None:
+    """Stops the sources, and waits until the sinks have everything."""
+    for name in SOURCES:
+        scene.connect.request("PUT", f"/connectors/{name}/stop")
+    eventually(
+        lambda: all(scene.connect.states(name) == {name: "STOPPED"} for name in SOURCES), "the sources have stopped"
+    )
+    scene.observer.catch_up()
+
+    def all_collected() -> bool:
+        return all(
+            len(set(collected(scene.target(name)))) >= scene.observer.count(topic)
+            for name, (topic, _) in SINKS.items()
+        )
+
+    eventually(all_collected, "the sinks have everything", within_s=RECOVERY_DEADLINE_S)

@@ -1,0 +1,143 @@
+"""Requests reach the worker that has to answer, over real sockets, and never go in circles."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import httpx
+import pytest
+import pytest_asyncio
+from fastapi import FastAPI
+
+from ottla_connect.herder.api import TargetState
+from ottla_connect.herder.errors import Conflict
+from ottla_connect.rest.application import create_application
+from ottla_connect.rest.forwarding import next_hop, with_hop
+from ottla_connect.rest.server import RestServer
+from ottla_connect.rest.signatures import sign
+from ottla_connect.rest_settings import Listener
+from tests.support.free_ports import free_port
+from tests.unit.connect.rest.scripted_herder import SESSION_KEY, ScriptedHerder
+
+CONFIG = {"connector.class": "ottla_file.FileSource", "topic": "t"}
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@dataclass
+class Peer:
+    """A worker of the tests'."""
+
+    application: FastAPI
+    url: str
+    client: httpx.AsyncClient
+
+    @property
+    def herder(self) -> ScriptedHerder:
+        herder: ScriptedHerder = self.application.state.herder
+        return herder
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def running() -> AsyncIterator[list[Peer]]:
+    """Three workers."""
+    servers, made = [], []
+    for _ in range(3):
+        server = RestServer([Listener("http", "127.0.0.1", 0)])
+        url = str(server.bound[0])
+        application = create_application(ScriptedHerder(), own_url=url)
+        await server.serve(application)
+        servers.append(server)
+        made.append(Peer(application, url, httpx.AsyncClient(base_url=url, trust_env=False)))
+    yield made
+    await asyncio.gather(*(peer.client.aclose() for peer in made))
+    await asyncio.gather(*(server.close() for server in servers))
+
+
+@pytest.fixture
+def peers(running: list[Peer]) -> list[Peer]:
+    """Three workers that know of no connector, and of no other worker."""
+    for peer in running:
+        peer.application.state.herder = ScriptedHerder()
+    return running
+
+
+async def test_a_connector_is_created_by_the_leader_whomever_one_asks(peers):
+    asked, leader, _ = peers
+    asked.herder.leader = leader.url
+    answer = await asked.client.post("/connectors", json={"name": "a/b", "config": CONFIG})
+    assert answer.status_code == 201
+    assert answer.json()["name"] == "a/b"
+    assert answer.headers["location"] == f"{asked.url}/connectors/a%2Fb", "at the worker that was asked"
+    assert (list(asked.herder.configs), list(leader.herder.configs)) == ([], ["a/b"])
+    assert (await asked.client.delete("/connectors/a%2Fb")).status_code == 204
+    assert not leader.herder.configs
+
+
+async def test_an_error_of_the_leader_is_the_answer(peers):
+    asked, leader, _ = peers
+    asked.herder.leader = leader.url
+    answer = await asked.client.delete("/connectors/none")
+    assert (answer.status_code, answer.json()) == (404, {"error_code": 404, "message": "Connector none not found"})
+
+
+async def test_the_query_goes_along(peers):
+    asked, owner, _ = peers
+    asked.herder.owner = owner.url
+    owner.herder.configs["x"], owner.herder.targets["x"] = CONFIG, TargetState.STARTED
+    answer = await asked.client.post("/connectors/x/restart?includeTasks=true&onlyFailed=true")
+    assert answer.status_code == 202
+    assert owner.herder.restarts == [("x", True, True)]
+    answer = await asked.client.get("/connectors/x/logs?task=1&lines=2")
+    assert answer.json()["lines"] == ["line 0", "line 1"]
+
+
+async def test_a_request_may_make_two_hops_but_not_three(peers):
+    first, second, third = peers
+    first.herder.leader, second.herder.leader = second.url, third.url
+    body = {"name": "x", "config": CONFIG}
+    assert (await first.client.post("/connectors", json=body)).status_code == 201
+    assert list(third.herder.configs) == ["x"]
+    third.herder.leader = first.url
+    answer = await first.client.post("/connectors", json=body)
+    assert answer.status_code == answer.json()["error_code"] == 409
+    assert "conflicting operation (e.g. worker rebalance)" in answer.json()["message"]
+
+
+async def test_a_worker_does_not_forward_to_itself_or_to_nobody(peers):
+    asked, _, _ = peers
+    for leader in (asked.url, f"{asked.url}/", ""):
+        asked.herder.leader = leader
+        answer = await asked.client.delete("/connectors/x")
+        assert answer.status_code == 409
+        assert "no known leader URL" in answer.json()["message"]
+
+
+async def test_a_worker_that_is_down_is_named(peers):
+    asked, _, _ = peers
+    address = f"127.0.0.1:{free_port()}"
+    asked.herder.leader = f"http://{address}"
+    answer = await asked.client.delete("/connectors/x")
+    assert answer.status_code == 500
+    assert answer.json()["message"].startswith(f"IO Error trying to forward REST request to {address}: ")
+
+
+async def test_a_signature_survives_forwarding(peers):
+    asked, leader, _ = peers
+    asked.herder.leader = leader.url
+    path, body = "/connectors/a%2Fb/tasks", b'[{"x": "1"}]'
+    headers = {"Content-Type": "application/json", **sign(SESSION_KEY, "HmacSHA256", "POST", path, body)}
+    answer = await asked.client.post(path, content=body, headers=headers)
+    assert answer.status_code == 204, answer.text
+    assert leader.herder.stored_task_configs == {"a/b": [{"x": "1"}]}
+
+
+async def test_the_hop_is_counted_in_the_query():
+    assert next_hop(None) == "true"
+    assert next_hop("true") == next_hop("TRUE") == "false"
+    for spent in ("false", "maybe", ""):
+        with pytest.raises(Conflict):
+            next_hop(spent)
+    assert with_hop("", "true") == "forward=true"
+    assert with_hop("forward=true&a=%2F&b=", "false") == "a=%2F&b=&forward=false"

@@ -1,0 +1,116 @@
+"""The SQL sink keeps offsets in its target, in the transactions of the rows."""
+
+import pytest
+
+from ottla_sdk import RetriableError, TopicPartition
+from ottla_sql import SqlSink
+from tests.support.sql_runs import SqliteFile, fed_sink
+
+PARTITION = TopicPartition("t", 0)
+SETTINGS = {"auto_create": "true", "offsets_table": "progress"}
+
+
+@pytest.fixture
+def database(tmp_path):
+    return SqliteFile(tmp_path)
+
+
+def stored(database):
+    return database.rows("SELECT connector, topic, partition, next_offset FROM progress")
+
+
+def test_offsets_move_with_the_rows(database):
+    with fed_sink(database.url, **SETTINGS) as sink:
+        sink.open(PARTITION)
+        assert sink.context.seeks == {}
+        sink.put({"id": 1}, {"id": 2})
+        assert stored(database) == [("sink", "t", 0, 2)]
+        sink.put({"id": 3})
+        assert stored(database) == [("sink", "t", 0, 3)]
+        assert sink.task.pre_commit({PARTITION: 3}) == {PARTITION: 3}
+
+
+def test_a_task_goes_on_where_the_stored_offset_says(database):
+    with fed_sink(database.url, **SETTINGS) as sink:
+        sink.open(PARTITION)
+        sink.put({"id": 1}, {"id": 2})
+    with fed_sink(database.url, **SETTINGS) as sink:
+        sink.open(PARTITION)
+        assert sink.context.seeks == {PARTITION: 2}
+        sink.put({"id": 1}, {"id": 2}, {"id": 3})  # whoever does not seek does no harm
+    assert database.rows("SELECT id FROM t") == [(1,), (2,), (3,)]
+
+
+def test_rows_and_offsets_stand_or_fall_together(database):
+    database.run("CREATE TABLE t (id INT CHECK (id < 5))")
+    with fed_sink(database.url, tolerant=False, **SETTINGS) as sink:
+        sink.open(PARTITION)
+        sink.put({"id": 1})
+        with pytest.raises(Exception, match="CHECK"):
+            sink.put({"id": 2}, {"id": 9})
+    assert database.rows("SELECT id FROM t") == [(1,)]
+    assert stored(database) == [("sink", "t", 0, 1)]
+
+
+def test_a_bad_record_that_is_tolerated_counts_as_done(database):
+    database.run("CREATE TABLE t (id INT CHECK (id < 5))")
+    with fed_sink(database.url, **SETTINGS) as sink:
+        sink.open(PARTITION)
+        sink.put({"id": 1}, {"id": 9})
+        assert len(sink.context.reported) == 1
+    assert stored(database) == [("sink", "t", 0, 2)]
+
+
+def test_a_task_that_has_lost_its_partition_writes_nothing_any_more(database):
+    with fed_sink(database.url, **SETTINGS) as old, fed_sink(database.url, **SETTINGS) as new:
+        old.open(PARTITION)
+        first = [old.record({"id": number}) for number in range(4)]
+        old.task.put(first[:2])
+        new.open(PARTITION)
+        new.task.put(first[2:3])
+        with pytest.raises(RetriableError, match="another task has written records of t-0"):
+            old.task.put(first[2:])
+        assert stored(database) == [("sink", "t", 0, 3)]
+        old.task.put(first[2:])  # it has looked where the other is, so nothing comes twice
+    assert database.rows("SELECT id FROM t") == [(0,), (1,), (2,), (3,)]
+
+
+def test_two_tasks_that_begin_at_the_same_time_do_not_write_the_same(database):
+    with fed_sink(database.url, **SETTINGS) as one, fed_sink(database.url, **SETTINGS) as two:
+        one.open(PARTITION)
+        two.open(PARTITION)
+        one.put({"id": 1})
+        with pytest.raises(RetriableError):
+            two.put({"id": 1})
+
+
+def test_if_offsets_cannot_be_read_at_first_they_are_before_anything_is_written(tmp_path):
+    hidden, directory = tmp_path / "hidden", tmp_path / "data"
+    directory.mkdir()
+    database = SqliteFile(directory)
+    with fed_sink(database.url, **SETTINGS) as sink:
+        sink.open(PARTITION)
+        sink.put({"id": 1}, {"id": 2})
+    directory.rename(hidden)
+    with fed_sink(database.url, **SETTINGS) as sink:
+        sink.open(PARTITION)
+        ahead = [sink.record({"id": number}) for number in range(6)]
+        with pytest.raises(RetriableError):
+            sink.task.put(ahead[4:])
+        hidden.rename(directory)
+        sink.task.put(ahead[4:])
+        assert sink.context.seeks == {PARTITION: 2}  # records between were never seen
+        sink.task.put(ahead[2:])
+    assert database.rows("SELECT id FROM t") == [(1,), (2,), (2,), (3,), (4,), (5,)]
+
+
+def test_offsets_that_a_user_sets_are_set_in_the_target(database):
+    with fed_sink(database.url, **SETTINGS) as sink:
+        sink.open(PARTITION)
+        sink.put({"id": 1}, {"id": 2})
+    connector = SqlSink()
+    connector.configure({"name": "sink", "connection.url": database.url, "offsets.table": "progress"})
+    assert list(connector.check_offsets({PARTITION: 1, TopicPartition("u", 3): 7})) == []
+    assert stored(database) == [("sink", "t", 0, 1), ("sink", "u", 3, 7)]
+    assert list(connector.check_offsets({PARTITION: None})) == []
+    assert stored(database) == [("sink", "u", 3, 7)]
