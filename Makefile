@@ -10,7 +10,7 @@ ARGUMENTS ?= all
 MINUTES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-clients test-others faults faults-caught check compat bench format stubs clean
+.PHONY: help setup demo test test-others test-clients test-connect faults faults-caught check compat bench format stubs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -28,14 +28,19 @@ check: setup ## format, lint, types, imports, fast tests: under a minute
 	$(BIN)/lint-imports
 	$(PYTHON) -m pytest -q tests/unit tests/property -m "not slow"
 
-test: test-clients test-others ## all tests but those that need Java (about 15 minutes; --jobs=2 halves that)
+CONNECT_TESTS := tests/system/connect tests/unit/connect tests/unit/plugins
+
+test: test-others test-clients test-connect ## all tests but those that need Java (about 20 minutes; --jobs=3 halves that)
+
+test-others: setup ## all tests but those of clients and of Connect
+	$(PYTHON) -m pytest -q tests --ignore=tests/compat $(CONNECT_TESTS:%=--ignore=%) -m "not broken_rules"
 
 test-clients: setup ## clients that others wrote, against a cluster
 	$(PYTHON) -m pytest -q tests/compat --ignore=tests/compat/java
 
-test-others: setup ## all tests but those of clients
+test-connect: setup ## Connect and its plugins
 	@scripts/ensure-postgresql
-	$(PYTHON) -m pytest -q tests --ignore=tests/compat -m "not broken_rules"
+	$(PYTHON) -m pytest -q $(CONNECT_TESTS)
 
 faults: setup ## let processes and their network fail, seed after seed: MINUTES=60 SEED=1 (root: with partitions)
 	@$(PYTHON) -m tests.faults --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))

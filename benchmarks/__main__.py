@@ -13,6 +13,9 @@ from confluent_kafka import KafkaException
 from benchmarks import (
     catch_up,
     compaction,
+    connect,
+    connect_idle,
+    connect_sql,
     failover,
     floor,
     latency,
@@ -73,6 +76,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_groups(programs)
     _add_failover(programs)
     _add_replication(programs)
+    _add_connect(programs)
+    _add_connect_sql(programs)
+    _add_connect_idle(programs)
     _add_floor(programs)
     _add_all(programs)
     return parser
@@ -140,6 +146,32 @@ def _add_replication(programs: Programs) -> None:
     catching_up.add_argument("--partitions", type=int, default=1)
     catching_up.add_argument("--repetitions", type=int, default=1)
     catching_up.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def _add_connect(programs: Programs) -> None:
+    purpose = "Connect's tasks beside plain loops, with one broker that is started here"
+    program = programs.add_parser("connect", help=purpose, description=purpose)
+    program.set_defaults(run=_run_connect)
+    program.add_argument("--records", type=int, default=1_000_000, help="of each run (%(default)s)")
+    program.add_argument("--repetitions", type=int, default=3, help="of every run (%(default)s)")
+    program.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def _add_connect_sql(programs: Programs) -> None:
+    purpose = "the SQL sink beside hand-written inserts, on SQLite and a PostgreSQL that is started here"
+    program = programs.add_parser("connect-sql", help=purpose, description=purpose)
+    program.set_defaults(run=_run_connect_sql)
+    program.add_argument("--rows", type=int, default=100_000, help="of each run (%(default)s)")
+    program.add_argument("--repetitions", type=int, default=5, help="of every run (%(default)s)")
+    program.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def _add_connect_idle(programs: Programs) -> None:
+    purpose = "what connectors that have nothing to do cost, with a broker and a worker that are started here"
+    program = programs.add_parser("connect-idle", help=purpose, description=purpose)
+    program.set_defaults(run=_run_connect_idle)
+    program.add_argument("--sizes", type=int, nargs="+", default=[0, 1, 10, 30], help="connectors (0 1 10 30)")
+    program.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
 def _add_failover(programs: Programs) -> None:
@@ -267,6 +299,23 @@ def _run_catch_up(chosen: argparse.Namespace) -> None:
     )
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
         _report(catch_up.measure(Path(directory), plan, _say), chosen)
+
+
+def _run_connect(chosen: argparse.Namespace) -> None:
+    plan = connect.ConnectPlan(records=chosen.records, repetitions=chosen.repetitions)
+    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
+        _report(connect.measure(Path(directory), plan, _say), chosen)
+
+
+def _run_connect_sql(chosen: argparse.Namespace) -> None:
+    plan = connect_sql.SqlPlan(rows=chosen.rows, repetitions=chosen.repetitions)
+    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
+        _report(connect_sql.measure(Path(directory), plan, _say), chosen)
+
+
+def _run_connect_idle(chosen: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
+        _report(connect_idle.measure(Path(directory), chosen.sizes, _say), chosen)
 
 
 def _say(what: str) -> None:

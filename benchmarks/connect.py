@@ -14,7 +14,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -76,28 +78,23 @@ def _ratios(found: dict[str, list[_Run]]) -> dict[str, float]:
         ("source task, new records", "produce loop"),
     )
     return {
-        f"{task} / {loop}, {what}": _ratio(found[loop], found[task], attribute)
+        f"{task} / {loop}, {what}": _ratio(found[loop], found[task], what)
         for task, loop in pairs
-        for what, attribute in (("speed", "wall_s"), ("CPU", "cpu_s"))
+        for what in ("speed", "CPU")
     }
 
 
 def _runs(bootstrap: str, records: int, directory: Path) -> Iterator[tuple[str, Callable[[], _Run]]]:
-    """Return what to run, in turns; the two that consume read the same topic."""
+    """Return what to run, in turns; those that consume read the same topic."""
     with temporary_topic(bootstrap) as topic:
-        yield "produce loop", lambda: _produce_loop(bootstrap, topic, records, directory)
-        yield "consume loop", lambda: _consume_loop(bootstrap, topic, records, directory)
-        yield (
-            "consume loop, librdkafka's settings",
-            lambda: _consume_loop(bootstrap, topic, records, directory, own=True),
-        )
-        yield "sink task", lambda: _sink_task(bootstrap, topic, records, directory)
+        yield "produce loop", partial(_produce_loop, bootstrap, topic, records, directory)
+        yield "consume loop", partial(_consume_loop, "consume", bootstrap, topic, records, directory)
+        own = "consume-with-own-settings"
+        yield "consume loop, librdkafka's settings", partial(_consume_loop, own, bootstrap, topic, records, directory)
+        yield "sink task", partial(_sink_task, bootstrap, topic, records, directory)
     for name, fresh in (("source task", False), ("source task, new records", True)):
         with temporary_topic(bootstrap) as topic:
-            yield (
-                name,
-                lambda topic=topic, fresh=fresh: _source_task(bootstrap, topic, records, directory, fresh=fresh),
-            )  # type: ignore[misc]
+            yield name, partial(_source_task, bootstrap, topic, records, directory, fresh=fresh)
 
 
 def _produce_loop(bootstrap: str, topic: str, records: int, directory: Path) -> _Run:
@@ -106,9 +103,9 @@ def _produce_loop(bootstrap: str, topic: str, records: int, directory: Path) -> 
         return _until_published(bootstrap, topic, records, report, process.pid)
 
 
-def _consume_loop(bootstrap: str, topic: str, records: int, directory: Path, *, own: bool = False) -> _Run:
+def _consume_loop(what: str, bootstrap: str, topic: str, records: int, directory: Path) -> _Run:
     report = directory / "consume-loop.json"
-    with _loop("consume-with-own-settings" if own else "consume", bootstrap, topic, records, report):
+    with _loop(what, bootstrap, topic, records, report):
         return _until_read(report)
 
 
@@ -122,7 +119,7 @@ def _source_task(bootstrap: str, topic: str, records: int, directory: Path, *, f
     report = directory / "source-task.json"
     settings = {"topic": topic, "speed.fresh": str(fresh).lower()}
     with _task(SOURCE, settings, bootstrap, records, report) as process:
-        return _until_published(bootstrap, topic, records, report, process.process.pid)
+        return _until_published(bootstrap, topic, records, report, process.process.pid or 0)
 
 
 @contextlib.contextmanager
@@ -211,11 +208,12 @@ def _until_published(bootstrap: str, topic: str, records: int, report: Path, pid
     raise BenchmarkFailed(f"{topic} has not got {records} records within {DEADLINE_S:.0f} s")
 
 
-def _report(path: Path) -> dict:  # type: ignore[type-arg]
+def _report(path: Path) -> Any:
+    """Return what a process has reported, once it has."""
     give_up_s = time.monotonic() + DEADLINE_S
     while time.monotonic() < give_up_s:
         with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
-            return json.loads(path.read_text())  # type: ignore[no-any-return]
+            return json.loads(path.read_text())
         time.sleep(POLL_S)
     raise BenchmarkFailed(f"nothing was reported in {path.name} within {DEADLINE_S:.0f} s")
 
@@ -227,8 +225,9 @@ def _figures(runs: list[_Run], records: int) -> dict[str, float]:
     }
 
 
-def _ratio(loops: list[_Run], tasks: list[_Run], attribute: str) -> float:
+def _ratio(loops: list[_Run], tasks: list[_Run], what: str) -> float:
     """Return how many times as fast, or as thrifty, the tasks were as the loops of the same repetitions."""
-    return statistics.median(
-        getattr(loop, attribute) / getattr(task, attribute) for loop, task in zip(loops, tasks, strict=True)
-    )
+    pairs = list(zip(loops, tasks, strict=True))
+    if what == "speed":
+        return statistics.median(loop.wall_s / task.wall_s for loop, task in pairs)
+    return statistics.median(loop.cpu_s / task.cpu_s for loop, task in pairs)

@@ -6,7 +6,6 @@ python -m benchmarks.connect_loops produce|consume|consume-with-own-settings BOO
 import json
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -40,11 +39,8 @@ def produce(bootstrap: str, topic: str, records: int, values_path: Path, report:
     producer.flush()
 
 
-def consume(
-    bootstrap: str, topic: str, records: int, values_path: Path, report: Path, *, own_settings: bool = False
-) -> None:
+def consume(bootstrap: str, topic: str, records: int, report: Path, *, own_settings: bool) -> None:
     """Read JSON as fast as one consumer does with the settings of a sink task, or with librdkafka's own."""
-    del values_path
     worker = WorkerConfig.parse({"bootstrap.servers": bootstrap})
     settings = {"group.id": f"plain-{time.time_ns():x}", **CLIENT_SETTINGS}
     if own_settings:
@@ -74,9 +70,8 @@ def _now() -> dict[str, float]:
 
 if __name__ == "__main__":
     _, what, bootstrap_servers, topic_name, count, values_file, report_file = sys.argv
-    loop = {
-        "produce": produce,
-        "consume": consume,
-        "consume-with-own-settings": partial(consume, own_settings=True),
-    }[what]
-    loop(bootstrap_servers, topic_name, int(count), Path(values_file), Path(report_file))
+    arguments = (bootstrap_servers, topic_name, int(count))
+    if what == "produce":
+        produce(*arguments, Path(values_file), Path(report_file))
+    else:
+        consume(*arguments, Path(report_file), own_settings=what == "consume-with-own-settings")

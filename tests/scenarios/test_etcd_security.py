@@ -1,6 +1,5 @@
 """etcd behind TLS with client certificates, and behind a password, by configuration alone."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from ottla_core.cluster.lease import LeaseSession
 from ottla_core.config import EtcdSettings
 from ottla_core.errors import ConfigurationError
 from tests.scenarios.conftest import CLUSTER
+from tests.support.certificates import Certificates
 from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually_async import eventually_async
 
@@ -23,33 +23,6 @@ SPACE = KeySpace(CLUSTER)
 PASSWORD = "correct horse"
 
 pytestmark = pytest.mark.slow
-
-
-def openssl(*arguments: str | Path) -> None:
-    subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
-
-
-class Certificates:
-    """An authority and what it signed, as PEM files: `ca.pem`, `server.pem`, `client.pem` and their keys."""
-
-    def __init__(self, directory: Path):
-        directory.mkdir()
-        self.directory = directory
-        key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-noenc", "-days", "2")
-        openssl(
-            *("req", "-x509", *key, "-subj", "/CN=test authority"),
-            *("-keyout", self.path("ca.key"), "-out", self.path("ca.pem")),
-        )
-        for name in ("server", "client"):
-            openssl(
-                *("req", "-x509", *key, "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"),
-                *("-addext", "extendedKeyUsage=serverAuth,clientAuth", "-addext", "basicConstraints=CA:FALSE"),
-                *("-CA", self.path("ca.pem"), "-CAkey", self.path("ca.key")),
-                *("-keyout", self.path(f"{name}.key"), "-out", self.path(f"{name}.pem")),
-            )
-
-    def path(self, name: str) -> Path:
-        return self.directory / name
 
 
 @pytest.fixture

@@ -39,17 +39,16 @@ class ConnectObserver:
         self._read_up_to: dict[tuple[str, int], int] = {}
         self._stop = threading.Event()
         self._failure: BaseException | None = None
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": "connect-observer",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",
-                "topic.metadata.refresh.interval.ms": 1000,
-                # A broker that hangs or restarts keeps a request for as long.
-                "socket.timeout.ms": 5000,
-            }
-        )
+        self._settings = {
+            "bootstrap.servers": bootstrap,
+            "group.id": "connect-observer",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "topic.metadata.refresh.interval.ms": 1000,
+            # A broker that hangs or restarts keeps a request for as long.
+            "socket.timeout.ms": 5000,
+            "log_level": 2,  # not every connection that a restarted broker has closed
+        }
         self._thread = threading.Thread(target=self._run, name="connect observer")
 
     def __enter__(self) -> Self:
@@ -61,7 +60,6 @@ class ConnectObserver:
     ) -> None:
         self._stop.set()
         self._thread.join()
-        self._consumer.close()
 
     def count(self, topic: str) -> int:
         """How many records of a topic were read."""
@@ -78,10 +76,14 @@ class ConnectObserver:
 
     def catch_up(self) -> None:
         """Waits until everything that is in the topics now was read."""
-        ends: dict[tuple[str, int], int] = {}
-        for topic, partition in self._partitions():
-            _, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), METADATA_TIMEOUT_S)
-            ends[topic, partition] = end
+        asking = Consumer(self._settings)
+        try:
+            ends = {
+                where: asking.get_watermark_offsets(TopicPartition(*where), METADATA_TIMEOUT_S)[1]
+                for where in self._partitions(asking)
+            }
+        finally:
+            asking.close()
 
         def has_caught_up() -> bool:
             self._check()
@@ -94,30 +96,33 @@ class ConnectObserver:
             raise AssertionError("the observer has failed") from self._failure
 
     def _run(self) -> None:
+        consumer = Consumer(self._settings)
         try:
-            self._read()
+            self._read(consumer)
         except BaseException as error:  # noqa: BLE001 - told to the test by its next question
             self._failure = error
+        finally:
+            consumer.close()
 
-    def _read(self) -> None:
+    def _read(self, consumer: Consumer) -> None:
         assigned: set[tuple[str, int]] = set()
         look_s = 0.0
         while not self._stop.is_set():
             if time.monotonic() > look_s:
-                new = self._partitions() - assigned
+                new = self._partitions(consumer) - assigned
                 if new:
-                    self._consumer.incremental_assign([TopicPartition(*each, OFFSET_BEGINNING) for each in new])
+                    consumer.incremental_assign([TopicPartition(*each, OFFSET_BEGINNING) for each in new])
                     assigned |= new
                 look_s = time.monotonic() + PARTITION_LOOK_INTERVAL_S
-            for message in self._consumer.consume(BATCH, TIMEOUT_S):
+            for message in consumer.consume(BATCH, TIMEOUT_S):
                 if message.error() is None:
                     self._take(message)
                 elif message.error().fatal():
                     raise AssertionError(message.error())
 
-    def _partitions(self) -> set[tuple[str, int]]:
+    def _partitions(self, consumer: Consumer) -> set[tuple[str, int]]:
         wanted = {*self._connectors, self._offsets_topic}
-        topics = self._consumer.list_topics(timeout=METADATA_TIMEOUT_S).topics
+        topics = consumer.list_topics(timeout=METADATA_TIMEOUT_S).topics
         return {(name, number) for name in wanted & set(topics) for number in topics[name].partitions}
 
     def _take(self, message: Message) -> None:

@@ -1,6 +1,6 @@
 """A process of a connector or task, as a worker would run it, and a stand-in for that worker.
 
-The stand-in keeps source offsets in memory, renews the lease until it is told not to, and collects what the process
+The stand-in keeps source offsets in memory, gives a long lease unless it is told not to, and collects what the process
 says. What the process writes to its standard output and error goes to a file.
 """
 
@@ -28,13 +28,12 @@ from ottla_connect.processes.messages import (
     decode_from_process,
     encode,
 )
-
 from tests.support.connect_plugin_path import environment_with_test_plugins
 from tests.support.eventually import eventually
 
 MessageT = TypeVar("MessageT")
 
-LEASE_S = 10.0
+LEASE_S = 3600.0
 END_DEADLINE_S = 20.0
 ENTRY = "import socket, sys; from ottla_connect.task.main import run; sys.exit(run(socket.socket(fileno=int(sys.argv[1]))))"
 
@@ -95,11 +94,15 @@ class ConnectProcess:
         self, kind: type[MessageT], condition: Callable[[MessageT], bool] = lambda _: True, *, count: int = 1
     ) -> MessageT:
         """Wait for the message of this kind and number that meets the condition."""
-        found = eventually(
-            lambda: (matching := [each for each in self.all(kind) if condition(each)])[count - 1 : count],
-            f"the process says {kind.__name__}, rather than {[type(each).__name__ for each in self.said]}: {self.log}",
-        )
-        return found[0]
+
+        def found() -> list[MessageT]:
+            return [each for each in self.all(kind) if condition(each)][count - 1 : count]
+
+        try:
+            return eventually(found, f"the process says {kind.__name__}")[0]
+        except AssertionError as error:
+            error.add_note(f"it said {self.said}, and wrote: {self.log}")
+            raise
 
     def stop(self) -> int:
         """Ask it to stop, and return its exit code."""

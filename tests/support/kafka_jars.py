@@ -1,9 +1,10 @@
-"""Apache Kafka's own jars: the reference broker and the command-line tools.
+"""Apache Kafka's own jars: the reference broker, the command-line tools and Connect.
 
 They come from Maven's default repository by `tests/compat/java/pom.xml` into the git-ignored `.work/`, once per
-Kafka version. Where Java or Maven is missing, `unavailable_reason` says so and the suites skip.
+content of that file. Where Java or Maven is missing, `unavailable_reason` says so and the suites skip.
 """
 
+import hashlib
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
@@ -64,7 +65,7 @@ def _jar_folder() -> Path:
 
 
 def _complete_marker() -> Path:
-    return _jar_folder() / "complete"
+    return _jar_folder() / f"complete-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
 
 
 def _fetch() -> None:

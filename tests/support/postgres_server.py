@@ -76,7 +76,6 @@ class PostgresServer:
         settings = {
             "fsync": "off",
             "full_page_writes": "off",
-            "synchronous_commit": "off",
             "listen_addresses": LOOPBACK,
             "unix_socket_directories": "",
             "max_connections": "50",

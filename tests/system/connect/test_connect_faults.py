@@ -7,9 +7,11 @@ throughout, and in the end nothing may be lost; what that means is written in `c
 `OTTLA_TEST_CONNECT_FAULTS` is how often each fault happens (default: once), `OTTLA_TEST_SEED` repeats a run's order.
 """
 
+import json
 import os
 import random
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +30,7 @@ from tests.support.connect_delivery import SourceTaskId, collected, overlap_prob
 from tests.support.connect_observer import ConnectObserver
 from tests.support.connect_plugin_path import environment_with_test_plugins
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster, Service
+from tests.support.ottla_cluster import OttlaCluster, ottla_command
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +74,8 @@ class Scene:
 
 @pytest.fixture
 def brokers(tmp_path: Path) -> Iterator[OttlaCluster]:
-    with OttlaCluster(tmp_path / "cluster", brokers=BROKERS, arguments=group_arguments()) as cluster:
+    arguments = [*group_arguments(), "--set", "group-coordinator:group.min.session.timeout.ms=1000"]
+    with OttlaCluster(tmp_path / "cluster", brokers=BROKERS, arguments=arguments) as cluster:
         yield cluster
 
 
@@ -97,15 +100,16 @@ def scene(brokers: OttlaCluster, tmp_path: Path) -> Iterator[Scene]:
 
 
 def test_nothing_is_lost_whatever_fails(scene: Scene) -> None:
+    faults = chosen_faults(int(os.environ.get("OTTLA_TEST_CONNECT_FAULTS", FAULTS_DEFAULT)), scene.chance)
     create_connectors(scene)
     wait_until_well(scene, "all has started")
-    faults = chosen_faults(int(os.environ.get("OTTLA_TEST_CONNECT_FAULTS", FAULTS_DEFAULT)), scene.chance)
     with rest_answers_throughout(scene) as unanswered:
         for fault in faults:
             begun_s = time.monotonic()
+            print(fault.__doc__, end=" ", flush=True)
             fault(scene)
             wait_until_well(scene, f"all is well after: {fault.__doc__}")
-            print(f"{fault.__doc__} Well again after {time.monotonic() - begun_s:.1f} s.")
+            print(f"Well again after {time.monotonic() - begun_s:.1f} s.")
     scene.problems += unanswered
     finish(scene)
     scene.problems += source_problems(scene.observer.appended, scene.observer.committed)
@@ -181,12 +185,11 @@ def restart_the_brokers(scene: Scene) -> None:
     numbers = [service.id for service in scene.brokers.services if service.role == "broker"]
     scene.chance.shuffle(numbers)
     for number in numbers:
-        service = broker(scene, number)
-        os.kill(service.pid, scene.chance.choice((signal.SIGKILL, signal.SIGTERM)))
+        former = broker_pid(scene, number)
+        os.kill(former, scene.chance.choice((signal.SIGKILL, signal.SIGTERM)))
 
-        def is_back(number: int = number, former: int = service.pid) -> bool:
-            again = broker(scene, number)
-            return again.pid != former and again.pid > 0
+        def is_back(number: int = number, former: int = former) -> bool:
+            return broker_pid(scene, number) not in (0, former)
 
         eventually(is_back, f"broker {number} has been started again", within_s=RECOVERY_DEADLINE_S)
         eventually(lambda: fully_replicated(scene), "all replicas are in sync", within_s=RECOVERY_DEADLINE_S)
@@ -245,7 +248,7 @@ def rest_answers_throughout(scene: Scene) -> Iterator[list[str]]:
             problem = "" if answer.status_code == httpx.codes.OK and len(answer.json()) == 6 else answer.text
         except httpx.TransportError as error:
             problem = repr(error)
-        if problem and worker.disturbances == disturbances:
+        if problem and worker.disturbances == disturbances and worker.answers():
             unanswered.append(f"worker {worker.number} after {time.monotonic() - begun_s:.1f} s: {problem}")
 
     def ask_all() -> None:
@@ -295,7 +298,7 @@ def wait_until_well(scene: Scene, what: str, *, paused: ConnectWorker | None = N
 
 def states(scene: Scene) -> dict[str, str]:
     """The states of all connectors and tasks, as some worker tells them."""
-    worker = scene.chance.choice(scene.connect.answering())
+    worker = random.choice(scene.connect.answering())
     told = scene.connect.request("GET", "/connectors?expand=status", worker=worker)
     found = dict.fromkeys([*SOURCES, *SINKS, *TASKS], "unknown")
     for name, expanded in told.items():
@@ -318,7 +321,8 @@ def create_topics(bootstrap: str) -> None:
         NewTopic(topic, num_partitions=PARTITIONS, replication_factor=BROKERS, config=configs)
         for topic, _ in SOURCES.values()
     ]
-    for created in AdminClient({"bootstrap.servers": bootstrap}).create_topics(topics).values():
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    for created in client.create_topics(topics).values():
         created.result()
 
 
@@ -359,8 +363,18 @@ def fault_settings(scene: Scene, connector: str, where: str, kind: str) -> dict[
     return {"fault.where": where, "fault.kind": kind, "fault.marker": str(scene.marker(connector))}
 
 
-def broker(scene: Scene, number: int) -> Service:
-    return next(each for each in scene.brokers.refresh() if each.role == "broker" and each.id == number)
+def broker_pid(scene: Scene, number: int) -> int:
+    """The process of a broker, 0 while it is not ready."""
+    command = [ottla_command(), "status", "--dir", str(scene.brokers.directory), "--json"]
+    status = subprocess.run(command, capture_output=True, check=False, timeout=RECOVERY_DEADLINE_S)
+    return next(
+        (
+            int(each["pid"])
+            for each in json.loads(status.stdout)["processes"]
+            if each["role"] == "broker" and int(each["id"]) == number and each["state"] == "ready"
+        ),
+        0,
+    )
 
 
 def fully_replicated(scene: Scene) -> bool:

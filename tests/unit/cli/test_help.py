@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,12 @@ from tests.support.free_ports import free_port
 README = Path(__file__).parents[3] / "README.md"
 
 
+@cache
+def tree():
+    """The commands as click has them; making them of their functions takes a while."""
+    return get_command(app)
+
+
 def commands() -> Iterator[tuple[str, ...]]:
     def walk(command, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         children = getattr(command, "commands", {})
@@ -25,11 +32,11 @@ def commands() -> Iterator[tuple[str, ...]]:
         for name, child in children.items():
             yield from walk(child, (*path, name))
 
-    yield from walk(get_command(app), ())
+    yield from walk(tree(), ())
 
 
 def leaf(path: tuple[str, ...]):
-    found = get_command(app)
+    found = tree()
     for name in path:
         found = found.commands[name]
     return found
@@ -59,7 +66,7 @@ def test_every_example_in_help_and_readme_is_understood(line):
         program, *arguments = shlex.split(part)
         if not program.endswith("ottla"):
             continue
-        command = get_command(app)
+        command = tree()
         while hasattr(command, "commands"):
             command = command.commands[arguments.pop(0)]
         with command.make_context("example", arguments) as context:

@@ -236,7 +236,6 @@ def test_other_workers_find_this_one_where_it_advertises_itself() -> None:
         }
     )
     assert behind.advertised_url(8443, "host-1") == "https://gate:443"
-    assert behind.worker_url("other:443") == "https://other:443"
 
 
 def test_topics_are_created_with_the_settings_below_their_prefix() -> None:

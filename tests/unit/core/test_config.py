@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ConfigDict, Field
 
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
@@ -45,6 +46,23 @@ def test_a_setting_is_known_by_its_key_alone() -> None:
     for name in ("topic_settings=1", "node_id=1", "num_partitions=2"):
         with pytest.raises(ConfigurationError, match="unknown setting"):
             load("node.id=1", "log.dirs=/a", name)
+
+
+class OpenConfig(ServiceConfig):
+    """Settings with a prefix that is left open."""
+
+    model_config = ConfigDict(extra="allow")
+    open_prefixes = ("client.",)
+    name: str = Field("", alias="name")
+
+
+def test_keys_below_an_open_prefix_are_kept_as_they_are_wherever_they_come_from() -> None:
+    config = load_config(
+        OpenConfig, ["--set", "client.acks=all"], {"OTTLA_CLIENT_LINGER_MS": "5", "OTTLA_OTHER": "1"}
+    )
+    assert config.model_extra == {"client.acks": "all", "client.linger.ms": "5"}
+    with pytest.raises(ConfigurationError, match=r"clients\.x: unknown setting"):
+        load_config(OpenConfig, ["--set", "clients.x=1"], {})
 
 
 @pytest.mark.parametrize("model", [BrokerConfig, ControllerConfig])

@@ -10,7 +10,7 @@ Each generator is a model here; its docstring and its fields' descriptions are w
 
 import datetime as dt
 import json
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -126,9 +126,7 @@ class ChoiceGenerator(_Generator):
     """One of some values: all strings, all whole numbers, all numbers, or all booleans."""
 
     generator: Literal["choice"]
-    values: list[bool | int | float | str] = Field(
-        min_length=1, max_length=CHOICES_MAX, description="The values."
-    )
+    values: list[bool | int | float | str] = Field(min_length=1, max_length=CHOICES_MAX, description="The values.")
     weights: list[Annotated[float, Field(ge=0)]] | None = Field(
         None, description="How likely each is, in proportion to the others; by default all are equally likely."
     )
@@ -184,7 +182,7 @@ class BooleanGenerator(_Generator):
 
 
 class TimestampGenerator(_Generator):
-    """Times that go on with the records: `start`, then `step_ms` later for each record, and `jitter_ms` about that."""
+    """Times that go on with the records: `start`, then `step_ms` later for each, and up to `jitter_ms` more."""
 
     generator: Literal["timestamp"]
     start: dt.datetime = Field(
@@ -327,13 +325,15 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-_NAMES: frozenset[str] = frozenset(
-    name for each in GENERATORS for name in get_args(each.model_fields["generator"].annotation)
-)
-
-
 def _problem(error: Any) -> str:
-    # pydantic puts the generator's name into the path too, between a field's name and what is in it.
-    parts = [str(part) for number, part in enumerate(error["loc"]) if not (number and part in _NAMES)]
+    # Behind a field's name, and behind `items`, pydantic puts the generator's name; users wrote no such level.
+    location = iter(map(str, error["loc"]))
+    parts = []
+    for part in location:
+        parts.append(part)
+        if part == "fields":
+            parts += [name for name in (next(location, None),) if name is not None]
+        if part in ("fields", "items"):
+            next(location, None)
     message = error["msg"].removeprefix("Value error, ")
     return f"{'.'.join(parts)}: {message}" if parts else message

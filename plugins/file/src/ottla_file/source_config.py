@@ -1,6 +1,5 @@
 """The settings of `FileSource` and of its tasks."""
 
-import codecs
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -190,7 +189,7 @@ class FileSourceConfig(PluginConfig):
 
     def _encoding_problems(self) -> Iterable[Problem]:
         try:
-            if "\r\n".encode(codecs.lookup(self.encoding).name) != b"\r\n":
+            if b"a\r\n".decode(self.encoding) != "a\r\n":
                 yield Problem("file.encoding", f"{self.encoding} does not end lines as ASCII does; convert the files")
         except (LookupError, UnicodeError):
             yield Problem("file.encoding", f"there is no encoding of text called {self.encoding}")

@@ -1,11 +1,16 @@
-"""Ottla Connect's connectors for SQL databases: `SqlSource` reads tables and queries, `SqlSink` writes tables."""
+"""Ottla Connect's plugins for SQL databases.
+
+`SqlSource` reads tables and queries, `SqlSink` writes tables, and `SoftDelete` makes tombstones of rows that are
+marked as deleted.
+"""
 
 from ottla_sql.sink.connector import SqlSink
+from ottla_sql.soft_delete import SoftDelete
 from ottla_sql.source.connector import SqlSource
 
 __version__ = "0.1.0"
 
-__all__ = ["SqlSink", "SqlSource"]
+__all__ = ["SoftDelete", "SqlSink", "SqlSource"]
 
-for _connector in (SqlSource, SqlSink):
-    _connector.__module__ = __name__  # Configurations name them by this module.
+for _plugin in (SoftDelete, SqlSink, SqlSource):
+    _plugin.__module__ = __name__  # Configurations name them by this module.

@@ -211,9 +211,10 @@ def is_about_data(error: SQLAlchemyError) -> bool:
     if not isinstance(error, DBAPIError) or is_transient(error):
         return False
     state = str(getattr(error.orig, "sqlstate", None) or "")
-    # PostgreSQL: data exceptions, integrity, checks of views, triggers that raise. Drivers: a value of a type that
-    # they cannot send.
-    return state[:2] in ("22", "23", "44", "P0") or (not state and "adapt" in str(error.orig))
+    # PostgreSQL: data exceptions, integrity, checks of views, triggers that raise. Drivers: values that they cannot
+    # send, in the words of psycopg and of Python's sqlite3.
+    cannot_send = not state and any(words in str(error.orig) for words in ("cannot adapt", "binding parameter"))
+    return state[:2] in ("22", "23", "44", "P0") or cannot_send
 
 
 def described(error: SQLAlchemyError) -> str:

@@ -31,6 +31,8 @@ from ottla_connect.rest.options import RestOptions
 from ottla_connect.rest.server import RestServer, client_tls
 from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.stores import Stores, open_distributed, open_standalone
+from ottla_connect.worker_counts import CountRequests, WorkerCounts
+from ottla_connect.worker_metrics import WorkerReadings, serve_metrics
 from ottla_core.errors import OttlaError
 from ottla_core.lifecycle import run_service, wait_for_end
 from ottla_core.observe.logs import configure_logs
@@ -60,9 +62,9 @@ async def run_worker(config: WorkerConfig, stop: asyncio.Event) -> None:
 
     Raises:
         RestError: a listener's address is taken.
-        ConfigurationError: client settings or an internal topic cannot be used.
-        LogError: the internal topics cannot be read.
-        WorkerFailed: it cannot go on.
+        ConfigurationError: client settings cannot be used.
+        ClusterUnreachable: no Kafka broker answers.
+        WorkerFailed: it cannot start, or not go on.
     """
     async with AsyncExitStack() as closing:
         rest = RestServer(config.listeners, config.rest_tls)
@@ -71,51 +73,67 @@ async def run_worker(config: WorkerConfig, stop: asyncio.Event) -> None:
         host = ProcessHost()
         closing.push_async_callback(host.close)
         await _start_host(host)
+        cluster_id = await kafka_cluster_id(config, stop)
+        if stop.is_set():
+            return
 
         stores = open_standalone(config) if config.standalone else open_distributed(config)
         catalog = PluginCatalog(host, config.raw)
         client = WorkerClient(config, lambda: stores.config.state.session_key, client_tls(config.rest_tls))
         closing.push_async_callback(client.close)
-        herder: WorkerHerder
-
-        async def store_task_configs(name: str, configs: TaskSettings) -> None:
-            await herder.put_task_configs(name, configs)
-
-        publisher = TaskConfigPublisher(store=store_task_configs, send=client.put_task_configs)
-        worker = Worker(url, config, host=host, stores=stores, publisher=publisher)
-        herder = WorkerHerder(
-            config,
-            worker=worker,
-            stores=stores,
-            catalog=catalog,
-            validation=Validation(host, config.raw),
-            logs=host.logs,
-            server=ServerInfo(
-                version=ottla_connect.__version__,
-                commit="unknown",
-                kafka_cluster_id=await kafka_cluster_id(config),
-            ),
-        )
+        server = ServerInfo(version=ottla_connect.__version__, commit="unknown", kafka_cluster_id=cluster_id)
+        herder, worker = _herder(config, url, host=host, stores=stores, catalog=catalog, client=client, server=server)
         await _start_stores(stores, herder)
         closing.push_async_callback(stores.close)
-        membership = _membership(config, url, herder, worker)
+        counts = WorkerCounts()
+        membership = _membership(config, url, herder, worker, counts)
         herder.join(membership)
         await catalog.refresh()
         closing.push_async_callback(membership.close)
         closing.push_async_callback(herder.close)
         await membership.start()
 
-        app = create_application(
-            herder,
-            own_url=url,
-            options=RestOptions.of(config),
-            forwarding_tls=client_tls(config.rest_tls),
-        )
+        options, tls = RestOptions.of(config), client_tls(config.rest_tls)
+        app = create_application(herder, own_url=url, options=options, forwarding_tls=tls)
+        app.add_middleware(CountRequests, counts=counts)
         await rest.serve(app)
+        if config.metrics_listener is not None:
+            readings = _readings(stores, worker, membership, counts)
+            closing.callback(serve_metrics(config.metrics_listener, worker.id, readings).close)
         log.info("ready", url=url, group=None if config.standalone else config.group_id)
         if config.standalone:
             await put_connectors(herder, config.standalone_connector_files)
         await wait_for_end(stop, rest.wait(), _failure(host.failed), _failure(membership.failed), _lost(stores))
+
+
+def _herder(
+    config: WorkerConfig,
+    url: str,
+    *,
+    host: ProcessHost,
+    stores: Stores,
+    catalog: PluginCatalog,
+    client: WorkerClient,
+    server: ServerInfo,
+) -> tuple[WorkerHerder, Worker]:
+    """Return the herder and its worker, which need each other."""
+    herder: WorkerHerder
+
+    async def store_task_configs(name: str, configs: TaskSettings) -> None:
+        await herder.put_task_configs(name, configs)
+
+    publisher = TaskConfigPublisher(store=store_task_configs, send=client.put_task_configs)
+    worker = Worker(url, config, host=host, stores=stores, publisher=publisher)
+    herder = WorkerHerder(
+        config,
+        worker=worker,
+        stores=stores,
+        catalog=catalog,
+        validation=Validation(host, config.raw),
+        logs=host.logs,
+        server=server,
+    )
+    return herder, worker
 
 
 async def _start_host(host: ProcessHost) -> None:
@@ -132,18 +150,31 @@ async def _start_stores(stores: Stores, herder: WorkerHerder) -> None:
         raise WorkerFailed(str(error)) from None
 
 
-def _membership(config: WorkerConfig, url: str, herder: WorkerHerder, worker: Worker) -> Membership | SoleMember:
+def _membership(
+    config: WorkerConfig, url: str, herder: WorkerHerder, worker: Worker, counts: WorkerCounts
+) -> Membership | SoleMember:
+    on_assigned = counts.counting_assignments(herder.on_assigned)
     if config.standalone:
-        return SoleMember(
-            url=url, view=herder.group_view, on_assigned=herder.on_assigned, on_lease=worker.extend_lease
-        )
+        return SoleMember(url=url, view=herder.group_view, on_assigned=on_assigned, on_lease=worker.extend_lease)
     return Membership(
         config,
         url=url,
         view=herder.group_view,
-        on_assigned=herder.on_assigned,
-        on_lost=herder.on_lost,
+        on_assigned=on_assigned,
+        on_lost=counts.counting_losses(herder.on_lost),
         on_lease=worker.extend_lease,
+    )
+
+
+def _readings(
+    stores: Stores, worker: Worker, membership: Membership | SoleMember, counts: WorkerCounts
+) -> WorkerReadings:
+    return WorkerReadings(
+        counts=counts,
+        assignment=lambda: membership.assignment,
+        connector_status=stores.status.connector_status,
+        task_status=stores.status.task_status,
+        measured=lambda: worker.measured,
     )
 
 

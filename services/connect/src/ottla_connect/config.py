@@ -136,13 +136,6 @@ class WorkerConfig(RestSettings, TaskDefaults):
         le=INT32_MAX,
         description="Milliseconds that a worker behind the others has to read the config topic.",
     )
-    worker_unsync_backoff_ms: int = Field(
-        300000,
-        alias="worker.unsync.backoff.ms",
-        ge=0,
-        le=INT32_MAX,
-        description="Milliseconds that a worker stays away which could not.",
-    )
     config_storage_topic: str = Field(
         "connect-configs", alias="config.storage.topic", min_length=1, description="Topic of connectors' settings."
     )

@@ -183,7 +183,3 @@ class RestSettings(ServiceConfig):
         listening = host_name if listener.host in WILDCARD_HOSTS else listener.host
         host = self.rest_advertised_host_name or listening
         return str(Listener(listener.scheme, host, self.rest_advertised_port or bound_port))
-
-    def worker_url(self, worker_id: str) -> str:
-        """Return the URL of another worker by its id, HOST:PORT; all of a cluster use the same scheme."""
-        return f"{self.advertised_listener.scheme}://{worker_id}"

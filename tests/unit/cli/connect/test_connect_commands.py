@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,17 +50,17 @@ class RunningRest:
 
 @pytest.fixture(scope="module")
 def rest() -> Iterator[RunningRest]:
-    running = RunningRest()
-    yield running
-    running.close()
+    with capture_logs():  # the worker's log would be among what the commands print
+        running = RunningRest()
+        yield running
+        running.close()
 
 
 @pytest.fixture
-def herder(rest: RunningRest) -> Iterator[ScriptedHerder]:
+def herder(rest: RunningRest) -> ScriptedHerder:
     made = ScriptedHerder()
     rest.use(made)
-    with capture_logs():  # the worker's log would be among what the command prints
-        yield made
+    return made
 
 
 @dataclass
@@ -246,6 +247,10 @@ def test_offsets_are_shown_set_and_reset(ottla, first, tmp_path):
 
 def test_logs_are_of_the_connector_or_a_task(ottla, first):
     assert ottla("logs", "first", "--lines", "2").stdout == "line 0\nline 1\n"
+    assert (
+        ottla("logs", "first", "--lines", "0").stderr
+        == "it has logged nothing; what a task has logged is shown by --task\n"
+    )
     document = ottla("logs", "first", "--task", "1", "--json").json
     assert document == {"connector": "first", "task": 1, "lines": ["line 0", "line 1", "line 2"]}
 
@@ -276,6 +281,17 @@ def test_plugins_are_listed_with_those_that_are_broken(ottla):
     settings = ottla("plugins", "--settings", "FileSource").stdout
     assert "batch.size   long     2000" in settings
     assert "topic        string   required" in settings
+
+
+def test_a_plugin_project_is_written_where_it_is_wanted(ottla, tmp_path):
+    done = ottla("new-plugin", "acme-billing", "--dir", str(tmp_path), "--json")
+    assert done.returncode == 0
+    assert done.json["plugin"] == "acme-billing"
+    assert all((tmp_path / "acme-billing") in Path(file).parents for file in done.json["files"])
+    assert any(file.endswith("pyproject.toml") for file in done.json["files"])
+    again = ottla("new-plugin", "acme-billing", "--dir", str(tmp_path))
+    assert (again.returncode, again.stderr.count("\n")) == (1, 1)
+    assert ottla("new-plugin", "Not a name", "--dir", str(tmp_path)).returncode == 2
 
 
 def test_a_worker_that_is_down_is_passed_over(ottla, rest, first):

@@ -67,10 +67,10 @@ async def test_a_write_returns_when_it_is_on_the_disk(tmp_path: Path, monkeypatc
 
 async def test_the_file_is_compacted_when_most_of_it_is_overtaken(tmp_path: Path) -> None:
     path = tmp_path / "offsets"
-    log, shown = await opened(path, compaction_bytes_min=2000)
-    for number in range(500):
+    log, shown = await opened(path, compaction_bytes_min=1000)
+    for number in range(150):
         await put(log, (b"key %d" % (number % 5), b"value %d" % number))
-    assert path.stat().st_size < 4000
+    assert path.stat().st_size < 2000
     expected = dict(shown)
     await log.close()
     assert len(expected) == 5

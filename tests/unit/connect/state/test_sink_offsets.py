@@ -1,7 +1,5 @@
 """The offsets of a consumer group, read and changed in a real cluster."""
 
-from collections.abc import Iterator
-
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientTopicPartition
@@ -19,12 +17,10 @@ pytestmark = pytest.mark.slow
 P0, P1, P2 = (TopicPartition("sunk", number) for number in range(3))
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OttlaCluster]:
-    with OttlaCluster(tmp_path_factory.mktemp("sinks") / "cluster") as cluster:
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        admin.create_topics([NewTopic("sunk", 3, 1)])["sunk"].result()
-        yield cluster
+@pytest.fixture(scope="module", autouse=True)
+def topic(cluster: OttlaCluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic("sunk", 3, 1)])["sunk"].result()
 
 
 def offsets_of(cluster: OttlaCluster, group: str) -> SinkOffsets:

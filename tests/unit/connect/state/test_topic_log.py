@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
@@ -29,12 +29,6 @@ pytestmark = pytest.mark.slow
 
 OFFSET_PARTITIONS = 25
 GARBAGE = ((b"\xff", b"\xff"), (b"connector-a", b"[]"), (b"status-task-a-0", b"{}"), (b"[]", b""))
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OttlaCluster]:
-    with OttlaCluster(tmp_path_factory.mktemp("stores") / "cluster") as cluster:
-        yield cluster
 
 
 @pytest.fixture

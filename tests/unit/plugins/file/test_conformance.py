@@ -63,6 +63,7 @@ TestLines = source_connector_suite(
     bad_settings=[
         ({"file.path": "", "topic": ""}, ["file.path", "topic"]),
         ({"file.encoding": "utf-16", "file.key.field": "x"}, ["file.encoding", "file.key.field"]),
+        ({"file.encoding": "hex"}, ["file.encoding"]),
         ({"file.encoding": "no such", "file.done": "move"}, ["file.encoding", "file.done", "file.done.directory"]),
         (
             {"file.format": "csv", "file.csv.delimiter": "::", "file.csv.header": "false", "file.csv.types": "a:int"},

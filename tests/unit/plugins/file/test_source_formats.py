@@ -143,6 +143,8 @@ def test_text_is_decoded_as_it_is_said_to_be(tmp_path: Path) -> None:
     assert read(path, 2, {"file.encoding": "latin-1"}) == ["Zürich", "plain"]
     assert read(path, 2, {"file.encoding.errors": "replace"}) == ["Z\ufffdrich", "plain"]
     assert read(path, 1, {"file.errors": "skip"}) == ["plain"]
+    (tmp_path / "marked.txt").write_text("\ufefffirst\nsecond\n", encoding="utf-8")
+    assert read(tmp_path / "marked.txt", 2, {"file.encoding": "utf-8-sig"}) == ["first", "second"]
     with pytest.raises(FatalError, match=r"lines\.txt: line 1 is not encoded in utf-8"):
         read(path, 1, {})
 

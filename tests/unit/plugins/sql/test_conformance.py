@@ -28,7 +28,9 @@ def _database(directory: Path) -> Path:
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(_TABLES)
         for table in ("flights", "planes"):
-            rows = [(number, f"C{number % 3}", number / 4, f"2013-01-01 00:00:0{number // 3}") for number in range(12)]
+            rows = [
+                (number, f"C{number % 3}", number / 4, f"2013-01-01 00:00:0{number // 3}") for number in range(12)
+            ]
             connection.executemany(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", rows)
         connection.commit()
     return path
@@ -83,16 +85,16 @@ TestTimestampIncrementing = source_connector_suite(
     expect_records=24,
     bad_settings=[({"timestamp.column.name": None}, ["timestamp.column.name"])],
 )
-TestTimestamp = source_connector_suite(
-    SqlSource, settings=_source("timestamp"), expect_records=24, may_repeat=True
-)
+TestTimestamp = source_connector_suite(SqlSource, settings=_source("timestamp"), expect_records=24, may_repeat=True)
 TestBulk = source_connector_suite(SqlSource, settings=_source("bulk"), expect_records=24, may_repeat=True)
 
 
 _SCHEMA = connect.struct_schema(
     {"id": connect.INT64, "name": connect.STRING, "amount": connect.FLOAT64.as_optional()}, name="row"
 )
-_VALUES = [{"id": number, "name": f"name {number}", "amount": number / 8 if number % 3 else None} for number in range(20)]
+_VALUES = [
+    {"id": number, "name": f"name {number}", "amount": number / 8 if number % 3 else None} for number in range(20)
+]
 
 
 def _read_back(settings: Mapping[str, str]) -> Iterable[Any]:
@@ -164,5 +166,5 @@ TestWithoutSchemas = sink_connector_suite(
     is_exact=True,
 )
 
-for _suite in (TestTimestampIncrementing, TestTimestamp, TestBulk, TestInsert, TestWithoutSchemas):
+for _suite in (TestStoredOffsets, TestTimestampIncrementing, TestTimestamp, TestBulk, TestInsert, TestWithoutSchemas):
     pytest.mark.slow(_suite)

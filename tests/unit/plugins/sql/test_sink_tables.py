@@ -29,7 +29,10 @@ def test_the_last_point_separates_schema_and_table_where_there_are_schemas():
 
 
 def test_a_missing_table_fails_the_task_with_what_to_do(database):
-    with fed_sink(database.url) as sink, pytest.raises(FatalError, match=r"no table t; create it, or set auto\.create"):
+    with (
+        fed_sink(database.url) as sink,
+        pytest.raises(FatalError, match=r"no table t; create it, or set auto\.create"),
+    ):
         sink.put({"id": 1})
 
 
@@ -135,7 +138,10 @@ def test_topics_go_to_their_tables_in_one_transaction(database):
     database.run("CREATE TABLE x_a (id INT PRIMARY KEY); CREATE TABLE x_b (id INT CHECK (id < 5))")
     with fed_sink(database.url, tolerant=False, table_name_format="x_${topic}") as sink:
         sink.task.put([sink.record({"id": number}, topic="ab"[number % 2]) for number in range(5)])
-        assert (database.rows("SELECT * FROM x_a"), database.rows("SELECT * FROM x_b")) == ([(0,), (2,), (4,)], [(1,), (3,)])
+        assert (database.rows("SELECT * FROM x_a"), database.rows("SELECT * FROM x_b")) == (
+            [(0,), (2,), (4,)],
+            [(1,), (3,)],
+        )
         with pytest.raises(Exception, match="CHECK constraint failed"):
             sink.task.put([sink.record({"id": 6}, topic="a"), sink.record({"id": 7}, topic="b")])
     assert len(database.rows("SELECT * FROM x_a")) == 3

@@ -136,10 +136,18 @@ def test_a_row_that_would_do_if_others_did_not_void_each_other_is_written(tmp_pa
 
 
 def test_where_errors_are_not_tolerated_nothing_of_the_batch_is_written(database):
-    with fed_sink(database.url, tolerant=False) as sink:
-        with pytest.raises(DataError, match="UNIQUE"):
-            sink.put({"id": 1, "name": "a"}, {"id": 1, "name": "b"}, schema=ROW)
+    with fed_sink(database.url, tolerant=False) as sink, pytest.raises(DataError, match="UNIQUE"):
+        sink.put({"id": 1, "name": "a"}, {"id": 1, "name": "b"}, schema=ROW)
     assert rows(database) == []
+
+
+def test_values_that_the_driver_cannot_send_are_reported(database):
+    with fed_sink(database.url) as sink:
+        sink.put(
+            {"id": 2**70, "name": "big"}, {"id": 1, "name": "lone \ud800"}, {"id": 2, "name": "good"}, schema=ROW
+        )
+        assert [record.offset for record, _ in sink.context.reported] == [0, 1]
+    assert rows(database) == [(2, "good")]
 
 
 def test_values_that_are_no_struct_are_reported(database):
@@ -225,7 +233,9 @@ def test_defaults_of_a_schema_stand_for_missing_values(database):
 def test_names_with_all_kinds_of_characters_are_kept(tmp_path):
     database = SqliteFile(tmp_path)
     names = ["Order Id", 'a"b', "50%", "x:y", "select", "Größe", "c0"]
-    with fed_sink(database.url, **{**UPSERT, "pk_fields": "Order Id"}, auto_create="true", auto_evolve="true") as sink:
+    with fed_sink(
+        database.url, **{**UPSERT, "pk_fields": "Order Id"}, auto_create="true", auto_evolve="true"
+    ) as sink:
         sink.put({name: number for number, name in enumerate(names)}, topic="Some.Topic-1")
         sink.put({**{name: number for number, name in enumerate(names)}, 'ne:w "%s"': 9}, topic="Some.Topic-1")
         assert sink.reported() == []

@@ -55,8 +55,8 @@ def test_topics_have_no_characters_that_kafka_refuses():
 def database(tmp_path):
     made = SqliteFile(tmp_path)
     made.run(
-        "CREATE TABLE a (id INTEGER PRIMARY KEY); CREATE TABLE \"B b\" (id INTEGER PRIMARY KEY);"
-        "CREATE VIEW v AS SELECT id FROM a; INSERT INTO a VALUES (1); INSERT INTO \"B b\" VALUES (2)"
+        'CREATE TABLE a (id INTEGER PRIMARY KEY); CREATE TABLE "B b" (id INTEGER PRIMARY KEY);'
+        'CREATE VIEW v AS SELECT id FROM a; INSERT INTO a VALUES (1); INSERT INTO "B b" VALUES (2)'
     )
     return made
 

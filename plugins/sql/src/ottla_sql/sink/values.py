@@ -15,10 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import types as sql
-from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects import mysql, postgresql
 
 from ottla_sdk import DataError, Schema, Type
 from ottla_sdk.logical_types import days_to_date, ms_to_time, ms_to_timestamp
+from ottla_sql.binary_types import BINARY_TYPES
 
 Convert = Callable[[Any], Any]
 
@@ -50,6 +51,8 @@ def value_conversion(
         return _to_json, _fit()
     if isinstance(column, sql.Boolean):
         return _NOTHING if _is(schema, Type.BOOLEAN) else (_to_bool, _fit(bool))
+    if isinstance(column, mysql.BIT | mysql.YEAR):
+        return _to_int, _fit(int)
     if isinstance(column, sql.Float):
         return _NOTHING if _is_number(schema) else (_to_float, _fit(float, int))
     if isinstance(column, sql.Numeric):
@@ -64,7 +67,7 @@ def value_conversion(
         return (_as_text(_to_date), _fit()) if dialect == "sqlite" else (_to_date, _fit(dt.date))
     if isinstance(column, sql.Time):
         return (_as_text(_to_time), _fit()) if dialect == "sqlite" else (_to_time, _fit(dt.time))
-    if isinstance(column, sql.LargeBinary | sql.BINARY | sql.VARBINARY):
+    if isinstance(column, BINARY_TYPES):
         return _NOTHING if _is(schema, Type.BYTES) else (_to_bytes, _fit(bytes))
     # Text, and all types that are written as text: UUIDs, enumerations, network addresses, intervals.
     return _NOTHING if _is(schema, Type.STRING) else (_to_text, _fit(str))

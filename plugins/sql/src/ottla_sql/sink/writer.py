@@ -20,6 +20,7 @@ from ottla_sql.sink.row_plan import RowPlan, Run, arranged
 
 Report = Callable[[SinkRecord, Exception], None]
 BadRecord = tuple[SinkRecord, Exception]
+Planned = tuple[RowPlan, SinkRecord]
 
 
 class Writer:
@@ -75,9 +76,9 @@ class Writer:
             except DBAPIError as error:
                 if not is_about_data(error):
                     raise
-        bad_ids = {id(record) for record, _ in unplanned}
+        planned = [(plan, record) for plan, of_plan in runs for record in of_plan]
         with self._transaction(before) as connection:
-            found = self._write_good(connection, [each for each in records if id(each) not in bad_ids])
+            found = self._write_good(connection, planned)
             for record, reason in [*unplanned, *found]:
                 self._report(record, reason)
 
@@ -126,28 +127,45 @@ class Writer:
             for plan, records in arranged(runs_of_table, inserts=self._config.insert_mode is InsertMode.INSERT):
                 for start in range(0, len(records), size):
                     chunk = records if len(records) <= size else records[start : start + size]
-                    plan.write(connection, plan.rows(chunk))
+                    _execute(connection, plan, chunk)
 
-    def _write_good(self, connection: Connection, records: Sequence[SinkRecord]) -> list[BadRecord]:
+    def _write_good(self, connection: Connection, planned: Sequence[Planned]) -> list[BadRecord]:
         """Write those records that can be written, and return the others; in order."""
-        if not records:
+        if not planned:
             return []
-        runs, bad = self._runs(records)
-        assert not bad, "records that had plans have lost them"
         try:
             with connection.begin_nested():
-                self._apply(connection, runs)
+                self._apply(connection, _runs_of(planned))
             return []
         except DataError as error:
-            if len(records) == 1:
-                return [(records[0], error)]
+            if len(planned) == 1:
+                return [(planned[0][1], error)]
         except DBAPIError as error:
             if not is_about_data(error):
                 raise
-            if len(records) == 1:
-                return [(records[0], DataError(f"table {runs[0][0].table} refuses the record: {described(error)}"))]
-        middle = len(records) // 2
-        return self._write_good(connection, records[:middle]) + self._write_good(connection, records[middle:])
+            if len(planned) == 1:
+                ((plan, record),) = planned
+                return [(record, DataError(f"table {plan.table} refuses the record: {described(error)}"))]
+        middle = len(planned) // 2
+        return self._write_good(connection, planned[:middle]) + self._write_good(connection, planned[middle:])
+
+
+def _execute(connection: Connection, plan: RowPlan, records: Sequence[SinkRecord]) -> None:
+    rows = plan.rows(records)
+    try:
+        plan.write(connection, rows)
+    except (OverflowError, UnicodeError) as error:
+        # Drivers find some values too large, or text that is none, before the database sees them.
+        raise DataError(f"table {plan.table}: {error}") from None
+
+
+def _runs_of(planned: Sequence[Planned]) -> list[Run]:
+    runs: list[Run] = []
+    for plan, record in planned:
+        if not runs or runs[-1][0] is not plan:
+            runs.append((plan, []))
+        runs[-1][1].append(record)
+    return runs
 
 
 def _has_same_schemas(record: SinkRecord, before: SinkRecord) -> bool:

@@ -14,6 +14,7 @@ from sqlalchemy.dialects import mssql, mysql, postgresql
 
 from ottla_sdk import Schema, Type
 from ottla_sdk import schema as connect
+from ottla_sql.binary_types import BINARY_TYPES
 from ottla_sql.source import values
 from ottla_sql.source.config import NumericMapping, TimestampGranularity
 
@@ -21,6 +22,7 @@ Convert = Callable[[Any], Any]
 
 LONG_DIGITS_MAX = 18
 """Any integer of so many digits fits INT64."""
+LONG_MAX = 2**63 - 1
 _INTEGERS_BY_DIGITS = ((2, connect.INT8), (4, connect.INT16), (9, connect.INT32), (LONG_DIGITS_MAX, connect.INT64))
 _MICROS_SCHEMAS = {
     TimestampGranularity.CONNECT_LOGICAL: connect.TIMESTAMP,
@@ -90,7 +92,7 @@ def value_type(column: sql.TypeEngine[Any], rules: TypeRules) -> ValueType:
         return ValueType(connect.DATE, None if exact else values.to_date)
     if isinstance(column, sql.Time) and not (exact and getattr(column, "timezone", False)):
         return ValueType(connect.TIME, values.to_time)
-    if isinstance(column, sql.LargeBinary | sql.BINARY | sql.VARBINARY | mssql.TIMESTAMP):
+    if isinstance(column, BINARY_TYPES):
         return ValueType(connect.BYTES, values.to_bytes)
     if isinstance(column, sql.String) and not isinstance(column, sql.Enum):
         return ValueType(connect.STRING, None if exact else values.to_text)
@@ -160,6 +162,8 @@ def type_of_values(found: list[Any], scale: int, rules: TypeRules) -> sql.TypeEn
         scale: digits after the point that decimals may have.
         rules: what else decides.
     """
+    if found and all(type(each) is int for each in found) and max(map(abs, found)) > LONG_MAX:
+        return sql.Numeric(38, 0)
     for kinds, found_type in _TYPES_OF_VALUES:
         if found and all(isinstance(each, kinds) for each in found):
             return found_type

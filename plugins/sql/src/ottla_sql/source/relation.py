@@ -198,9 +198,8 @@ def _sampled_types(
     names: Sequence[str],
     rules: TypeRules,
 ) -> Mapping[str, types.TypeEngine[Any]]:
-    statement = sqlalchemy.select(sqlalchemy.text("*")).select_from(source)
-    with connection.execute(statement) as result:
-        rows = result.fetchmany(SAMPLE_ROWS)
+    statement = sqlalchemy.select(sqlalchemy.text("*")).select_from(source).limit(SAMPLE_ROWS)
+    rows = connection.execute(statement).all()
     sampled = {}
     for place, column in enumerate(description):
         if (name := str(column[0])) in names:

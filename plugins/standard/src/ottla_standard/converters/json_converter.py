@@ -147,6 +147,13 @@ class JsonConverter(Converter[JsonConverterConfig]):
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
             raise DataError(f"not JSON: {error}") from None
 
+    def deserialize_many(self, topic: str, data: Sequence[bytes | None]) -> Sequence[tuple[Schema | None, Any]]:
+        """Return what each JSON text says; without schemas that is little more than a loop around the decoder."""
+        if self._schemas_enable:
+            return super().deserialize_many(topic, data)
+        decode = self._decode
+        return [(None, decode(each)) if each else NO_VALUE for each in data]
+
     def _encode_any(self, value: Any) -> bytes:
         try:
             text = self._encode(value)

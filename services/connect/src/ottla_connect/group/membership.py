@@ -7,17 +7,10 @@ worker's callbacks run as tasks of their own, so that heartbeats go on whatever 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from datetime import timedelta
 from typing import Any
 
 import structlog
 from kio.schema.errors import ErrorCode
-from kio.schema.heartbeat.v4.request import HeartbeatRequest
-from kio.schema.join_group.v9.request import JoinGroupRequest, JoinGroupRequestProtocol
-from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
-from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
-from kio.schema.types import GroupId
-from kio.static.primitive import i32, i32Timedelta
 
 from ottla_connect.config import WorkerConfig
 from ottla_connect.group.client_security import ClientSecurity
@@ -32,17 +25,23 @@ from ottla_connect.group.member_messages import (
     Fail,
     ForgetCoordinator,
     GrantLease,
-    Joined,
     MakePlan,
     MemberSettings,
     SendHeartbeat,
     SendJoin,
     SendSync,
-    Synced,
     Warn,
 )
+from ottla_connect.group.requests import (
+    heartbeat_request,
+    join_request,
+    joined_of,
+    leave_request,
+    sync_request,
+    synced_of,
+)
 from ottla_connect.group.view import Assignment, GroupView, Revoked
-from ottla_connect.group.worker_protocol import COMPATIBLE, PROTOCOL_TYPE, SESSIONED
+from ottla_connect.group.worker_protocol import COMPATIBLE, SESSIONED
 
 __all__ = ["Assignment", "GroupView", "Membership", "MembershipFailed", "Revoked"]
 
@@ -50,7 +49,6 @@ REBALANCE_GRACE_S = 5.0
 """JoinGroup and SyncGroup may take as long as the rebalance, and then a little."""
 LEAVE_TIMEOUT_S = 2.0
 VIEW_CHECK_INTERVAL_S = 0.02
-REASON_CHARACTERS_MAX = 255
 DEFAULT_CLIENT_ID = "connect"
 
 log = structlog.get_logger("connect.group")
@@ -95,12 +93,14 @@ class Membership:
             ConfigurationError: the client settings cannot be used.
         """
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._settings = settings
+        self._group_id = settings.group_id
+        self._sync_timeout_s = settings.worker_sync_timeout_ms / 1000
         self._view = view
         self._on_assigned = on_assigned
         self._on_lost = on_lost
         self._on_lease = on_lease
-        self._member = Member(_member_settings(settings, url))
+        self._member_settings = _member_settings(settings, url)
+        self._member = Member(self._member_settings)
         self._client = _client(settings)
         self._heartbeat_timeout_s = max(settings.session_timeout_ms / 3, settings.heartbeat_interval_ms) / 1000
         self._rebalance_timeout_s = settings.rebalance_timeout_ms / 1000 + REBALANCE_GRACE_S
@@ -171,7 +171,7 @@ class Membership:
                 case Warn():
                     log.warning("group-member-misbehaves", reason=action.message)
                 case Fail():
-                    self._fail(MembershipFailed(f"group {self._settings.group_id}: {action.reason}"))
+                    self._fail(MembershipFailed(f"group {self._group_id}: {action.reason}"))
         self._woken.set()
 
     def _work_of(
@@ -219,66 +219,32 @@ class Membership:
     # Requests.
 
     async def _join(self, action: SendJoin) -> None:
-        view = self._view()
-        request = JoinGroupRequest(
-            group_id=GroupId(self._settings.group_id),
-            session_timeout=_milliseconds(self._settings.session_timeout_ms),
-            rebalance_timeout=_milliseconds(self._settings.rebalance_timeout_ms),
-            member_id=action.member_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocols=tuple(
-                JoinGroupRequestProtocol(name=name, metadata=metadata)
-                for name, metadata in self._member.metadata(view.config_offset)
-            ),
-            reason=action.reason[:REASON_CHARACTERS_MAX],
-        )
-        log.info("joining", group=self._settings.group_id, member=action.member_id, reason=action.reason)
+        log.info("joining", group=self._group_id, member=action.member_id, reason=action.reason)
+        protocols = self._member.metadata(self._view().config_offset)
+        request = join_request(self._group_id, self._member_settings, action, protocols)
         answer = await self._ask(Channel.REBALANCE, request, self._rebalance_timeout_s)
         if answer is None:
             self._do(self._member.join_unanswered(action.ticket, _now_ms()))
-            return
-        joined = Joined(
-            error=answer.error_code,
-            member_id=answer.member_id,
-            generation=answer.generation_id,
-            protocol=answer.protocol_name or "",
-            leader=answer.leader,
-            members={each.member_id: each.metadata for each in answer.members},
-        )
-        self._do(self._member.joined(action.ticket, joined, _now_ms()))
+        else:
+            self._do(self._member.joined(action.ticket, joined_of(answer), _now_ms()))
 
     async def _plan(self, action: MakePlan) -> None:
         """Wait a while for what another worker has read of the config topic already, then plan."""
-        give_up_s = time.monotonic() + self._settings.worker_sync_timeout_ms / 1000
+        give_up_s = time.monotonic() + self._sync_timeout_s
         while self._view().config_offset < action.config_offset and time.monotonic() < give_up_s:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(VIEW_CHECK_INTERVAL_S)
         self._do(self._member.plan(action.ticket, self._view(), _now_ms()))
 
     async def _sync(self, action: SendSync) -> None:
-        request = SyncGroupRequest(
-            group_id=GroupId(self._settings.group_id),
-            generation_id=i32(action.generation),
-            member_id=action.member_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocol_name=action.protocol,
-            assignments=tuple(
-                SyncGroupRequestAssignment(member_id=member_id, assignment=assignment)
-                for member_id, assignment in action.assignments.items()
-            ),
-        )
+        request = sync_request(self._group_id, action)
         answer = await self._ask(Channel.REBALANCE, request, self._rebalance_timeout_s)
         if answer is None:
             self._do(self._member.sync_unanswered(action.ticket, _now_ms()))
         else:
-            synced = Synced(error=answer.error_code, assignment=answer.assignment)
-            self._do(self._member.synced(action.ticket, synced, _now_ms()))
+            self._do(self._member.synced(action.ticket, synced_of(answer), _now_ms()))
 
     async def _beat(self, action: SendHeartbeat) -> None:
-        request = HeartbeatRequest(
-            group_id=GroupId(self._settings.group_id),
-            generation_id=i32(action.generation),
-            member_id=action.member_id,
-        )
+        request = heartbeat_request(self._group_id, action)
         answer = await self._ask(Channel.HEARTBEAT, request, self._heartbeat_timeout_s)
         if answer is None:
             self._do(self._member.heartbeat_unanswered(action.ticket, _now_ms()))
@@ -286,18 +252,15 @@ class Membership:
             self._do(self._member.heartbeat_answered(action.ticket, answer.error_code, _now_ms()))
 
     async def _leave(self, member_id: str) -> None:
-        request = LeaveGroupRequest(
-            group_id=GroupId(self._settings.group_id),
-            members=(MemberIdentity(member_id=member_id, reason="the worker stops"),),
-        )
+        request = leave_request(self._group_id, member_id, "the worker stops")
         try:
             async with asyncio.timeout(LEAVE_TIMEOUT_S):
                 answer = await self._client.ask(Channel.HEARTBEAT, request, timeout_s=LEAVE_TIMEOUT_S)
         except (Unreachable, Refused, TimeoutError) as error:
-            log.warning("group-not-left", group=self._settings.group_id, reason=str(error) or "no answer in time")
+            log.warning("group-not-left", group=self._group_id, reason=str(error) or "no answer in time")
         else:
             error_code: ErrorCode = answer.error_code
-            log.info("group-left", group=self._settings.group_id, error=error_code.name)
+            log.info("group-left", group=self._group_id, error=error_code.name)
 
     async def _ask(self, channel: Channel, request: Any, timeout_s: float) -> Any | None:
         """Return the response; None if there is none. What cannot get better ends the membership."""
@@ -305,13 +268,13 @@ class Membership:
             response = await self._client.ask(channel, request, timeout_s=timeout_s)
         except Unreachable as error:
             if self._is_reachable and not self._closed:
-                log.warning("coordinator-unreachable", group=self._settings.group_id, reason=str(error))
+                log.warning("coordinator-unreachable", group=self._group_id, reason=str(error))
             self._is_reachable = False
             return None
         except Refused as error:
-            raise MembershipFailed(f"group {self._settings.group_id}: {error}") from None
+            raise MembershipFailed(f"group {self._group_id}: {error}") from None
         if not self._is_reachable:
-            log.info("coordinator-reachable", group=self._settings.group_id)
+            log.info("coordinator-reachable", group=self._group_id)
         self._is_reachable = True
         return response
 
@@ -321,7 +284,7 @@ class Membership:
         assignment = action.assignment
         log.info(
             "assigned",
-            group=self._settings.group_id,
+            group=self._group_id,
             generation=assignment.generation,
             leads=assignment.is_leader,
             runs=str(assignment.work),
@@ -331,7 +294,7 @@ class Membership:
         self._do(self._member.taken(_now_ms()))
 
     async def _declare_lost(self) -> None:
-        log.warning("membership-lost", group=self._settings.group_id)
+        log.warning("membership-lost", group=self._group_id)
         await self._on_lost()
         self._do(self._member.taken(_now_ms()))
 
@@ -360,10 +323,6 @@ def _client(settings: WorkerConfig) -> CoordinatorClient:
         security=ClientSecurity.of(client),
         client_id=client.get("client.id", DEFAULT_CLIENT_ID),
     )
-
-
-def _milliseconds(count: int) -> i32Timedelta:
-    return i32Timedelta.parse(timedelta(milliseconds=count))
 
 
 def _now_ms() -> int:

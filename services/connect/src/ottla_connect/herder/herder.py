@@ -26,6 +26,7 @@ from ottla_connect.herder.api import (
 )
 from ottla_connect.herder.errors import BadRequest, Conflict, Elsewhere, NotFound, RequestError
 from ottla_connect.herder.loggers import Loggers
+from ottla_connect.herder.name_locks import NameLocks
 from ottla_connect.herder.offset_requests import OffsetRequests
 from ottla_connect.herder.plugin_catalog import PluginCatalog
 from ottla_connect.herder.reconciliation import UnitId
@@ -44,11 +45,11 @@ from ottla_connect.state.config_state import (
     ConnectorRemoved,
     LoggerLevelChanged,
     RestartRequested,
+    TargetStateChanged,
 )
 from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.stores import Stores
 
-REFRESH_TIMEOUT_S = 20.0
 NAME_KEY = "name"
 NOT_A_MEMBER = "This worker is not a member of the group at the moment; try again shortly"
 
@@ -82,6 +83,7 @@ class WorkerHerder:
         self._offsets = OffsetRequests(config, stores=stores, validation=validation)
         self._membership: Membership | SoleMember | None = None
         self._viewed: Mapping[str, int] = {}
+        self._changing = NameLocks()
 
     # The group.
 
@@ -89,8 +91,6 @@ class WorkerHerder:
         """Take part in a group; called once, before the membership starts."""
         self._membership = membership
         self._viewed = self.group_view().connectors
-        for logger, level in self._stores.config.state.logger_levels.items():
-            self._loggers.set(logger, level)
 
     def group_view(self) -> GroupView:
         """Return what the leader assigns."""
@@ -120,6 +120,9 @@ class WorkerHerder:
             case ConnectorRemoved():
                 self._stores.status.remove(change.name)
                 self._worker.reconcile()
+            case TargetStateChanged():
+                self._worker.reconcile()
+                self._worker.report_resting(change.name)
             case _:
                 self._worker.reconcile()
         self._rejoin_if_work_changed()
@@ -161,7 +164,7 @@ class WorkerHerder:
 
     async def _refresh(self) -> None:
         try:
-            await self._stores.config.refresh(REFRESH_TIMEOUT_S)
+            await self._stores.config.refresh(self._config.worker_sync_timeout_ms / 1000)
         except LogError as error:
             log.warning("the configuration topic cannot be read to its end", reason=str(error))
 
@@ -176,7 +179,7 @@ class WorkerHerder:
         if self._assignment is None:
             return Health(status="starting", message="Worker has not joined the group yet.")
         try:
-            await self._stores.config.refresh(REFRESH_TIMEOUT_S)
+            await self._stores.config.refresh(self._config.worker_sync_timeout_ms / 1000)
         except LogError as error:
             return Health(status="unhealthy", message=f"The configuration topic cannot be read: {error}")
         return Health(status="healthy", message="Worker has completed startup and is ready to handle requests.")
@@ -251,26 +254,31 @@ class WorkerHerder:
         if state is TargetState.STOPPED:
             # Tasks go first: a connector that runs without tasks does no harm, a stopped one with tasks would.
             self._lead()
-            await self._stored(self._stores.config.put_task_configs(name, []))
+            async with self._changing.of(name):
+                await self._stored(self._stores.config.put_task_configs(name, []))
+                await self._stored(self._stores.config.put_target_state(name, state))
+            return
         await self._stored(self._stores.config.put_target_state(name, state))
 
     async def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
         """Store what a connector's tasks shall do."""
-        self._lead()
-        self._views.config(name)
-        if configs and self._state.target_states.get(name) is TargetState.STOPPED:
-            raise BadRequest(f"Cannot submit non-empty set of task configs for stopped connector {name}")
-        await self._stored(self._stores.config.put_task_configs(name, configs))
+        async with self._changing.of(name):
+            self._lead()
+            self._views.config(name)
+            if configs and self._state.target_states.get(name) is TargetState.STOPPED:
+                raise BadRequest(f"Cannot submit non-empty set of task configs for stopped connector {name}")
+            await self._stored(self._stores.config.put_task_configs(name, configs))
 
     async def _store(
         self, name: str, config: Mapping[str, str], initial_state: TargetState | None, *, must_be_new: bool = False
     ) -> ConnectorInfo:
         named = {**config, NAME_KEY: name}
         await self._validation.require_valid(named)
-        if must_be_new and name in self._state.connectors:
-            raise Conflict(f"Connector {name} already exists")
-        self._lead()
-        await self._stored(self._stores.config.put_connector(name, named, initial_state))
+        async with self._changing.of(name):
+            if must_be_new and name in self._state.connectors:
+                raise Conflict(f"Connector {name} already exists")
+            self._lead()
+            await self._stored(self._stores.config.put_connector(name, named, initial_state))
         return ConnectorInfo(name=name, config=named, tasks=self._views.tasks(name), type=self._views.type_of(named))
 
     async def _stored(self, write: Awaitable[None]) -> None:
@@ -359,7 +367,6 @@ class WorkerHerder:
 
     async def reset_topics(self, name: str) -> None:
         """Forget the topics that a connector has used."""
-        self._views.config(name)
         self._stores.status.reset_topics(name)
 
     async def plugins(self) -> Sequence[PluginInfo]:

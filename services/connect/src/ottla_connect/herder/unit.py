@@ -86,6 +86,7 @@ class Unit:
         self._failure: _Failure | None = None
         self._row = FailureRow()
         self._restart_asked = False
+        self._closed = False
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -102,6 +103,11 @@ class Unit:
         return self._want is not None
 
     @property
+    def is_current(self) -> bool:
+        """Whether its process runs what it should; what one says that is to be replaced or stopped is out of date."""
+        return self._want is not None and self._want == self._has
+
+    @property
     def connector(self) -> str:
         """The connector's name."""
         return self.id.connector if isinstance(self.id, TaskId) else self.id
@@ -112,9 +118,11 @@ class Unit:
         return self._child.pid if self._child is not None else None
 
     def want(self, work: Work | None) -> None:
-        """Say what it should do from now on: None to stop."""
+        """Say what it should do from now on: None to stop, which happens even if other work follows at once."""
         if work is not None and self._want is not None and work == self._want and work.paused == self._want.paused:
             return
+        if work is None and self._want is not None:
+            self._restart_asked = True
         self._want = work
         self._stir()
 
@@ -144,12 +152,15 @@ class Unit:
         """Stop it, and end the unit."""
         self.want(None)
         await self.settled()
+        self._closed = True
         self._cancel_restart()
         self._steps.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._steps
 
     def _stir(self) -> None:
+        if self._closed:
+            return  # by another call: nobody would ever settle this
         self._idle.clear()
         self._wake.set()
 

@@ -90,10 +90,5 @@ class Views:
         return self.state.task_configs(name)
 
     def topics(self, name: str) -> Sequence[str]:
-        """Return the topics that a connector has used.
-
-        Raises:
-            NotFound: there is no such connector.
-        """
-        self.config(name)
+        """Return the topics that a connector has used; none for one that is unknown, as in Kafka Connect."""
         return sorted(self._stores.status.topics(name))

@@ -71,6 +71,7 @@ class Worker:
         self._lease_until_s = 0.0
         self._log_levels: dict[str, str] = {}
         self._jobs: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     @property
     def state(self) -> ConfigState:
@@ -88,10 +89,12 @@ class Worker:
     # What is to run.
 
     def assign(self, connectors: frozenset[str], tasks: frozenset[TaskId], generation: int) -> None:
-        """Take an assignment."""
+        """Take an assignment; a worker that stops begins with nothing any more."""
+        if self._closed:
+            return
         self._connectors, self._tasks, self._generation = connectors, tasks, generation
         for name in connectors:
-            self._report_resting_connector(name)
+            self.report_resting(name)
         self.reconcile()
 
     def reconcile(self) -> None:
@@ -116,22 +119,25 @@ class Worker:
         await asyncio.gather(*(self._units[each].settled() for each in units if each in self._units))
 
     def restart(self, unit: UnitId) -> bool:
-        """Restart a connector or task, if it runs here; returns whether it does."""
-        if unit not in self._units:
-            return False
-        self._set_status(unit, State.RESTARTING)
-        self._units[unit].restart()
-        return True
+        """Restart a connector or task, if it is assigned to this worker; returns whether it is."""
+        if unit in self._units and self.runs(unit):
+            self._set_status(unit, State.RESTARTING)
+            self._units[unit].restart()
+        return self.runs(unit)  # a paused or stopped connector has nothing that could be restarted
 
     async def abandon(self) -> None:
         """End everything at once: the membership is lost, and others take it over."""
         units, self._units = list(self._units.values()), {}
         self._connectors, self._tasks = frozenset(), frozenset()
         self._lease_until_s = 0.0
+        self.measured.clear()
+        for unit in units:
+            self._publisher.forget(unit.connector)
         await asyncio.gather(*(unit.kill() for unit in units))
 
     async def close(self) -> None:
         """Stop everything, each in its time."""
+        self._closed = True
         self._connectors, self._tasks = frozenset(), frozenset()
         units = list(self._units.values())
         await asyncio.gather(*(unit.close() for unit in units))
@@ -163,18 +169,24 @@ class Worker:
             self._forget_deleted(unit)
 
     def _forget_deleted(self, unit: Unit) -> None:
+        if isinstance(unit.id, str):
+            self._publisher.forget(unit.id)
         if unit.connector not in self.state.connectors:
             self._stores.status.remove(unit.connector)
         elif isinstance(unit.id, str):
-            self._publisher.forget(unit.id)
-            self._report_resting_connector(unit.id)
+            self.report_resting(unit.id)
         elif unit.id.task >= self.state.task_counts.get(unit.connector, 0):
             self._stores.status.remove_task(unit.id)
 
-    def _report_resting_connector(self, name: str) -> None:
-        """Say that a connector is paused or stopped; there is no process that could say so."""
+    def report_resting(self, name: str) -> None:
+        """Say that a connector is paused or stopped, if it is and has no process, which would say so at its end."""
         target = self.state.target_states.get(name)
-        if name in self._connectors and name in self.state.connectors and target in RESTING_STATES:
+        if (
+            name not in self._units
+            and name in self._connectors
+            and name in self.state.connectors
+            and target in RESTING_STATES
+        ):
             self._set_status(name, RESTING_STATES[target])
 
     # What units say.
@@ -194,7 +206,8 @@ class Worker:
         """Do what a unit's process asks for."""
         match message:
             case TaskConfigs():
-                self._publish_task_configs(unit.connector, message.configs)
+                if unit.is_current:
+                    self._publish_task_configs(unit.connector, message.configs)
             case ReadOffsets():
                 self._start_job(self._read_offsets(unit, message))
             case CommitOffsets():
@@ -215,7 +228,8 @@ class Worker:
             return  # deleted; a status would outlive it
         status = Status(state=state, worker_id=self.id, trace=trace, generation=self._generation, version=version)
         # What ends here may have begun elsewhere already: then the other worker's word counts.
-        only_if_newer = state in (State.UNASSIGNED, State.FAILED)
+        is_ours = self.runs(unit) and time.monotonic() <= self._lease_until_s
+        only_if_newer = state is State.UNASSIGNED or (state is State.FAILED and not is_ours)
         if isinstance(unit, TaskId):
             self._stores.status.put_task_status(unit, status, only_if_newer=only_if_newer)
         else:

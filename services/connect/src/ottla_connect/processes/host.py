@@ -241,8 +241,12 @@ class ProcessHost:
 
     async def _start(self, link: LauncherLink, number: int, child: ChildProcess, purpose: Purpose) -> None:
         """Give the process its descriptors and its purpose; it is reported as started later."""
-        ours, theirs = socket.socketpair()
-        output, output_end = os.pipe()
+        try:
+            ours, theirs = socket.socketpair()
+            output, output_end = os.pipe()
+        except OSError as error:
+            child.ended(None, None)
+            raise ProcessFailed(f"no descriptors for another process: {error.strerror}") from None
         connector, task = _identity(purpose)
         tags: dict[str, Any] = {"connector": connector} if connector else {"purpose": type(purpose).__name__}
         if task is not None:

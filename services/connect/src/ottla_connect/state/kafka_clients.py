@@ -17,6 +17,10 @@ WRITE_TIMEOUT_S = 30.0
 # After this time without it in the brokers' metadata, the consumer says that a topic is gone; it was there at first.
 GONE_NOTICED_MS = "5000"
 
+# A topic that is deleted must not come back by itself, with settings that lose what is written to it. The question of
+# any client would do that, not only a consumer's, whatever librdkafka's documentation of this setting says.
+NO_AUTO_CREATION = {"allow.auto.create.topics": "false"}
+
 # librdkafka's own error codes; they are public, whatever their names look like.
 ALL_BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001
 AUTO_OFFSET_RESET = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001
@@ -78,7 +82,6 @@ class KafkaClients:
                 "auto.offset.reset": "none",
                 "enable.partition.eof": "true",
                 "isolation.level": "read_uncommitted",
-                "allow.auto.create.topics": "false",
                 "topic.metadata.propagation.max.ms": GONE_NOTICED_MS,
             },
         )
@@ -88,7 +91,7 @@ class KafkaClients:
             raise LogError(f"a consumer cannot be made: {reason_of(error)}") from None
 
     def _reporting(self, settings: Mapping[str, str]) -> dict[str, Any]:
-        return {**settings, "logger": logging.getLogger("librdkafka"), "error_cb": _report}
+        return {**settings, **NO_AUTO_CREATION, "logger": logging.getLogger("librdkafka"), "error_cb": _report}
 
 
 def _report(error: KafkaError) -> None:

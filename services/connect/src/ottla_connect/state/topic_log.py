@@ -46,7 +46,7 @@ from ottla_connect.state.topic_producer import TopicProducer
 
 START_TIMEOUT_S = 60.0
 READ_ALL_TIMEOUT_S = 600.0
-POLL_S = 0.5
+POLL_S = 0.2
 BATCH_SIZE_MAX = 1000
 RETRY_S = 0.25
 GONE_AFTER_S = 10.0
@@ -201,7 +201,13 @@ class TopicLog:
         assert self._admin is not None
         partitions = {TopicPartition(self._topic.name, each): spec for each in self._positions}
         answers = self._admin.list_offsets(partitions, request_timeout=REQUEST_TIMEOUT_S)
-        results = await asyncio.gather(*(asyncio.wrap_future(each) for each in answers.values()))
+        try:
+            results = await asyncio.gather(*(asyncio.wrap_future(each) for each in answers.values()))
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.FENCED_LEADER_EPOCH:
+                # The leader was elected anew. librdkafka would ask with the old epoch for ever.
+                await asyncio.to_thread(self._admin.list_topics, self._topic.name, REQUEST_TIMEOUT_S)
+            raise
         return {partition.partition: result.offset for partition, result in zip(answers, results, strict=True)}
 
     async def _ask_topic_id(self) -> str:

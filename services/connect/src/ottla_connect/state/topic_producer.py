@@ -14,7 +14,7 @@ from ottla_connect.state.config_records import Write
 from ottla_connect.state.kafka_clients import reason_of
 from ottla_connect.state.keyed_log import LogError
 
-POLL_S = 0.5
+POLL_S = 0.2
 CLOSE_TIMEOUT_S = 5.0
 
 Report = asyncio.Future[KafkaError | None]

@@ -1,8 +1,8 @@
 """The hooks: what this distribution brings."""
 
 from ottla_sdk import Connector, Converter, Predicate, Transform, hookimpl
-from ottla_test_plugins.speed import MemorySource, NoOpSink
 from ottla_test_plugins import AddOne, CollectingSink, Faulty, IsOdd, ListSource, ReversedText
+from ottla_test_plugins.speed import MemorySource, NoOpSink
 
 
 @hookimpl

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -28,6 +28,7 @@ class Commits:
         control: knows the lease.
         measures: readings.
         dead_letters: must have arrived before; None if there are none.
+        check_reports: raises if a record was reported that must not be skipped, whatever the task made of that.
         interval_s: seconds between commits.
         timeout_s: seconds after which one is given up.
     """
@@ -41,6 +42,7 @@ class Commits:
         control: Control,
         measures: TaskMeasures,
         dead_letters: DeadLetters | None,
+        check_reports: Callable[[], None],
         interval_s: float,
         timeout_s: float,
     ) -> None:
@@ -50,6 +52,7 @@ class Commits:
         self._control = control
         self._measures = measures
         self._dead_letters = dead_letters
+        self._check_reports = check_reports
         self._interval_s = interval_s
         self._timeout_s = timeout_s
         self._asked = False
@@ -82,8 +85,6 @@ class Commits:
             self._due_s = time.monotonic() + self._interval_s
         if not self._control.leased:
             return True
-        if self._dead_letters is not None:
-            self._dead_letters.flush(self._timeout_s)
         if not (offered := self._positions.offered(partitions)):
             return True
         began_s = time.monotonic()
@@ -93,12 +94,19 @@ class Commits:
             self._measures.commit_failures += 1
             log.warning("cannot make records safe now, which come again from the last commit on: %s", error)
             return False
+        self._require_reports()
         offsets, refused = self._positions.to_commit(offered, allowed)
         for each in refused:
             log.warning("the task wants to commit what it must not: %s", each)
         if offsets and self._control.leased:
             self._send(offsets, began_s, wait=closing)
         return True
+
+    def _require_reports(self) -> None:
+        """Return if records that were reported, also by `pre_commit`, are where they belong; raise if not."""
+        self._check_reports()
+        if self._dead_letters is not None:
+            self._dead_letters.flush(self._timeout_s)
 
     def on_result(self, error: KafkaError | None, partitions: list[KafkaTopicPartition]) -> None:
         """Hear how a commit went that was not waited for."""

@@ -147,6 +147,7 @@ class Group:
     def _on_assign(self, consumer: Consumer, partitions: list[KafkaTopicPartition]) -> None:
         places = [TopicPartition(each.topic, each.partition) for each in partitions]
         self._assigned.update(places)
+        self._revoked_meanwhile.difference_update(places)  # what comes from now on is ours again
         offsets = self._guarded(lambda: self._listener.on_assigned(places)) or {}
         for each, place in zip(partitions, places, strict=True):
             each.offset = offsets.get(place, each.offset)

@@ -4,7 +4,7 @@ An offset here is always that of the next record. Of each partition there are: h
 records were put into the sink, and how far that is committed; each at most as far as the one before.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ottla_sdk import TopicPartition
 
@@ -36,11 +36,19 @@ class Positions:
             for each in partitions:
                 positions.pop(each, None)
 
-    def begin(self, topic: str, partition: int, offset: int) -> None:
-        """A record at this offset was read, and some behind it."""
-        place = TopicPartition(topic, partition)
-        if place not in self._committed:
-            self._committed[place] = offset
+    def read(self, topic: str, partitions: Sequence[int], offsets: Sequence[int]) -> None:
+        """Records of a topic were read, in this order.
+
+        Args:
+            topic: the topic.
+            partitions: the partition of each record.
+            offsets: the offset of each record.
+        """
+        for partition, last in dict(zip(partitions, offsets, strict=True)).items():
+            place = TopicPartition(topic, partition)
+            self._read[place] = last + 1
+            if place not in self._committed:
+                self._committed[place] = offsets[partitions.index(partition)]
         if topic not in self._topics:
             self._topics.add(topic)
             self._new_topics.append(topic)
@@ -49,10 +57,6 @@ class Positions:
         """Return the topics of which a record was read for the first time since the last call."""
         topics, self._new_topics = self._new_topics, []
         return topics
-
-    def read(self, topic: str, partition: int, end: int) -> None:
-        """Records up to here were read."""
-        self._read[TopicPartition(topic, partition)] = end
 
     def put(self) -> None:
         """All that was read is in the sink."""

@@ -89,6 +89,7 @@ class SinkRunner:
         self._seeks: dict[TopicPartition, int] = {}
         self._paused_by_task: set[TopicPartition] = set()
         self._paused = False
+        self._standing_by = False
         self._asked_pause_s: float | None = None
         self._report_error: Exception | None = None
 
@@ -114,6 +115,7 @@ class SinkRunner:
             control=self._control,
             measures=self._measures,
             dead_letters=dead_letters,
+            check_reports=self._raise_report_error,
             interval_s=self._settings.flush_interval_s,
             timeout_s=self._settings.flush_timeout_s,
         )
@@ -170,6 +172,10 @@ class SinkRunner:
             self._report_error = exceeded  # a task that swallows it must not go on as if nothing was
             raise
 
+    def _raise_report_error(self) -> None:
+        if self._report_error is not None:
+            raise self._report_error
+
     # What the consumer's group says.
 
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
@@ -203,8 +209,9 @@ class SinkRunner:
     def _loop(self) -> None:
         while (standing := self._control.standing()) is not Standing.STOPPING:
             if standing is Standing.UNLEASED:
-                self._control.await_change(LEASE_WAIT_S)
+                self._stand_by()
                 continue
+            self._standing_by = False
             self._set_paused(standing is Standing.PAUSED)
             if (topics := self._subscription.changed(time.monotonic())) is not None:
                 self._group.subscribe(topics)
@@ -220,6 +227,15 @@ class SinkRunner:
                     self._read_and_put()
             except Interrupted:
                 return
+
+    def _stand_by(self) -> None:
+        """Leave the group: another worker may run the task, and a member that does not read holds all others up."""
+        if not self._standing_by:
+            self._standing_by = True
+            log.info("may not work without a lease, and leaves its group until there is one")
+            self._group.subscribe([])
+            self._subscription.forget()
+        self._group.read(1, LEASE_WAIT_S)  # without a lease nothing is committed as the partitions are given away
 
     def _read_and_put(self) -> None:
         if self._held:
@@ -246,8 +262,7 @@ class SinkRunner:
         began_s = time.monotonic()
         try:
             self._task.put(records)
-            if self._report_error is not None:
-                raise self._report_error
+            self._raise_report_error()
         except RetriableError as error:
             self._keep_for_redelivery(records, error)
             return

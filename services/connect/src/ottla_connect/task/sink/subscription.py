@@ -50,3 +50,8 @@ class Subscription:
             return None
         self._last = topics
         return topics
+
+    def forget(self) -> None:
+        """Let the next call of `changed` return the topics, whatever they are."""
+        self._due_s = 0.0
+        self._last = None

@@ -134,14 +134,17 @@ class SourceRunner:
 
     def _close(self) -> None:
         """Flush, commit what is safe, stop the task; what fails here is only logged: nothing is lost by it."""
-        until_s = time.monotonic() + self._flush_timeout_s
-        if self._control.leased:
-            if left := self._sender.flush(self._flush_timeout_s):
-                log.warning("%d records are not acknowledged; they will be read again", left)
-            if not self._commits.finish(max(until_s - time.monotonic(), 0.1)):
-                log.warning("not all offsets are committed; some records will be read again")
-        for step in (self._task.stop, self._sender.close):
+        for step in (self._flush_and_commit, self._task.stop, self._sender.close):
             try:
                 step()
             except Exception:
                 log.exception("could not stop in order")
+
+    def _flush_and_commit(self) -> None:
+        if not self._control.leased:
+            return
+        until_s = time.monotonic() + self._flush_timeout_s
+        if left := self._sender.flush(self._flush_timeout_s):
+            log.warning("%d records are not acknowledged; they will be read again", left)
+        if not self._commits.finish(max(until_s - time.monotonic(), 0.1)):
+            log.warning("not all offsets are committed; some records will be read again")

@@ -28,6 +28,7 @@ from ottla_sdk import ConnectError, ConnectRecord, Converter, Header, SourceReco
 FULL_QUEUE_WAIT_S = 0.1
 LEASE_WAIT_S = 1.0
 ANY_PARTITION = -1
+PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001 - librdkafka's own codes
 NOW = 0
 
 log = logging.getLogger(__name__)
@@ -114,14 +115,10 @@ class Sender:
                 if record.source_partition is not place and record.source_partition != place:
                     place = record.source_partition
                     run, delivered = runs.of(place)
-                changed: ConnectRecord = record
-                if chain is not None:
-                    result = chain.apply(record, record)
-                    if result is None:
-                        run.offset = record.source_offset
-                        self._dropped += 1
-                        continue
-                    changed = result
+                changed: ConnectRecord | None = record if chain is None else chain.apply(record, record)
+                if changed is None:
+                    self._drop(run, record)
+                    continue
                 topic, raw = changed.topic, changed.headers
                 try:
                     key = key_of(topic, changed.key_schema, changed.key, raw)
@@ -130,8 +127,7 @@ class Sender:
                 except Exception:  # noqa: BLE001 - the other way decides about whatever a converter raises
                     converted = self._carefully(changed, record)
                     if converted is None:
-                        run.offset = record.source_offset
-                        self._dropped += 1
+                        self._drop(run, record)
                         continue
                     key, value, headers = converted
                 if topic not in topics:
@@ -140,15 +136,15 @@ class Sender:
                 partition = ANY_PARTITION if changed.partition is None else changed.partition
                 timestamp_ms = changed.timestamp_ms or NOW
                 try:
-                    produce(topic, value, key, partition, delivered, delivered, timestamp_ms, headers)
-                except BufferError:
-                    self._produce_patiently(
-                        (topic, value, key, partition, delivered, delivered, timestamp_ms, headers)
-                    )
+                    try:
+                        produce(topic, value, key, partition, delivered, delivered, timestamp_ms, headers)
+                    except BufferError:
+                        self._produce_patiently(
+                            (topic, value, key, partition, delivered, delivered, timestamp_ms, headers)
+                        )
                 except KafkaException as error:
                     self._refuse(record, error.args[0])
-                    run.offset = record.source_offset
-                    self._dropped += 1
+                    self._drop(run, record)
                     continue
                 run.outstanding += 1
                 run.offset = record.source_offset
@@ -183,6 +179,11 @@ class Sender:
         """Give up what is not acknowledged; its offsets are not committed."""
         self._producer.purge()
         self._producer.flush(0)
+
+    def _drop(self, run: Run, record: SourceRecord) -> None:
+        """Go on without a record; its offset may be committed when all before it is acknowledged."""
+        run.offset = record.source_offset
+        self._dropped += 1
 
     def _produce_patiently(self, arguments: tuple[Any, ...]) -> None:
         """Produce a record for which the queue has no room yet."""
@@ -237,6 +238,8 @@ class Sender:
 
     def _undelivered(self, run: Run, error: KafkaError, message: Message) -> None:
         """Hear that the brokers, or the client itself, refuse a record that was in the queue."""
+        if error.code() in PURGED:
+            return  # by `close`: it is no bad record, and its run stays open, so that it is read again
         record = SourceRecord(
             topic=message.topic() or "",
             partition=message.partition(),

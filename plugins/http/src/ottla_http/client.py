@@ -1,0 +1,188 @@
+"""Requests and their answers, over a bounded pool of connections.
+
+An answer is read up to a bound, so that no server can fill the memory. Redirects are not followed: they turn POST
+into GET, and may lead credentials elsewhere.
+"""
+
+import datetime as dt
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import httpx
+
+from ottla_http.authorization import TokenRefused, authorization
+from ottla_http.client_config import HttpClientConfig
+from ottla_http.retry import retry_after_ms
+from ottla_sdk import FatalError, Problem
+
+ERROR_TEXT_CHARACTERS = 300
+USER_AGENT = "ottla-http"
+_READ_BYTES = 65_536
+_TOKEN_SERVER_BUSY = frozenset({408, 425, 429, *range(500, 600)})
+
+
+class NoAnswer(Exception):
+    """There was no answer, or not all of it; the request may have been carried out."""
+
+
+class AnswerTooLong(Exception):
+    """The answer has more bytes than it may."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A server's answer.
+
+    Attributes:
+        status: its status.
+        headers: its headers.
+        body: its body, decompressed; only the beginning if it was cut.
+        url: what was asked.
+    """
+
+    status: int
+    headers: httpx.Headers
+    body: bytes
+    url: str
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status is one of 200 to 299."""
+        return httpx.codes.is_success(self.status)
+
+    @property
+    def retry_after_ms(self) -> int | None:
+        """How long the server asks to wait; None if it does not."""
+        return retry_after_ms(self.headers.get("Retry-After"), lambda: dt.datetime.now(dt.UTC))
+
+    def __str__(self) -> str:
+        """Return the status and the beginning of the body, for people."""
+        text = " ".join(self.body[: 4 * ERROR_TEXT_CHARACTERS].decode("utf-8", "replace").split())
+        location = f" to {self.headers['Location']}" if "Location" in self.headers else ""
+        shown = text if text.isprintable() else repr(text)
+        return f"{self.status}{location}{': ' if shown else ''}{shown[:ERROR_TEXT_CHARACTERS]}"
+
+
+class Client:
+    """Sends requests as the settings say; may be used by several threads at once."""
+
+    def __init__(self, config: HttpClientConfig) -> None:
+        """Prepare; nothing is connected yet.
+
+        Raises:
+            FatalError: certificates or keys cannot be used.
+        """
+        timeout = httpx.Timeout(config.request_timeout_ms / 1000, connect=config.connect_timeout_ms / 1000)
+        limits = httpx.Limits(
+            max_connections=config.connections_max, max_keepalive_connections=config.connections_max
+        )
+        self._timeout_s = config.request_timeout_ms / 1000
+        self._configured = httpx.Headers(config.header_items)
+        self._client = httpx.Client(
+            auth=authorization(config),
+            headers=[("User-Agent", USER_AGENT), *config.header_items],
+            verify=tls_context(config),
+            timeout=timeout,
+            limits=limits,
+            proxy=config.proxy or None,
+            trust_env=False,
+            follow_redirects=False,
+        )
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+
+    def send(
+        self, method: str, url: str, *, body: bytes | None, headers: Mapping[str, str], bytes_max: int, cut: bool
+    ) -> Answer:
+        """Send a request.
+
+        Args:
+            method: such as POST.
+            url: the whole URL.
+            body: the body, if there is one.
+            headers: headers besides those of every request, which win over these.
+            bytes_max: how much of the answer's body is read.
+            cut: whether a longer body is cut there, or an error.
+
+        Raises:
+            NoAnswer: there was none.
+            AnswerTooLong: it is.
+            FatalError: the request cannot be sent, or the token server refuses us.
+        """
+        own = {name: value for name, value in headers.items() if name not in self._configured}
+        try:
+            with self._client.stream(method, url, content=body, headers=own) as response:
+                content = self._read(response, bytes_max, cut=cut)
+                return Answer(status=response.status_code, headers=response.headers, body=content, url=url)
+        except TokenRefused as error:
+            if error.status in _TOKEN_SERVER_BUSY or httpx.codes.is_success(error.status):
+                raise NoAnswer(str(error)) from None
+            raise FatalError(str(error)) from None
+        except (httpx.TransportError, httpx.DecodingError) as error:
+            if isinstance(error, httpx.UnsupportedProtocol):
+                raise FatalError(f"{method} {url}: {error}") from None
+            raise NoAnswer(_described(error)) from None
+        except httpx.InvalidURL as error:
+            raise FatalError(f"{method} {url}: {error}") from None
+
+    def _read(self, response: httpx.Response, bytes_max: int, *, cut: bool) -> bytes:
+        content = bytearray()
+        give_up_s = time.monotonic() + max(self._timeout_s * 10, 60.0)
+        for piece in response.iter_bytes(_READ_BYTES):
+            content += piece
+            if len(content) > bytes_max:
+                if cut:
+                    break
+                raise AnswerTooLong(f"the answer has more than {bytes_max} bytes")
+            if time.monotonic() > give_up_s:
+                raise NoAnswer("the answer does not end")
+        return bytes(content[:bytes_max])
+
+
+def tls_context(config: HttpClientConfig) -> ssl.SSLContext:
+    """Return what the settings say about TLS.
+
+    Raises:
+        FatalError: a file cannot be used.
+    """
+    if problem := tls_problem(config):
+        raise FatalError(str(problem))
+    context = ssl.create_default_context()
+    if config.tls_ca is not None:
+        context = ssl.create_default_context(cafile=config.tls_ca)
+    if not config.tls_verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if config.tls_certificate is not None:
+        _load_certificate(context, config)
+    return context
+
+
+def tls_problem(config: HttpClientConfig) -> Problem | None:
+    """Return which file cannot be used, and why; None if all can."""
+    try:
+        if config.tls_ca is not None:
+            ssl.create_default_context(cafile=config.tls_ca)
+    except OSError as error:  # ssl.SSLError is one
+        return Problem("http.tls.ca", f"{config.tls_ca}: {error.strerror or error}")
+    try:
+        if config.tls_certificate is not None:
+            _load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), config)
+    except OSError as error:
+        return Problem("http.tls.certificate", f"{config.tls_certificate}: {error.strerror or error}")
+    return None
+
+
+def _load_certificate(context: ssl.SSLContext, config: HttpClientConfig) -> None:
+    assert config.tls_certificate is not None, "there is no certificate to load"
+    password = config.tls_key_password.get_secret_value() if config.tls_key_password is not None else ""
+    context.load_cert_chain(config.tls_certificate, config.tls_key, password)
+
+
+def _described(error: Exception) -> str:
+    text = str(error) or "no answer in time" if isinstance(error, httpx.TimeoutException) else str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,1 @@
+"""Avro, by the conventions of Confluent's AvroData."""

@@ -1,0 +1,1 @@
+"""JSON Schema, by the conventions of Confluent's JsonSchemaData."""

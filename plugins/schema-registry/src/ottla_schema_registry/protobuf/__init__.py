@@ -1,0 +1,1 @@
+"""Protobuf, by the conventions of Confluent's ProtobufData."""

@@ -1,0 +1,1 @@
+"""A client of schema registries that speak Confluent's API: Confluent's own, Karapace, Apicurio's, Redpanda's."""

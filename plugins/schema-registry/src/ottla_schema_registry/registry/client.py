@@ -1,0 +1,216 @@
+"""The registry's schemas, with what was asked for before remembered.
+
+A schema's number, once given, stands for the same schema for ever, and a schema registered under a subject stays
+there; so both may be remembered for as long as there is room. Only the latest version of a subject changes.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+from ottla_schema_registry.registry.http_transport import HttpTransport
+from ottla_sdk import DataError
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+FoundT = TypeVar("FoundT")
+
+AVRO = "AVRO"
+REFERENCES_MAX = 1000
+"""More schemas than that behind one are refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """A schema that another one uses.
+
+    Attributes:
+        name: what the other one calls it: an Avro type, a JSON address, an imported file.
+        subject: its subject.
+        version: its version there.
+    """
+
+    name: str
+    subject: str
+    version: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form it has in requests."""
+        return {"name": self.name, "subject": self.subject, "version": self.version}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredSchema:
+    """A schema as the registry has it.
+
+    Attributes:
+        text: the schema; a Protobuf schema may be the base64 of a FileDescriptorProto.
+        kind: AVRO, JSON or PROTOBUF.
+        references: the schemas it uses.
+        id: its number; 0 where it was asked for by number or GUID.
+    """
+
+    text: str
+    kind: str = AVRO
+    references: tuple[Reference, ...] = ()
+    id: int = 0
+
+
+class BoundedCache(Generic[KeyT, FoundT]):
+    """Remembers up to so many things, the longest unused of which are forgotten."""
+
+    def __init__(self, size_max: int) -> None:
+        self._size_max = size_max
+        self._found: OrderedDict[KeyT, FoundT] = OrderedDict()
+
+    def get(self, key: KeyT, find: Callable[[], FoundT]) -> FoundT:
+        """Return what is remembered, or else found; an error in finding is passed on."""
+        if key in self._found:
+            self._found.move_to_end(key)
+            return self._found[key]
+        found = self._found[key] = find()
+        if len(self._found) > self._size_max:
+            self._found.popitem(last=False)
+        return found
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+class RegistryClient:
+    """Asks the registry.
+
+    Args:
+        transport: sends the requests.
+        cache_size: how much is remembered of each kind.
+        normalize: whether the registry shall overlook differences that do not matter.
+        latest_ttl_s: how long the latest version of a subject is taken for it; None: for ever.
+        clock: the time in seconds.
+    """
+
+    def __init__(
+        self,
+        transport: HttpTransport,
+        *,
+        cache_size: int,
+        normalize: bool,
+        latest_ttl_s: float | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._transport = transport
+        self._query = {"normalize": "true"} if normalize else {}
+        self._latest_ttl_s = latest_ttl_s
+        self._clock = clock
+        self._by_id: BoundedCache[int | str, RegisteredSchema] = BoundedCache(cache_size)
+        self._ids: BoundedCache[tuple[str, RegisteredSchema], int] = BoundedCache(cache_size)
+        self._versions: BoundedCache[tuple[str, int], RegisteredSchema] = BoundedCache(cache_size)
+        self._latest: BoundedCache[tuple[str, int], RegisteredSchema] = BoundedCache(cache_size)
+
+    def schema(self, schema_id: int | str, *, subject: str | None) -> RegisteredSchema:
+        """Return a schema by its number or GUID.
+
+        Args:
+            schema_id: the number, or the GUID.
+            subject: where it is likely to be, if that is known; registries with several contexts want to know.
+
+        Raises:
+            RegistryRefusal: there is no such schema.
+        """
+        return self._by_id.get(schema_id, lambda: self._ask_for_schema(schema_id, subject))
+
+    def register(self, subject: str, schema: RegisteredSchema) -> int:
+        """Return the number of a schema, which is registered if it is new.
+
+        Raises:
+            RegistryRefusal: it is not compatible with earlier ones, or no valid schema.
+        """
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        return self._ids.get((subject, schema), lambda: self._post(path, schema))
+
+    def look_up(self, subject: str, schema: RegisteredSchema) -> int:
+        """Return the number of a schema that is registered.
+
+        Raises:
+            RegistryRefusal: it is not.
+        """
+        path = f"/subjects/{quote(subject, safe='')}"
+        return self._ids.get((subject, schema), lambda: self._post(path, schema))
+
+    def latest(self, subject: str) -> RegisteredSchema:
+        """Return the latest schema of a subject.
+
+        Raises:
+            RegistryRefusal: there is no such subject.
+        """
+        # The time's share of the key makes an entry too old to be found.
+        age = 0 if self._latest_ttl_s is None else int(self._clock() / max(self._latest_ttl_s, 1e-3))
+        return self._latest.get((subject, age), lambda: self._ask_for_version(subject, "latest"))
+
+    def version(self, subject: str, version: int) -> RegisteredSchema:
+        """Return the schema of a subject's version."""
+        return self._versions.get((subject, version), lambda: self._ask_for_version(subject, str(version)))
+
+    def with_references(self, schema: RegisteredSchema) -> list[tuple[str, RegisteredSchema]]:
+        """Return all schemas that one uses, by the names they are used under, each before those that use it.
+
+        Raises:
+            DataError: there are too many.
+        """
+        found: dict[str, RegisteredSchema] = {}
+        self._collect(schema, found, set())
+        return list(found.items())
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+    def _collect(
+        self, schema: RegisteredSchema, found: dict[str, RegisteredSchema], under_way: set[Reference]
+    ) -> None:
+        for each in schema.references:
+            if each.name in found or each in under_way:
+                continue
+            if len(under_way) >= REFERENCES_MAX:
+                raise DataError(f"a schema with more than {REFERENCES_MAX} others behind it")
+            under_way.add(each)
+            referred = self.version(each.subject, each.version)
+            self._collect(referred, found, under_way)
+            found[each.name] = referred
+
+    def _ask_for_schema(self, schema_id: int | str, subject: str | None) -> RegisteredSchema:
+        # Registries that know the format give the base64 of a FileDescriptorProto for it, others ignore it.
+        query = {"format": "serialized"} | ({} if subject is None else {"subject": subject})
+        by = f"ids/{schema_id}" if isinstance(schema_id, int) else f"guids/{schema_id}"
+        return _parsed(self._transport.request("GET", f"/schemas/{by}", query=query))
+
+    def _ask_for_version(self, subject: str, version: str) -> RegisteredSchema:
+        path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+        return _parsed(self._transport.request("GET", path, query={"format": "serialized"}))
+
+    def _post(self, path: str, schema: RegisteredSchema) -> int:
+        body: dict[str, Any] = {"schema": schema.text}
+        if schema.kind != AVRO:
+            body["schemaType"] = schema.kind
+        if schema.references:
+            body["references"] = [each.as_json() for each in schema.references]
+        answer = self._transport.request("POST", path, query=self._query, body=body)
+        if not isinstance(answer, dict) or not isinstance(answer.get("id"), int):
+            raise DataError(f"the schema registry answers without a number: {answer!r:.200}")
+        schema_id: int = answer["id"]
+        return schema_id
+
+
+def _parsed(answer: Any) -> RegisteredSchema:
+    if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
+        raise DataError(f"the schema registry answers without a schema: {answer!r:.200}")
+    return RegisteredSchema(
+        text=answer["schema"],
+        kind=answer.get("schemaType") or AVRO,
+        references=tuple(
+            Reference(name=each["name"], subject=each["subject"], version=each["version"])
+            for each in answer.get("references") or ()
+        ),
+        id=answer.get("id") or 0,
+    )

@@ -1,0 +1,120 @@
+"""Processes of connectors and tasks that do as their settings say, without any plugin; for tests of the herder.
+
+A connector has `tasks.max` tasks, whose settings carry its `behaviour` on. `behaviour` is one of ``run``, ``fail``
+(with an ordinary error), ``fail-fatally``, ``crash`` (the process ends by itself) and ``commit`` (a task that stores
+an offset with every lease that it gets).
+"""
+
+import os
+import socket
+
+from ottla_connect.processes.messages import (
+    LENGTH_PREFIX_SIZE,
+    CommitOffsets,
+    DescribeConfig,
+    Failed,
+    FromProcess,
+    Lease,
+    ListPlugins,
+    OffsetsCommitted,
+    Paused,
+    PluginDescription,
+    PluginsListed,
+    RunConnector,
+    Running,
+    RunTask,
+    SetPaused,
+    Stop,
+    Stopped,
+    TaskConfigs,
+    ToProcess,
+    Validate,
+    Validated,
+    decode_to_process,
+    encode,
+)
+
+ENTRY = "tests.support.scripted_connectors:run"
+CLASS = "scripted.Source"
+CRASH_CODE = 7
+LISTED = PluginsListed(
+    plugins=[PluginDescription(class_name=CLASS, type="source", version="3.2.1", aliases=["Source"])]
+)
+
+
+def run(channel: socket.socket) -> int:
+    """Does what the first message says."""
+    match purpose := _receive(channel):
+        case ListPlugins():
+            _send(channel, LISTED)
+        case Validate():
+            _send(channel, Validated(infos=_infos(purpose.settings)))
+        case RunConnector():
+            return _run_connector(channel, purpose)
+        case RunTask():
+            return _run_task(channel, purpose)
+        case DescribeConfig() | _:
+            raise AssertionError(f"no script for {purpose}")
+    return 0
+
+
+def _infos(settings: dict[str, str]) -> dict[str, object]:
+    faults = ["is no number"] if not settings.get("tasks.max", "1").isdecimal() else []
+    value = {"name": "tasks.max", "value": settings.get("tasks.max"), "errors": faults}
+    return {"name": CLASS, "error_count": len(faults), "groups": [], "configs": [{"definition": {}, "value": value}]}
+
+
+def _run_connector(channel: socket.socket, purpose: RunConnector) -> int:
+    _send(channel, Running(version="3.2.1"))
+    count = int(purpose.settings.get("tasks.max", "1"))
+    behaviour = purpose.settings.get("behaviour", "run")
+    _send(channel, TaskConfigs(configs=[{"behaviour": behaviour, "number": str(n)} for n in range(count)]))
+    return _serve(channel)
+
+
+def _run_task(channel: socket.socket, purpose: RunTask) -> int:
+    behaviour = purpose.settings["behaviour"]
+    if behaviour == "crash":
+        print("about to crash", flush=True)
+        return CRASH_CODE
+    if behaviour in ("fail", "fail-fatally"):
+        _send(channel, Failed(reason="it broke", trace="Traceback: it broke", fatal=behaviour == "fail-fatally"))
+        return 1
+    _send(channel, Paused() if purpose.paused else Running(version="3.2.1"))
+    return _serve(channel, commits=behaviour == "commit")
+
+
+def _serve(channel: socket.socket, *, commits: bool = False) -> int:
+    while (message := _receive(channel)) is not None:
+        match message:
+            case Stop():
+                _send(channel, Stopped())
+                return 0
+            case SetPaused():
+                _send(channel, Paused() if message.paused else Running())
+            case Lease() if commits:
+                _send(channel, CommitOffsets(request=1, offsets=[({"file": "a"}, {"position": os.getpid()})]))
+            case OffsetsCommitted():
+                print("committed" if message.error is None else f"refused: {message.error}", flush=True)
+            case _:
+                print(message, flush=True)
+    return 1
+
+
+def _send(channel: socket.socket, message: FromProcess) -> None:
+    channel.sendall(encode(message))
+
+
+def _receive(channel: socket.socket) -> ToProcess | None:
+    prefix = _read(channel, LENGTH_PREFIX_SIZE)
+    return decode_to_process(_read(channel, int.from_bytes(prefix, "big"))) if prefix else None
+
+
+def _read(channel: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = channel.recv(size - len(data))
+        if not piece:
+            return b""
+        data += piece
+    return data

@@ -1,0 +1,348 @@
+"""A herder over real processes that follow a script, with stores in memory and a group of one."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Self
+
+import pytest
+import pytest_asyncio
+
+from ottla_connect.config import WorkerConfig
+from ottla_connect.group.sole_member import SoleMember
+from ottla_connect.herder.api import ConnectorType, ServerInfo, State, TargetState
+from ottla_connect.herder.errors import BadRequest, Conflict, Elsewhere, NotFound
+from ottla_connect.herder.herder import WorkerHerder
+from ottla_connect.herder.plugin_catalog import PluginCatalog
+from ottla_connect.herder.task_config_publisher import TaskConfigPublisher, TaskSettings
+from ottla_connect.herder.validation import Validation
+from ottla_connect.herder.worker import Worker
+from ottla_connect.ids import TaskId
+from ottla_connect.processes.host import ProcessHost
+from ottla_connect.state.stores import open_standalone
+from tests.support.eventually_async import eventually_async
+from tests.support.scripted_connectors import CLASS, ENTRY
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+URL = "http://127.0.0.1:8083"
+SETTINGS = {
+    "standalone": "true",
+    "listeners": URL,
+    "task.restart.attempts.max": "2",
+    "task.restart.backoff.ms": "1",
+}
+
+
+class Parts:
+    """A worker without REST."""
+
+    def __init__(self, host: ProcessHost, directory: Path) -> None:
+        config = WorkerConfig.parse(
+            {**SETTINGS, "offset.storage.file.filename": str(directory / "offsets"), "bootstrap.servers": "none:1"}
+        )
+        self.stores = open_standalone(config)
+        self.host = host
+        self.sent: list[tuple[str, str, TaskSettings]] = []
+
+        async def store(name: str, configs: TaskSettings) -> None:
+            await self.herder.put_task_configs(name, configs)
+
+        async def send(url: str, name: str, configs: TaskSettings) -> None:
+            self.sent.append((url, name, configs))
+
+        self.catalog = PluginCatalog(host, config.raw)
+        publisher = TaskConfigPublisher(store=store, send=send)
+        self.worker = Worker(URL, config, host=host, stores=self.stores, publisher=publisher)
+        self.herder = WorkerHerder(
+            config,
+            worker=self.worker,
+            stores=self.stores,
+            catalog=self.catalog,
+            validation=Validation(host, config.raw),
+            logs=host.logs,
+            server=ServerInfo(version="1", commit="c", kafka_cluster_id="k"),
+        )
+        self.member = SoleMember(
+            url=URL,
+            view=self.herder.group_view,
+            on_assigned=self.herder.on_assigned,
+            on_lease=self.worker.extend_lease,
+        )
+
+    async def start(self) -> Self:
+        await self.stores.start(self.herder.on_config_change)
+        self.herder.join(self.member)
+        await self.catalog.refresh()
+        await self.member.start()
+        await eventually_async(lambda: self.member.assignment, "the worker has an assignment")
+        return self
+
+    async def close(self) -> None:
+        await self.herder.close()
+        await self.member.close()
+        await self.stores.close()
+
+    async def create(self, name: str, **settings: str) -> None:
+        config = {"connector.class": CLASS, **{key.replace("_", "."): value for key, value in settings.items()}}
+        await self.herder.create_connector(name, config, None)
+
+    def states(self, name: str) -> list[State]:
+        status = self.herder.connector_status(name)
+        return [status.connector.state, *(task.state for task in status.tasks.values())]
+
+    async def reach(self, name: str, *states: State) -> None:
+        await eventually_async(lambda: self.states(name) == list(states), f"{name} is {', '.join(states)}")
+
+    def pids(self) -> Mapping[object, int]:
+        return {unit.id: unit.pid for unit in self.worker.units() if unit.pid is not None}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def host() -> AsyncIterator[ProcessHost]:
+    host = ProcessHost(entry=ENTRY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))  # where the launcher finds the script
+        await host.start()
+    yield host
+    await host.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def parts(host: ProcessHost, tmp_path: Path) -> AsyncIterator[Parts]:
+    parts = await Parts(host, tmp_path).start()
+    yield parts
+    await parts.close()
+
+
+RUNNING, PAUSED, STOPPED, FAILED = State.RUNNING, State.PAUSED, State.STOPPED, State.FAILED
+
+
+async def test_a_new_connector_runs_with_its_tasks(parts: Parts):
+    await parts.create("flights", tasks_max="2")
+    await parts.reach("flights", RUNNING, RUNNING, RUNNING)
+    info = parts.herder.connector_info("flights")
+    assert info.type is ConnectorType.SOURCE
+    assert info.tasks == [TaskId("flights", 0), TaskId("flights", 1)]
+    assert parts.herder.task_status(TaskId("flights", 1)).version == "3.2.1"
+
+
+async def test_a_change_of_settings_restarts_the_connector_and_its_tasks(parts: Parts):
+    await parts.create("flights", tasks_max="1")
+    await parts.reach("flights", RUNNING, RUNNING)
+    before = parts.pids()
+    await parts.herder.put_connector_config("flights", {"connector.class": CLASS, "tasks.max": "1", "topic": "other"})
+
+    def restarted() -> bool:
+        now = parts.pids()
+        return now.keys() == before.keys() and not set(now.values()) & set(before.values())
+
+    await eventually_async(restarted, "connector and task have other processes")
+    await parts.reach("flights", RUNNING, RUNNING)
+
+
+async def test_writing_the_same_settings_again_restarts_nothing(parts: Parts):
+    await parts.create("flights", tasks_max="1")
+    await parts.reach("flights", RUNNING, RUNNING)
+    before = parts.pids()
+    await parts.herder.put_connector_config("flights", parts.herder.connector_info("flights").config)
+    await parts.create("marker")
+    await parts.reach("marker", RUNNING, RUNNING)
+    assert {unit: pid for unit, pid in parts.pids().items() if unit in before} == before
+
+
+async def test_fewer_tasks_stop_those_that_are_too_many(parts: Parts):
+    await parts.create("flights", tasks_max="3")
+    await parts.reach("flights", RUNNING, RUNNING, RUNNING, RUNNING)
+    await parts.herder.put_connector_config("flights", {"connector.class": CLASS, "tasks.max": "1"})
+    await eventually_async(lambda: len(parts.pids()) == 2, "two tasks are gone")
+    await parts.reach("flights", RUNNING, RUNNING)
+
+
+async def test_pausing_keeps_the_tasks_and_stopping_ends_them(parts: Parts):
+    await parts.create("flights", tasks_max="1")
+    await parts.reach("flights", RUNNING, RUNNING)
+    task = parts.pids()[TaskId("flights", 0)]
+    await parts.herder.set_target_state("flights", TargetState.PAUSED)
+    await parts.reach("flights", PAUSED, PAUSED)
+    assert parts.pids() == {TaskId("flights", 0): task}
+    await parts.herder.set_target_state("flights", TargetState.STARTED)
+    await parts.reach("flights", RUNNING, RUNNING)
+    await parts.herder.set_target_state("flights", TargetState.STOPPED)
+    await parts.reach("flights", STOPPED)
+    assert parts.pids() == {}
+    await parts.herder.set_target_state("flights", TargetState.STARTED)
+    await parts.reach("flights", RUNNING, RUNNING)
+
+
+async def test_a_connector_can_be_created_stopped(parts: Parts):
+    await parts.herder.create_connector("flights", {"connector.class": CLASS}, TargetState.STOPPED)
+    await parts.reach("flights", STOPPED)
+    assert parts.pids() == {}
+
+
+async def test_a_failed_task_is_started_again_until_its_attempts_are_used_up(parts: Parts):
+    await parts.create("flights", behaviour="fail")
+
+    def failures() -> int:
+        return sum(unit._row.failures for unit in parts.worker.units() if unit.is_task)
+
+    await eventually_async(lambda: failures() == 3, "the task has failed three times")
+    await parts.reach("flights", RUNNING, FAILED)
+    assert parts.herder.task_status(TaskId("flights", 0)).trace == "Traceback: it broke"
+
+
+async def test_a_fatal_failure_is_final_until_somebody_restarts_the_task(parts: Parts):
+    await parts.create("flights", behaviour="fail-fatally")
+    await parts.reach("flights", RUNNING, FAILED)
+    (unit,) = (unit for unit in parts.worker.units() if unit.is_task)
+    await eventually_async(lambda: unit.pid is None and unit._row.failures == 1, "its process has ended, for good")
+    statuses: list[State] = []
+    report = parts.worker.on_state
+    parts.worker.on_state = lambda unit, state, *rest: (statuses.append(state), report(unit, state, *rest))
+    await parts.herder.restart_task(TaskId("flights", 0))
+    await eventually_async(lambda: statuses == [FAILED], "it was started and has failed anew")
+
+
+async def test_a_process_that_ends_by_itself_leaves_its_last_words_in_the_status(parts: Parts):
+    await parts.create("flights", behaviour="crash", task_restart_attempts_max="0")
+    await parts.reach("flights", RUNNING, FAILED)
+    trace = parts.herder.task_status(TaskId("flights", 0)).trace
+    assert "ended with exit code 7" in trace
+    assert "about to crash" in trace
+
+
+async def test_a_new_configuration_starts_what_has_failed_for_good(parts: Parts):
+    await parts.create("flights", behaviour="fail-fatally")
+    await parts.reach("flights", RUNNING, FAILED)
+    await parts.herder.patch_connector_config("flights", {"behaviour": "run"})
+    await parts.reach("flights", RUNNING, RUNNING)
+
+
+async def test_a_restart_gives_new_processes(parts: Parts):
+    await parts.create("flights", tasks_max="2")
+    await parts.reach("flights", RUNNING, RUNNING, RUNNING)
+    before = parts.pids()
+    plan = await parts.herder.restart_connector("flights", include_tasks=True, only_failed=False)
+    assert plan is not None
+    assert {plan.connector.state, *(task.state for task in plan.tasks.values())} == {State.RESTARTING}
+    await eventually_async(
+        lambda: len(parts.pids()) == 3 and not set(parts.pids().values()) & set(before.values()), "all are new"
+    )
+    await parts.reach("flights", RUNNING, RUNNING, RUNNING)
+
+
+async def test_what_is_deleted_ends_and_is_forgotten(parts: Parts):
+    await parts.create("flights", tasks_max="2")
+    await parts.reach("flights", RUNNING, RUNNING, RUNNING)
+    await parts.herder.delete_connector("flights")
+    await eventually_async(lambda: not parts.pids(), "its processes have ended")
+    assert parts.herder.connectors() == []
+    with pytest.raises(NotFound, match="No status found for connector flights"):
+        parts.herder.connector_status("flights")
+    await eventually_async(lambda: parts.stores.status.connector_status("flights") is None, "its status is gone")
+
+
+async def test_a_deleted_and_recreated_connector_starts_afresh(parts: Parts):
+    await parts.create("flights", tasks_max="2")
+    await parts.reach("flights", RUNNING, RUNNING, RUNNING)
+    await parts.herder.delete_connector("flights")
+    await parts.create("flights", tasks_max="1")
+    await parts.reach("flights", RUNNING, RUNNING)
+
+
+async def test_bad_settings_are_refused_and_named(parts: Parts):
+    with pytest.raises(BadRequest, match=r"contains the following 1 error\(s\):\ntasks.max: is no number"):
+        await parts.create("flights", tasks_max="many")
+    assert parts.herder.connectors() == []
+
+
+async def test_a_name_that_is_taken_is_a_conflict(parts: Parts):
+    await parts.create("flights")
+    with pytest.raises(Conflict, match="Connector flights already exists"):
+        await parts.create("flights")
+
+
+async def test_a_lost_membership_ends_every_process_at_once(parts: Parts):
+    await parts.create("flights", tasks_max="2")
+    await parts.reach("flights", RUNNING, RUNNING, RUNNING)
+    await parts.herder.on_lost()
+    assert parts.pids() == {}
+    parts.member.request_rejoin()
+    await eventually_async(lambda: len(parts.pids()) == 3, "all run again after joining anew")
+
+
+async def test_offsets_are_stored_under_a_lease_and_refused_without(parts: Parts):
+    await parts.create("flights", behaviour="commit")
+    await eventually_async(
+        lambda: any("committed" in line for line in parts.host.logs.lines("flights", 0, 100)), "the task committed"
+    )
+    assert [partition for partition, _ in await parts.herder.offsets("flights")] == [{"file": "a"}]
+    parts.worker.extend_lease(time.monotonic() - 1)
+    await eventually_async(
+        lambda: any("refused: this worker" in line for line in parts.host.logs.lines("flights", 0, 100)),
+        "a commit without a lease was refused",
+    )
+
+
+async def test_offsets_change_only_while_the_connector_is_stopped(parts: Parts):
+    await parts.create("flights")
+    await parts.reach("flights", RUNNING, RUNNING)
+    with pytest.raises(BadRequest, match="must be in the STOPPED state"):
+        await parts.herder.reset_offsets("flights")
+
+
+async def test_stopped_connectors_take_no_task_settings(parts: Parts):
+    await parts.herder.create_connector("flights", {"connector.class": CLASS}, TargetState.STOPPED)
+    with pytest.raises(BadRequest, match="for stopped connector flights"):
+        await parts.herder.put_task_configs("flights", [{}])
+
+
+async def test_a_worker_that_does_not_lead_sends_changes_to_the_leader(parts: Parts):
+    await parts.create("flights")
+    await parts.reach("flights", RUNNING, RUNNING)
+    led = parts.member.assignment
+    assert led is not None
+    leader = "http://127.0.0.1:9999"
+    parts.member.assignment = type(led)(
+        connectors=led.connectors,
+        tasks=led.tasks,
+        leader_id="other",
+        leader_url=leader,
+        is_leader=False,
+        generation=led.generation,
+        config_offset=led.config_offset,
+    )
+    with pytest.raises(Elsewhere, match=leader):
+        await parts.herder.delete_connector("flights")
+    await parts.herder.restart_connector("flights", include_tasks=False, only_failed=False)  # it runs here
+    with pytest.raises(NotFound):
+        await parts.herder.restart_task(TaskId("flights", 5))
+    await eventually_async(lambda: parts.states("flights")[0] is RUNNING, "the connector runs again")
+    parts.member.assignment = led
+
+
+async def test_a_unit_may_be_closed_by_several_at_once(parts: Parts):
+    await parts.create("flights")
+    await parts.reach("flights", RUNNING, RUNNING)
+    (task,) = (unit for unit in parts.worker.units() if unit.is_task)
+    async with asyncio.timeout(20):
+        await asyncio.gather(task.close(), task.close())
+        await task.close()
+
+
+async def test_log_levels_reach_running_and_future_processes(parts: Parts):
+    await parts.create("flights")
+    await parts.reach("flights", RUNNING, RUNNING)
+    await parts.herder.set_logger_level("ottla_file", "debug", cluster=True)
+    said = "SetLogLevel(logger='ottla_file', level='DEBUG')"
+    await eventually_async(
+        lambda: any(said in line for line in parts.host.logs.lines("flights", 0, 100)), "the task was told"
+    )
+    await parts.create("later")
+    await eventually_async(
+        lambda: any(said in line for line in parts.host.logs.lines("later", 0, 100)), "a later task was told"
+    )
+    assert parts.herder.logger_level("ottla_file").level == "DEBUG"
+    await parts.herder.set_logger_level("ottla_file", "info", cluster=False)

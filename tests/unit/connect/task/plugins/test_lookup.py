@@ -1,0 +1,58 @@
+import pytest
+
+from ottla_connect.task.plugins.lookup import PluginLookup, PluginNotFound
+from ottla_connect.task.plugins.names import names, rest_types
+from ottla_sdk import Connector, Converter, Transform, class_name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ottla_test_plugins.sources.ListSource",
+        "ottla_test_plugins.ListSource",
+        "ListSource",
+        "org.example.ListSourceConnector",
+        " ListSource ",
+    ],
+)
+def test_a_class_goes_by_all_its_names(name):
+    lookup = PluginLookup()
+    found = lookup.find(name, Connector)
+    assert class_name(found) == "ottla_test_plugins.sources.ListSource"
+    assert lookup.version(found) == "1.2.3"
+
+
+@pytest.mark.parametrize("name", ["", "NoSuch", "sources.ListSource", "ottla_test_plugins.other.ListSource"])
+def test_other_names_find_nothing(name):
+    with pytest.raises(PluginNotFound, match="no installed plugin has a connector"):
+        PluginLookup().find(name, Connector)
+
+
+def test_only_classes_of_the_kind_are_found():
+    with pytest.raises(PluginNotFound):
+        PluginLookup().find("ListSource", Transform)
+
+
+def test_the_obvious_plugin_is_imported_and_no_other():
+    lookup = PluginLookup()
+    lookup.find("ottla_test_plugins.ListSource", Connector)
+    assert [each.name for each in lookup._loaded] == ["test-plugins"]
+
+
+def test_kafkas_own_names_are_found():
+    assert PluginLookup().find("org.apache.kafka.connect.json.JsonConverter", Converter).__name__ == "JsonConverter"
+
+
+@pytest.mark.usefixtures("broken_plugin")
+def test_a_plugin_that_cannot_be_imported_is_passed_over_and_named_when_nothing_is_found():
+    lookup = PluginLookup()
+    with pytest.raises(PluginNotFound, match="broken-plugin cannot be imported: ModuleNotFoundError"):
+        lookup.find("NoSuch", Connector)
+    assert lookup.find("ListSource", Connector)
+
+
+def test_short_names_leave_off_what_kafkas_do():
+    lookup = PluginLookup()
+    assert names(lookup.find("JsonConverter", Converter))[:2] == ["JsonConverter", "Json"]
+    assert rest_types(lookup.find("JsonConverter", Converter)) == ("converter", "header_converter")
+    assert rest_types(lookup.find("CollectingSink", Connector)) == ("sink",)

@@ -1,0 +1,58 @@
+import pytest
+
+from ottla_connect.task.plugins.lookup import PluginLookup
+from ottla_connect.task.redaction import Redaction
+from ottla_connect.task.settings.config_providers import ConfigProviders, UnresolvedReference
+
+
+@pytest.fixture
+def secrets(tmp_path):
+    path = tmp_path / "db.properties"
+    path.write_text("password=hunter22\nhost=db.example\n")
+    return path
+
+
+@pytest.fixture
+def redaction():
+    return Redaction()
+
+
+@pytest.fixture
+def providers(redaction):
+    worker = {
+        "bootstrap.servers": "localhost:9092",
+        "key.converter.secret": "plain",
+        "config.providers": "file, broken",
+        "config.providers.file.class": "FileConfigProvider",
+        "config.providers.broken.class": "NoSuchProvider",
+    }
+    return ConfigProviders(worker, PluginLookup(), redaction)
+
+
+def test_references_are_resolved_and_their_values_hidden(providers, secrets, redaction):
+    written = {"url": f"sql://joe:${{file:{secrets}:password}}@${{file:{secrets}:host}}", "other": "x"}
+    assert providers.resolve(written) == {"url": "sql://joe:hunter22@db.example", "other": "x"}
+    assert redaction.text("cannot log in with hunter22") == f"cannot log in with ${{file:{secrets}:password}}"
+
+
+def test_a_value_that_is_not_there_is_told_with_its_reference(providers, secrets):
+    with pytest.raises(UnresolvedReference, match="no-such-key"):
+        providers.resolve({"x": f"${{file:{secrets}:no-such-key}}"})
+    assert "no-such-key" in (providers.problem(f"${{file:{secrets}:no-such-key}}") or "")
+    assert providers.problem(f"${{file:{secrets}:host}}") is None
+
+
+def test_a_reference_to_an_unknown_provider_stays(providers):
+    assert providers.resolve({"x": "${vault:a:b}"}) == {"x": "${vault:a:b}"}
+
+
+def test_a_provider_that_cannot_be_made_is_told(providers):
+    with pytest.raises(UnresolvedReference, match="NoSuchProvider"):
+        providers.resolve({"x": "${broken:a}"})
+
+
+def test_the_workers_own_settings_are_resolved_without_those_of_the_providers(providers):
+    assert providers.resolve_worker_settings() == {
+        "bootstrap.servers": "localhost:9092",
+        "key.converter.secret": "plain",
+    }

@@ -1,0 +1,169 @@
+import pytest
+from confluent_kafka import KafkaError, Message
+
+from ottla_connect.task.measures import ErrorMeasures
+from ottla_connect.task.pipeline.converters import Converters
+from ottla_connect.task.pipeline.error_handler import ErrorHandler, ToleranceExceeded
+from ottla_connect.task.pipeline.errors import ErrorPolicy
+from ottla_connect.task.pipeline.transform_chain import Step, TransformChain
+from ottla_connect.task.sink.conversion import SinkConversion
+from ottla_connect.task.sink.positions import Positions
+from ottla_sdk import Converter, DataError, Header, SchemaAndValue, SinkRecord, Transform
+from ottla_sdk.schema import STRING
+
+
+class Text(Converter):
+    calls = 0
+
+    def serialize(self, topic, schema, value, headers=()):
+        return None if value is None else value.encode()
+
+    def deserialize(self, topic, data, headers=()):
+        self.calls += 1
+        if data == b"bad":
+            raise DataError("bad")
+        return SchemaAndValue(None, None) if data is None else SchemaAndValue(STRING, data.decode())
+
+
+class Route(Transform):
+    def apply(self, record):
+        if record.value == "drop":
+            return None
+        return record.replaced(topic=f"to-{record.topic}")
+
+
+class Failures:
+    def __init__(self):
+        self.seen = []
+
+    def report(self, failure):
+        self.seen.append((failure.original.offset(), failure.stage.value))
+
+
+class Parts:
+    def __init__(self, *, tolerant=False, transforms=(), keep=False):
+        self.positions = Positions()
+        self.failures = Failures()
+        self.errors = []
+        handler = ErrorHandler(
+            task="t-0",
+            policy=ErrorPolicy(tolerant=tolerant),
+            measures=ErrorMeasures(),
+            wait=lambda seconds: False,
+            described=str,
+            reporters=(self.failures,),
+        )
+        self.conversion = SinkConversion(
+            converters=Converters(Text(), Text(), Text()),
+            chain=TransformChain([Step(each) for each in transforms], handler),
+            handler=handler,
+            keep_messages=keep,
+            on_error=self.errors.append,
+        )
+
+    def convert(self, *messages):
+        return self.conversion.convert(messages, self.positions)
+
+    def ends(self):
+        self.positions.put()
+        return {(each.topic, each.partition): offset for each, offset in self.positions._put.items()}
+
+
+def message(offset, value=b"v", *, topic="t", partition=0, key=None, headers=None, timestamp=(1, 77), error=None):
+    return Message(
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        key=key,
+        value=value,
+        headers=headers,
+        timestamp=timestamp,
+        error=error,
+    )
+
+
+def test_a_message_becomes_a_record_with_everything_it_has():
+    (record,) = Parts().convert(message(5, b"value", key=b"key", partition=3, headers=[("h", b"x"), ("n", None)]))
+    assert record == SinkRecord(
+        topic="t",
+        partition=3,
+        key="key",
+        key_schema=STRING,
+        value="value",
+        value_schema=STRING,
+        timestamp_ms=77,
+        headers=(Header("h", "x", STRING), Header("n", None, None)),
+        offset=5,
+        original_topic="t",
+        original_partition=3,
+    )
+
+
+def test_many_messages_without_headers_become_the_same_records():
+    messages = [message(offset, b"%d" % offset, partition=offset % 2) for offset in range(4)]
+    parts = Parts()
+    one_by_one = [Parts().convert(each)[0] for each in messages]
+    assert parts.convert(*messages) == one_by_one
+    assert parts.ends() == {("t", 0): 3, ("t", 1): 4}
+
+
+def test_a_tombstone_has_no_value_and_timestamps_may_be_unknown_or_the_brokers():
+    tombstone, appended = Parts().convert(message(1, None, timestamp=(0, -1)), message(2, timestamp=(2, 5)))
+    assert (tombstone.value, tombstone.value_schema, tombstone.timestamp_ms) == (None, None, None)
+    assert (appended.timestamp_ms, appended.timestamp_is_append_time) == (5, True)
+
+
+def test_topics_may_be_mixed():
+    parts = Parts()
+    records = parts.convert(message(1, topic="a"), message(8, topic="b"), message(2, topic="a"))
+    assert [(each.topic, each.offset) for each in records] == [("a", 1), ("a", 2), ("b", 8)]
+    assert parts.ends() == {("a", 0): 3, ("b", 0): 9}
+
+
+def test_a_bad_record_fails_the_task():
+    with pytest.raises(ToleranceExceeded, match="VALUE_CONVERTER"):
+        Parts().convert(message(1), message(2, b"bad"))
+
+
+def test_a_bad_record_is_skipped_where_errors_are_tolerated_and_its_offset_passed():
+    parts = Parts(tolerant=True)
+    records = parts.convert(message(1), message(2, b"bad"), message(3, key=b"bad"), message(4), message(5, b"bad"))
+    assert [each.offset for each in records] == [1, 4]
+    assert parts.failures.seen == [(2, "VALUE_CONVERTER"), (3, "KEY_CONVERTER"), (5, "VALUE_CONVERTER")]
+    assert parts.ends() == {("t", 0): 6}
+
+
+def test_a_bad_header_is_a_bad_record():
+    parts = Parts(tolerant=True)
+    assert parts.convert(message(1, headers=[("h", b"bad")])) == []
+    assert parts.failures.seen == [(1, "HEADER_CONVERTER")]
+
+
+def test_transforms_change_and_drop_records_and_the_origin_stays():
+    parts = Parts(transforms=[Route()])
+    (record,) = parts.convert(message(1), message(2, b"drop"))
+    assert (record.topic, record.origin) == ("to-t", ("t", 0))
+    assert parts.ends() == {("t", 0): 3}
+
+
+def test_errors_among_the_messages_are_passed_on():
+    parts = Parts()
+    records = parts.convert(message(1), message(-1, error=KafkaError(KafkaError._MAX_POLL_EXCEEDED)))
+    assert len(records) == 1
+    assert [each.code() for each in parts.errors] == [KafkaError._MAX_POLL_EXCEEDED]
+    assert parts.convert() == []
+
+
+def test_a_record_that_keeps_its_message_still_has_it_behind_a_transform():
+    parts = Parts(transforms=[Route()], keep=True)
+    original = message(1, b"exactly this", headers=[("h", b"x")])
+    (record,) = parts.convert(original)
+    assert parts.conversion.message_of(record) is original
+
+
+def test_a_record_without_its_message_is_converted_back():
+    parts = Parts()
+    (record,) = parts.convert(message(1, b"value", key=b"key", partition=2, headers=[("h", b"x")]))
+    found = parts.conversion.message_of(record)
+    assert (found.topic(), found.partition(), found.offset()) == ("t", 2, 1)
+    assert (found.key(), found.value(), found.headers()) == (b"key", b"value", [("h", b"x")])
