@@ -1,9 +1,9 @@
 """What Connect's task runtime costs beside a plain confluent-kafka loop that does the same conversion.
 
 A sink task that forgets its records, and a source task that has its records in memory, both with JSON without schemas,
-each in its own process as in a worker; a plain loop in a process of its own, with the same JSON library and the same
-settings of the client, the consumer also with librdkafka's own; all with one broker on this machine, in turns. Values
-are 130 bytes of JSON, without keys. The loops call back for nothing and look at nothing but the value.
+each in its own process as in a worker; a plain loop in a process of its own, with the same JSON library and settings
+of the client, the consumer also with librdkafka's own; all with one broker on this machine, in turns. Values are 130
+bytes of JSON, without keys. The loops call back for nothing and look at nothing but the value.
 """
 
 import contextlib

@@ -36,6 +36,7 @@ class ConnectObserver:
         self.origins: dict[str, list[Origin]] = {topic: [] for topic in connectors}
         self._connectors = connectors
         self._offsets_topic = offsets_topic
+        self._highest: dict[SourceTaskId, int] = {}
         self._read_up_to: dict[tuple[str, int], int] = {}
         self._stop = threading.Event()
         self._failure: BaseException | None = None
@@ -69,10 +70,7 @@ class ConnectObserver:
     def highest(self) -> dict[SourceTaskId, int]:
         """The highest position of each task so far."""
         self._check()
-        found: dict[SourceTaskId, int] = {}
-        for record in list(self.appended):
-            found[record.task] = max(record.position, found.get(record.task, -1))
-        return found
+        return dict(self._highest)
 
     def catch_up(self) -> None:
         """Waits until everything that is in the topics now was read."""
@@ -145,4 +143,5 @@ class ConnectObserver:
             task = SourceTaskId(self._connectors[topic], record["task"])
             self.origins[topic].append(Origin(topic, partition, offset))
             self.appended.append(Appended(task, record["position"], record["pid"], append_ms))
+            self._highest[task] = max(record["position"], self._highest.get(task, -1))
         self._read_up_to[topic, partition] = offset + 1

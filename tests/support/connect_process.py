@@ -1,20 +1,21 @@
 """A process of a connector or task, as a worker would run it, and a stand-in for that worker.
 
-The stand-in keeps source offsets in memory, gives a long lease unless it is told not to, and collects what the process
-says. What the process writes to its standard output and error goes to a file.
+The stand-in keeps source offsets in memory, gives a long lease unless it is told not to, and collects what the
+process says. Processes are forked from a server that has imported the runtime, as a worker's are; what they write to
+their standard output and error goes to a file.
 """
 
 import json
+import multiprocessing
 import os
 import socket
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from ottla_connect.processes.frames import FrameReader
 from ottla_connect.processes.messages import (
@@ -28,14 +29,31 @@ from ottla_connect.processes.messages import (
     decode_from_process,
     encode,
 )
-from tests.support.connect_plugin_path import environment_with_test_plugins
+from ottla_connect.task.main import run
+from tests.support.connect_plugin_path import WORKING_PLUGINS
 from tests.support.eventually import eventually
 
 MessageT = TypeVar("MessageT")
 
 LEASE_S = 3600.0
 END_DEADLINE_S = 20.0
-ENTRY = "import socket, sys; from ottla_connect.task.main import run; sys.exit(run(socket.socket(fileno=int(sys.argv[1]))))"
+CRASHED = 1
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["ottla_connect.task.main"])
+
+
+def _become(connection: socket.socket, output: Path, search_path: list[str]) -> NoReturn:
+    """Run the purpose that comes over the connection, in a process that was forked for it."""
+    code = CRASHED
+    try:
+        descriptor = os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        sys.path[:0] = search_path
+        code = run(connection)
+    finally:
+        os._exit(code)
 
 
 def offset_key(partition: Mapping[str, Any]) -> str:
@@ -48,6 +66,7 @@ class ConnectProcess:
     Attributes:
         said: all messages of the process, in order.
         offsets: committed source offsets by `offset_key`.
+        leased_until_s: when the last lease ends.
         refuse_commits: why commits of offsets are refused; None if they are stored.
     """
 
@@ -58,22 +77,16 @@ class ConnectProcess:
         output: Path,
         lease: bool = True,
         offsets: Mapping[str, Mapping[str, Any]] | None = None,
-        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.said: list[Any] = []
         self.offsets: dict[str, Mapping[str, Any]] = dict(offsets or {})
+        self.leased_until_s = 0.0
         self.refuse_commits: str | None = None
         self._output = output
         self._ours, theirs = socket.socketpair()
-        with output.open("ab") as file:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", ENTRY, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                env=environment or environment_with_test_plugins(),
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-            )
+        output.touch()
+        self.process = _context.Process(target=_become, args=(theirs, output, [str(WORKING_PLUGINS)]), daemon=True)
+        self.process.start()
         theirs.close()
         self.send(purpose)
         if lease:
@@ -85,7 +98,8 @@ class ConnectProcess:
         self._ours.sendall(encode(message))
 
     def lease(self, seconds: float = LEASE_S) -> None:
-        self.send(Lease(until_s=time.monotonic() + seconds))
+        self.leased_until_s = time.monotonic() + seconds
+        self.send(Lease(until_s=self.leased_until_s))
 
     def all(self, kind: type[MessageT]) -> list[MessageT]:
         return [each for each in self.said if isinstance(each, kind)]
@@ -110,7 +124,9 @@ class ConnectProcess:
         return self.wait()
 
     def wait(self) -> int:
-        return self.process.wait(END_DEADLINE_S)
+        self.process.join(END_DEADLINE_S)
+        assert self.process.exitcode is not None, f"the process goes on: {self.log}"
+        return self.process.exitcode
 
     @property
     def log(self) -> str:
@@ -122,7 +138,7 @@ class ConnectProcess:
 
     def close(self) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.join()
         self._reader.join(END_DEADLINE_S)
         self._ours.close()
 
@@ -156,11 +172,3 @@ class ConnectProcess:
             if self.refuse_commits is None:
                 self.offsets.update({offset_key(partition): offset for partition, offset in message.offsets})
             self.send(OffsetsCommitted(request=message.request, error=self.refuse_commits))
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

@@ -4,8 +4,7 @@ Compared are the status, the media type, whether there is a Location, and the JS
 what kinds of values they have. Settings' names and messages' words are each program's own. Both run on one Ottla
 cluster, so this also shows that Kafka Connect itself works on Ottla.
 
-Left out is what is meant to differ: topics of connectors that are not there (Kafka Connect has none for them, Ottla
-answers 404), and names with a slash (Kafka Connect 4 refuses their URLs).
+Left out is what is meant to differ: names with a slash (Kafka Connect 4 refuses their URLs).
 """
 
 import json
@@ -218,6 +217,8 @@ def script_of(side: Side) -> list[tuple[str, str, Any, dict[str, str]]]:
         ask("POST", "/connectors/first/restart?includeTasks=yes&onlyFailed=TRUE"),
         ask("GET", "/connectors/first/topics"),
         ask("PUT", "/connectors/first/topics/reset"),
+        ask("GET", "/connectors/nobody/topics"),
+        ask("PUT", "/connectors/nobody/topics/reset"),
         ask("PUT", "/connectors/first/pause"),
         ask("wait", "first", ["PAUSED", "PAUSED"]),
         ask("PUT", "/connectors/first/resume", b"x", **{"Content-Type": "text/plain"}),

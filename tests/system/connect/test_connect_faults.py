@@ -41,6 +41,7 @@ PARTITIONS = 4
 SOURCES = {"src-a": ("topic-a", 3), "src-b": ("topic-b", 3), "src-leak": ("topic-c", 2)}
 SINKS = {"sink-a": ("topic-a", 3), "sink-b": ("topic-b", 2), "sink-c": ("topic-c", 2)}
 TASKS = [f"{connector}-{task}" for connector, (_, tasks) in {**SOURCES, **SINKS}.items() for task in range(tasks)]
+ALL = [*SOURCES, *SINKS, *TASKS]
 LEAKS, CRASHES = "src-leak", "sink-a"
 MEMORY_MAX_BYTES = 200 * 1024 * 1024
 OFFSETS_TOPIC = "connect-offsets"
@@ -126,36 +127,25 @@ def test_nothing_is_lost_whatever_fails(scene: Scene) -> None:
 def kill_a_task(scene: Scene) -> None:
     """A task's process is killed."""
     name = scene.chance.choice(TASKS)
-    with others_unaffected(scene, name.rpartition("-")[0]):
+    with only_affects(scene, name.rpartition("-")[0]):
         (pid,) = scene.connect.processes()[name]
         os.kill(pid, signal.SIGKILL)
-        eventually(lambda: pid not in scene.connect.processes().get(name, [pid]), f"{name} has another process")
 
 
 def crash_a_plugin(scene: Scene) -> None:
     """A plugin has a segmentation fault."""
-    with others_unaffected(scene, CRASHES):
-        told = scene.connect.logs().count("Fatal Python error: Segmentation fault")
+    with only_affects(scene, CRASHES, says="Fatal Python error: Segmentation fault"):
         scene.marker(CRASHES).unlink()
-        eventually(
-            lambda: scene.connect.logs().count("Fatal Python error: Segmentation fault") > told,
-            "the crash is in the log",
-        )
 
 
 def leak_memory(scene: Scene) -> None:
     """A task leaks memory up to its limit."""
-    with others_unaffected(scene, LEAKS):
-        told = scene.connect.logs().count("more than task.memory.max.bytes allows")
+    with only_affects(scene, LEAKS, says="more than task.memory.max.bytes allows"):
         scene.marker(LEAKS).unlink()
-        eventually(
-            lambda: scene.connect.logs().count("more than task.memory.max.bytes allows") > told,
-            "the leak is in the log",
-        )
 
 
 def kill_a_worker(scene: Scene) -> None:
-    """A worker is killed, and started again when others have its tasks."""
+    """A worker is killed, and started again when others have its connectors and tasks."""
     worker = scene.chance.choice(scene.connect.workers)
     processes = worker.processes()
     worker.kill()
@@ -168,7 +158,7 @@ def kill_a_worker(scene: Scene) -> None:
 
 
 def pause_a_worker(scene: Scene) -> None:
-    """A worker is paused until others have its tasks."""
+    """A worker is paused until others have its connectors and tasks."""
     worker = scene.chance.choice(scene.connect.workers)
     begun_s = time.monotonic()
     worker.pause()
@@ -216,22 +206,26 @@ def chosen_faults(times: int, chance: random.Random) -> list[Callable[[Scene], N
 
 
 @contextmanager
-def others_unaffected(scene: Scene, connector: str) -> Iterator[None]:
-    """Notes a problem if another connector's processes do not live through it."""
-    before = others_of(scene, connector)
+def only_affects(scene: Scene, connector: str, *, says: str = "") -> Iterator[None]:
+    """Waits until a process of this connector was replaced and all is well; all other processes must live on.
+
+    `says` is what must be in the workers' logs once more than before.
+    """
+    before = scene.connect.processes()
+    said = scene.connect.logs().count(says)
     yield
-    after = others_of(scene, connector)
-    if after != before:
-        changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    own = [name for name in TASKS if name.startswith(f"{connector}-")]
+    eventually(
+        lambda: any(scene.connect.processes().get(name) not in (None, before[name]) for name in own),
+        f"a task of {connector} has another process",
+    )
+    wait_until_well(scene, f"{connector} is well")
+    after = scene.connect.processes()
+    changed = [name for name in ALL if name not in own and before.get(name) != after.get(name)]
+    if changed:
         scene.problems.append(f"a fault of {connector} has cost {changed} their processes")
-
-
-def others_of(scene: Scene, connector: str) -> dict[str, list[int]]:
-    return {
-        name: pids
-        for name, pids in scene.connect.processes().items()
-        if name in {*SOURCES, *SINKS, *TASKS} and name != connector and not name.startswith(f"{connector}-")
-    }
+    if says and scene.connect.logs().count(says) == said:
+        scene.problems.append(f"no log of a worker says {says!r}")
 
 
 @contextmanager
@@ -300,7 +294,7 @@ def states(scene: Scene) -> dict[str, str]:
     """The states of all connectors and tasks, as some worker tells them."""
     worker = random.choice(scene.connect.answering())
     told = scene.connect.request("GET", "/connectors?expand=status", worker=worker)
-    found = dict.fromkeys([*SOURCES, *SINKS, *TASKS], "unknown")
+    found = dict.fromkeys(ALL, "unknown")
     for name, expanded in told.items():
         status = expanded["status"]
         found[name] = status["connector"]["state"]
@@ -331,13 +325,13 @@ def create_connectors(scene: Scene) -> None:
         scene.connect.put_connector(
             name,
             {
-                "connector.class": "ListSource",
+                "connector.class": "ottla_test_plugins.ListSource",
                 "tasks.max": str(tasks),
                 "topic": topic,
                 "list.tasks": str(tasks),
                 "list.count": "0",
                 "list.batch": "5",
-                "list.pause.ms": "50",
+                "list.pause.ms": "100",
                 "list.tell.pid": "true",
                 "task.memory.max.bytes": str(MEMORY_MAX_BYTES),
                 **fault_settings(scene, name, "poll", "leak" if name == LEAKS else ""),
@@ -347,7 +341,7 @@ def create_connectors(scene: Scene) -> None:
         scene.connect.put_connector(
             name,
             {
-                "connector.class": "CollectingSink",
+                "connector.class": "ottla_test_plugins.CollectingSink",
                 "tasks.max": str(tasks),
                 "topics": topic,
                 "collect.path": str(scene.target(name)),

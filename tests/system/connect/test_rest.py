@@ -125,9 +125,7 @@ def test_bad_configuration_names_every_faulty_field_at_once(rest):
     faulty = {"topic", "tasks.max", "datagen.count", "transforms.a.type", "errors.tolerance"}
     status, message = error(rest.post("/connectors", json={"name": "bad", "config": config}))
     assert status == 400
-    assert message.startswith(
-        f"Connector configuration is invalid and contains the following {len(faulty)} error(s):"
-    )
+    assert message.startswith(f"The connector's settings have {len(faulty)} error(s)")
     assert all(key in message for key in faulty)
     document = rest.put("/connector-plugins/DatagenSource/config/validate", json={**config, "name": "bad"}).json()
     assert document.keys() == {"name", "error_count", "groups", "configs"}
@@ -257,7 +255,7 @@ def test_offsets_of_a_source(rest, made):
     committed = eventually(lambda: rest.get(path).json()["offsets"], "it has committed offsets")
     assert all(each.keys() == {"partition", "offset"} for each in committed)
     status, message = error(rest.delete(path))
-    assert (status, "must be in the STOPPED state" in message) == (400, True)
+    assert (status, "Only a stopped connector's" in message) == (400, True)
     rest.put(f"/connectors/{name}/stop")
     eventually(lambda: states(rest, name) == ["STOPPED"], "it has stopped")
     committed = rest.get(path).json()["offsets"]

@@ -1,17 +1,13 @@
 """How records become bytes in a file. Pure."""
 
-import base64
 import csv
-import datetime as dt
-import decimal
 import io
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import Any
 
 from ottla_file.sink_config import FileSinkConfig
 from ottla_sdk import DataError, SinkRecord
+from ottla_sdk.json_text import json_form, json_text, record_object, utf_8
 
 
 class RecordFormat(ABC):
@@ -49,34 +45,6 @@ def new_format(config: FileSinkConfig) -> RecordFormat:
             return BytesFormat()
 
 
-def _plain(value: Any) -> Any:
-    """Return JSON's way to say what JSON has no type for."""
-    if isinstance(value, dt.datetime | dt.date | dt.time):
-        return value.isoformat()
-    if isinstance(value, decimal.Decimal):
-        return format(value, "f")
-    if isinstance(value, bytes | bytearray | memoryview):
-        return base64.b64encode(value).decode("ascii")
-    raise TypeError(f"a {type(value).__name__} cannot be written as JSON")
-
-
-_encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_plain).encode
-
-
-def _json(value: Any) -> str:
-    try:
-        return _encode_json(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise DataError(f"the value cannot be written as JSON: {error}") from error
-
-
-def _bytes(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(f"the value is no valid text: {error}") from error
-
-
 class JsonFormat(RecordFormat):
     """JSON lines. Bytes are written in base64, dates and times as in ISO 8601, decimals as strings."""
 
@@ -85,25 +53,13 @@ class JsonFormat(RecordFormat):
 
     def encode(self, record: SinkRecord) -> bytes:
         """Return a line."""
-        value = _described(record) if self._whole_record else record.value
-        return _bytes(_json(value)) + b"\n"
-
-
-def _described(record: SinkRecord) -> Mapping[str, Any]:
-    return {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp_ms": record.timestamp_ms,
-        "key": record.key,
-        "headers": [{"key": header.key, "value": header.value} for header in record.headers],
-        "value": record.value,
-    }
+        value = record_object(record) if self._whole_record else record.value
+        return utf_8(json_text(value)) + b"\n"
 
 
 def _as_bytes(value: Any) -> bytes:
     if isinstance(value, str):
-        return _bytes(value)
+        return utf_8(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     raise TypeError(type(value).__name__)
@@ -117,7 +73,7 @@ class LinesFormat(RecordFormat):
         value = record.value
         if value is None:
             return b"\n"
-        text = _as_bytes(value) if isinstance(value, str | bytes | bytearray | memoryview) else _bytes(_json(value))
+        text = _as_bytes(value) if isinstance(value, str | bytes | bytearray | memoryview) else utf_8(json_text(value))
         if b"\n" in text:
             raise DataError(
                 "the value has the end of a line in it, so it is no single line; file.format=json can say it"
@@ -172,7 +128,7 @@ class CsvFormat(RecordFormat):
         self._line.seek(0)
         self._line.truncate()
         self._writer.writerow(cells)
-        return _bytes(self._line.getvalue())
+        return utf_8(self._line.getvalue())
 
     def _cell(self, value: Any) -> Any:
         if value is None:
@@ -182,8 +138,8 @@ class CsvFormat(RecordFormat):
         if isinstance(value, str | int | float):
             return value
         if isinstance(value, dict | list | tuple):
-            return _json(value)
+            return json_text(value)
         try:
-            return _plain(value)
+            return json_form(value)
         except TypeError as error:
             raise DataError(str(error)) from error

@@ -1,3 +1,8 @@
-"""Ottla Connect's connectors for HTTP."""
+"""Ottla Connect's connectors for HTTP: `HttpSource` asks web services, `HttpSink` sends to them."""
+
+from ottla_http.sink import HttpSink
+from ottla_http.source import HttpSource
 
 __version__ = "0.1.0"
+
+__all__ = ["HttpSink", "HttpSource"]

@@ -92,7 +92,9 @@ class ClientCredentials(httpx.Auth):
     def _taken(self, response: httpx.Response) -> str:
         response.read()
         try:
-            answer = response.json() if response.is_success else None
+            if not response.is_success:
+                raise ValueError(response.status_code)
+            answer = response.json()
             token = answer["access_token"]
             lifetime_s = float(answer.get("expires_in") or TOKEN_LIFETIME_S)
         except (ValueError, KeyError, TypeError, AttributeError):

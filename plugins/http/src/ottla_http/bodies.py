@@ -1,14 +1,12 @@
 """How records become the body of a request. Pure."""
 
-import base64
-import datetime as dt
-import decimal
 import gzip
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ottla_sdk import DataError, SinkRecord
+from ottla_sdk.json_text import json_text, record_object, utf_8
 
 ValueFormat = Literal["json", "text", "bytes"]
 Envelope = Literal["single", "array", "ndjson"]
@@ -35,17 +33,17 @@ def encoded(record: SinkRecord, value_format: ValueFormat, *, whole_record: bool
     Raises:
         DataError: the format cannot say what is in the record.
     """
-    value = _described(record) if whole_record else record.value
+    value = record_object(record) if whole_record else record.value
     if value_format == "json":
-        return _utf_8(_json(value))
+        return utf_8(json_text(value))
     if isinstance(value, str):
-        return _utf_8(value)
+        return utf_8(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     if value is None:
         return b""
     if value_format == "text":
-        return _utf_8(_json(value))
+        return utf_8(json_text(value))
     raise DataError(f"the value is a {type(value).__name__}, not bytes or a string; http.body.format=json can say it")
 
 
@@ -68,43 +66,3 @@ def body_of(parts: Sequence[bytes], envelope: Envelope, *, member: str, compress
         case "ndjson":
             body = b"".join(part + b"\n" for part in parts)
     return gzip.compress(body, mtime=0) if compress else body
-
-
-def _described(record: SinkRecord) -> Mapping[str, Any]:
-    return {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp_ms": record.timestamp_ms,
-        "key": record.key,
-        "headers": [{"key": header.key, "value": header.value} for header in record.headers],
-        "value": record.value,
-    }
-
-
-def _plain(value: Any) -> Any:
-    """Return JSON's way to say what JSON has no type for."""
-    if isinstance(value, dt.datetime | dt.date | dt.time):
-        return value.isoformat()
-    if isinstance(value, decimal.Decimal):
-        return format(value, "f")
-    if isinstance(value, bytes | bytearray | memoryview):
-        return base64.b64encode(value).decode("ascii")
-    raise TypeError(f"a {type(value).__name__} cannot be written as JSON")
-
-
-_encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_plain).encode
-
-
-def _json(value: Any) -> str:
-    try:
-        return _encode_json(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise DataError(f"the value cannot be written as JSON: {error}") from error
-
-
-def _utf_8(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(f"the value is no valid text: {error}") from error

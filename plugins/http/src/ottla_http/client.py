@@ -151,12 +151,15 @@ def tls_context(config: HttpClientConfig) -> ssl.SSLContext:
     """
     if problem := tls_problem(config):
         raise FatalError(str(problem))
-    context = ssl.create_default_context()
-    if config.tls_ca is not None:
-        context = ssl.create_default_context(cafile=config.tls_ca)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if not config.tls_verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
+    elif config.tls_ca is not None:
+        context.load_verify_locations(config.tls_ca)
+    elif config.uses_tls:  # only then, as it takes a while: the system's authorities, and those that Mozilla trusts
+        context = httpx.create_ssl_context()
+        context.load_default_certs()
     if config.tls_certificate is not None:
         _load_certificate(context, config)
     return context
@@ -166,7 +169,7 @@ def tls_problem(config: HttpClientConfig) -> Problem | None:
     """Return which file cannot be used, and why; None if all can."""
     try:
         if config.tls_ca is not None:
-            ssl.create_default_context(cafile=config.tls_ca)
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(config.tls_ca)
     except OSError as error:  # ssl.SSLError is one
         return Problem("http.tls.ca", f"{config.tls_ca}: {error.strerror or error}")
     try:

@@ -167,6 +167,11 @@ class HttpClientConfig(PluginConfig):
         """The headers of every request."""
         return list(_headers(self.headers))
 
+    @property
+    def uses_tls(self) -> bool:
+        """Whether anything is asked through TLS."""
+        return any(url.startswith("https://") for url in (self.url, self.token_url, self.proxy))
+
     def check(self) -> Iterable[Problem]:
         """Return what is wrong with the settings taken together."""
         values = {info.alias: getattr(self, name) for name, info in type(self).model_fields.items() if info.alias}

@@ -1,13 +1,15 @@
 """How a source walks through pages, and what it remembers of where it was. Pure.
 
-A source offset is JSON: `cursor` is what the next request asks with, and the rest says which records of its answer came
-already. Every record has the offset behind itself, so a task may go on behind any of them: it asks for the same page
-again and leaves out what came before. `check` is a digest of the last record that came, by which it is found again if
-the page has changed meanwhile; if it is not there any more, the whole page comes again: twice rather than never.
+A source offset is JSON: `cursor` is what the next request asks with, and the rest says which records of its answer
+came already. Every record has the offset behind itself, so a task may go on behind any of them: it asks for the same
+page again and leaves out what came before. `check` is a digest of the last record that came, by which it is found
+again if the page has changed meanwhile; if it is not there any more, the whole page comes again: twice rather than
+never.
 """
 
 import hashlib
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +20,7 @@ from ottla_http.json_pointer import MISSING, JsonPointer
 Offset = Mapping[str, Any]
 
 SAME_CURSOR_RECORDS_MAX = 1_000
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 class Misread(ValueError):
@@ -151,8 +154,9 @@ class RecordNumber(Pagination):
 class LastRecord(Pagination):
     """The cursor is a part of the last record that came, such as an id or a time of change.
 
-    It does not matter whether the service's answer includes the records at the cursor or begins behind them. For times
-    it should include them, as several records may have the same; those that came already are told by their digests.
+    It does not matter whether the service's answer includes the records at the cursor or begins behind them. For
+    times it should include them, as several records may have the same; those that came already are told by their
+    digests.
     """
 
     def __init__(self, pointer: JsonPointer, *, initial: Any) -> None:
@@ -169,10 +173,10 @@ class LastRecord(Pagination):
                 raise Misread(f"a record has no text or number at {self._pointer}, where its cursor should be")
             if own == cursor and digest(record) in seen:
                 continue
-            if records and _descends(cursor, own):
+            if _descends(cursor, own):
                 raise Misread(
-                    f"the records are not in the order of {self._pointer}: {own!r} comes behind {cursor!r}; "
-                    "let the service sort them"
+                    f"{own!r} comes behind {cursor!r}: the service must sort records by {self._pointer}, and return "
+                    "none from before the cursor"
                 )
             seen = [*seen, digest(record)] if own == cursor else [digest(record)]
             if len(seen) > SAME_CURSOR_RECORDS_MAX:
@@ -231,8 +235,10 @@ def _number(offset: Offset) -> int:
 
 
 def _descends(before: Any, after: Any) -> bool:
-    numbers = isinstance(before, int | float) and isinstance(after, int | float)
-    return (numbers or (isinstance(before, str) and isinstance(after, str))) and after < before
+    """Return whether a cursor is less than the one before it; of texts only dates and times have an order."""
+    if isinstance(before, str) and isinstance(after, str):
+        return bool(_DATE.match(before) and _DATE.match(after)) and len(before) == len(after) and after < before
+    return isinstance(before, int | float) and isinstance(after, int | float) and after < before
 
 
 def digest(value: Any) -> str:

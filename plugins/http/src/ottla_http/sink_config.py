@@ -46,7 +46,8 @@ class HttpSinkConfig(HttpClientConfig):
         "http.null.values",
         "report",
         doc="What to do with records without a value. report: they are bad records, see errors.tolerance. skip: "
-        "leave them out. send: null, or an empty body. delete: a DELETE without a body; for http.batch.format single.",
+        "leave them out. send: null, or an empty body. delete: a DELETE without a body, for http.batch.format "
+        "single and a URL with ${key}.",
         group=_BODY,
     )
     envelope: Literal["single", "array", "ndjson"] = setting(

@@ -38,7 +38,8 @@ class HttpSourceConfig(HttpClientConfig):
     response_format: Literal["json", "ndjson", "text"] = setting(
         "http.response.format",
         "json",
-        doc="json: a document with records in it. ndjson: a line of JSON for each record. text: each answer is a record.",
+        doc="json: a document with records in it. ndjson: a line of JSON for each record. text: each answer is a "
+        "record, a string.",
         group=_ANSWERS,
     )
     records: str = setting(

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from ottla_connect.config import WorkerConfig
 from ottla_connect.group.sole_member import SoleMember
-from ottla_connect.herder.api import ConnectorType, ServerInfo, State, TargetState
+from ottla_connect.herder.api import ConnectorType, ServerInfo, State, Status, TargetState
 from ottla_connect.herder.errors import BadRequest, Conflict, Elsewhere, NotFound
 from ottla_connect.herder.herder import WorkerHerder
 from ottla_connect.herder.plugin_catalog import PluginCatalog
@@ -20,6 +20,8 @@ from ottla_connect.herder.validation import Validation
 from ottla_connect.herder.worker import Worker
 from ottla_connect.ids import TaskId
 from ottla_connect.processes.host import ProcessHost
+from ottla_connect.state.config_records import ConnectorRecord
+from ottla_connect.state.config_state import ConnectorChanged, ConnectorRemoved
 from ottla_connect.state.stores import open_standalone
 from tests.support.eventually_async import eventually_async
 from tests.support.scripted_connectors import CLASS, ENTRY
@@ -252,8 +254,63 @@ async def test_a_deleted_and_recreated_connector_starts_afresh(parts: Parts):
     await parts.reach("flights", RUNNING, RUNNING)
 
 
+async def test_a_connector_that_is_recreated_before_its_end_was_noticed_begins_anew_all_the_same(parts: Parts):
+    await parts.create("flights", tasks_max="1")
+    await parts.reach("flights", RUNNING, RUNNING)
+    before, settings = parts.pids(), parts.herder.connector_info("flights").config
+    replay = parts.stores.config._replay  # a batch of the topic is read at once, as here
+    replay.apply(ConnectorRecord("flights", None), replay.snapshot().offset - 1)
+    parts.herder.on_config_change(ConnectorRemoved("flights"))
+    replay.apply(ConnectorRecord("flights", settings), replay.snapshot().offset - 1)
+    parts.herder.on_config_change(ConnectorChanged("flights"))
+    await parts.reach("flights", RUNNING, RUNNING)
+    assert not set(parts.pids().values()) & set(before.values())
+
+
+async def test_a_paused_connector_without_tasks_that_is_stopped_says_so(parts: Parts):
+    await parts.herder.create_connector("flights", {"connector.class": CLASS}, TargetState.PAUSED)
+    await parts.reach("flights", PAUSED)
+    await parts.herder.set_target_state("flights", TargetState.STOPPED)
+    await parts.reach("flights", STOPPED)
+    await parts.herder.set_target_state("flights", TargetState.PAUSED)
+    await parts.reach("flights", PAUSED)
+
+
+async def test_of_two_requests_that_create_a_connector_one_is_a_conflict(parts: Parts):
+    results = await asyncio.gather(parts.create("flights"), parts.create("flights"), return_exceptions=True)
+    assert {type(each) for each in results} == {type(None), Conflict}
+
+
+async def test_a_connector_that_is_stopped_while_its_tasks_are_stored_has_none(parts: Parts):
+    await parts.create("flights", tasks_max="1")
+    await parts.reach("flights", RUNNING, RUNNING)
+    await asyncio.gather(
+        parts.herder.set_target_state("flights", TargetState.STOPPED),
+        parts.herder.put_task_configs("flights", [{"behaviour": "run"}]),
+        return_exceptions=True,
+    )
+    await parts.reach("flights", STOPPED)
+    assert parts.herder.connector_info("flights").tasks == []
+
+
+async def test_a_worker_that_stops_begins_with_nothing_more(parts: Parts):
+    await parts.create("flights", tasks_max="1")
+    await parts.reach("flights", RUNNING, RUNNING)
+    await parts.herder.close()
+    parts.worker.assign(frozenset({"flights"}), frozenset({TaskId("flights", 0)}), 9)
+    assert list(parts.worker.units()) == []
+
+
+async def test_a_first_failure_replaces_what_a_worker_said_in_an_earlier_life_of_the_group(parts: Parts):
+    status = Status(state=RUNNING, worker_id="elsewhere:1", generation=99)
+    parts.stores.status.put_task_status(TaskId("flights", 0), status)
+    await eventually_async(lambda: parts.stores.status.task_status(TaskId("flights", 0)), "the old status is read")
+    await parts.create("flights", tasks_max="1", behaviour="fail-fatally")
+    await parts.reach("flights", RUNNING, FAILED)
+
+
 async def test_bad_settings_are_refused_and_named(parts: Parts):
-    with pytest.raises(BadRequest, match=r"contains the following 1 error\(s\):\ntasks.max: is no number"):
+    with pytest.raises(BadRequest, match=r"1 error\(s\).*:\ntasks.max: is no number"):
         await parts.create("flights", tasks_max="many")
     assert parts.herder.connectors() == []
 
@@ -289,7 +346,7 @@ async def test_offsets_are_stored_under_a_lease_and_refused_without(parts: Parts
 async def test_offsets_change_only_while_the_connector_is_stopped(parts: Parts):
     await parts.create("flights")
     await parts.reach("flights", RUNNING, RUNNING)
-    with pytest.raises(BadRequest, match="must be in the STOPPED state"):
+    with pytest.raises(BadRequest, match="Only a stopped connector's offsets"):
         await parts.herder.reset_offsets("flights")
 
 

@@ -164,7 +164,7 @@ class ScriptedHerder:
     async def alter_offsets(self, name: str, offsets: ConnectorOffsets) -> str:
         self._config(name)
         if self.targets[name] is not TargetState.STOPPED:
-            raise BadRequest("Connectors must be in the STOPPED state before their offsets can be modified.")
+            raise BadRequest("Only a stopped connector's offsets can be changed")
         self.stored_offsets[name] = [pair for pair in offsets if pair[1] is not None]
         return "The offsets for this connector have been altered successfully"
 

@@ -79,7 +79,7 @@ async def test_a_second_connector_of_a_name_is_refused(rest):
         ('{"name": {}, "config": {}}', 500, '"name" must be a string'),
         ('{"name": "x", "config": {}, "initial_state": "nope"}', 500, "RUNNING, PAUSED, STOPPED"),
         ('{"name": "x", "config": {}}', 400, "contains no connector type"),
-        ('{"name": "x", "config": {"name": "y"}}', 400, "doesn't match connector name in the URL (x)"),
+        ('{"name": "x", "config": {"name": "y"}}', 400, "the URL names x"),
         ('{"name": "", "config": {}}', 400, "may not be empty"),
         ('{"config": {}}', 400, "may not be empty"),
         ('{"name": "a\\tb", "config": {}}', 400, "U+0009"),

@@ -103,8 +103,8 @@ async def test_a_level_can_be_set_on_the_whole_cluster(rest):
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
-        ("{}", 400, "Desired 'level' parameter was not specified in request."),
-        ('{"level": null}', 400, "Desired 'level' parameter was not specified in request."),
+        ("{}", 400, 'The body names no level; write {"level": "DEBUG"}, for example'),
+        ('{"level": null}', 400, 'The body names no level; write {"level": "DEBUG"}, for example'),
         ('{"level": "nope"}', 404, "invalid log level 'nope'."),
         ("", 500, "the request has no body; this resource takes JSON"),
     ],

@@ -71,8 +71,8 @@ async def test_an_offset_of_null_removes_a_partitions_offset(rest, herder):
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
-        ("{}", 400, "need to be provided"),
-        ('{"offsets": []}', 400, "need to be provided"),
+        ("{}", 400, "sets no offsets"),
+        ('{"offsets": []}', 400, "sets no offsets"),
         ('{"offsets": {}}', 500, '"offsets" must be an array, not an object'),
         ('{"unknown": []}', 500, "no field unknown; there are offsets"),
         ('{"offsets": [{"partition": {}, "offset": {}, "x": 1}]}', 500, "no field x"),

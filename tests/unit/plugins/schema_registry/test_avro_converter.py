@@ -1,8 +1,10 @@
 import datetime as dt
+import io
 import json
 from dataclasses import replace
 from decimal import Decimal
 
+import fastavro
 import pytest
 
 from ottla_schema_registry import AvroConverter
@@ -32,10 +34,6 @@ UNION = "io.confluent.connect.avro.Union"
 
 def read(registry, converter, avro, datum):
     """Return what the converter reads of a datum that fastavro wrote."""
-    import io
-
-    import fastavro
-
     written = io.BytesIO()
     fastavro.schemaless_writer(written, fastavro.parse_schema(avro), datum)
     schema_id = registry.register("topic-value", json.dumps(avro))
@@ -150,9 +148,9 @@ def test_a_union_is_a_struct_of_which_one_field_is_set(make, registry):
         value = {"u": empty | {name: found}}
         assert converter.deserialize("topic", converter.serialize("topic", schema, value)) == (schema, value)
     assert converter.deserialize("topic", converter.serialize("topic", schema, {"u": None})).value == {"u": None}
-    assert [each if isinstance(each, str) else each["type"] for each in json.loads(registry.text(1))["fields"][0]["type"]] == [
-        "null", "int", "string", "record", "array",
-    ]  # fmt: skip
+    branches = json.loads(registry.text(1))["fields"][0]["type"]
+    kinds = [each if isinstance(each, str) else each["type"] for each in branches]
+    assert kinds == ["null", "int", "string", "record", "array"]
 
 
 def test_unions_of_others_are_read(make, registry):
@@ -175,8 +173,8 @@ def test_unions_of_others_are_read(make, registry):
     ):
         value = read(registry, converter, avro, {"u": datum}).value["u"]
         assert {key: each for key, each in value.items() if each is not None} == {name: found}
+    same = [{**one, "namespace": "n"}, {**one, "namespace": "m"}]
     with pytest.raises(DataError, match="same name"):
-        same = [{**one, "namespace": "n"}, {**one, "namespace": "m"}]
         read(registry, converter, {"type": "record", "name": "R", "fields": [{"name": "u", "type": same}]},
              {"u": ("n.One", {"a": 1})})  # fmt: skip
 

@@ -1,5 +1,6 @@
 """Bytes of confluent-kafka's own serializers, read by the converters, and the other way round."""
 
+import datetime as dt
 import json
 import warnings
 
@@ -112,8 +113,6 @@ def test_protobuf_goes_both_ways(make, client, registry):
 
 
 def test_dates_in_protobuf_are_googles(make, client, registry):
-    import datetime as dt
-
     converter = make(ProtobufConverter)
     schema = struct_schema({"d": DATE, "m": map_schema(STRING, DATE)}, name="S")
     written = converter.serialize("topic", schema, {"d": dt.date(2024, 2, 29), "m": {"a": dt.date(1999, 1, 1)}})

@@ -1,6 +1,5 @@
 import json
 import ssl
-import subprocess
 
 import pytest
 
@@ -12,6 +11,7 @@ from ottla_schema_registry.subject_names import SubjectNameStrategy, subject_nam
 from ottla_schema_registry.wire_format import read_id, read_indexes, write_id, write_indexes
 from ottla_sdk import DataError, FatalError, InvalidConfig, RetriableError, Role
 from ottla_sdk.schema import INT32, STRING, struct_schema
+from tests.support.certificates import Certificates
 from tests.support.free_ports import free_port
 
 SCHEMA = RegisteredSchema(text='"string"')
@@ -190,31 +190,29 @@ def test_headers_of_the_settings_are_sent(make, registry):
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tls")
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-keyout", folder / "key.pem", "-out", folder / "cert.pem", "-subj", "/CN=registry",
-         "-addext", "subjectAltName=IP:127.0.0.1"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    return folder
+def certificates(tmp_path_factory):
+    return Certificates(tmp_path_factory.mktemp("tls") / "pem")
 
 
-def test_the_registry_is_reached_by_tls(connect, registry, certificate):
+def test_the_registry_is_reached_by_tls(connect, registry, certificates):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    context.load_cert_chain(certificates.path("server.pem"), certificates.path("server.key"))
+    context.load_verify_locations(certificates.path("ca.pem"))
+    context.verify_mode = ssl.CERT_REQUIRED
+    shown = {
+        "schema_registry_ssl_ca_location": certificates.path("ca.pem"),
+        "schema_registry_ssl_certificate_location": certificates.path("client.pem"),
+        "schema_registry_ssl_key_location": certificates.path("client.key"),
+        "max_retries": 0,
+    }
     with registry.over_tls(context) as url:
-        trusted = connect(urls=url, schema_registry_ssl_ca_location=certificate / "cert.pem", max_retries=0)
-        assert trusted.register("s", SCHEMA) == 1
-        with pytest.raises(RetriableError, match="(?i)certificate"):
-            connect(urls=url, max_retries=0).register("s", SCHEMA)
-        by_name = {"urls": url.replace("127.0.0.1", "localhost"), "max_retries": 0,
-                   "schema_registry_ssl_ca_location": certificate / "cert.pem"}  # fmt: skip
-        with pytest.raises(RetriableError, match="(?i)hostname|certificate"):
-            connect(**by_name).register("s2", SCHEMA)
-        any_name = connect(**by_name, schema_registry_ssl_endpoint_identification_algorithm="")
-        assert any_name.register("s2", SCHEMA) == 1
+        assert connect(urls=url, **shown).register("s", SCHEMA) == 1
+        for others in ({"max_retries": 0}, shown | {"urls": url.replace("127.0.0.1", "localhost")}):
+            stranger = connect(**{"urls": url} | others)
+            with pytest.raises(RetriableError, match=r"(?i)hostname|certificate"):
+                stranger.register("s2", SCHEMA)
+        any_name = shown | {"schema_registry_ssl_endpoint_identification_algorithm": ""}
+        assert connect(urls=url.replace("127.0.0.1", "localhost"), **any_name).register("s2", SCHEMA) == 1
 
 
 def test_certificates_in_another_form_are_refused(connect, tmp_path):

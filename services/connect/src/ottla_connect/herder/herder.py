@@ -182,7 +182,7 @@ class WorkerHerder:
             await self._stores.config.refresh(self._config.worker_sync_timeout_ms / 1000)
         except LogError as error:
             return Health(status="unhealthy", message=f"The configuration topic cannot be read: {error}")
-        return Health(status="healthy", message="Worker has completed startup and is ready to handle requests.")
+        return Health(status="healthy", message="Worker has joined the group and takes requests.")
 
     def connectors(self) -> Sequence[str]:
         """Return the names of all connectors, sorted."""
@@ -266,7 +266,7 @@ class WorkerHerder:
             self._lead()
             self._views.config(name)
             if configs and self._state.target_states.get(name) is TargetState.STOPPED:
-                raise BadRequest(f"Cannot submit non-empty set of task configs for stopped connector {name}")
+                raise BadRequest(f"Connector {name} is stopped, so it can be given no tasks")
             await self._stored(self._stores.config.put_task_configs(name, configs))
 
     async def _store(
@@ -357,9 +357,8 @@ class WorkerHerder:
         info = self._views.info(name)
         if self._state.target_states.get(name) is not TargetState.STOPPED or self._state.task_counts.get(name, 0):
             raise BadRequest(
-                "Connectors must be in the STOPPED state before their offsets can be modified. This can be done "
-                "for the specified connector by issuing a 'PUT' request to the '/connectors/"
-                f"{name}/stop' endpoint"
+                f"Only a stopped connector's offsets can be changed; PUT /connectors/{name}/stop stops it, which may "
+                "take a moment"
             )
         return info
 

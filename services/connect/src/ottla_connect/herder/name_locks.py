@@ -1,4 +1,4 @@
-"""Locks by connector, so that two requests about one connector do not mix between a check and the writes it allows."""
+"""Locks by connector: two requests about one do not mix between a check and the writes that it allows."""
 
 import asyncio
 from weakref import WeakValueDictionary

@@ -53,7 +53,7 @@ class OffsetRequests:
             RequestError: they cannot be stored.
         """
         if not offsets:
-            raise BadRequest("The offsets to be altered may not be null or empty")
+            raise BadRequest("There are no offsets to set")
         if connector.type is ConnectorType.SINK:
             parsed = parse_sink(offsets)
             await self._require_consent(connector, offsets)
@@ -93,4 +93,4 @@ class OffsetRequests:
         try:
             await change
         except (LogError, SinkOffsetsError) as error:
-            raise RequestError(f"Failed to modify offsets for connector {connector.name}: {error}") from None
+            raise RequestError(f"The offsets of connector {connector.name} could not be changed: {error}") from None

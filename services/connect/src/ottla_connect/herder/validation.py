@@ -57,10 +57,8 @@ class Validation:
             f"{each['value']['name']}: {error}" for each in infos["configs"] for error in each["value"]["errors"]
         ]
         raise BadRequest(
-            f"Connector configuration is invalid and contains the following {count} error(s):\n"
-            + "\n".join(faults)
-            + "\nYou can also find the above list of errors at the endpoint "
-            "`/connector-plugins/{connectorType}/config/validate`"
+            f"The connector's settings have {count} error(s), which "
+            "PUT /connector-plugins/{connector.class}/config/validate tells too:\n" + "\n".join(faults)
         )
 
     async def describe(self, plugin: str) -> Sequence[Mapping[str, Any]]:
@@ -72,7 +70,7 @@ class Validation:
         answer = await self._ask(DescribeConfig(plugin=plugin, worker=self._worker_settings), "loading the plugin")
         assert isinstance(answer, ConfigDescribed), answer
         if answer.error:
-            raise RequestError(f"Failed to load plugin class or one of its dependencies: {answer.error}")
+            raise RequestError(f"The plugin class cannot be loaded: {answer.error}")
         return answer.settings
 
     async def check_offsets(self, connector: str, config: Mapping[str, str], offsets: Offsets) -> Sequence[str]:

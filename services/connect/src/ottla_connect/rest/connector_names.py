@@ -26,9 +26,7 @@ def settings_with_name(name: str, settings: dict[str, str]) -> dict[str, str]:
     """
     included = settings.get("name")
     if included is not None and included != name:
-        raise BadRequest(
-            f"Connector name configuration ({included}) doesn't match connector name in the URL ({name})"
-        )
+        raise BadRequest(f"The settings name the connector {included}, but the URL names {name}")
     return {**settings, "name": name}
 
 

@@ -52,10 +52,7 @@ class Forwarder:
         hop = next_hop(request.query_params.get(FORWARD))
         target = elsewhere.url.rstrip("/")
         if not target or target == self._own_url:
-            raise Conflict(
-                "Cannot complete request momentarily due to no known leader URL, "
-                "likely because a rebalance was underway."
-            )
+            raise Conflict("No worker is known that can answer this just now; the group is probably rebalancing")
         url = target + request.scope["raw_path"].decode("ascii") + "?" + with_hop(request.url.query, hop)
         headers = {key: request.headers[key] for key in PASSED_REQUEST_HEADERS if key in request.headers}
         return await self._send(request, url, headers)
@@ -72,7 +69,7 @@ class Forwarder:
                         raise RequestError(f"the answer of {_host(url)} has more than {ANSWER_BYTES_MAX:,} bytes")
         except httpx.HTTPError as error:
             reason = str(error) or type(error).__name__
-            raise RequestError(f"IO Error trying to forward REST request to {_host(url)}: {reason}") from None
+            raise RequestError(f"The request could not be forwarded to {_host(url)}: {reason}") from None
         answer = Response(bytes(content), received.status_code)
         if (media_type := received.headers.get("content-type")) is not None:
             answer.headers["content-type"] = media_type
@@ -105,7 +102,7 @@ def next_hop(forward: str | None) -> str:
         return "true"
     if forward.lower() == "true":
         return "false"
-    raise Conflict("Cannot complete request because of a conflicting operation (e.g. worker rebalance)")
+    raise Conflict("The workers do not agree on who answers this; the group is probably rebalancing")
 
 
 def with_hop(query: str, hop: str) -> str:

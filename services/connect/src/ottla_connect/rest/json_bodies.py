@@ -104,7 +104,7 @@ def parse_offsets(body: bytes) -> ConnectorOffsets:
     _refuse_unknown(document, ("offsets",), "the body")
     offsets = document.get("offsets")
     if offsets is None or offsets == []:
-        raise BadRequest("Partitions / offsets need to be provided for an alter offsets request")
+        raise BadRequest('The body sets no offsets: "offsets" is missing or empty')
     if not isinstance(offsets, list):
         raise UnreadableBody(f'"offsets" must be an array, not {_describe(offsets)}')
     return [_offset(each, f'item {number} of "offsets"') for number, each in enumerate(offsets)]
@@ -119,7 +119,7 @@ def parse_level(body: bytes) -> str:
     """
     level = _nullable_settings(_parse(body, keep_numbers=True), "the body").get("level")
     if level is None:
-        raise BadRequest("Desired 'level' parameter was not specified in request.")
+        raise BadRequest('The body names no level; write {"level": "DEBUG"}, for example')
     return level
 
 
@@ -170,7 +170,7 @@ def _offset(document: Any, what: str) -> tuple[Mapping[str, Any], Mapping[str, A
     pair = _object(document, what)
     _refuse_unknown(pair, ("partition", "offset"), what)
     if pair.get("partition") is None:
-        raise BadRequest(f'The partition for a connector offset cannot be null or missing: {what} has no "partition"')
+        raise BadRequest(f'{what} has no "partition", so it is unclear which offset it sets')
     offset = pair.get("offset")
     return (
         _object(pair["partition"], f'"partition" in {what}'),

@@ -49,9 +49,10 @@ def run_connector(channel: Channel, redaction: Redaction, purpose: RunConnector)
         return connector
 
     def send_task_configs(configs: list[Mapping[str, str]]) -> None:
-        control.send(
-            TaskConfigs(configs=[_task_settings(kind, each, purpose.settings, settings) for each in configs])
-        )
+        written = purpose.settings
+        texts = ({key: str(value) for key, value in each.items()} for each in configs)
+        stored = (put_back(each, written, settings, process.providers.restored) for each in texts)
+        control.send(TaskConfigs(configs=[each | _added_settings(kind, written) for each in stored]))
 
     runner = ConnectorRunner(
         make=make,
@@ -65,11 +66,9 @@ def run_connector(channel: Channel, redaction: Redaction, purpose: RunConnector)
     control.send(Stopped())
 
 
-def _task_settings(
-    kind: type[Connector[Any]], config: Mapping[str, str], written: Mapping[str, str], resolved: Mapping[str, str]
-) -> dict[str, str]:
-    """Return a task's settings as they are stored: with references put back, and what Kafka Connect adds (Worker)."""
+def _added_settings(kind: type[Connector[Any]], written: Mapping[str, str]) -> dict[str, str]:
+    """Return what Kafka Connect adds to the settings of a task (Worker)."""
     added = {TASK_CLASS_KEY: class_name(kind.task_class)}
     if issubclass(kind, SinkConnector):
         added |= {key: written[key] for key in ("topics", "topics.regex") if key in written}
-    return {**put_back({key: str(value) for key, value in config.items()}, written, resolved), **added}
+    return added

@@ -3,8 +3,9 @@
 import json
 import logging
 import os
+import sys
 
-from ottla_connect.task.redaction import Redaction
+from ottla_connect.task.redaction import RedactedStream, Redaction
 
 STANDARD_ERROR = 2
 TEXT_CHARACTERS_MAX = 100_000
@@ -41,6 +42,7 @@ class JsonLines(logging.Handler):
 
 
 def log_as_json(redaction: Redaction) -> None:
-    """Make this the only way in which this process logs."""
+    """Make this the only way in which this process logs, and keep values out of what it prints."""
+    sys.stdout, sys.stderr = RedactedStream(sys.stdout, redaction), RedactedStream(sys.stderr, redaction)
     logging.basicConfig(level=logging.INFO, handlers=[JsonLines(redaction)], force=True)
     logging.captureWarnings(True)

@@ -201,7 +201,7 @@ def test_a_paused_task_puts_nothing_and_stays_in_its_group(kafka, connect):
     process.until(Paused)
     eventually(lambda: kafka.committed(f"connect-{name}", topic) == 1, "what was put is committed")
     kafka.publish(topic, *rows(5, first=1))
-    time.sleep(1.0)  # how long nothing may happen
+    time.sleep(0.7)  # how long nothing may happen
     assert connect.collected.values() == rows(1)
     process.send(SetPaused(paused=False))
     assert connect.collected.until(6) == rows(6)
@@ -212,12 +212,16 @@ def test_a_task_without_a_lease_puts_and_commits_nothing(kafka, connect):
     topic, name = kafka.topic(), connect.name()
     connect.worker["offset.flush.interval.ms"] = "60000"
     process = connect.sink(topics=topic, name=name, lease=False)
-    process.lease(6.0)
     kafka.publish(topic, *rows(1))
-    connect.collected.until(1)
-    time.sleep(6.5)  # until the lease has surely run out
+
+    def renewed():
+        process.lease(2.0)
+        return connect.collected.values()
+
+    eventually(renewed, "the first record is put")
+    eventually(lambda: time.monotonic() > process.leased_until_s, "the lease has run out")
     kafka.publish(topic, *rows(1, first=1))
-    time.sleep(1.0)  # how long nothing may happen
+    time.sleep(0.7)  # how long nothing may happen
     assert connect.collected.values() == rows(1)
     assert process.stop() == 0
     assert kafka.committed(f"connect-{name}", topic) is None

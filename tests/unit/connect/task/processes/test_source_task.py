@@ -1,5 +1,6 @@
 import json
 import signal
+import socket
 import time
 
 import pytest
@@ -15,6 +16,7 @@ from ottla_connect.processes.messages import (
     Stopped,
     TopicsUsed,
 )
+from ottla_connect.task.control import EXIT_ORPHANED
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.slow
@@ -53,7 +55,7 @@ def test_offsets_are_never_ahead_of_the_topic_when_the_process_is_killed(kafka, 
     topic = kafka.topic()
     process = connect.source(topic, list_count=0, list_batch=500)
     process.until(CommitOffsets, count=3)
-    process.process.send_signal(signal.SIGKILL)
+    process.process.kill()
     assert process.wait() == -signal.SIGKILL
     found = positions(kafka, topic)
     assert found == list(range(len(found)))
@@ -136,9 +138,12 @@ def test_a_record_that_is_too_large_goes_by_the_tolerance_for_errors(kafka, conn
 def test_a_task_works_only_while_it_has_a_lease(kafka, connect):
     topic = kafka.topic()
     process = connect.source(topic, list_count=0, list_pause_ms=5, lease=False)
-    process.lease(2.0)
-    process.until(Running)
-    eventually(lambda: positions(kafka, topic), "it has begun")
+
+    def renewed():
+        process.lease(2.0)
+        return positions(kafka, topic)
+
+    eventually(renewed, "it has begun")
 
     def stood_still():
         before = len(positions(kafka, topic))
@@ -147,9 +152,9 @@ def test_a_task_works_only_while_it_has_a_lease(kafka, connect):
         return len(positions(kafka, topic)) == before and len(process.all(CommitOffsets)) == commits
 
     eventually(stood_still, "it has stopped working without a lease")
-    assert process.process.poll() is None
+    assert process.process.is_alive()
     count = len(positions(kafka, topic))
-    process.lease(60.0)
+    process.lease()
     eventually(lambda: len(positions(kafka, topic)) > count, "it goes on with a new lease")
     assert process.stop() == 0
     found = positions(kafka, topic)
@@ -178,8 +183,8 @@ def test_a_task_that_begins_paused_starts_when_it_is_resumed_and_pauses_again(ka
 def test_a_process_whose_worker_has_gone_ends(kafka, connect):
     process = connect.source(kafka.topic(), list_count=0, list_pause_ms=5)
     process.until(Running)
-    process._ours.shutdown(2)
-    assert process.wait() != 0
+    process._ours.shutdown(socket.SHUT_RDWR)
+    assert process.wait() == EXIT_ORPHANED
 
 
 def test_a_crash_in_native_code_leaves_its_trace_in_the_output(kafka, connect):

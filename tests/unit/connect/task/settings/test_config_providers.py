@@ -56,3 +56,10 @@ def test_the_workers_own_settings_are_resolved_without_those_of_the_providers(pr
         "bootstrap.servers": "localhost:9092",
         "key.converter.secret": "plain",
     }
+
+
+def test_a_setting_that_a_connector_has_made_of_a_secret_gets_the_reference_back(providers, secrets):
+    password = f"${{file:{secrets}:password}}"
+    providers.resolve({"password": password, "host": f"${{file:{secrets}:host}}"})
+    assert providers.restored("sql://joe:hunter22@there") == f"sql://joe:{password}@there"
+    assert providers.restored("nothing of it") == "nothing of it"

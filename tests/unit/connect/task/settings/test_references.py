@@ -23,7 +23,7 @@ def test_a_task_gets_references_back_where_the_connector_has_copied_a_setting():
     written = {"user": "${env:USER}", "password": "${env:PASSWORD}", "plain": "x"}
     resolved = {"user": "joe", "password": "secret", "plain": "x"}
     task = {"user": "somebody else", "password": "secret", "plain": "x", "task": "1"}
-    assert put_back(task, written, resolved) == {
+    assert put_back(task, written, resolved, str) == {
         "user": "somebody else",
         "password": "${env:PASSWORD}",
         "plain": "x",

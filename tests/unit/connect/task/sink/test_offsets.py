@@ -17,7 +17,7 @@ def test_offsets_are_read_as_rest_writes_them():
 @pytest.mark.parametrize(
     ("partition", "offset", "message"),
     [
-        ({"kafka_topic": "t"}, None, "must contain the keys 'kafka_topic' and 'kafka_partition'"),
+        ({"kafka_topic": "t"}, None, "given by 'kafka_topic' and 'kafka_partition'"),
         ({"kafka_topic": None, "kafka_partition": 1}, None, "kafka_topic is missing"),
         ({"kafka_topic": "t", "kafka_partition": "one"}, None, "kafka_partition must be a whole number"),
         ({"kafka_topic": "t", "kafka_partition": 1}, {"offset": 4}, "contain the key 'kafka_offset'"),

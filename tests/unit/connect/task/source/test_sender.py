@@ -23,10 +23,10 @@ class FakeProducer:
         self.refuse_at_once: KafkaError | None = None
 
     def produce(self, topic, value, key, partition, callback, on_delivery, timestamp, headers):
-        if self.refuse_at_once is not None:
-            raise KafkaException(self.refuse_at_once)
         if len(self.waiting) >= self.room:
             raise BufferError
+        if self.refuse_at_once is not None:
+            raise KafkaException(self.refuse_at_once)
         self.sent.append((topic, value, key, partition, timestamp, headers))
         self.waiting.append((on_delivery, Message(topic=topic, partition=0, key=key, value=value)))
 
@@ -38,6 +38,12 @@ class FakeProducer:
         for _ in range(count):
             callback, message = self.waiting.pop(0)
             callback(error, message)
+
+    def purge(self):
+        pass
+
+    def flush(self, timeout):
+        self.acknowledge(len(self.waiting), KafkaError(KafkaError._PURGE_QUEUE))
 
     def __len__(self):
         return len(self.waiting)
@@ -250,4 +256,21 @@ def test_readings_tell_what_is_acknowledged_and_what_waits():
     parts.producer.acknowledge()
     parts.sender.serve()
     assert (parts.measures.given, parts.measures.active) == (1, 2)
+    assert parts.measures.errors == ErrorMeasures()
+
+
+def test_a_record_that_is_refused_once_there_is_room_goes_by_the_same_rules():
+    parts = Parts(room=1, tolerant=True)
+    parts.sender.send([record(1)])
+    parts.producer.refuse_at_once = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    parts.producer.on_poll = parts.producer.acknowledge
+    parts.sender.send([record(2)])
+    assert parts.committable() == {0: 2}
+
+
+def test_what_the_end_purges_is_neither_committable_nor_a_bad_record():
+    parts = Parts(tolerant=True)
+    parts.sender.send([record(1)])
+    parts.sender.close()
+    assert parts.committable() == {}
     assert parts.measures.errors == ErrorMeasures()

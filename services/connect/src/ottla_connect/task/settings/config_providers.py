@@ -1,5 +1,6 @@
 """The worker's config providers: each is made when the first reference to it is resolved."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ from ottla_connect.task.settings.references import Reference, has_reference, rep
 from ottla_sdk import ConfigProvider, ConnectError, FatalError
 
 PROVIDERS_KEY = "config.providers"
+RESTORED_LENGTH_MIN = 8
+"""Shorter values, such as `true` or a port, stand in settings that have nothing to do with the reference."""
 
 
 class UnresolvedReference(FatalError):
@@ -53,6 +56,15 @@ class ConfigProviders:
         except UnresolvedReference as error:
             return str(error)
         return None
+
+    def restored(self, value: str) -> str:
+        """Return a setting with references in place of the values that it contains; what they resolve to is the same."""
+        written = {found: _written(each) for each, found in self._values.items() if len(found) >= RESTORED_LENGTH_MIN}
+        if not written:
+            return value
+        longest_first = "|".join(map(re.escape, sorted(written, key=len, reverse=True)))
+        restored = re.sub(longest_first, lambda match: written[match[0]], value)
+        return restored if replaced(restored, self._value) == value else value
 
     def close(self) -> None:
         """Give back what the providers have opened."""

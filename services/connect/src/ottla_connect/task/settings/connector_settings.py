@@ -201,10 +201,10 @@ def sink_problems(settings: Mapping[str, str]) -> Iterator[Problem]:
     letters = settings.get(DEAD_LETTER_TOPIC, "").strip()
     if topics and pattern:
         for key in ("topics", "topics.regex"):
-            yield Problem(key, "topics and topics.regex are mutually exclusive options, but both are set")
+            yield Problem(key, "topics and topics.regex are both set; set only one of them")
     if not topics and not pattern:
         for key in ("topics", "topics.regex"):
-            yield Problem(key, "must configure one of topics or topics.regex")
+            yield Problem(key, "neither topics nor topics.regex is set; a sink needs one of them")
     if letters and letters in topics:
         yield Problem("topics", f"must not contain the connector's own dead letter topic {letters}")
     if letters and pattern and _matches(pattern, letters):

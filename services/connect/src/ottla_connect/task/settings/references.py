@@ -35,15 +35,21 @@ def replaced(value: str, look_up: Callable[[Reference], str | None]) -> str:
     return _PATTERN.sub(replacement, value)
 
 
-def put_back(settings: Mapping[str, str], written: Mapping[str, str], resolved: Mapping[str, str]) -> dict[str, str]:
-    """Return a task's settings with references where a connector has copied settings that have them.
+def put_back(
+    settings: Mapping[str, str],
+    written: Mapping[str, str],
+    resolved: Mapping[str, str],
+    restored: Callable[[str], str],
+) -> dict[str, str]:
+    """Return a task's settings with references where a connector has copied or used settings that have them.
 
     Args:
         settings: what the connector wants the task to have.
         written: the connector's settings as users wrote them.
         resolved: the same with references replaced.
+        restored: puts references into a value of another key.
     """
     return {
-        key: written[key] if key in written and resolved.get(key) == value else value
+        key: written[key] if key in written and resolved.get(key) == value else restored(value)
         for key, value in settings.items()
     }

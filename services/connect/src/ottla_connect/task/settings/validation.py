@@ -257,11 +257,11 @@ class Validation:
 
     def _document(self) -> Document:
         configs = [
-            value_info(definition, self._written.get(key), self._errors.get(key, ()))
+            value_info(definition, self._written.get(key), [*map(self._shown, self._errors.get(key, ()))])
             for key, definition in self._definitions.items()
         ]
         configs += [
-            unknown_value_info(key, self._written.get(key), errors)
+            unknown_value_info(key, self._written.get(key), [*map(self._shown, errors)])
             for key, errors in self._errors.items()
             if errors and key not in self._definitions
         ]

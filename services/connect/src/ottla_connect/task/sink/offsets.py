@@ -29,8 +29,8 @@ def _partition(partition: Mapping[str, Any]) -> TopicPartition:
     for key in (TOPIC_KEY, PARTITION_KEY):
         if partition.get(key) is None:
             raise OffsetsMalformed(
-                f"The partition for a sink connector offset must contain the keys '{TOPIC_KEY}' and "
-                f"'{PARTITION_KEY}'; {key} is missing in {dict(partition)}"
+                f"A sink's partition is given by '{TOPIC_KEY}' and '{PARTITION_KEY}'; {key} is missing in "
+                f"{dict(partition)}"
             )
     return TopicPartition(str(partition[TOPIC_KEY]), _number(PARTITION_KEY, partition[PARTITION_KEY]))
 
@@ -38,8 +38,7 @@ def _partition(partition: Mapping[str, Any]) -> TopicPartition:
 def _offset(offset: Mapping[str, Any]) -> int:
     if offset.get(OFFSET_KEY) is None:
         raise OffsetsMalformed(
-            f"The offset for a sink connector should either be null or contain the key '{OFFSET_KEY}', "
-            f"unlike {dict(offset)}"
+            f"A sink's offset has the key '{OFFSET_KEY}', or is null to remove it, unlike {dict(offset)}"
         )
     return _number(OFFSET_KEY, offset[OFFSET_KEY])
 
