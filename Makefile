@@ -10,7 +10,7 @@ ARGUMENTS ?= all
 MINUTES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-others test-clients test-connect faults faults-caught check compat bench format stubs clean
+.PHONY: help setup demo check check-tests check-types check-style check-imports test test-others test-clients test-connect faults faults-caught compat bench format stubs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -22,11 +22,20 @@ demo: setup ## bring 336,776 flights through a cluster of its own, with clients 
 	@$(PYTHON) -m demo.flights
 
 check: setup ## format, lint, types, imports, fast tests: under a minute
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-tests check-types check-style check-imports
+
+check-tests:
+	$(PYTHON) -m pytest -q tests/unit tests/property -m "not slow"
+
+check-types:
+	$(BIN)/mypy
+
+check-style:
 	$(BIN)/ruff format --check $(wildcard $(SOURCES))
 	$(BIN)/ruff check $(wildcard $(SOURCES))
-	$(BIN)/mypy
+
+check-imports:
 	$(BIN)/lint-imports
-	$(PYTHON) -m pytest -q tests/unit tests/property -m "not slow"
 
 CONNECT_TESTS := tests/system/connect tests/unit/connect tests/unit/plugins
 

@@ -1,9 +1,9 @@
 """What Connect's task runtime costs beside a plain confluent-kafka loop that does the same conversion.
 
-A sink task that forgets its records, and a source task that has its records in memory, both with JSON without schemas,
-each in its own process as in a worker; a plain loop in a process of its own, with the same JSON library and settings
-of the client, the consumer also with librdkafka's own; all with one broker on this machine, in turns. Values are 130
-bytes of JSON, without keys. The loops call back for nothing and look at nothing but the value.
+A sink task that forgets its records, and a source task that has its records in memory, both with JSON without
+schemas, each in its own process as in a worker; a plain loop in a process of its own, with the same JSON library and
+settings of the client, the consumer also with librdkafka's own; all with one broker on this machine, in turns. Values
+are 130 bytes of JSON, without keys. The loops call back for nothing and look at nothing but the value.
 """
 
 import contextlib
@@ -57,6 +57,14 @@ class _Run:
     cpu_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """The process that is measured."""
+
+    pid: int
+    is_alive: Callable[[], bool]
+
+
 def measure(directory: Path, plan: ConnectPlan, say: Callable[[str], None]) -> dict[str, Measures]:
     """Return the medians of every kind of run, and the ratios of the tasks' speeds to the loops'."""
     found: dict[str, list[_Run]] = {}
@@ -100,30 +108,30 @@ def _runs(bootstrap: str, records: int, directory: Path) -> Iterator[tuple[str, 
 def _produce_loop(bootstrap: str, topic: str, records: int, directory: Path) -> _Run:
     report = directory / "produce-loop.json"
     with _loop("produce", bootstrap, topic, records, report) as process:
-        return _until_published(bootstrap, topic, records, report, process.pid)
+        return _until_published(bootstrap, topic, records, report, process)
 
 
 def _consume_loop(what: str, bootstrap: str, topic: str, records: int, directory: Path) -> _Run:
     report = directory / "consume-loop.json"
-    with _loop(what, bootstrap, topic, records, report):
-        return _until_read(report)
+    with _loop(what, bootstrap, topic, records, report) as process:
+        return _until_read(report, process)
 
 
 def _sink_task(bootstrap: str, topic: str, records: int, directory: Path) -> _Run:
     report = directory / "sink-task.json"
-    with _task(SINK, {"topics": topic}, bootstrap, records, report):
-        return _until_read(report)
+    with _task(SINK, {"topics": topic}, bootstrap, records, report) as process:
+        return _until_read(report, process)
 
 
 def _source_task(bootstrap: str, topic: str, records: int, directory: Path, *, fresh: bool) -> _Run:
     report = directory / "source-task.json"
     settings = {"topic": topic, "speed.fresh": str(fresh).lower()}
     with _task(SOURCE, settings, bootstrap, records, report) as process:
-        return _until_published(bootstrap, topic, records, report, process.process.pid or 0)
+        return _until_published(bootstrap, topic, records, report, process)
 
 
 @contextlib.contextmanager
-def _loop(what: str, bootstrap: str, topic: str, records: int, report: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _loop(what: str, bootstrap: str, topic: str, records: int, report: Path) -> Iterator[_Process]:
     report.unlink(missing_ok=True)
     command = [
         sys.executable,
@@ -138,7 +146,7 @@ def _loop(what: str, bootstrap: str, topic: str, records: int, report: Path) -> 
     ]
     process = subprocess.Popen(command, env=environment_with_test_plugins())
     try:
-        yield process
+        yield _Process(process.pid, lambda: process.poll() is None)
         if process.wait(DEADLINE_S):
             raise BenchmarkFailed(f"the plain loop that is to {what} ended with {process.returncode}")
     finally:
@@ -147,9 +155,7 @@ def _loop(what: str, bootstrap: str, topic: str, records: int, report: Path) -> 
 
 
 @contextlib.contextmanager
-def _task(
-    connector: str, settings: dict[str, str], bootstrap: str, records: int, report: Path
-) -> Iterator[ConnectProcess]:
+def _task(connector: str, settings: dict[str, str], bootstrap: str, records: int, report: Path) -> Iterator[_Process]:
     report.unlink(missing_ok=True)
     name = f"speed-{time.time_ns():x}"
     all_settings = {
@@ -170,7 +176,7 @@ def _task(
     purpose = RunTask(connector=name, task=0, connector_settings=all_settings, settings=all_settings, worker=worker)
     with ConnectProcess(purpose, output=report.with_suffix(".log"), lease=False) as process:
         process.lease(LEASE_S)
-        yield process
+        yield _Process(process.process.pid or 0, process.process.is_alive)
         process.stop()
 
 
@@ -186,34 +192,36 @@ def _values(report: Path) -> Path:
     return path
 
 
-def _until_read(report: Path) -> _Run:
+def _until_read(report: Path, process: _Process) -> _Run:
     """Wait until a consumer has reported its times."""
-    times = _report(report)
+    times = _report(report, process)
     return _Run(times["last"]["wall_s"] - times["first"]["wall_s"], times["last"]["cpu_s"] - times["first"]["cpu_s"])
 
 
-def _until_published(bootstrap: str, topic: str, records: int, report: Path, pid: int) -> _Run:
+def _until_published(bootstrap: str, topic: str, records: int, report: Path, process: _Process) -> _Run:
     """Wait until a topic has all records; the producer has reported when it began."""
-    began = _report(report)
+    began = _report(report, process)
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "benchmark", **CLIENT_SETTINGS})
     try:
         give_up_s = time.monotonic() + DEADLINE_S
         while time.monotonic() < give_up_s:
             _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=DEADLINE_S)
             if end >= records:
-                return _Run(time.monotonic() - began["wall_s"], cpu_time(pid).total_s - began["cpu_s"])
+                return _Run(time.monotonic() - began["wall_s"], cpu_time(process.pid).total_s - began["cpu_s"])
             time.sleep(POLL_S)
     finally:
         consumer.close()
     raise BenchmarkFailed(f"{topic} has not got {records} records within {DEADLINE_S:.0f} s")
 
 
-def _report(path: Path) -> Any:
+def _report(path: Path, process: _Process) -> Any:
     """Return what a process has reported, once it has."""
     give_up_s = time.monotonic() + DEADLINE_S
     while time.monotonic() < give_up_s:
         with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
             return json.loads(path.read_text())
+        if not process.is_alive():
+            raise BenchmarkFailed(f"the process ended that was to report in {path.name}")
         time.sleep(POLL_S)
     raise BenchmarkFailed(f"nothing was reported in {path.name} within {DEADLINE_S:.0f} s")
 

@@ -214,10 +214,6 @@ class ConnectCluster:
                 found.setdefault(name, []).append(pid)
         return found
 
-    def worker_of(self, name: str) -> ConnectWorker:
-        """The worker that runs a connector or task."""
-        return next(worker for worker in self.workers if name in worker.processes().values())
-
     def logs(self) -> str:
         """What all workers have logged."""
         return "".join(worker.process.log.read_text(errors="replace") for worker in self.workers)

@@ -37,6 +37,7 @@ class ConnectObserver:
         self._connectors = connectors
         self._offsets_topic = offsets_topic
         self._highest: dict[SourceTaskId, int] = {}
+        self._writers: set[int] = set()
         self._read_up_to: dict[tuple[str, int], int] = {}
         self._stop = threading.Event()
         self._failure: BaseException | None = None
@@ -71,6 +72,10 @@ class ConnectObserver:
         """The highest position of each task so far."""
         self._check()
         return dict(self._highest)
+
+    def has_seen(self, pid: int) -> bool:
+        """Whether a record of this process was read."""
+        return pid in self._writers
 
     def catch_up(self) -> None:
         """Waits until everything that is in the topics now was read."""
@@ -143,5 +148,6 @@ class ConnectObserver:
             task = SourceTaskId(self._connectors[topic], record["task"])
             self.origins[topic].append(Origin(topic, partition, offset))
             self.appended.append(Appended(task, record["position"], record["pid"], append_ms))
+            self._writers.add(record["pid"])
             self._highest[task] = max(record["position"], self._highest.get(task, -1))
         self._read_up_to[topic, partition] = offset + 1

@@ -17,7 +17,7 @@ class NotInTime(AssertionError):
     """The condition did not become true before the deadline."""
 
 
-def eventually(condition: Callable[[], T], what: str, *, within_s: float = 30.0) -> T:
+def eventually(condition: Callable[[], T | None], what: str, *, within_s: float = 30.0) -> T:
     """Polls `condition` until it is true and returns its value.
 
     Args:

@@ -9,7 +9,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -149,15 +148,6 @@ def running_postgres(directory: Path) -> Iterator[PostgresServer]:
         yield server
     finally:
         server.close()
-
-
-def port_is_closed(port: int) -> bool:
-    """Whether nothing takes connections there."""
-    try:
-        with socket.create_connection((LOOPBACK, port), timeout=1):
-            return False
-    except OSError:
-        return True
 
 
 def _unprivileged_account() -> pwd.struct_passwd:

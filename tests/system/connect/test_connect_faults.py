@@ -14,7 +14,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,8 +47,7 @@ MEMORY_MAX_BYTES = 200 * 1024 * 1024
 OFFSETS_TOPIC = "connect-offsets"
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 RECOVERY_DEADLINE_S = 60.0
-# The workers' session is four seconds.
-PAUSE_S = 6.0
+PAUSE_GOES_ON_S = 1.0
 REST_TIMEOUT_S = 5.0
 REST_INTERVAL_S = 0.1
 PROBLEMS_SHOWN_MAX = 10
@@ -160,11 +159,11 @@ def kill_a_worker(scene: Scene) -> None:
 def pause_a_worker(scene: Scene) -> None:
     """A worker is paused until others have its connectors and tasks."""
     worker = scene.chance.choice(scene.connect.workers)
-    begun_s = time.monotonic()
     worker.pause()
     try:
-        eventually(lambda: time.monotonic() > begun_s + PAUSE_S, "its session is over")
         wait_until_well(scene, "others have its connectors and tasks", paused=worker)
+        well_s = time.monotonic()
+        eventually(lambda: time.monotonic() > well_s + PAUSE_GOES_ON_S, "its tasks could have shown that they work")
     finally:
         worker.resume()
     worker.wait_until_ready()
@@ -265,22 +264,22 @@ def wait_until_well(scene: Scene, what: str, *, paused: ConnectWorker | None = N
     lengths = {name: length_of(scene.target(name)) for name in SINKS}
     missing: list[str] = []
 
-    def has_progress() -> list[str]:
+    def at_rest(running: Mapping[str, list[int]]) -> list[str]:
         highest = scene.observer.highest()
-        still = [
+        sources = [
             f"{name}-{task}"
             for name, (_, tasks) in SOURCES.items()
             for task in range(tasks)
             if highest.get(SourceTaskId(name, task), -1) <= begun.get(SourceTaskId(name, task), -1)
+            or not scene.observer.has_seen(running[f"{name}-{task}"][0])
         ]
-        return still + [name for name in SINKS if length_of(scene.target(name)) <= lengths[name]]
+        return sources + [name for name in SINKS if length_of(scene.target(name)) <= lengths[name]]
 
     def is_well() -> bool:
         running = scene.connect.processes(without=paused)
-        missing[:] = [
-            f"{name} runs {len(running.get(name, []))} times" for name in TASKS if len(running.get(name, [])) != 1
-        ]
-        missing[:] = missing or [f"{name} makes no progress" for name in has_progress()]
+        counts = {name: len(running.get(name, [])) for name in TASKS}
+        missing[:] = [f"{name} runs {count} times" for name, count in counts.items() if count != 1]
+        missing[:] = missing or [f"{name} makes no progress" for name in at_rest(running)]
         missing[:] = missing or [f"{name} is {state}" for name, state in states(scene).items() if state != "RUNNING"]
         return not missing
 

@@ -242,7 +242,7 @@ class FileSet:
         for found in self._find().values():
             if self._is_copy(found, file, place):
                 self._log.info("%s holds what %s held; reading the rest of it first", found.path, file.found.path)
-                self._read_copy_first(found, file, place)
+                self._read_copy_first(found, place)
                 return
 
     def _is_copy(self, found: FoundFile, file: FollowedFile, place: Place) -> bool:
@@ -259,7 +259,7 @@ class FileSet:
         except OSError:
             return False
 
-    def _read_copy_first(self, found: FoundFile, file: FollowedFile, place: Place) -> None:
+    def _read_copy_first(self, found: FoundFile, place: Place) -> None:
         if known := self._files.get(found.id):
             self.forget(known)
         self._ignored.discard(found.id)

@@ -73,7 +73,9 @@ class LinesFormat(RecordFormat):
         value = record.value
         if value is None:
             return b"\n"
-        text = _as_bytes(value) if isinstance(value, str | bytes | bytearray | memoryview) else utf_8(json_text(value))
+        text = (
+            _as_bytes(value) if isinstance(value, str | bytes | bytearray | memoryview) else utf_8(json_text(value))
+        )
         if b"\n" in text:
             raise DataError(
                 "the value has the end of a line in it, so it is no single line; file.format=json can say it"

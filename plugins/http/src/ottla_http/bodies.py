@@ -3,7 +3,7 @@
 import gzip
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from ottla_sdk import DataError, SinkRecord
 from ottla_sdk.json_text import json_text, record_object, utf_8

@@ -5,6 +5,7 @@ into GET, and may lead credentials elsewhere.
 """
 
 import datetime as dt
+import logging
 import ssl
 import time
 from collections.abc import Mapping
@@ -21,6 +22,10 @@ ERROR_TEXT_CHARACTERS = 300
 USER_AGENT = "ottla-http"
 _READ_BYTES = 65_536
 _TOKEN_SERVER_BUSY = frozenset({408, 425, 429, *range(500, 600)})
+
+
+# httpx logs every request with its URL, in which there may be an API key.
+logging.getLogger("httpx").addFilter(lambda record: record.levelno > logging.INFO)
 
 
 class NoAnswer(Exception):

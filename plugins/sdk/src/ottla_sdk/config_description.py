@@ -1,6 +1,7 @@
 """What a configuration model says about itself: for Kafka Connect's REST API, for validation, for documentation."""
 
 import enum
+import re
 import types
 import typing
 from collections.abc import Iterator
@@ -87,6 +88,8 @@ def as_text(value: Any) -> str | None:
         return ",".join(as_text(each) or "" for each in value)
     if isinstance(value, SecretStr | SecretBytes):
         return "********"
+    if isinstance(value, re.Pattern):
+        return str(value.pattern)
     return value.as_posix() if isinstance(value, Path) else str(value)
 
 

@@ -128,9 +128,12 @@ CLIENT_KEYS = frozenset(
     }
 )
 
+SESSION_TIMEOUT = "session.timeout.ms"
+
 # What every client of a kind is told unless the worker's or the connector's settings say otherwise (Kafka's Worker).
 # Idempotence keeps the order and number of records although several requests are in flight; the partitioner places
-# records as Java's default does, so that a key keeps its partition whoever writes it.
+# records as Java's default does, so that a key keeps its partition whoever writes it. A sink task that was killed is
+# started again at once, but its group waits for the former member: a short session keeps that wait short.
 CLIENT_DEFAULTS: Mapping[ClientKind, Mapping[str, str]] = {
     "producer": {
         "acks": "all",
@@ -138,7 +141,7 @@ CLIENT_DEFAULTS: Mapping[ClientKind, Mapping[str, str]] = {
         "delivery.timeout.ms": str(INT32_MAX),
         "partitioner": "murmur2_random",
     },
-    "consumer": {"enable.auto.commit": "false", "auto.offset.reset": "earliest"},
+    "consumer": {"enable.auto.commit": "false", "auto.offset.reset": "earliest", SESSION_TIMEOUT: "10000"},
     "admin": {},
     "worker": {},
 }
@@ -231,6 +234,8 @@ def layered(base: Mapping[str, str], kind: ClientKind, layers: Sequence[Mapping[
     asked_for = any("enable.idempotence" in layer for layer in layers)
     if kind == "producer" and not asked_for and _contradicts_idempotence(merged):
         merged["enable.idempotence"] = "false"
+    if merged.get("group.protocol", "").lower() == "consumer" and not any(SESSION_TIMEOUT in each for each in layers):
+        del merged[SESSION_TIMEOUT]  # the brokers decide it in that protocol
     return merged
 
 

@@ -6,7 +6,6 @@ clients lie below open prefixes: they are kept as they were written and judged b
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -23,6 +22,7 @@ from ottla_connect.client_settings import (
     override_problems,
 )
 from ottla_connect.rest_settings import RestSettings
+from ottla_connect.storage_settings import StorageSettings
 from ottla_connect.task_defaults import TaskDefaults
 from ottla_core.config import Address, CommaSeparated, argument_parser, validated, variable_name, written_settings
 
@@ -39,8 +39,6 @@ SIGNATURE_HASHES = {
 }
 SignatureAlgorithm = Literal["HmacMD5", "HmacSHA1", "HmacSHA224", "HmacSHA256", "HmacSHA384", "HmacSHA512"]
 
-StoreName = Literal["config", "offset", "status"]
-
 # Settings of Kafka's workers that cannot mean anything here.
 REFUSED = {
     "config.storage.partitions": "the config topic always has one partition; remove it",
@@ -53,24 +51,7 @@ REFUSED = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorageTopic:
-    """One of the worker's internal topics.
-
-    Attributes:
-        name: its name.
-        partitions: how many it gets when it is created; -1 leaves that to the brokers.
-        replication_factor: likewise.
-        configs: its settings when it is created, without ``cleanup.policy``.
-    """
-
-    name: str
-    partitions: int
-    replication_factor: int
-    configs: Mapping[str, str]
-
-
-class WorkerConfig(RestSettings, TaskDefaults):
+class WorkerConfig(RestSettings, StorageSettings, TaskDefaults):
     """What a worker can be told; see `ServiceConfig` for where the values come from."""
 
     model_config = ConfigDict(extra="allow")
@@ -135,42 +116,6 @@ class WorkerConfig(RestSettings, TaskDefaults):
         ge=1,
         le=INT32_MAX,
         description="Milliseconds that a worker behind the others has to read the config topic.",
-    )
-    config_storage_topic: str = Field(
-        "connect-configs", alias="config.storage.topic", min_length=1, description="Topic of connectors' settings."
-    )
-    config_storage_replication_factor: int = Field(
-        3,
-        alias="config.storage.replication.factor",
-        ge=-1,
-        le=32767,
-        description="Its replicas; -1: the brokers' default.",
-    )
-    offset_storage_topic: str = Field(
-        "connect-offsets", alias="offset.storage.topic", min_length=1, description="Topic of source offsets."
-    )
-    offset_storage_partitions: int = Field(
-        25, alias="offset.storage.partitions", ge=-1, description="Its partitions; -1: the brokers' default."
-    )
-    offset_storage_replication_factor: int = Field(
-        3,
-        alias="offset.storage.replication.factor",
-        ge=-1,
-        le=32767,
-        description="Its replicas; -1: the brokers' default.",
-    )
-    status_storage_topic: str = Field(
-        "connect-status", alias="status.storage.topic", min_length=1, description="Topic of connectors' statuses."
-    )
-    status_storage_partitions: int = Field(
-        5, alias="status.storage.partitions", ge=-1, description="Its partitions; -1: the brokers' default."
-    )
-    status_storage_replication_factor: int = Field(
-        3,
-        alias="status.storage.replication.factor",
-        ge=-1,
-        le=32767,
-        description="Its replicas; -1: the brokers' default.",
     )
     exactly_once_source_support: Literal["disabled"] = Field(
         "disabled",
@@ -285,17 +230,7 @@ class WorkerConfig(RestSettings, TaskDefaults):
             problems.append("offset.storage.file.filename: must be set for a standalone worker")
         if self.standalone_connector_files and not self.standalone:
             problems.append("standalone.connector.files: only a standalone worker takes connectors from files")
-        problems += [
-            f"{store}.storage.{name}: must be positive, or -1 for the brokers' default"
-            for store, name, value in (
-                ("offset", "partitions", self.offset_storage_partitions),
-                ("status", "partitions", self.status_storage_partitions),
-                ("config", "replication.factor", self.config_storage_replication_factor),
-                ("offset", "replication.factor", self.offset_storage_replication_factor),
-                ("status", "replication.factor", self.status_storage_replication_factor),
-            )
-            if value == 0
-        ]
+        problems += self.storage_problems()
         if problems:
             raise ValueError("\n  ".join(problems))
         return self
@@ -382,26 +317,6 @@ class WorkerConfig(RestSettings, TaskDefaults):
         if text is not None and not (text.isdecimal() and int(text) > 0):
             raise ClientSettingError([f"max.poll.records: write a positive number, not {text!r}"])
         return DEFAULT_POLL_RECORDS_MAX if text is None else int(text)
-
-    def storage_topic(self, store: StoreName) -> StorageTopic:
-        """Return what the internal topic of a store is called and how it is created."""
-        configs = {
-            key: value for key, value in self.with_prefix(f"{store}.storage.").items() if key != "cleanup.policy"
-        }
-        name, partitions, replication_factor = {
-            "config": (self.config_storage_topic, 1, self.config_storage_replication_factor),
-            "offset": (
-                self.offset_storage_topic,
-                self.offset_storage_partitions,
-                self.offset_storage_replication_factor,
-            ),
-            "status": (
-                self.status_storage_topic,
-                self.status_storage_partitions,
-                self.status_storage_replication_factor,
-            ),
-        }[store]
-        return StorageTopic(name=name, partitions=partitions, replication_factor=replication_factor, configs=configs)
 
     @property
     def _open(self) -> dict[str, str]:

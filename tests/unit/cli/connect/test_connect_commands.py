@@ -304,7 +304,7 @@ def test_a_worker_that_is_down_is_passed_over(ottla, rest, first):
 
 
 def test_a_rebalance_is_waited_out(ottla, first, monkeypatch):
-    refusals = [Conflict("The group is rebalancing")] * 2
+    refusals = [Conflict("The workers do not agree on who answers this; there is probably a rebalance")] * 2
     stop = first.set_target_state
 
     async def rebalancing(name: str, state: TargetState) -> None:

@@ -1,3 +1,5 @@
+"""Who runs what after a rebalance: nothing runs twice, shares are even, a departed worker's work waits for it."""
+
 import random
 from collections.abc import Mapping
 

@@ -1,3 +1,5 @@
+"""TLS and SASL of the worker's own connections, out of librdkafka's names of the settings."""
+
 import ssl
 from pathlib import Path
 

@@ -1,3 +1,5 @@
+"""A lease always ends before the coordinator gives the work away."""
+
 from ottla_connect.group.lease import Lease
 
 

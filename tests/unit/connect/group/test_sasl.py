@@ -1,3 +1,5 @@
+"""SASL conversations: PLAIN, and SCRAM with the examples of its RFCs."""
+
 import base64
 import hashlib
 import hmac

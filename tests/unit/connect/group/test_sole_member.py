@@ -1,3 +1,5 @@
+"""A worker alone leads and runs everything."""
+
 import math
 import time
 

@@ -1,3 +1,5 @@
+"""The formats in which workers speak through the coordinator are Kafka Connect's."""
+
 import contextlib
 
 import pytest

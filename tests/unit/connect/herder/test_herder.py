@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -20,7 +20,7 @@ from ottla_connect.herder.validation import Validation
 from ottla_connect.herder.worker import Worker
 from ottla_connect.ids import TaskId
 from ottla_connect.processes.host import ProcessHost
-from ottla_connect.state.config_records import ConnectorRecord
+from ottla_connect.state.config_records import ConnectorRecord, Write
 from ottla_connect.state.config_state import ConnectorChanged, ConnectorRemoved
 from ottla_connect.state.stores import open_standalone
 from tests.support.eventually_async import eventually_async
@@ -276,11 +276,26 @@ async def test_a_paused_connector_without_tasks_that_is_stopped_says_so(parts: P
     await parts.reach("flights", PAUSED)
 
 
+@pytest.fixture
+def slow_log(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The configuration takes its time to be written, as a topic's does."""
+    records = parts.stores.config._log
+    write = records.write
+
+    async def write_later(writes: Sequence[Write], timeout_s: float) -> None:
+        await asyncio.sleep(0.2)
+        await write(writes, timeout_s)
+
+    monkeypatch.setattr(records, "write", write_later)
+
+
+@pytest.mark.usefixtures("slow_log")
 async def test_of_two_requests_that_create_a_connector_one_is_a_conflict(parts: Parts):
     results = await asyncio.gather(parts.create("flights"), parts.create("flights"), return_exceptions=True)
     assert {type(each) for each in results} == {type(None), Conflict}
 
 
+@pytest.mark.usefixtures("slow_log")
 async def test_a_connector_that_is_stopped_while_its_tasks_are_stored_has_none(parts: Parts):
     await parts.create("flights", tasks_max="1")
     await parts.reach("flights", RUNNING, RUNNING)
@@ -352,7 +367,7 @@ async def test_offsets_change_only_while_the_connector_is_stopped(parts: Parts):
 
 async def test_stopped_connectors_take_no_task_settings(parts: Parts):
     await parts.herder.create_connector("flights", {"connector.class": CLASS}, TargetState.STOPPED)
-    with pytest.raises(BadRequest, match="for stopped connector flights"):
+    with pytest.raises(BadRequest, match="Connector flights is stopped"):
         await parts.herder.put_task_configs("flights", [{}])
 
 

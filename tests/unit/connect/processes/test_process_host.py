@@ -1,6 +1,7 @@
 """Real processes that behave well and badly, and what their worker makes of it."""
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -309,6 +310,22 @@ async def test_a_spawn_that_is_cancelled_leaves_no_process(shared_host: ProcessH
             task.result().kill()
     await eventually_async(lambda: open_files() == before, "all is closed")
     assert not children_of(shared_host.launcher_pid)
+
+
+async def test_a_worker_without_free_descriptors_says_so_and_goes_on(
+    shared_host: ProcessHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_descriptors() -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    owner, count = Owner(shared_host), shared_host.process_count
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pipe", no_descriptors)
+        with pytest.raises(ProcessFailed, match="Too many open files"):
+            await owner.spawn("be_idle")
+    assert shared_host.process_count == count
+    await owner.spawn("be_idle")
+    await owner.child.stop(5)
 
 
 async def test_a_question_is_answered(shared_host: ProcessHost) -> None:

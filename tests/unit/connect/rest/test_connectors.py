@@ -180,7 +180,7 @@ async def test_putting_settings_creates_or_replaces(rest):
 @pytest.mark.parametrize(
     ("name", "body", "status", "words"),
     [
-        ("first", '{"name": "other"}', 400, "Connector name configuration (other) doesn't match"),
+        ("first", '{"name": "other"}', 400, "name the connector other"),
         ("first", "null", 500, "must be a JSON object, not null"),
         ("first", "[1]", 500, "not an array"),
         ("first", '{"a": null}', 400, "Null is not a value of a setting: a"),

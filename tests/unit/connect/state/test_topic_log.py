@@ -28,7 +28,6 @@ from tests.support.ottla_cluster import OttlaCluster
 pytestmark = pytest.mark.slow
 
 OFFSET_PARTITIONS = 25
-GARBAGE = ((b"\xff", b"\xff"), (b"connector-a", b"[]"), (b"status-task-a-0", b"{}"), (b"[]", b""))
 
 
 @pytest.fixture

@@ -1,3 +1,5 @@
+"""Questions to plugin code that a process answers."""
+
 import socket
 
 import pytest

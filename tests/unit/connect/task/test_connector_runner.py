@@ -1,3 +1,5 @@
+"""A connector's own process: start, task settings, reconfiguration, stop."""
+
 import pytest
 
 from ottla_connect.task.connector_runner import ConnectorRunner, TooManyTasks

@@ -1,3 +1,5 @@
+"""What the worker tells a task, and the lease without which it does nothing."""
+
 import logging
 import socket
 import threading

@@ -1,3 +1,5 @@
+"""Log records of a process as lines of JSON."""
+
 import json
 import logging
 import os

@@ -1,3 +1,5 @@
+"""Secrets do not get into logs and messages."""
+
 import io
 import json
 from urllib.parse import quote, quote_plus
@@ -40,5 +42,6 @@ def test_what_is_printed_is_redacted():
     redaction = Redaction()
     redaction.add({"${env:P}": "hunter22"})
     raw = io.BytesIO()
-    print("password:", "hunter22", file=RedactedStream(io.TextIOWrapper(raw, encoding="utf-8"), redaction))
+    stream = RedactedStream(io.TextIOWrapper(raw, encoding="utf-8"), redaction)
+    print("password:", "hunter22", file=stream)
     assert raw.getvalue() == b"password: ${env:P}\n"

@@ -1,6 +1,7 @@
 """Authentication and TLS, against a real server."""
 
 import base64
+import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,7 +52,9 @@ def test_basic_and_bearer_and_api_keys(service: HttpService):
         assert service.requests[-1].headers.get(header) == value
 
 
-def test_an_api_key_in_the_query_is_not_told(service: HttpService):
+def test_an_api_key_in_the_query_is_not_told(service: HttpService, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.DEBUG)
+    logging.getLogger("httpx").setLevel(logging.DEBUG)
     service.respond = lambda _: Reply(status=500)
     settings = {
         "http_auth": "api-key",
@@ -61,7 +64,8 @@ def test_an_api_key_in_the_query_is_not_told(service: HttpService):
     }
     answer = ask(client(service.url, **settings), f"{service.url}/?a=1")
     assert service.requests[0].query == {"a": "1", "key": "hidden"}
-    assert "hidden" not in f"{answer!r} {answer}"
+    assert "hidden" not in f"{answer!r} {answer} {caplog.text}"
+    logging.getLogger("httpx").setLevel(logging.NOTSET)
 
 
 OAUTH2 = {

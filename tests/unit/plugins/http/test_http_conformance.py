@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ottla_http import HttpSink, HttpSource
 from ottla_sdk.conformance import sink_connector_suite, sink_records, source_connector_suite
 from tests.support.http_service import HttpService, Reply, Request
@@ -16,6 +18,13 @@ ITEMS = [{"id": number, "text": "ü" * number} for number in range(11)]
 PAGE = 4
 
 _services: dict[str, HttpService] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_left() -> Iterator[None]:
+    yield
+    for service in _services.values():
+        service.stop()
 
 
 def _started(respond: Callable[[Request], Reply]) -> HttpService:
@@ -87,10 +96,11 @@ TestCursor = source_connector_suite(
         ({"http.auth": "bearer", "http.record.key": "id"}, ["http.auth.token", "http.record.key"]),
     ],
 )
-TestLink = _source_suite("/items", http_pages="link")
-TestPage = _source_suite("/items?page=${cursor}", http_pages="page", http_page_size=str(PAGE))
-TestOffset = _source_suite("/items?begin=${cursor}", http_pages="offset")
-TestRecord = _source_suite("/items?since=${cursor}", http_pages="record", http_cursor="/id")
+# Of the sources and the sinks, one each in `make check`.
+TestLink = pytest.mark.slow(_source_suite("/items", http_pages="link"))
+TestPage = pytest.mark.slow(_source_suite("/items?page=${cursor}", http_pages="page", http_page_size=str(PAGE)))
+TestOffset = pytest.mark.slow(_source_suite("/items?begin=${cursor}", http_pages="offset"))
+TestRecord = pytest.mark.slow(_source_suite("/items?since=${cursor}", http_pages="record", http_cursor="/id"))
 
 VALUES = [{"number": number, "text": "ü" * number} for number in range(12)]
 REFUSED = {"number": -1}
@@ -138,6 +148,6 @@ def _sink_suite(**settings: str) -> type:
     )
 
 
-TestSingle = _sink_suite(http_batch_format="single")
+TestSingle = pytest.mark.slow(_sink_suite(http_batch_format="single"))
 TestArray = _sink_suite(http_batch_format="array", http_batch_records_max="5")
-TestLines = _sink_suite(http_batch_format="ndjson", http_concurrent_requests_max="2")
+TestLines = pytest.mark.slow(_sink_suite(http_batch_format="ndjson", http_concurrent_requests_max="2"))

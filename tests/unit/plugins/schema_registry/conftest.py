@@ -1,3 +1,5 @@
+"""A schema registry in a process of its own, and converters that use it."""
+
 from collections.abc import Iterator
 
 import pytest

@@ -1,3 +1,5 @@
+"""AvroConverter: schemas and values, there and back."""
+
 import datetime as dt
 import io
 import json

@@ -2,20 +2,15 @@
 
 import datetime as dt
 import json
-import warnings
 
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.json_format import MessageToDict
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # authlib's about httpx.
-    from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
-    from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
-    from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
-    from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
-
-from confluent_kafka.serialization import MessageField, SerializationContext
 
 from ottla_schema_registry import AvroConverter, JsonSchemaConverter, ProtobufConverter
 from ottla_schema_registry.protobuf.message_types import MessageTypes

@@ -1,3 +1,5 @@
+"""JsonSchemaConverter: schemas and values, there and back."""
+
 import datetime as dt
 import json
 from decimal import Decimal

@@ -1,3 +1,5 @@
+"""The aliases of the converters, and the conformance suites, which they pass."""
+
 from decimal import Decimal
 
 import pytest

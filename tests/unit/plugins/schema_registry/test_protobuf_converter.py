@@ -1,3 +1,5 @@
+"""ProtobufConverter: schemas and values, there and back."""
+
 import base64
 import datetime as dt
 from dataclasses import replace

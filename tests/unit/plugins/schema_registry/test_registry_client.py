@@ -1,3 +1,5 @@
+"""The client of a schema registry: what it asks, keeps and tries again."""
+
 import json
 import ssl
 

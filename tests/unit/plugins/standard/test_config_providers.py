@@ -1,3 +1,5 @@
+"""Config providers: environment variables, properties files, directories."""
+
 import pytest
 
 from ottla_sdk import FatalError, InvalidConfig

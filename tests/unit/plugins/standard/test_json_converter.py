@@ -1,3 +1,5 @@
+"""JsonConverter writes and reads what Kafka Connect's does."""
+
 import base64
 import datetime as dt
 import json

@@ -1,3 +1,5 @@
+"""Dates, times, timestamps and decimals in the forms that Connect has for them."""
+
 import datetime as dt
 from decimal import Decimal
 

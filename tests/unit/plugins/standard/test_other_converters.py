@@ -1,3 +1,5 @@
+"""Converters of strings, bytes, numbers, booleans and headers."""
+
 import datetime as dt
 from decimal import Decimal
 

@@ -1,3 +1,5 @@
+"""The hooks, names and aliases of the standard plugins."""
+
 import importlib.metadata
 
 import pluggy

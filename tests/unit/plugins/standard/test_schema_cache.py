@@ -1,3 +1,5 @@
+"""Caches by schema are bounded and tell schemas apart."""
+
 from dataclasses import replace
 
 import pytest

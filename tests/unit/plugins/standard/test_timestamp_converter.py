@@ -1,3 +1,5 @@
+"""TimestampConverter: between text, numbers and Connect's types."""
+
 import datetime as dt
 
 import pytest

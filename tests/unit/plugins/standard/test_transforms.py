@@ -1,3 +1,5 @@
+"""The single message transforms, by examples."""
+
 import datetime as dt
 from dataclasses import replace
 from decimal import Decimal

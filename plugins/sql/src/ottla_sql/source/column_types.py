@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import types as sql
 from sqlalchemy.dialects import mssql, mysql, postgresql
 
-from ottla_sdk import Schema, Type
+from ottla_sdk import Schema
 from ottla_sdk import schema as connect
 from ottla_sql.binary_types import BINARY_TYPES
 from ottla_sql.source import values
@@ -184,5 +184,3 @@ _TYPES_OF_VALUES: tuple[tuple[type, sql.TypeEngine[Any]], ...] = (
     (dt.time, sql.Time()),
     (dt.timedelta, sql.Time()),
 )
-
-INTEGER_TYPES = (Type.INT8, Type.INT16, Type.INT32, Type.INT64)

@@ -51,7 +51,7 @@ from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.stores import Stores
 
 NAME_KEY = "name"
-NOT_A_MEMBER = "This worker is not a member of the group at the moment; try again shortly"
+NOT_A_MEMBER = "This worker is not in the group at the moment, as during a rebalance; try again shortly"
 
 log = structlog.get_logger("herder")
 
@@ -334,7 +334,7 @@ class WorkerHerder:
             raise Elsewhere(assignment.leader_url)
         owner = assignment.task_urls.get(unit) if isinstance(unit, TaskId) else assignment.connector_urls.get(unit)
         if owner is None or self._worker.runs(unit):
-            raise Conflict(f"No worker runs {unit} at the moment; try again shortly")
+            raise Conflict(f"No worker runs {unit} at the moment, as during a rebalance; try again shortly")
         raise Elsewhere(owner)
 
     # Offsets.

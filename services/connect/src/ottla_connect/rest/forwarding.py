@@ -52,7 +52,7 @@ class Forwarder:
         hop = next_hop(request.query_params.get(FORWARD))
         target = elsewhere.url.rstrip("/")
         if not target or target == self._own_url:
-            raise Conflict("No worker is known that can answer this just now; the group is probably rebalancing")
+            raise Conflict("No worker is known that can answer this just now; there is probably a rebalance")
         url = target + request.scope["raw_path"].decode("ascii") + "?" + with_hop(request.url.query, hop)
         headers = {key: request.headers[key] for key in PASSED_REQUEST_HEADERS if key in request.headers}
         return await self._send(request, url, headers)
@@ -102,7 +102,7 @@ def next_hop(forward: str | None) -> str:
         return "true"
     if forward.lower() == "true":
         return "false"
-    raise Conflict("The workers do not agree on who answers this; the group is probably rebalancing")
+    raise Conflict("The workers do not agree on who answers this; there is probably a rebalance")
 
 
 def with_hop(query: str, hop: str) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from ottla_connect.config import StoreName, WorkerConfig
+from ottla_connect.config import WorkerConfig
 from ottla_connect.state.config_state import ConfigChange
 from ottla_connect.state.config_store import ConfigStore
 from ottla_connect.state.file_log import FileLog
@@ -13,6 +13,7 @@ from ottla_connect.state.offset_store import OffsetStore
 from ottla_connect.state.status_store import StatusStore
 from ottla_connect.state.topic_log import TopicLog
 from ottla_connect.state.topic_producer import TopicProducer
+from ottla_connect.storage_settings import StoreName
 
 
 class Stores:

@@ -14,9 +14,9 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from ottla_connect.config import StorageTopic
 from ottla_connect.state.kafka_clients import ALL_BROKERS_DOWN, REQUEST_TIMEOUT_S, RESOLVE, TIMED_OUT, TRANSPORT
 from ottla_connect.state.keyed_log import LogError
+from ottla_connect.storage_settings import StorageTopic
 
 RETRY_S = 1.0
 CLEANUP_POLICY = "cleanup.policy"

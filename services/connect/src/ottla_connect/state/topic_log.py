@@ -28,7 +28,6 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from ottla_connect.config import StorageTopic
 from ottla_connect.state.config_records import Write
 from ottla_connect.state.kafka_clients import (
     AUTO_OFFSET_RESET,
@@ -43,6 +42,7 @@ from ottla_connect.state.keyed_log import Entry, LogError, OnEntry
 from ottla_connect.state.shared_round import SharedRound
 from ottla_connect.state.topic_creation import ensure_topic
 from ottla_connect.state.topic_producer import TopicProducer
+from ottla_connect.storage_settings import StorageTopic
 
 START_TIMEOUT_S = 60.0
 READ_ALL_TIMEOUT_S = 600.0

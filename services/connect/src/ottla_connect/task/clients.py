@@ -19,7 +19,7 @@ CONSUMER_DEFAULTS = {
     "enable.auto.offset.store": "false",
     "fetch.queue.backoff.ms": "10",  # by default a fast reader waits a second whenever it has emptied the queue
     "isolation.level": "read_uncommitted",  # Java's default, which librdkafka does not share
-    "queued.max.messages.kbytes": str(32 * 1024),  # of each partition, within the task's limit of memory
+    "queued.max.messages.kbytes": str(32 * 1024),  # well within the limit of memory of a task
 }
 
 log = logging.getLogger("librdkafka")

@@ -40,6 +40,7 @@ LIST_TOPICS_TIMEOUT_S = 30.0
 METADATA_AGE_MAX_MS = 300_000
 FLUSH_INTERVAL_KEY = "offset.flush.interval.ms"
 BEGIN_WAIT_S = 60.0
+LAST_FLUSH_SHARE = 0.8
 GARBAGE_THRESHOLD = 50_000
 
 log = logging.getLogger(__name__)
@@ -181,10 +182,15 @@ class TaskParts:
             sender=sender,
             commits=commits,
             measures=measures,
-            flush_timeout_s=self._flush_timeout_s,
+            flush_timeout_s=self._last_flush_timeout_s(),
             on_running=self._on_running,
             on_paused=self._on_paused,
         )
+
+    def _last_flush_timeout_s(self) -> float:
+        """Return how long the task may flush at its end, so that it can still say that it has stopped."""
+        graceful_s = self._worker.task_shutdown_graceful_timeout_ms / 1000
+        return min(self._flush_timeout_s, graceful_s * LAST_FLUSH_SHARE) if graceful_s else self._flush_timeout_s
 
     def _sink(self, task: SinkTask[Any]) -> SinkRunner:
         measures = self._readings.measures = TaskMeasures("sink")
@@ -221,7 +227,7 @@ class TaskParts:
 
         def make_consumer(on_commit: Callable[[KafkaError | None, list[KafkaTopicPartition]], None]) -> Consumer:
             return Consumer(
-                {**consumer, "error_cb": log_client_error, "on_commit": on_commit},
+                {**consumer, "error_cb": raise_if_final, "on_commit": on_commit},
                 logger=logging.getLogger("librdkafka"),
             )
 

@@ -1,3 +1,5 @@
+"""Which converter a connector gets, and with which settings."""
+
 from ottla_connect.task.pipeline.converters import ChosenConverter, choose
 from ottla_sdk import Role
 

@@ -1,3 +1,5 @@
+"""What is tried again, skipped, logged or fails the task."""
+
 import logging
 
 import pytest

@@ -1,3 +1,5 @@
+"""Which errors are tried again, for how long, and after which pauses."""
+
 import pytest
 
 from ottla_connect.config import WorkerConfig

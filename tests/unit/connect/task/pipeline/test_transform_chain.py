@@ -1,3 +1,5 @@
+"""Transforms in their order, with their predicates."""
+
 import pytest
 
 from ottla_connect.task.measures import ErrorMeasures

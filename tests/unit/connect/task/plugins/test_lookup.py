@@ -1,3 +1,5 @@
+"""Plugin classes are found by their full names, bare names and aliases."""
+
 import pytest
 
 from ottla_connect.task.plugins.lookup import PluginLookup, PluginNotFound

@@ -1,3 +1,5 @@
+"""The process of a connector, as a worker runs it."""
+
 import json
 
 import pytest

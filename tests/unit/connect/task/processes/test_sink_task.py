@@ -1,3 +1,5 @@
+"""The process of a sink task, as a worker runs it, against a cluster."""
+
 import json
 import time
 

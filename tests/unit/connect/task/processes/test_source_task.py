@@ -1,3 +1,5 @@
+"""The process of a source task, as a worker runs it, against a cluster."""
+
 import json
 import signal
 import socket

@@ -1,3 +1,5 @@
+"""The documents about settings that the REST API shows."""
+
 from pydantic import SecretStr
 
 from ottla_connect.task.settings.config_infos import config_infos, key_infos, unknown_value_info, value_info

@@ -1,3 +1,5 @@
+"""References to config providers are resolved, and put back."""
+
 import pytest
 
 from ottla_connect.task.plugins.lookup import PluginLookup

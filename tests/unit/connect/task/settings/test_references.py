@@ -1,3 +1,5 @@
+"""How references to config providers are written."""
+
 from ottla_connect.task.settings.references import Reference, has_reference, put_back, replaced
 
 

@@ -1,3 +1,5 @@
+"""Validation names everything that is wrong with a connector's settings."""
+
 import pytest
 
 from ottla_connect.config import WorkerConfig
@@ -184,3 +186,13 @@ def test_client_overrides_that_librdkafka_does_not_take_are_told_each():
 def test_client_overrides_that_have_no_counterpart_are_told():
     found = errors({**SOURCE, "producer.override.interceptor.classes": "x"})
     assert set(found) == {"producer.override.interceptor.classes"}
+
+
+def test_a_secret_that_is_taken_for_a_class_is_not_named(with_secrets):
+    path, worker = with_secrets
+    reference = f"${{file:{path}:password}}"
+    document = infos(
+        {**SOURCE, "connector.class": reference, "transforms": "t", "transforms.t.type": reference}, worker
+    )
+    assert document["error_count"] > 1
+    assert "wrong-secret" not in str(document)

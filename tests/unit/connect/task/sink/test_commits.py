@@ -1,3 +1,5 @@
+"""Which offsets a sink task commits, and when."""
+
 import pytest
 
 from ottla_connect.task.measures import TaskMeasures

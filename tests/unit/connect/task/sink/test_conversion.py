@@ -1,3 +1,5 @@
+"""Consumed messages become the records that a sink is given."""
+
 import pytest
 from confluent_kafka import KafkaError, Message
 

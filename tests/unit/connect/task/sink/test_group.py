@@ -1,52 +1,228 @@
-from confluent_kafka import Message
+"""The consumer of a sink task: assignments, seeks, errors."""
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from ottla_connect.task.sink.group import Group
+from ottla_connect.task.sink.group import ConsumerFailed, Group, raise_if_final
+from ottla_sdk import TopicPartition
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-class FakeConsumer:
-    """Returns messages, and says that partition 0 is given away meanwhile, and perhaps comes back."""
+class ScriptedConsumer:
+    """Each read does the next step of a script, which may call back, and returns its messages."""
 
-    def __init__(self, *, comes_back: bool) -> None:
-        self.comes_back = comes_back
+    def __init__(self):
+        self.reads = []
+        self.polls = []
+        self.calls = []
+        self.seek_errors = 0
 
-    def subscribe(self, topics, *, on_assign, on_revoke, on_lost):
-        self.on_assign, self.on_revoke = on_assign, on_revoke
-        on_assign(self, [KafkaTopicPartition("t", 0)])
+    def subscribe(self, topics, on_assign, on_revoke, on_lost):
+        self.on_assign, self.on_revoke, self.on_lost = on_assign, on_revoke, on_lost
 
     def consume(self, count, timeout):
-        self.on_revoke(self, [KafkaTopicPartition("t", 0)])
-        if self.comes_back:
-            self.on_assign(self, [KafkaTopicPartition("t", 0)])
-        return [Message(topic="t", partition=0, offset=7), Message(topic="t", partition=1, offset=8)]
+        return self.reads.pop(0)() if self.reads else []
 
     def poll(self, timeout):
-        return None
+        return self.polls.pop(0)() if self.polls else None
 
     def assign(self, partitions):
-        pass
+        self.calls.append(("assign", [(each.partition, each.offset) for each in partitions]))
+
+    def incremental_assign(self, partitions):
+        self.calls.append(("incremental_assign", [each.partition for each in partitions]))
+
+    def pause(self, partitions):
+        self.calls.append(("pause", [each.partition for each in partitions]))
+
+    def resume(self, partitions):
+        self.calls.append(("resume", [each.partition for each in partitions]))
+
+    def seek(self, place):
+        if self.seek_errors:
+            self.seek_errors -= 1
+            raise KafkaException(KafkaError(KafkaError._STATE))
+        self.calls.append(("seek", place.partition, place.offset))
+
+    def commit(self, offsets, asynchronous):
+        self.calls.append(("commit", [(each.partition, each.offset) for each in offsets], asynchronous))
+        return offsets
+
+    def close(self):
+        self.on_revoke(self, kafka(P0))
+        self.calls.append(("close",))
 
 
 class Listener:
+    def __init__(self):
+        self.events = []
+        self.offsets = {}
+        self.paused = set()
+        self.error = None
+
     def on_assigned(self, partitions):
-        return {}
+        self.events.append(("assigned", list(partitions)))
+        if self.error:
+            raise self.error
+        return self.offsets
 
     def on_revoked(self, partitions, *, lost):
-        pass
+        self.events.append(("lost" if lost else "revoked", list(partitions)))
 
     def must_pause(self, partition):
-        return False
+        return partition in self.paused
 
 
-def read(*, comes_back: bool) -> list[int | None]:
-    group = Group(FakeConsumer(comes_back=comes_back), Listener(), incremental=False)
+def kafka(*partitions):
+    return [KafkaTopicPartition(each.topic, each.partition) for each in partitions]
+
+
+def message(partition, offset):
+    return Message(topic="t", partition=partition, offset=offset, value=b"v")
+
+
+@pytest.fixture
+def parts():
+    consumer, listener = ScriptedConsumer(), Listener()
+    group = Group(consumer, listener, incremental=False)
     group.subscribe(["t"])
-    return [each.partition() for each in group.read(10, 0)]
+    return group, consumer, listener
 
 
-def test_what_was_read_of_a_partition_before_it_was_given_away_is_left_out():
-    assert read(comes_back=False) == [1]
+def assigned(consumer, *partitions):
+    consumer.on_assign(consumer, kafka(*partitions))
+    consumer.calls.clear()
 
 
-def test_a_partition_that_is_back_before_the_read_ends_loses_no_records():
-    assert read(comes_back=True) == [0, 1]
+def offsets_of(messages):
+    return [(each.partition(), each.offset()) for each in messages]
+
+
+def test_messages_that_are_there_are_returned_at_once(parts):
+    group, consumer, _ = parts
+    consumer.reads = [lambda: [message(0, 1), message(0, 2)]]
+    consumer.polls = [lambda: pytest.fail("there was no need to wait")]
+    assert offsets_of(group.read(10, 1.0)) == [(0, 1), (0, 2)]
+
+
+def test_the_first_message_is_waited_for_and_those_behind_it_come_along(parts):
+    group, consumer, _ = parts
+    consumer.reads = [list, lambda: [message(0, 2)]]
+    consumer.polls = [lambda: message(0, 1)]
+    assert offsets_of(group.read(10, 1.0)) == [(0, 1), (0, 2)]
+
+
+def test_messages_of_a_partition_that_is_given_away_meanwhile_are_forgotten(parts):
+    group, consumer, listener = parts
+    assigned(consumer, P0, P1)
+
+    def revoked_while_reading():
+        consumer.on_revoke(consumer, kafka(P0))
+        return [message(0, 2), message(1, 7)]
+
+    consumer.reads = [list, revoked_while_reading]
+    consumer.polls = [lambda: message(0, 1)]
+    assert offsets_of(group.read(10, 1.0)) == [(1, 7)]
+    assert listener.events[-1] == ("revoked", [P0])
+
+
+def test_what_comes_after_a_rebalance_is_kept(parts):
+    group, consumer, _ = parts
+
+    def rebalanced_while_waiting():
+        consumer.on_revoke(consumer, kafka(P0))
+        consumer.on_assign(consumer, kafka(P0))
+        return message(0, 1)
+
+    assigned(consumer, P0)
+    consumer.polls = [rebalanced_while_waiting]
+    assert offsets_of(group.read(10, 1.0)) == [(0, 1)]
+
+
+def test_what_the_listener_raises_is_raised_by_the_read_once(parts):
+    group, consumer, listener = parts
+    listener.error = ValueError("cannot open")
+    consumer.polls = [lambda: consumer.on_assign(consumer, kafka(P0))]
+    with pytest.raises(ValueError, match="cannot open"):
+        group.read(10, 1.0)
+    assert group.read(10, 0.0) == []
+
+
+def test_the_listener_says_where_to_read_and_what_to_pause(parts):
+    _, consumer, listener = parts
+    listener.offsets = {P1: 42}
+    listener.paused = {P0}
+    consumer.on_assign(consumer, kafka(P0, P1))
+    assert consumer.calls == [("assign", [(0, -1001), (1, 42)]), ("pause", [0])]
+
+
+def test_an_incremental_group_assigns_incrementally():
+    consumer = ScriptedConsumer()
+    Group(consumer, Listener(), incremental=True).subscribe(["t"])
+    consumer.on_assign(consumer, kafka(P0))
+    assert consumer.calls == [("incremental_assign", [0])]
+
+
+def test_only_own_partitions_are_paused_and_resumed(parts):
+    group, consumer, _ = parts
+    assigned(consumer, P1)
+    group.pause([P0, P1])
+    group.resume([P0])
+    assert consumer.calls == [("pause", [1])]
+
+
+def test_lost_partitions_are_told_as_lost(parts):
+    _, consumer, listener = parts
+    assigned(consumer, P0)
+    consumer.on_lost(consumer, kafka(P0))
+    assert listener.events[-1] == ("lost", [P0])
+
+
+def test_a_seek_waits_until_the_partition_is_ready(parts, monkeypatch):
+    monkeypatch.setattr("ottla_connect.task.sink.group.SEEK_PAUSE_S", 0.001)
+    group, consumer, _ = parts
+    consumer.seek_errors = 3
+    group.seek({P0: 5})
+    assert consumer.calls == [("seek", 0, 5)]
+
+
+def test_commits_are_waited_for_or_not(parts):
+    group, consumer, _ = parts
+    group.commit({P0: 5}, wait=False)
+    group.commit({P1: 6}, wait=True)
+    assert consumer.calls == [("commit", [(0, 5)], True), ("commit", [(1, 6)], False)]
+
+
+def test_a_closing_consumer_no_longer_tells_the_listener(parts):
+    group, consumer, listener = parts
+    group.close()
+    assert consumer.calls == [("close",)]
+    assert listener.events == []
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._AUTHENTICATION, KafkaError._AUTO_OFFSET_RESET]
+)
+def test_what_does_not_pass_fails_the_task(code):
+    with pytest.raises(ConsumerFailed):
+        raise_if_final(KafkaError(code))
+
+
+@pytest.mark.parametrize("code", [KafkaError._PARTITION_EOF, KafkaError._TRANSPORT, KafkaError._MAX_POLL_EXCEEDED])
+def test_what_passes_does_not(code):
+    raise_if_final(KafkaError(code))
+
+
+def test_a_partition_that_is_back_before_the_read_ends_loses_no_records(parts):
+    group, consumer, _ = parts
+    assigned(consumer, P0)
+
+    def rebalanced_while_reading():
+        consumer.on_revoke(consumer, kafka(P0))
+        consumer.on_assign(consumer, kafka(P0))
+        return [message(0, 7)]
+
+    consumer.reads = [rebalanced_while_reading]
+    assert offsets_of(group.read(10, 0.0)) == [(0, 7)]

@@ -1,3 +1,5 @@
+"""Offsets of sinks, as users write them."""
+
 import pytest
 
 from ottla_connect.task.sink.offsets import OffsetsMalformed, sink_offsets
@@ -20,7 +22,7 @@ def test_offsets_are_read_as_rest_writes_them():
         ({"kafka_topic": "t"}, None, "given by 'kafka_topic' and 'kafka_partition'"),
         ({"kafka_topic": None, "kafka_partition": 1}, None, "kafka_topic is missing"),
         ({"kafka_topic": "t", "kafka_partition": "one"}, None, "kafka_partition must be a whole number"),
-        ({"kafka_topic": "t", "kafka_partition": 1}, {"offset": 4}, "contain the key 'kafka_offset'"),
+        ({"kafka_topic": "t", "kafka_partition": 1}, {"offset": 4}, "has the key 'kafka_offset'"),
         ({"kafka_topic": "t", "kafka_partition": 1}, {"kafka_offset": -4}, "kafka_offset must be a whole number"),
         ({"kafka_topic": "t", "kafka_partition": 1}, {"kafka_offset": True}, "kafka_offset must be a whole number"),
     ],

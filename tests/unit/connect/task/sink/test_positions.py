@@ -1,3 +1,5 @@
+"""How far a sink task has come in each partition."""
+
 import pytest
 
 from ottla_connect.task.sink.positions import Positions

@@ -1,3 +1,5 @@
+"""Records that a sink could not take are offered again, in their order."""
+
 from ottla_connect.task.sink.redelivery import Redelivery
 from ottla_sdk import SinkRecord, TopicPartition
 

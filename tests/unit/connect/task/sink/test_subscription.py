@@ -1,3 +1,5 @@
+"""Which topics a sink reads."""
+
 from ottla_connect.task.sink.subscription import Subscription
 
 

@@ -1,3 +1,5 @@
+"""The acknowledged prefix of each source partition."""
+
 from ottla_connect.task.source.in_flight import InFlight, Run, identity
 
 A, B = {"file": "a"}, {"file": "b"}

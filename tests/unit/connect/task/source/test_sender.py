@@ -1,3 +1,5 @@
+"""Records on their way from a source to the cluster."""
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 

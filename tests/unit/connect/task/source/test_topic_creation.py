@@ -1,3 +1,5 @@
+"""Topics are created by the `topic.creation` groups that they belong to."""
+
 import pytest
 
 from ottla_connect.task.source.topic_creation import NewTopicPlan, TopicCreation, problems

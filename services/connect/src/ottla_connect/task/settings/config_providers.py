@@ -58,7 +58,7 @@ class ConfigProviders:
         return None
 
     def restored(self, value: str) -> str:
-        """Return a setting with references in place of the values that it contains; what they resolve to is the same."""
+        """Return a setting with references in place of the values that it contains, if they resolve to the same."""
         written = {found: _written(each) for each, found in self._values.items() if len(found) >= RESTORED_LENGTH_MIN}
         if not written:
             return value

@@ -108,24 +108,30 @@ class ConnectorSettings(PluginConfig):
     )  # fmt: skip
     errors_retry_timeout: int = setting(
         "errors.retry.timeout", 0,
-        doc="Milliseconds for which a failed operation is tried again; 0: not at all, -1: for ever.",
+        doc="Milliseconds for which a failed operation is tried again; 0: not at all, -1: for ever. "
+        "A worker may have another default.",
         group=ERRORS, ge=-1, display_name="Retry Timeout for Errors",
     )  # fmt: skip
     errors_retry_delay_max_ms: int = setting(
         "errors.retry.delay.max.ms", 60000,
-        doc="Most milliseconds between two tries; they grow up to there and are then spread at random.",
+        doc="Most milliseconds between two tries; they grow up to there and are then spread at random. "
+        "A worker may have another default.",
         group=ERRORS, ge=1, display_name="Maximum Delay Between Retries for Errors",
     )  # fmt: skip
     errors_tolerance: Literal["none", "all"] = setting(
-        "errors.tolerance", "none", doc="Whether a bad record fails its task (none) or is skipped (all).",
+        "errors.tolerance", "none",
+        doc="Whether a bad record fails its task (none) or is skipped (all). A worker may have another default.",
         group=ERRORS, width=Width.SHORT, display_name="Error Tolerance",
     )  # fmt: skip
     errors_log_enable: bool = setting(
-        "errors.log.enable", False, doc="Whether errors with records are logged, also those that are tolerated.",
+        "errors.log.enable", False,
+        doc="Whether errors with records are logged, also those that are tolerated. "
+        "A worker may have another default.",
         group=ERRORS, width=Width.SHORT, display_name="Log Errors",
     )  # fmt: skip
     errors_log_include_messages: bool = setting(
-        "errors.log.include.messages", False, doc="Whether such a log line contains the record.",
+        "errors.log.include.messages", False,
+        doc="Whether such a log line contains the record. A worker may have another default.",
         group=ERRORS, width=Width.SHORT, display_name="Log Error Details",
     )  # fmt: skip
     task_memory_max_bytes: int | None = setting(

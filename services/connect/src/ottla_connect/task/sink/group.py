@@ -19,7 +19,8 @@ SEEK_PAUSE_S = 0.1
 
 FINAL_ERRORS = frozenset(
     {
-        KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - so are librdkafka's own codes called
+        KafkaError._AUTHENTICATION,  # noqa: SLF001 - so are librdkafka's own codes called
+        KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001
         KafkaError._FATAL,  # noqa: SLF001
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,

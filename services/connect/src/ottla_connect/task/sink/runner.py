@@ -235,7 +235,8 @@ class SinkRunner:
             log.info("may not work without a lease, and leaves its group until there is one")
             self._group.subscribe([])
             self._subscription.forget()
-        self._group.read(1, LEASE_WAIT_S)  # without a lease nothing is committed as the partitions are given away
+        # Without a lease nothing is committed as partitions are given away; what is read before that goes with them.
+        self._held += self._group.read(1, LEASE_WAIT_S)
 
     def _read_and_put(self) -> None:
         if self._held:

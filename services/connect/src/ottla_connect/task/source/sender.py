@@ -205,7 +205,7 @@ class Sender:
 
     def _on_client_error(self, error: KafkaError) -> None:
         """Hear of an error that is not about a single record."""
-        if error.fatal():
+        if error.fatal() or error.code() == KafkaError._AUTHENTICATION:  # noqa: SLF001
             self._error = ProducerFailed(f"the producer cannot go on: {error.name()}: {error.str()}")
         else:
             log.warning("%s: %s", error.name(), error.str())
