@@ -259,7 +259,7 @@ def rest_answers_throughout(scene: Scene) -> Iterator[list[str]]:
 
 
 def wait_until_well(scene: Scene, what: str, *, paused: ConnectWorker | None = None) -> None:
-    """Waits until everything runs once and makes progress."""
+    """Waits until everything runs once, on the workers that answer in equal parts, and makes progress."""
     begun = scene.observer.highest()
     lengths = {name: length_of(scene.target(name)) for name in SINKS}
     missing: list[str] = []
@@ -279,6 +279,7 @@ def wait_until_well(scene: Scene, what: str, *, paused: ConnectWorker | None = N
         running = scene.connect.processes(without=paused)
         counts = {name: len(running.get(name, [])) for name in TASKS}
         missing[:] = [f"{name} runs {count} times" for name, count in counts.items() if count != 1]
+        missing[:] = missing or unbalanced(scene)
         missing[:] = missing or [f"{name} makes no progress" for name in at_rest(running)]
         missing[:] = missing or [f"{name} is {state}" for name, state in states(scene).items() if state != "RUNNING"]
         return not missing
@@ -287,6 +288,14 @@ def wait_until_well(scene: Scene, what: str, *, paused: ConnectWorker | None = N
         eventually(is_well, what, within_s=RECOVERY_DEADLINE_S)
     except AssertionError as error:
         raise AssertionError(f"{error}: {missing}") from None
+
+
+def unbalanced(scene: Scene) -> list[str]:
+    """Says if some worker has more than others: then the next rebalance, which moves tasks, is still to come."""
+    workers = [list(worker.processes().values()) for worker in scene.connect.answering()]
+    loads = [(sum(name in TASKS for name in names), sum(name not in TASKS for name in names)) for names in workers]
+    spreads = [max(counts) - min(counts) for counts in zip(*loads, strict=True)]
+    return [] if max(spreads) <= 1 else [f"the workers run {loads} tasks and connectors"]
 
 
 def states(scene: Scene) -> dict[str, str]:
