@@ -54,6 +54,16 @@ class Converter(Plugin[ConfigT], Generic[ConfigT]):
             RetriableError: a schema registry cannot be reached now.
         """
 
+    def serialize_many(
+        self, topic: str, schemas: Sequence[Schema | None], values: Sequence[Any]
+    ) -> Sequence[bytes | None]:
+        """Return the bytes for several records without headers, in their order.
+
+        A converter that does many at once faster than one by one overrides this. It may raise at any of them; then
+        the runtime asks for each by itself.
+        """
+        return [self.serialize(topic, schema, value) for schema, value in zip(schemas, values, strict=True)]
+
     @abstractmethod
     def deserialize(
         self, topic: str, data: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()

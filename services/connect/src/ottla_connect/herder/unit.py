@@ -165,12 +165,15 @@ class Unit:
         self._wake.set()
 
     async def _run(self) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            await self._step()
-            if not self._wake.is_set():
-                self._idle.set()
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                await self._step()
+                if not self._wake.is_set():
+                    self._idle.set()
+        finally:
+            self._idle.set()  # whoever waits for a unit that another call has closed must not wait for ever
 
     async def _step(self) -> None:
         want = self._want

@@ -1,11 +1,13 @@
 """Sends a source task's records: transforms and converts them, produces them, and follows what is acknowledged.
 
-The way of nearly every record is one pass through the loop in `send`: nothing is made for it but what the converters
-and the producer make. What goes wrong with a record takes the way through the error handler.
+Records that have nothing but keys and values are converted and produced many at a time, others one by one in a loop
+that makes nothing for them but what the converters and the producer make. A record with which something goes wrong
+goes through the error handler.
 """
 
 import logging
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -27,11 +29,15 @@ from ottla_sdk import ConnectError, ConnectRecord, Converter, Header, SourceReco
 
 FULL_QUEUE_WAIT_S = 0.1
 LEASE_WAIT_S = 1.0
+SLICE_RECORDS_MAX = 1000
 ANY_PARTITION = -1
 PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001 - librdkafka's own codes
 NOW = 0
 
 log = logging.getLogger(__name__)
+
+_peculiarities = attrgetter("topic", "source_partition", "partition", "timestamp_ms", "headers")
+"""What must be the same for records that are produced with one call; that call cannot set the last three."""
 
 DeliveryCallback = Callable[[KafkaError | None, Message], None]
 RawHeaders = list[tuple[str, str | bytes | None]]
@@ -104,6 +110,45 @@ class Sender:
             ProducerFailed: the producer cannot go on.
             Interrupted: the task is to stop, and not all records were handed over.
         """
+        for first in range(0, len(records), SLICE_RECORDS_MAX):
+            some = records[first : first + SLICE_RECORDS_MAX]
+            sent = 0 if self._chain else self._send_at_once(some)
+            if sent < len(some):
+                self._send_each(some[sent:])
+
+    def _send_at_once(self, records: Sequence[SourceRecord]) -> int:
+        """Send records that can be sent with one call of the producer; return how many were, from the first on.
+
+        Where something is wrong with one, it and all behind it are left to `_send_each`. Should some of those be in
+        the queue already, they come a second time: rather twice than out of order.
+        """
+        first, count = records[0], len(records)
+        like_first = (first.topic, first.source_partition, None, None, ())
+        if first.topic not in self._topics or [*map(_peculiarities, records)].count(like_first) < count:
+            return 0
+        try:
+            keys = self._converters.key.serialize_many(
+                first.topic, [each.key_schema for each in records], [each.key for each in records]
+            )
+            values = self._converters.value.serialize_many(
+                first.topic, [each.value_schema for each in records], [each.value for each in records]
+            )
+        except Exception:  # noqa: BLE001 - one of them is bad, and the handler decides about it
+            return 0
+        messages = [{"value": value, "key": key} for value, key in zip(values, keys, strict=True)]
+        run = self._in_flight.begin(dict(first.source_partition))
+        report = _Delivery(run, self._undelivered).report
+        run.outstanding = self._producer.produce_batch(first.topic, messages, ANY_PARTITION, report)
+        sent = count
+        if run.outstanding < count:
+            sent = next(number for number, each in enumerate(messages) if "_error" in each)
+        if sent:
+            run.offset = records[sent - 1].source_offset
+        run.seal()
+        self._produced += sent
+        return sent
+
+    def _send_each(self, records: Sequence[SourceRecord]) -> None:
         key_of, value_of = self._converters.key.serialize, self._converters.value.serialize
         chain = self._chain or None
         produce, topics = self._producer.produce, self._topics
