@@ -21,6 +21,7 @@ class FakeProducer:
         self.sent: list[tuple] = []
         self.waiting: list[tuple] = []
         self.polls = 0
+        self.batches = 0
         self.on_poll = lambda: None
         self.refuse_at_once: KafkaError | None = None
 
@@ -31,6 +32,20 @@ class FakeProducer:
             raise KafkaException(self.refuse_at_once)
         self.sent.append((topic, value, key, partition, timestamp, headers))
         self.waiting.append((on_delivery, Message(topic=topic, partition=0, key=key, value=value)))
+
+    def produce_batch(self, topic, messages, partition, on_delivery):
+        self.batches += 1
+        accepted = 0
+        for message in messages:
+            if message["value"] == b"large":
+                message["_error"] = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+                continue
+            try:
+                self.produce(topic, message["value"], message["key"], partition, None, on_delivery, 0, None)
+                accepted += 1
+            except BufferError:
+                message["_error"] = KafkaError(KafkaError._QUEUE_FULL)
+        return accepted
 
     def poll(self, timeout):
         self.polls += 1
@@ -276,3 +291,91 @@ def test_what_the_end_purges_is_neither_committable_nor_a_bad_record():
     parts.sender.close()
     assert parts.committable() == {}
     assert parts.measures.errors == ErrorMeasures()
+
+
+@pytest.fixture
+def known_topic():
+    """Parts that have sent a first record to the topic, for tests of those that follow at once."""
+
+    def make(**options):
+        parts = Parts(**options)
+        parts.sender.send([record(0)])
+        parts.producer.acknowledge(len(parts.producer.waiting))
+        assert parts.committable() == {0: 0}
+        return parts
+
+    return make
+
+
+def values(parts):
+    return [each[1] for each in parts.producer.sent[1:]]
+
+
+def test_records_with_nothing_but_keys_and_values_are_sent_with_one_call(known_topic):
+    parts = known_topic()
+    parts.sender.send([record(1, key="a"), record(2, key=None), record(3)])
+    assert parts.producer.batches == 1
+    assert [each[1:4] for each in parts.producer.sent[1:]] == [(b"1", b"a", -1), (b"2", None, -1), (b"3", None, -1)]
+    parts.producer.acknowledge(2)
+    assert parts.committable() == {}
+    parts.producer.acknowledge()
+    assert parts.committable() == {0: 3}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        record(2, timestamp_ms=5),
+        record(2, headers=(Header("h", "x"),)),
+        record(2, partition=1),
+        record(2).replaced(partition=7),
+        record(2).replaced(topic="u"),
+    ],
+)
+def test_records_that_differ_in_more_are_sent_one_by_one(known_topic, other):
+    parts = known_topic()
+    parts.sender.send([record(1), other, record(3)])
+    assert parts.producer.batches == 0
+    assert values(parts) == [b"1", b"2", b"3"]
+
+
+def test_a_bad_record_among_many_fails_the_task_but_not_what_is_before_it(known_topic):
+    parts = known_topic()
+    with pytest.raises(ToleranceExceeded):
+        parts.sender.send([record(1), record("bad", offset=2), record(3)])
+    assert values(parts) == [b"1"]
+    parts.producer.acknowledge()
+    assert parts.committable() == {0: 1}
+
+
+def test_a_record_too_large_among_many_is_skipped_where_errors_are_tolerated_and_no_other_comes_twice(known_topic):
+    parts = known_topic(tolerant=True)
+    parts.sender.send([record(1), record("large", offset=2), record(3)])
+    assert values(parts) == [b"1", b"3"]
+    parts.producer.acknowledge(2)
+    assert parts.committable() == {0: 3}
+    assert parts.measures.errors.skipped == 1
+
+
+def test_a_record_too_large_among_many_fails_the_task_and_nothing_behind_it_is_committed(known_topic):
+    parts = known_topic()
+    with pytest.raises(ToleranceExceeded, match="KAFKA_PRODUCE"):
+        parts.sender.send([record(1), record("large", offset=2), record(3)])
+    parts.producer.acknowledge(2)
+    assert parts.committable() == {0: 1}
+
+
+def test_when_the_queue_becomes_full_the_rest_waits_for_room_in_order(known_topic):
+    parts = known_topic(room=3)
+    parts.producer.on_poll = lambda: parts.producer.acknowledge(len(parts.producer.waiting))
+    parts.sender.send([record(value) for value in range(1, 8)])
+    assert values(parts) == [b"%d" % value for value in range(1, 8)]
+    parts.producer.acknowledge(len(parts.producer.waiting))
+    assert parts.committable() == {0: 7}
+
+
+def test_many_records_are_sent_in_slices(known_topic):
+    parts = known_topic(room=10_000)
+    parts.sender.send([record(value) for value in range(1, 2502)])
+    assert parts.producer.batches == 3
+    assert len(parts.producer.sent) == 2502

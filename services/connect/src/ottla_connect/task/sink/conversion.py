@@ -85,10 +85,10 @@ class SinkConversion:
         """
         records: list[SinkRecord] = []
         for topic, group in self._by_topic(messages):
-            partitions: list[Any] = [each.partition() for each in group]
-            offsets: list[Any] = [each.offset() for each in group]
+            partitions: list[Any] = [*map(Message.partition, group)]  # maps take less time than comprehensions
+            offsets: list[Any] = [*map(Message.offset, group)]
             positions.read(topic, partitions, offsets)
-            if any([each.headers() for each in group]):  # noqa: C419 - a generator takes twice as long
+            if any(map(Message.headers, group)):
                 taken = self._one_by_one(topic, group)
             else:
                 try:
@@ -96,8 +96,8 @@ class SinkConversion:
                         group,
                         partitions,
                         offsets,
-                        self._converters.key.deserialize_many(topic, [each.key() for each in group]),
-                        self._converters.value.deserialize_many(topic, [each.value() for each in group]),
+                        self._converters.key.deserialize_many(topic, [*map(Message.key, group)]),
+                        self._converters.value.deserialize_many(topic, [*map(Message.value, group)]),
                         repeat(()),
                     )
                 except Exception:  # noqa: BLE001 - one of them is bad, and the handler decides about it
@@ -107,12 +107,11 @@ class SinkConversion:
 
     def _by_topic(self, messages: Sequence[Message]) -> Iterable[tuple[str, Sequence[Message]]]:
         """Return the messages of each topic; pass errors on."""
-        errors = [error for each in messages if (error := each.error()) is not None]
-        if errors:
-            for error in errors:
+        if any(map(Message.error, messages)):
+            for error in filter(None, map(Message.error, messages)):
                 self._on_error(error)
             messages = [each for each in messages if each.error() is None]
-        topics: list[Any] = [each.topic() for each in messages]
+        topics: list[Any] = [*map(Message.topic, messages)]
         if not topics:
             return ()
         if topics.count(topics[0]) == len(topics):

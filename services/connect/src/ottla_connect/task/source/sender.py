@@ -31,6 +31,8 @@ FULL_QUEUE_WAIT_S = 0.1
 LEASE_WAIT_S = 1.0
 SLICE_RECORDS_MAX = 1000
 ANY_PARTITION = -1
+ERROR_KEY = "_error"
+"""Where the producer says what is wrong with one of many messages."""
 PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001 - librdkafka's own codes
 NOW = 0
 
@@ -119,34 +121,45 @@ class Sender:
     def _send_at_once(self, records: Sequence[SourceRecord]) -> int:
         """Send records that can be sent with one call of the producer; return how many were, from the first on.
 
-        Where something is wrong with one, it and all behind it are left to `_send_each`. Should some of those be in
-        the queue already, they come a second time: rather twice than out of order.
+        When the queue becomes full, some behind that place may be in it all the same, because they are smaller. They
+        come again: rather twice than out of order.
         """
         first, count = records[0], len(records)
         like_first = (first.topic, first.source_partition, None, None, ())
         if first.topic not in self._topics or [*map(_peculiarities, records)].count(like_first) < count:
             return 0
-        try:
-            keys = self._converters.key.serialize_many(
-                first.topic, [each.key_schema for each in records], [each.key for each in records]
-            )
-            values = self._converters.value.serialize_many(
-                first.topic, [each.value_schema for each in records], [each.value for each in records]
-            )
-        except Exception:  # noqa: BLE001 - one of them is bad, and the handler decides about it
-            return 0
-        messages = [{"value": value, "key": key} for value, key in zip(values, keys, strict=True)]
         run = self._in_flight.begin(dict(first.source_partition))
-        report = _Delivery(run, self._undelivered).report
-        run.outstanding = self._producer.produce_batch(first.topic, messages, ANY_PARTITION, report)
-        sent = count
-        if run.outstanding < count:
-            sent = next(number for number, each in enumerate(messages) if "_error" in each)
-        if sent:
-            run.offset = records[sent - 1].source_offset
-        run.seal()
-        self._produced += sent
+        sent = 0
+        try:
+            messages = self._messages(first.topic, records)
+            report = _Delivery(run, self._undelivered).report
+            run.outstanding = self._producer.produce_batch(first.topic, messages, ANY_PARTITION, report)
+        except Exception:  # noqa: BLE001 - one of them is bad, and is treated as such by itself
+            return 0
+        else:
+            for record, message in zip(records, messages, strict=True):
+                if (error := message.get(ERROR_KEY)) is not None:
+                    if error.code() == KafkaError._QUEUE_FULL:  # noqa: SLF001
+                        break
+                    self._refuse(record, error)
+                    self._dropped += 1
+                sent += 1
+        finally:
+            if sent:
+                run.offset = records[sent - 1].source_offset
+            run.seal()
+            self._produced += sent
         return sent
+
+    def _messages(self, topic: str, records: Sequence[SourceRecord]) -> list[dict[str, Any]]:
+        """Return what the producer takes many of at once."""
+        keys = self._converters.key.serialize_many(
+            topic, [each.key_schema for each in records], [each.key for each in records]
+        )
+        values = self._converters.value.serialize_many(
+            topic, [each.value_schema for each in records], [each.value for each in records]
+        )
+        return [{"value": value, "key": key} for value, key in zip(values, keys, strict=True)]
 
     def _send_each(self, records: Sequence[SourceRecord]) -> None:
         key_of, value_of = self._converters.key.serialize, self._converters.value.serialize
