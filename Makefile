@@ -3,6 +3,8 @@
 PYTHON := .venv/bin/python
 BIN := .venv/bin
 SOURCES := core services plugins cli tests benchmarks demo
+UNIT_TESTS_OF_CONNECT := tests/unit/connect tests/unit/plugins
+CONNECT_TESTS := tests/system/connect $(UNIT_TESTS_OF_CONNECT)
 # Python writes its bytecode here whatever the shell says, or every start of a service would compile it all again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -10,7 +12,7 @@ ARGUMENTS ?= all
 MINUTES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check check-tests check-types check-style check-imports test test-others test-clients test-connect faults faults-caught compat bench format stubs clean
+.PHONY: help setup demo check check-connect check-tests check-types check-style check-imports test test-others test-clients test-connect faults faults-caught compat bench format stubs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -22,10 +24,13 @@ demo: setup ## bring 336,776 flights through a cluster of its own, with clients 
 	@$(PYTHON) -m demo.flights
 
 check: setup ## format, lint, types, imports, fast tests: under a minute
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-tests check-types check-style check-imports
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-connect check-tests check-types check-style check-imports
+
+check-connect:
+	$(PYTHON) -m pytest -q $(UNIT_TESTS_OF_CONNECT) -m "not slow"
 
 check-tests:
-	$(PYTHON) -m pytest -q tests/unit tests/property -m "not slow"
+	$(PYTHON) -m pytest -q tests/unit tests/property $(UNIT_TESTS_OF_CONNECT:%=--ignore=%) -m "not slow"
 
 check-types:
 	$(BIN)/mypy
@@ -36,8 +41,6 @@ check-style:
 
 check-imports:
 	$(BIN)/lint-imports
-
-CONNECT_TESTS := tests/system/connect tests/unit/connect tests/unit/plugins
 
 test: test-others test-clients test-connect ## all tests but those that need Java (about 20 minutes; --jobs=3 halves that)
 

@@ -5,19 +5,18 @@ It reads all the time, with partitions assigned by itself, so that it depends on
 
 import json
 import threading
-import time
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
 from tests.support.connect_delivery import Appended, Committed, Origin, SourceTaskId
 from tests.support.eventually import eventually
 
 BATCH = 1000
 TIMEOUT_S = 0.2
-METADATA_TIMEOUT_S = 30.0
-PARTITION_LOOK_INTERVAL_S = 1.0
+METADATA_TIMEOUT_S = 5.0
+CLOSE_TIMEOUT_S = 10.0
 
 
 class ConnectObserver:
@@ -51,7 +50,7 @@ class ConnectObserver:
             "socket.timeout.ms": 5000,
             "log_level": 2,  # not every connection that a restarted broker has closed
         }
-        self._thread = threading.Thread(target=self._run, name="connect observer")
+        self._thread = threading.Thread(target=self._run, name="connect observer", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -61,7 +60,7 @@ class ConnectObserver:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
-        self._thread.join()
+        self._thread.join(CLOSE_TIMEOUT_S)
 
     def count(self, topic: str) -> int:
         """How many records of a topic were read."""
@@ -80,13 +79,11 @@ class ConnectObserver:
     def catch_up(self) -> None:
         """Waits until everything that is in the topics now was read."""
         asking = Consumer(self._settings)
-        try:
-            ends = {
-                where: asking.get_watermark_offsets(TopicPartition(*where), METADATA_TIMEOUT_S)[1]
-                for where in self._partitions(asking)
-            }
-        finally:
-            asking.close()
+        ends = {
+            where: asking.get_watermark_offsets(TopicPartition(*where), METADATA_TIMEOUT_S)[1]
+            for where in self._partitions(asking)
+        }
+        asking.close()
 
         def has_caught_up() -> bool:
             self._check()
@@ -109,19 +106,23 @@ class ConnectObserver:
 
     def _read(self, consumer: Consumer) -> None:
         assigned: set[tuple[str, int]] = set()
-        look_s = 0.0
         while not self._stop.is_set():
-            if time.monotonic() > look_s:
-                new = self._partitions(consumer) - assigned
-                if new:
-                    consumer.incremental_assign([TopicPartition(*each, OFFSET_BEGINNING) for each in new])
-                    assigned |= new
-                look_s = time.monotonic() + PARTITION_LOOK_INTERVAL_S
+            if {topic for topic, _ in assigned} != {*self._connectors, self._offsets_topic}:
+                new = self._new_partitions(consumer, assigned)
+                consumer.incremental_assign([TopicPartition(*each, OFFSET_BEGINNING) for each in new])
+                assigned |= new
             for message in consumer.consume(BATCH, TIMEOUT_S):
                 if message.error() is None:
                     self._take(message)
                 elif message.error().fatal():
                     raise AssertionError(message.error())
+
+    def _new_partitions(self, consumer: Consumer, assigned: set[tuple[str, int]]) -> set[tuple[str, int]]:
+        """Partitions that are not read yet; none while no broker tells."""
+        try:
+            return self._partitions(consumer) - assigned
+        except KafkaException:
+            return set()
 
     def _partitions(self, consumer: Consumer) -> set[tuple[str, int]]:
         wanted = {*self._connectors, self._offsets_topic}

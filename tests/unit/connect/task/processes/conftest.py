@@ -93,9 +93,13 @@ class Collected:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def all_events(self) -> list[dict[str, Any]]:
+        text = self.path.read_text() if self.path.exists() else ""
+        whole, _, _ = text.rpartition("\n")  # the rest is still being written
+        return [json.loads(line) for line in whole.splitlines()]
+
     def events(self, kind: str) -> list[dict[str, Any]]:
-        lines = self.path.read_text().splitlines() if self.path.exists() else []
-        return [event for event in map(json.loads, lines) if event["event"] == kind]
+        return [event for event in self.all_events() if event["event"] == kind]
 
     def values(self) -> list[Any]:
         return [each["value"] for each in self.events("record")]

@@ -1,6 +1,5 @@
 """The process of a sink task, as a worker runs it, against a cluster."""
 
-import json
 import time
 
 import pytest
@@ -31,7 +30,7 @@ def test_records_are_put_once_and_their_offsets_committed(kafka, connect):
     record = connect.collected.events("record")[0]
     assert (record["key"], record["headers"]) == ("k", [["h", 7]])
     assert first.all(TopicsUsed) == [TopicsUsed(topics=[topic])]
-    events = [json.loads(line)["event"] for line in connect.collected.path.read_text().splitlines()]
+    events = [each["event"] for each in connect.collected.all_events()]
     assert events[:2] == ["start", "open"]
     assert events[-3:] == ["pre_commit", "close", "stop"]
     readings = first.all(Measured)[-1].values
@@ -159,8 +158,7 @@ def test_two_tasks_share_the_partitions_and_one_takes_over_what_the_other_leaves
 
     def owners():
         held: dict[int, int] = {}
-        for line in connect.collected.path.read_text().splitlines():
-            event = json.loads(line)
+        for event in connect.collected.all_events():
             for _, partition in event.get("partitions", ()):
                 if event["event"] == "open":
                     held[partition] = event["task"]
@@ -168,7 +166,7 @@ def test_two_tasks_share_the_partitions_and_one_takes_over_what_the_other_leaves
                     del held[partition]
         return sorted(held.values())
 
-    eventually(lambda: connect.collected.path.exists() and owners() == [0, 0, 1, 1], "both have two partitions")
+    eventually(lambda: owners() == [0, 0, 1, 1], "both have two partitions")
     for partition in range(4):
         kafka.publish(topic, *rows(50, first=100 * partition), partition=partition)
     connect.collected.until(200)

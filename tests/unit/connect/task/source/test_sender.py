@@ -21,31 +21,18 @@ class FakeProducer:
         self.sent: list[tuple] = []
         self.waiting: list[tuple] = []
         self.polls = 0
-        self.batches = 0
         self.on_poll = lambda: None
         self.refuse_at_once: KafkaError | None = None
 
-    def produce(self, topic, value, key, partition, callback, on_delivery, timestamp, headers):
+    def produce(self, topic, value, key, partition, callback, on_delivery=None, timestamp=0, headers=None):
         if len(self.waiting) >= self.room:
             raise BufferError
+        if value == b"large":
+            raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
         if self.refuse_at_once is not None:
             raise KafkaException(self.refuse_at_once)
         self.sent.append((topic, value, key, partition, timestamp, headers))
-        self.waiting.append((on_delivery, Message(topic=topic, partition=0, key=key, value=value)))
-
-    def produce_batch(self, topic, messages, partition, on_delivery):
-        self.batches += 1
-        accepted = 0
-        for message in messages:
-            if message["value"] == b"large":
-                message["_error"] = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
-                continue
-            try:
-                self.produce(topic, message["value"], message["key"], partition, None, on_delivery, 0, None)
-                accepted += 1
-            except BufferError:
-                message["_error"] = KafkaError(KafkaError._QUEUE_FULL)
-        return accepted
+        self.waiting.append((callback, Message(topic=topic, partition=0, key=key, value=value)))
 
     def poll(self, timeout):
         self.polls += 1
@@ -311,10 +298,9 @@ def values(parts):
     return [each[1] for each in parts.producer.sent[1:]]
 
 
-def test_records_with_nothing_but_keys_and_values_are_sent_with_one_call(known_topic):
+def test_records_with_nothing_but_keys_and_values_are_sent_in_order(known_topic):
     parts = known_topic()
     parts.sender.send([record(1, key="a"), record(2, key=None), record(3)])
-    assert parts.producer.batches == 1
     assert [each[1:4] for each in parts.producer.sent[1:]] == [(b"1", b"a", -1), (b"2", None, -1), (b"3", None, -1)]
     parts.producer.acknowledge(2)
     assert parts.committable() == {}
@@ -332,10 +318,9 @@ def test_records_with_nothing_but_keys_and_values_are_sent_with_one_call(known_t
         record(2).replaced(topic="u"),
     ],
 )
-def test_records_that_differ_in_more_are_sent_one_by_one(known_topic, other):
+def test_records_that_differ_in_more_are_sent_in_order_too(known_topic, other):
     parts = known_topic()
     parts.sender.send([record(1), other, record(3)])
-    assert parts.producer.batches == 0
     assert values(parts) == [b"1", b"2", b"3"]
 
 
@@ -348,7 +333,7 @@ def test_a_bad_record_among_many_fails_the_task_but_not_what_is_before_it(known_
     assert parts.committable() == {0: 1}
 
 
-def test_a_record_too_large_among_many_is_skipped_where_errors_are_tolerated_and_no_other_comes_twice(known_topic):
+def test_a_record_too_large_among_many_is_skipped_where_errors_are_tolerated(known_topic):
     parts = known_topic(tolerant=True)
     parts.sender.send([record(1), record("large", offset=2), record(3)])
     assert values(parts) == [b"1", b"3"]
@@ -357,11 +342,12 @@ def test_a_record_too_large_among_many_is_skipped_where_errors_are_tolerated_and
     assert parts.measures.errors.skipped == 1
 
 
-def test_a_record_too_large_among_many_fails_the_task_and_nothing_behind_it_is_committed(known_topic):
+def test_a_record_too_large_among_many_fails_the_task_and_what_is_before_it_is_committed(known_topic):
     parts = known_topic()
     with pytest.raises(ToleranceExceeded, match="KAFKA_PRODUCE"):
         parts.sender.send([record(1), record("large", offset=2), record(3)])
-    parts.producer.acknowledge(2)
+    assert values(parts) == [b"1"]
+    parts.producer.acknowledge()
     assert parts.committable() == {0: 1}
 
 
@@ -374,8 +360,19 @@ def test_when_the_queue_becomes_full_the_rest_waits_for_room_in_order(known_topi
     assert parts.committable() == {0: 7}
 
 
-def test_many_records_are_sent_in_slices(known_topic):
+def test_many_records_are_committable_slice_by_slice(known_topic):
     parts = known_topic(room=10_000)
     parts.sender.send([record(value) for value in range(1, 2502)])
-    assert parts.producer.batches == 3
-    assert len(parts.producer.sent) == 2502
+    parts.producer.acknowledge(1000)
+    assert parts.committable() == {0: 1000}
+    parts.producer.acknowledge(1501)
+    assert parts.committable() == {0: 2501}
+
+
+def test_a_task_that_is_to_stop_leaves_what_has_no_room_yet(known_topic):
+    parts = known_topic(room=2)
+    parts.control.now = Standing.STOPPING
+    with pytest.raises(Interrupted):
+        parts.sender.send([record(value) for value in range(1, 6)])
+    parts.producer.acknowledge(2)
+    assert parts.committable() == {0: 2}

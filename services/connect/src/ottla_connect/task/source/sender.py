@@ -1,8 +1,8 @@
 """Sends a source task's records: transforms and converts them, produces them, and follows what is acknowledged.
 
-Records that have nothing but keys and values are converted and produced many at a time, others one by one in a loop
-that makes nothing for them but what the converters and the producer make. A record with which something goes wrong
-goes through the error handler.
+Records that have nothing but keys and values are converted many at a time, others one by one; nothing is made for a
+record but what the converters and the producer make. One with which something goes wrong goes through the error
+handler.
 """
 
 import logging
@@ -31,15 +31,22 @@ FULL_QUEUE_WAIT_S = 0.1
 LEASE_WAIT_S = 1.0
 SLICE_RECORDS_MAX = 1000
 ANY_PARTITION = -1
-ERROR_KEY = "_error"
-"""Where the producer says what is wrong with one of many messages."""
 PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001 - librdkafka's own codes
 NOW = 0
 
 log = logging.getLogger(__name__)
 
-_peculiarities = attrgetter("topic", "source_partition", "partition", "timestamp_ms", "headers")
-"""What must be the same for records that are produced with one call; that call cannot set the last three."""
+_columns = attrgetter(
+    "topic",
+    "source_partition",
+    "partition",
+    "timestamp_ms",
+    "headers",
+    "key_schema",
+    "key",
+    "value_schema",
+    "value",
+)
 
 DeliveryCallback = Callable[[KafkaError | None, Message], None]
 RawHeaders = list[tuple[str, str | bytes | None]]
@@ -114,52 +121,66 @@ class Sender:
         """
         for first in range(0, len(records), SLICE_RECORDS_MAX):
             some = records[first : first + SLICE_RECORDS_MAX]
-            sent = 0 if self._chain else self._send_at_once(some)
-            if sent < len(some):
-                self._send_each(some[sent:])
+            if self._chain or not self._send_alike(some):
+                self._send_each(some)
 
-    def _send_at_once(self, records: Sequence[SourceRecord]) -> int:
-        """Send records that can be sent with one call of the producer; return how many were, from the first on.
+    def _send_alike(self, records: Sequence[SourceRecord]) -> bool:
+        """Send records of one source partition and topic that have nothing but keys and values.
 
-        When the queue becomes full, some behind that place may be in it all the same, because they are smaller. They
-        come again: rather twice than out of order.
+        Returns:
+            Whether they are such, and can be converted; if not, nothing was done.
         """
         first, count = records[0], len(records)
-        like_first = (first.topic, first.source_partition, None, None, ())
-        if first.topic not in self._topics or [*map(_peculiarities, records)].count(like_first) < count:
-            return 0
-        run = self._in_flight.begin(dict(first.source_partition))
-        sent = 0
+        topics, places, partitions, times, headers, key_schemas, keys, value_schemas, values = zip(
+            *map(_columns, records), strict=True
+        )
+        topic = first.topic
+        if (
+            topic not in self._topics
+            or topics.count(topic) < count
+            or places.count(first.source_partition) < count
+            or partitions.count(None) < count
+            or times.count(None) < count
+            or any(headers)
+        ):
+            return False
         try:
-            messages = self._messages(first.topic, records)
-            report = _Delivery(run, self._undelivered).report
-            run.outstanding = self._producer.produce_batch(first.topic, messages, ANY_PARTITION, report)
+            key_texts = self._converters.key.serialize_many(topic, key_schemas, keys)
+            value_texts = self._converters.value.serialize_many(topic, value_schemas, values)
         except Exception:  # noqa: BLE001 - one of them is bad, and is treated as such by itself
-            return 0
-        else:
-            for record, message in zip(records, messages, strict=True):
-                if (error := message.get(ERROR_KEY)) is not None:
-                    if error.code() == KafkaError._QUEUE_FULL:  # noqa: SLF001
-                        break
-                    self._refuse(record, error)
-                    self._dropped += 1
-                sent += 1
-        finally:
-            if sent:
-                run.offset = records[sent - 1].source_offset
-            run.seal()
-            self._produced += sent
-        return sent
+            return False
+        self._produce_all(topic, records, key_texts, value_texts)
+        return True
 
-    def _messages(self, topic: str, records: Sequence[SourceRecord]) -> list[dict[str, Any]]:
-        """Return what the producer takes many of at once."""
-        keys = self._converters.key.serialize_many(
-            topic, [each.key_schema for each in records], [each.key for each in records]
-        )
-        values = self._converters.value.serialize_many(
-            topic, [each.value_schema for each in records], [each.value for each in records]
-        )
-        return [{"value": value, "key": key} for value, key in zip(values, keys, strict=True)]
+    def _produce_all(
+        self,
+        topic: str,
+        records: Sequence[SourceRecord],
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+    ) -> None:
+        """Produce records of one source partition that have nothing but keys and values, converted."""
+        run = self._in_flight.begin(dict(records[0].source_partition))
+        produce, report = self._producer.produce, _Delivery(run, self._undelivered).report
+        done = dropped = 0
+        try:
+            for done, (value, key) in enumerate(zip(values, keys, strict=True)):
+                try:
+                    try:
+                        produce(topic, value, key, ANY_PARTITION, report)
+                    except BufferError:
+                        self._produce_patiently((topic, value, key, ANY_PARTITION, report))
+                except KafkaException as error:
+                    self._refuse(records[done], error.args[0])
+                    dropped += 1
+            done = len(records)
+        finally:
+            run.outstanding += done - dropped
+            if done:
+                run.offset = records[done - 1].source_offset
+            run.seal()
+            self._produced += done
+            self._dropped += dropped
 
     def _send_each(self, records: Sequence[SourceRecord]) -> None:
         key_of, value_of = self._converters.key.serialize, self._converters.value.serialize
