@@ -42,7 +42,7 @@ check-style:
 check-imports:
 	$(BIN)/lint-imports
 
-test: test-others test-clients test-connect ## all tests but those that need Java (about 20 minutes; --jobs=3 halves that)
+test: test-others test-clients test-connect ## all tests but those that need Java (about 25 minutes, half of that with --jobs=3)
 
 test-others: setup ## all tests but those of clients and of Connect
 	$(PYTHON) -m pytest -q tests --ignore=tests/compat $(CONNECT_TESTS:%=--ignore=%) -m "not broken_rules"

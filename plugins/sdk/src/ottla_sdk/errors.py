@@ -7,6 +7,8 @@
 | `FatalError` | fails the task; it stays failed until somebody restarts it or changes its configuration |
 | anything else | fails the task; it is restarted with growing pauses, up to `task.restart.attempts.max` times |
 
+In transforms, predicates and converters whatever else is raised counts as a `DataError`, as in Kafka Connect.
+
 What is wrong with a configuration is not raised but listed, as `Problem`s, so that a user sees all of it at once.
 """
 
