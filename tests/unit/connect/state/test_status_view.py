@@ -19,6 +19,16 @@ def view_of(*records: tuple[Subject, Status | None]) -> StatusView:
     return view
 
 
+def test_a_late_unassigned_does_not_hide_that_another_worker_runs_a_connector() -> None:
+    running = status(State.RUNNING, "w:2", 5)
+    assert view_of(("flights", running), ("flights", status(State.UNASSIGNED, "w:1", 4))).status("flights") == running
+
+
+def test_a_workers_own_unassigned_counts_in_the_same_generation() -> None:
+    over = status(State.UNASSIGNED, "w:1", 5)
+    assert view_of((TASK, status(State.RUNNING, "w:1", 5)), (TASK, over)).status(TASK) == over
+
+
 def test_a_late_unassigned_does_not_hide_that_another_worker_runs_the_task() -> None:
     running = status(State.RUNNING, "w:2", 5)
     assert view_of((TASK, running), (TASK, status(State.UNASSIGNED, "w:1", 5))).status(TASK) == running

@@ -51,6 +51,7 @@ from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.stores import Stores
 
 NAME_KEY = "name"
+STATUS_TIMEOUT_S = 5.0
 NOT_A_MEMBER = "This worker is not in the group at the moment, as during a rebalance; try again shortly"
 
 log = structlog.get_logger("herder")
@@ -103,7 +104,9 @@ class WorkerHerder:
             await self._refresh()
         self._session_keys.lead(leads=assignment.is_leader)
         self._worker.assign(assignment.connectors, assignment.tasks, assignment.generation)
-        await self._worker.settle([*revoked.connectors, *revoked.tasks])
+        if units := [*revoked.connectors, *revoked.tasks]:
+            await self._worker.settle(units)
+            await self._stores.status.written(STATUS_TIMEOUT_S)  # before whoever gets them says that they run
 
     async def on_lost(self) -> None:
         """Stop everything: others take it over."""

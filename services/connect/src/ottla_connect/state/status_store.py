@@ -77,6 +77,15 @@ class StatusStore:
             self._writer = None
         await self._log.close()
 
+    async def written(self, timeout_s: float) -> bool:
+        """Wait until everything that was put is written; returns whether it is, within the time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._is_idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
     def connector_status(self, name: str) -> Status | None:
         """Return a connector's status; None if nobody has said anything."""
         return self._view.status(name)

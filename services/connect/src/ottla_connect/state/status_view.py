@@ -60,13 +60,13 @@ class StatusView:
     def _take_status(self, subject: str | TaskId, status: Status) -> None:
         current = self._statuses.get(subject)
         if (
-            isinstance(subject, TaskId)
-            and status.state is State.UNASSIGNED
+            status.state is State.UNASSIGNED
             and current is not None
             and current.state is State.RUNNING
+            and current.worker_id != status.worker_id
             and current.generation >= status.generation
         ):
-            return
+            return  # whoever had it before says so late; it runs elsewhere by now (Kafka does so for tasks only)
         self._statuses[subject] = status
         if isinstance(subject, TaskId):
             self._tasks.setdefault(subject.connector, set()).add(subject)

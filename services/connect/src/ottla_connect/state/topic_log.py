@@ -155,6 +155,7 @@ class TopicLog:
             LogError: the brokers do not answer, or reading did not come so far in time.
         """
         deadline = time.monotonic() + timeout_s
+        ends: Offsets = {}
         self._check()
         try:
             async with asyncio.timeout_at(asyncio.get_running_loop().time() + timeout_s):
@@ -164,7 +165,7 @@ class TopicLog:
                     await self._moved.wait()
                     self._check()
         except TimeoutError:
-            raise LogError(f"topic {self._topic.name} could not be read to its end within {timeout_s:g} s") from None
+            raise self._not_in_time(ends, timeout_s) from None
 
     async def close(self) -> None:
         """Stop reading."""
@@ -181,6 +182,19 @@ class TopicLog:
     def _check(self) -> None:
         if self._failure is not None:
             raise self._failure
+
+    def _not_in_time(self, ends: Offsets, timeout_s: float) -> LogError:
+        what = f"topic {self._topic.name} could not be read to its end within {timeout_s:g} s"
+        if not ends:
+            return LogError(f"{what}: the brokers did not say where it is")
+        # The consumer may have lost its way when brokers came and went; it finds it again if it is assigned anew.
+        self._must_assign.set()
+        behind = [
+            f"partition {partition} at {self._positions[partition]} of {end}"
+            for partition, end in ends.items()
+            if self._positions[partition] < end
+        ]
+        return LogError(f"{what}: {', '.join(behind)}")
 
     # The end.
 
