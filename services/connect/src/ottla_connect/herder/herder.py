@@ -104,7 +104,8 @@ class WorkerHerder:
             await self._refresh()
         self._session_keys.lead(leads=assignment.is_leader)
         self._worker.assign(assignment.connectors, assignment.tasks, assignment.generation)
-        if units := [*revoked.connectors, *revoked.tasks]:
+        units: list[UnitId] = [*revoked.connectors, *revoked.tasks]
+        if units:
             await self._worker.settle(units)
             await self._stores.status.written(STATUS_TIMEOUT_S)  # before whoever gets them says that they run
 
