@@ -110,7 +110,12 @@ class ReferenceKafka:
         self._config.write_text("".join(f"{key}={value}\n" for key, value in self._properties().items()))
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         command = java_command(
-            "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", str(self._config)
+            # The id may begin with a dash, which the tool would take for an option.
+            "kafka.tools.StorageTool",
+            "format",
+            f"--cluster-id={cluster_id}",
+            "--config",
+            str(self._config),
         )
         subprocess.run(command, check=True, capture_output=True, timeout=START_DEADLINE_S)
 
