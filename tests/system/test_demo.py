@@ -12,12 +12,14 @@ from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.slow
 
-DEMO = Path(__file__).parents[2] / "demo" / "flights.py"
+ROOT = Path(__file__).parents[2]
 
 
 def start_demo(tmp_path: Path) -> "subprocess.Popen[str]":
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    return subprocess.Popen([sys.executable, str(DEMO)], stdout=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(
+        [sys.executable, "-m", "demo.flights"], cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment
+    )
 
 
 def processes_below(directory: Path) -> list[str]:
