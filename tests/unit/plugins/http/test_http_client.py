@@ -12,6 +12,7 @@ from ottla_http.client import Answer, AnswerTooLong, Client, NoAnswer, tls_probl
 from ottla_http.client_config import HttpClientConfig
 from ottla_sdk import FatalError
 from tests.support.certificates import Certificates
+from tests.support.eventually import eventually
 from tests.support.http_service import HttpService, Reply, Request, server_context
 
 
@@ -83,14 +84,14 @@ class TokenServer:
         self.given = 0
         self.revoked = False
         self.trouble: Reply | None = None
-        self._lifetime_s = lifetime_s
+        self.lifetime_s = lifetime_s
 
     def respond(self, request: Request) -> Reply:
         if request.path == "/token":
             if self.trouble is not None:
                 return self.trouble
             self.given, self.revoked = self.given + 1, False
-            return Reply(body={"access_token": f"token-{self.given}", "expires_in": self._lifetime_s})
+            return Reply(body={"access_token": f"token-{self.given}", "expires_in": self.lifetime_s})
         accepted = request.headers.get("Authorization") == f"Bearer token-{self.given}" and not self.revoked
         return Reply(status=200 if accepted else 401)
 
@@ -122,7 +123,8 @@ def test_an_expired_oauth2_token_is_replaced_before_it_is_used(service: HttpServ
     )
     for _ in range(2):
         asking.send("GET", service.url, body=None, headers={}, bytes_max=9, cut=True)
-        time.sleep(0.03)
+        expired_s = time.monotonic() + tokens.lifetime_s
+        eventually(lambda until_s=expired_s: time.monotonic() > until_s, "the token has expired")
     assert [each.path for each in service.requests] == ["/token", "/", "/token", "/"]
     assert service.requests[0].body.endswith(b"client_id=me&client_secret=hidden")
     assert "Authorization" not in service.requests[0].headers

@@ -2,9 +2,10 @@
 
 import datetime as dt
 import gzip
-import time
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from email.utils import format_datetime
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from ottla_http import HttpSink
 from ottla_sdk import DataError, FatalError, InvalidConfig, RetriableError, SinkRecord, TopicPartition
 from ottla_sdk.conformance import SinkRun, sink_records
+from tests.support.eventually import eventually
 from tests.support.http_service import RESET, HttpService, Reply, Request
 
 PROMPT = {"http.retry.backoff.ms": "1", "http.retry.backoff.max.ms": "20", "http.batch.linger.ms": "0"}
@@ -106,11 +108,15 @@ def test_a_batch_is_sent_when_it_is_full_or_old(service: HttpService):
         run.put_all()
         assert [len(each.json) for each in service.requests] == [3, 3, 3]
     service.requests.clear()
-    with sink(service, numbers(2), **{**settings, "http_batch_linger_ms": "30"}) as run:
+    with sink(service, numbers(2), **{**settings, "http_batch_linger_ms": "300"}) as run:
         run.put_all()
         assert service.requests == []
-        time.sleep(0.04)
-        run.put([])
+
+        def sent() -> list[Any]:
+            run.put([])
+            return service.requests
+
+        eventually(sent, "the batch has become old and is sent")
         assert [len(each.json) for each in service.requests] == [2]
 
 
@@ -265,13 +271,19 @@ def test_what_is_not_the_records_fault_fails_the_task(service: HttpService, stat
 
 
 def test_several_requests_at_once_keep_the_order_of_each_partition(service: HttpService):
-    service.respond = lambda request: Reply(delay_s=0.02)
+    arrived, two_are_here, met = iter(range(40)), threading.Event(), list[bool]()
+
+    def respond(_: Request) -> Reply:
+        if next(arrived) > 0:
+            two_are_here.set()
+        met.append(two_are_here.wait(10))  # the first is answered when a second has come
+        return Reply()
+
+    service.respond = respond
     with sink(service, numbers(40, partitions=8), http_concurrent_requests_max="8") as run:
-        began_s = time.monotonic()
         run.put(run.next_records(40))
-        took_s = time.monotonic() - began_s
         run.commit_all()
-    assert took_s < 40 * 0.02, "they were sent one after another"
+    assert all(met), "they were sent one after another"
     for partition in range(8):
         sent = [each.json["n"] for each in service.requests if each.json["n"] % 8 == partition]
         assert sent == sorted(sent)
@@ -296,8 +308,14 @@ def test_records_of_partitions_that_are_taken_away_are_dropped(service: HttpServ
         run.task.close([lost])
         service.respond = lambda _: Reply()
         service.requests.clear()
-        time.sleep(0.03)
-        run.task.put([])
+
+        def retried() -> bool:
+            with suppress(RetriableError):
+                run.task.put([])
+                return True
+            return False
+
+        eventually(retried, "the pause before the next try is over")
         assert [each.json["n"] for each in service.requests] == [1, 3, 5]
         assert run.task.pre_commit({kept: 3}) == {kept: 3}
         run.crash()
