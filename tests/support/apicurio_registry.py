@@ -13,7 +13,7 @@ import httpx
 from tests.support.child_process import ChildProcess
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_port
-from tests.support.kafka_jars import CACHE, FETCH_DEADLINE_S, REPOSITORY, JarsUnavailable
+from tests.support.kafka_jars import CACHE, FETCH_DEADLINE_S, JarsUnavailable
 
 VERSION = "2.6.13.Final"
 """The newest of those that run on Java 17 and come with all that Maven asks for."""
@@ -49,6 +49,7 @@ def _folder() -> Path:
     folder = CACHE / f"apicurio-{VERSION}"
     complete = folder / "complete"
     if not complete.exists():
+        folder.mkdir(parents=True, exist_ok=True)  # Maven leaves notes where it is started
         command = [
             "mvn",
             "--quiet",
@@ -58,7 +59,7 @@ def _folder() -> Path:
             f"-DoutputDirectory={folder}",
         ]
         outcome = subprocess.run(
-            command, capture_output=True, text=True, timeout=FETCH_DEADLINE_S, cwd=REPOSITORY, check=False
+            command, capture_output=True, text=True, timeout=FETCH_DEADLINE_S, cwd=folder, check=False
         )
         if outcome.returncode != 0:
             raise JarsUnavailable(f"Maven could not fetch Apicurio: {outcome.stdout[-2000:]}{outcome.stderr[-2000:]}")
