@@ -1,8 +1,8 @@
 """What a plugin of Ottla Connect is written against.
 
 `ottla connect new-plugin NAME` writes a project to start from. `hookspecs.py` has the hooks, `connectors.py` the
-classes of connectors and tasks, `transforms.py`, `converter.py` and `config_provider.py` the others, `conformance/`
-the tests.
+classes of connectors and tasks, `jobs.py` tasks that move their data by themselves, `transforms.py`, `converter.py`
+and `config_provider.py` the others, `conformance/` the tests.
 """
 
 from ottla_sdk.config import CommaSeparated, Importance, PluginConfig, Width, setting
@@ -11,6 +11,7 @@ from ottla_sdk.connectors import Connector, SinkConnector, SinkTask, SourceConne
 from ottla_sdk.context import (
     ConnectorContext,
     Context,
+    JobTaskContext,
     Metrics,
     OffsetReader,
     SinkTaskContext,
@@ -21,6 +22,7 @@ from ottla_sdk.context import (
 from ottla_sdk.converter import NO_VALUE, Converter, Role, SchemaAndValue
 from ottla_sdk.errors import ConnectError, DataError, FatalError, InvalidConfig, Problem, RetriableError
 from ottla_sdk.hookspecs import ENTRY_POINT_GROUP, hookimpl
+from ottla_sdk.jobs import JobTask
 from ottla_sdk.plugin import Plugin, class_name
 from ottla_sdk.records import ConnectRecord, Header, SinkRecord, SourceRecord, TopicPartition
 from ottla_sdk.schema import Field, Schema, Type
@@ -45,6 +47,8 @@ __all__ = [
     "Header",
     "Importance",
     "InvalidConfig",
+    "JobTask",
+    "JobTaskContext",
     "Metrics",
     "OffsetReader",
     "Plugin",

@@ -97,7 +97,7 @@ class Connector(Plugin[ConfigT], Generic[ConfigT]):
     """Divides the work of a connector among tasks.
 
     Attributes:
-        task_class: the class of its tasks.
+        task_class: the class of its tasks; a `JobTask` fits either kind of connector.
         context: asks for new task configurations, reports failures; there from `start` on.
     """
 

@@ -6,7 +6,7 @@ These are abstract here. The runtime has its own; `ottla_sdk.conformance` has so
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ottla_sdk.records import SinkRecord, TopicPartition
 
@@ -97,6 +97,28 @@ class SourceTaskContext(TaskContext):
     """
 
     offsets: OffsetReader
+
+
+class JobTaskContext(TaskContext):
+    """A job's."""
+
+    @abstractmethod
+    def client_settings(self, kind: Literal["consumer", "producer", "admin"]) -> Mapping[str, str]:
+        """Return librdkafka's settings for a client of the worker's cluster, with what the connector overrides."""
+
+    @abstractmethod
+    def ensure_topics(self, topics: Iterable[str]) -> None:
+        """Create what is missing of these topics by the connector's `topic.creation.*` settings, if it has such.
+
+        They also count as topics that the connector uses.
+
+        Raises:
+            ConnectError: a topic cannot be created.
+        """
+
+    @abstractmethod
+    def report_progress(self, progress: Mapping[str, Any]) -> None:
+        """Show how the work goes, as `progress` of the task's status: JSON, replaced every few seconds at most."""
 
 
 class SinkTaskContext(TaskContext):

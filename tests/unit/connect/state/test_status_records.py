@@ -1,5 +1,7 @@
 """Records of the status topic, byte for byte as Kafka's workers write them."""
 
+import dataclasses
+
 import pytest
 
 from ottla_connect.herder.api import State, Status
@@ -26,6 +28,11 @@ def test_a_status_is_kafkas() -> None:
     )
     assert decode_status(encode_status(RUNNING)) == RUNNING
     assert decode_status(encode_status(failed)) == failed
+
+
+def test_a_tasks_progress_is_in_its_status() -> None:
+    working = dataclasses.replace(RUNNING, progress={"rows": 7, "tables": {"flights": {"lag": 0}}})
+    assert decode_status(encode_status(working)) == working
 
 
 def test_a_used_topic_is_kafkas() -> None:

@@ -4,10 +4,11 @@ import json
 import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ottla_sdk.context import (
     ConnectorContext,
+    JobTaskContext,
     Metrics,
     OffsetReader,
     SinkTaskContext,
@@ -201,3 +202,34 @@ class MemorySinkTaskContext(_Stopping, SinkTaskContext):
     def _expect_assigned(self, partitions: Iterable[TopicPartition]) -> None:
         if foreign := sorted(set(partitions) - self._assignment):
             raise AssertionError(f"the task was not assigned {', '.join(map(str, foreign))}")
+
+
+class MemoryJobTaskContext(_Stopping, JobTaskContext):
+    """A job's.
+
+    Attributes:
+        topics: those it has asked for.
+        progress: what it has reported last.
+    """
+
+    def __init__(self, client: Mapping[str, str], connector: str = "conformance", task: int = 0) -> None:
+        super().__init__()
+        self.connector = connector
+        self.task = task
+        self.log = logging.getLogger(connector)
+        self.metrics = MemoryMetrics()
+        self.topics: list[str] = []
+        self.progress: Mapping[str, Any] = {}
+        self._client = client
+
+    def client_settings(self, kind: Literal["consumer", "producer", "admin"]) -> Mapping[str, str]:
+        """Return the same settings for every kind."""
+        return self._client
+
+    def ensure_topics(self, topics: Iterable[str]) -> None:
+        """Note the topics; the test creates them."""
+        self.topics += topics
+
+    def report_progress(self, progress: Mapping[str, Any]) -> None:
+        """Keep it, through JSON."""
+        self.progress = json.loads(json.dumps(progress))

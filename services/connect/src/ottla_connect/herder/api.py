@@ -45,6 +45,7 @@ class Status:
         trace: why it failed; empty if it has not.
         generation: the group's generation in which it was said.
         version: the plugin's version; empty if not known.
+        progress: what a task has said of how its work goes; None if nothing.
     """
 
     state: State
@@ -52,6 +53,7 @@ class Status:
     trace: str = ""
     generation: int = -1
     version: str = ""
+    progress: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

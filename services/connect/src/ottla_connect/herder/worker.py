@@ -27,6 +27,7 @@ from ottla_connect.processes.messages import (
     Message,
     OffsetsCommitted,
     OffsetsRead,
+    Progressed,
     ReadOffsets,
     SetLogLevel,
     TaskConfigs,
@@ -219,14 +220,30 @@ class Worker:
             case Measured():
                 if isinstance(unit.id, TaskId):
                     self.measured[unit.id] = message.values
+            case Progressed():
+                self._set_status(unit.id, State.RUNNING, version=unit.version, progress=message.progress)
             case _:
                 log.warning("a process said what it should not", unit=str(unit.id), message=type(message).__name__)
 
-    def _set_status(self, unit: UnitId, state: State, trace: str = "", version: str = "") -> None:
+    def _set_status(
+        self,
+        unit: UnitId,
+        state: State,
+        trace: str = "",
+        version: str = "",
+        progress: Mapping[str, Any] | None = None,
+    ) -> None:
         name = unit.connector if isinstance(unit, TaskId) else unit
         if name not in self.state.connectors:
             return  # deleted; a status would outlive it
-        status = Status(state=state, worker_id=self.id, trace=trace, generation=self._generation, version=version)
+        status = Status(
+            state=state,
+            worker_id=self.id,
+            trace=trace,
+            generation=self._generation,
+            version=version,
+            progress=progress,
+        )
         # What ends here may have begun elsewhere already: then the other worker's word counts.
         is_ours = self.runs(unit) and time.monotonic() <= self._lease_until_s
         only_if_newer = state is State.UNASSIGNED or (state is State.FAILED and not is_ours)

@@ -178,6 +178,12 @@ class Measured(Message, frozen=True, kw_only=True, tag="measured"):
     values: dict[str, float]
 
 
+class Progressed(Message, frozen=True, kw_only=True, tag="progressed"):
+    """How the work of a task goes, for its status; replaces what it has said before."""
+
+    progress: dict[str, Any]
+
+
 class PluginDescription(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin class.
 
@@ -225,7 +231,17 @@ Purpose = RunConnector | RunTask | ListPlugins | Validate | DescribeConfig | Che
 ToProcess = Purpose | Lease | SetPaused | Stop | OffsetsRead | OffsetsCommitted | SetLogLevel
 Answer = PluginsListed | Validated | ConfigDescribed | OffsetsChecked
 FromProcess = (
-    Running | Paused | Failed | Stopped | TaskConfigs | ReadOffsets | CommitOffsets | TopicsUsed | Measured | Answer
+    Running
+    | Paused
+    | Failed
+    | Stopped
+    | TaskConfigs
+    | ReadOffsets
+    | CommitOffsets
+    | TopicsUsed
+    | Measured
+    | Progressed
+    | Answer
 )
 
 _encoder = msgspec.json.Encoder()

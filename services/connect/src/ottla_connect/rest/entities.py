@@ -90,6 +90,9 @@ class TaskState(BaseModel):
     worker_id: str = Field(description="HOST:PORT of the worker that runs it, or ran it last.")
     trace: str | None = Field(None, description="Why it failed; left out if it has not.")
     version: str | None = Field(None, description="The plugin's version; left out if it is not known.")
+    progress: dict[str, Any] | None = Field(
+        None, description="How the work of a task that is a job goes, such as Spark's; left out elsewhere."
+    )
 
     @classmethod
     def of(cls, number: int, status: api.Status) -> Self:
@@ -100,6 +103,7 @@ class TaskState(BaseModel):
             worker_id=status.worker_id,
             trace=status.trace or None,
             version=status.version or None,
+            progress=dict(status.progress) if status.progress is not None else None,
         )
 
 

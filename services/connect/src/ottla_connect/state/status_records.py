@@ -1,7 +1,8 @@
 """The records of the status topic, as Kafka Connect writes them (its KafkaStatusBackingStore).
 
 The status of a connector or task: ``{"state", "trace", "worker_id", "generation"}``, with the plugin's ``version``
-if it is known. A topic that a connector uses: ``{"topic": {"name", "connector", "task", "discoverTimestamp"}}``.
+if it is known, and the ``progress`` that a task has reported. A topic that a connector uses: ``{"topic": {"name",
+"connector", "task", "discoverTimestamp"}}``.
 """
 
 from typing import NamedTuple
@@ -69,6 +70,8 @@ def encode_status(status: Status) -> bytes:
     }
     if status.version:
         document["version"] = status.version
+    if status.progress is not None:
+        document["progress"] = status.progress
     return encode_json(document)
 
 
@@ -80,7 +83,7 @@ def decode_status(value: bytes) -> Status:
     """
     document = decode_json_object(value)
     state, worker_id, generation = (document.get(key) for key in ("state", "worker_id", "generation"))
-    trace, version = document.get("trace"), document.get("version")
+    trace, version, progress = (document.get(key) for key in ("trace", "version", "progress"))
     if not isinstance(state, str) or state not in State.__members__:
         raise BadRecord(f"its state is {state!r}")
     if not isinstance(worker_id, str) or type(generation) is not int:
@@ -91,6 +94,7 @@ def decode_status(value: bytes) -> Status:
         generation=generation,
         trace=trace if isinstance(trace, str) else "",
         version=version if isinstance(version, str) else "",
+        progress=progress if isinstance(progress, dict) else None,
     )
 
 

@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from ottla_connect.ids import TaskId
 from ottla_connect.task.control import Control
 from ottla_connect.task.measures import PluginMetrics
 from ottla_sdk import (
+    JobTaskContext,
     OffsetReader,
     SinkRecord,
     SinkTaskContext,
@@ -82,6 +83,40 @@ class RunningSourceTaskContext(_RunningTaskContext, SourceTaskContext):
     def __init__(self, task: TaskId, control: Control, metrics: PluginMetrics) -> None:
         super().__init__(task, control, metrics)
         self.offsets = CommittedOffsets(control)
+
+
+class JobTaskActions(Protocol):
+    """What a job's plugin can have done."""
+
+    def client_settings(self, kind: Literal["consumer", "producer", "admin"]) -> Mapping[str, str]:
+        """Return a client's settings."""
+
+    def ensure_topic(self, topic: str) -> None:
+        """Create the topic if it is missing."""
+
+    def report_progress(self, progress: Mapping[str, Any]) -> None:
+        """Show it."""
+
+
+class RunningJobTaskContext(_RunningTaskContext, JobTaskContext):
+    """A job's."""
+
+    def __init__(self, task: TaskId, control: Control, metrics: PluginMetrics, actions: JobTaskActions) -> None:
+        super().__init__(task, control, metrics)
+        self._actions = actions
+
+    def client_settings(self, kind: Literal["consumer", "producer", "admin"]) -> Mapping[str, str]:
+        """Return librdkafka's settings for a client of the worker's cluster."""
+        return self._actions.client_settings(kind)
+
+    def ensure_topics(self, topics: Iterable[str]) -> None:
+        """Create what is missing of these topics."""
+        for topic in topics:
+            self._actions.ensure_topic(topic)
+
+    def report_progress(self, progress: Mapping[str, Any]) -> None:
+        """Show how the work goes."""
+        self._actions.report_progress(progress)
 
 
 class SinkTaskActions(Protocol):

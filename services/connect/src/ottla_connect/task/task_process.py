@@ -2,8 +2,10 @@
 
 import gc
 import logging
+import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
@@ -13,8 +15,10 @@ from ottla_connect.ids import TaskId
 from ottla_connect.processes.messages import Measured, Paused, Running, RunTask, Stopped, TopicsUsed
 from ottla_connect.task.channel import Channel
 from ottla_connect.task.clients import client_settings, log_client_error, overrides
-from ottla_connect.task.contexts import RunningSinkTaskContext, RunningSourceTaskContext
+from ottla_connect.task.contexts import RunningJobTaskContext, RunningSinkTaskContext, RunningSourceTaskContext
 from ottla_connect.task.control import Control, Standing
+from ottla_connect.task.job.progress import Progress
+from ottla_connect.task.job.runner import JobRunner
 from ottla_connect.task.measures import PluginMetrics, TaskMeasures
 from ottla_connect.task.pipeline.converters import Converters
 from ottla_connect.task.pipeline.dead_letters import DeadLetters, DeadLetterSettings
@@ -34,7 +38,7 @@ from ottla_connect.task.source.sender import Sender
 from ottla_connect.task.source.sender import described as described_record
 from ottla_connect.task.source.topic_creation import NewTopicPlan, TopicCreation
 from ottla_connect.task.topic_admin import TopicAdmin
-from ottla_sdk import Connector, FatalError, SinkTask, SourceRecord, SourceTask, class_name
+from ottla_sdk import Connector, FatalError, JobTask, SinkTask, SourceRecord, SourceTask, class_name
 
 LIST_TOPICS_TIMEOUT_S = 30.0
 METADATA_AGE_MAX_MS = 300_000
@@ -42,6 +46,7 @@ FLUSH_INTERVAL_KEY = "offset.flush.interval.ms"
 BEGIN_WAIT_S = 60.0
 LAST_FLUSH_SHARE = 0.8
 GARBAGE_THRESHOLD = 50_000
+EXIT_UNLEASED = 5
 
 log = logging.getLogger(__name__)
 
@@ -83,13 +88,14 @@ def _await_begin(control: Control) -> bool:
 
 
 class _Readings:
-    """Sends the readings of a task to the worker when they have changed."""
+    """Sends the readings of a task to the worker when they have changed, and what a job says of its progress."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
         self._last: Mapping[str, float] = {}
         self.measures: TaskMeasures | None = None
         self.metrics = PluginMetrics()
+        self.progress = Progress(control)
 
     def report(self) -> None:
         """Send them."""
@@ -98,6 +104,19 @@ class _Readings:
         if values != self._last:
             self._last = values
             self._control.send(Measured(values=values))
+        self.progress.send()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _JobActions:
+    client_settings: Callable[[Literal["consumer", "producer", "admin"]], Mapping[str, str]]
+    ensure_topic: Callable[[str], None]
+    report_progress: Callable[[Mapping[str, Any]], None]
+
+
+def _end_with_all_children() -> NoReturn:
+    """End this process; the launcher ends what it has started, as it does whenever a task's process has ended."""
+    os._exit(EXIT_UNLEASED)
 
 
 class TaskParts:
@@ -119,23 +138,26 @@ class TaskParts:
         )
         self._flush_timeout_s = self._worker.offset_flush_timeout_ms / 1000
         self._closers: list[Callable[[], None]] = []
+        self._on_running: Callable[[], None] = lambda: None
+        self._on_paused: Callable[[], None] = lambda: self._control.send(Paused())
 
-    def runner(self) -> SourceRunner | SinkRunner:
+    def runner(self) -> SourceRunner | SinkRunner | JobRunner:
         """Return what runs the task; its kind says which."""
         lookup = self._process.lookup
         kind = lookup.find(self._connector.get("connector.class", ""), Connector)
-        task = kind.task_class()
-        task.configure(self._settings)
         version = lookup.version(kind)
         self._on_running = lambda: self._control.send(Running(version=version))
-        self._on_paused = lambda: self._control.send(Paused())
+        if issubclass(kind.task_class, JobTask):
+            return self._job(kind.task_class)
+        task = kind.task_class()
+        task.configure(self._settings)
         self._converters = Converters.make(self._connector, self._process.worker_settings, lookup)
         self._closers.append(self._converters.close)
         if isinstance(task, SourceTask):
             return self._source(task)
         if isinstance(task, SinkTask):
             return self._sink(task)
-        raise FatalError(f"{class_name(kind.task_class)} is neither a SourceTask nor a SinkTask")
+        raise FatalError(f"{class_name(kind.task_class)} is no SourceTask, SinkTask or JobTask")
 
     def close(self) -> None:
         """Close converters, transforms and config providers."""
@@ -144,6 +166,32 @@ class TaskParts:
                 close()
             except Exception:
                 log.exception("could not close in order")
+
+    def _job(self, kind: Callable[[], JobTask[Any]]) -> JobRunner:
+        progress = self._readings.progress
+
+        def make() -> JobTask[Any]:
+            task = kind()
+            task.configure(self._settings)
+            task.context = RunningJobTaskContext(self._id, self._control, self._readings.metrics, actions)
+            return task
+
+        def pause() -> None:
+            progress.forget()
+            self._on_paused()
+
+        actions = _JobActions(
+            client_settings=lambda client: self._worker.client_config(client, overrides(client, self._connector)),
+            ensure_topic=self._prepare_topic(),
+            report_progress=progress.report,
+        )
+        return JobRunner(
+            make=make,
+            control=self._control,
+            on_running=self._on_running,
+            on_paused=pause,
+            end=_end_with_all_children,
+        )
 
     def _source(self, task: SourceTask[Any]) -> SourceRunner:
         measures = self._readings.measures = TaskMeasures("source")

@@ -2,6 +2,7 @@
 
 from ottla_test_plugins.converters import ReversedText
 from ottla_test_plugins.faults import FaultConfig
+from ottla_test_plugins.jobs import ProgramJob, ProgramJobTask
 from ottla_test_plugins.sinks import CollectingSink, CollectingSinkTask
 from ottla_test_plugins.sources import ListSource, ListSourceTask
 from ottla_test_plugins.transforms import AddOne, Faulty, IsOdd
@@ -15,5 +16,7 @@ __all__ = [
     "IsOdd",
     "ListSource",
     "ListSourceTask",
+    "ProgramJob",
+    "ProgramJobTask",
     "ReversedText",
 ]

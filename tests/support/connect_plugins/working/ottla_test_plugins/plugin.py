@@ -1,13 +1,13 @@
 """The hooks: what this distribution brings."""
 
 from ottla_sdk import Connector, Converter, Predicate, Transform, hookimpl
-from ottla_test_plugins import AddOne, CollectingSink, Faulty, IsOdd, ListSource, ReversedText
+from ottla_test_plugins import AddOne, CollectingSink, Faulty, IsOdd, ListSource, ProgramJob, ReversedText
 from ottla_test_plugins.speed import MemorySource, NoOpSink
 
 
 @hookimpl
 def ottla_connectors() -> list[type[Connector]]:
-    return [ListSource, CollectingSink, MemorySource, NoOpSink]
+    return [ListSource, CollectingSink, ProgramJob, MemorySource, NoOpSink]
 
 
 @hookimpl

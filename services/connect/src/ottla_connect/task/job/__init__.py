@@ -1,0 +1,1 @@
+"""Runs tasks that move their data by themselves."""

@@ -1,0 +1,101 @@
+"""Runs a job task: starts it, watches it, and stops it.
+
+A job cannot be held still when the task's lease lapses, as another worker may have the task by then: its process ends
+at once, and takes with it what the job has started. The worker, if it still has the task, starts it again.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ottla_connect.task.control import Control, Standing
+from ottla_sdk import JobTask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LEASE_LOOK_INTERVAL_S = 0.2
+RESTING_WAIT_S = 60.0
+
+log = logging.getLogger(__name__)
+
+
+class JobRunner:
+    """Runs one job task.
+
+    Args:
+        make: returns the task, configured and with its context; called again after each pause.
+        control: says when to work.
+        on_running: called when the task has started, and when it goes on after a pause.
+        on_paused: called when it has stopped to pause.
+        end: ends the process at once, with all that belongs to it; does not return.
+    """
+
+    def __init__(
+        self,
+        *,
+        make: Callable[[], JobTask[Any]],
+        control: Control,
+        on_running: Callable[[], None],
+        on_paused: Callable[[], None],
+        end: Callable[[], NoReturn],
+    ) -> None:
+        self._make = make
+        self._control = control
+        self._on_running = on_running
+        self._on_paused = on_paused
+        self._end = end
+
+    def run(self) -> None:
+        """Work until the task is to stop; raises what it fails with."""
+        while (standing := self._control.standing()) is not Standing.STOPPING:
+            if standing is Standing.WORKING:
+                self._run_until_changed()
+            else:
+                self._rest(standing)
+
+    def _rest(self, standing: Standing) -> None:
+        if standing is Standing.PAUSED:
+            self._on_paused()
+        while self._control.standing() is standing:
+            self._control.await_change(RESTING_WAIT_S)
+
+    def _run_until_changed(self) -> None:
+        with self._ended_with_the_lease():
+            task = self._make()
+            try:
+                task.start()
+                if self._control.standing() is Standing.WORKING:
+                    self._on_running()
+                while (standing := self._control.standing()) is Standing.WORKING:
+                    task.watch()
+                if standing is Standing.UNLEASED:
+                    self._lapse()
+            finally:
+                try:
+                    task.stop()
+                except Exception:
+                    log.exception("the job could not stop in order")
+
+    def _lapse(self) -> None:
+        log.warning("the task's lease has lapsed, so its job ends at once")
+        self._end()
+
+    @contextmanager
+    def _ended_with_the_lease(self) -> "Iterator[None]":
+        done = threading.Event()
+
+        def look() -> None:
+            while not done.wait(LEASE_LOOK_INTERVAL_S):
+                if not self._control.leased:
+                    self._lapse()
+
+        watcher = threading.Thread(target=look, name="lease", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()
