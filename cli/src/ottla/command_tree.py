@@ -5,9 +5,11 @@ from typing import Annotated
 import typer
 
 from ottla.commands import bench, cluster, config, connect, consume, group, local_cluster, log, produce, topic
+from ottla.plugin_commands import WithPluginCommands
 
 app = typer.Typer(
     name="ottla",
+    cls=WithPluginCommands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

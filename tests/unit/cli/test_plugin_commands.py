@@ -1,0 +1,65 @@
+"""Commands that other distributions bring."""
+
+from importlib.metadata import EntryPoint
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from ottla import plugin_commands
+from ottla.errors import CommandError
+from ottla.plugin_commands import WithPluginCommands
+
+
+def register(app: typer.Typer) -> None:
+    @app.command()
+    def greet(name: str) -> None:
+        """Greet somebody."""
+        print(f"Hello {name}")
+
+
+@pytest.fixture
+def app(monkeypatch):
+    found = {
+        "greet": EntryPoint("greet", __name__, plugin_commands.GROUP),
+        "broken": EntryPoint("broken", "no.such.module", plugin_commands.GROUP),
+    }
+    monkeypatch.setattr(plugin_commands, "_found", lambda: found)
+    app = typer.Typer(cls=WithPluginCommands, name="ottla")
+
+    @app.command()
+    def own() -> None:
+        """Do what is built in."""
+
+    @app.callback()
+    def options() -> None:
+        pass
+
+    return app
+
+
+def run(app, *arguments):
+    return CliRunner().invoke(app, arguments)
+
+
+def test_a_plugins_command_runs_under_the_name_of_its_entry_point(app):
+    assert run(app, "greet", "Ottla").output == "Hello Ottla\n"
+
+
+def test_all_commands_are_listed_and_one_that_cannot_be_loaded_says_why(app):
+    shown = run(app, "--help").output
+    assert "Do what is built in." in shown
+    assert "Greet somebody." in shown
+    assert "cannot be loaded: ModuleNotFoundError" in shown
+
+
+def test_a_command_that_cannot_be_loaded_hurts_only_itself(app):
+    assert run(app, "own").exit_code == 0
+    failed = run(app, "broken")
+    assert isinstance(failed.exception, CommandError)
+    assert "the plugin of the command 'broken' cannot be loaded" in str(failed.exception)
+
+
+def test_a_known_command_that_is_not_installed_says_what_to_install(app, monkeypatch):
+    monkeypatch.setattr(plugin_commands, "_found", dict)
+    assert "pip install ottla-spark" in str(run(app, "sql").exception)
