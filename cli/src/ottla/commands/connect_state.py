@@ -1,6 +1,6 @@
 """`ottla connect list`, `status`, `restart`, `pause`, `resume`, `stop`: what connectors do."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -97,12 +97,28 @@ def status(
             for part, each in _parts(document):
                 if trace := each.get("trace"):
                     print(f"{document['name']}, {part}:\n  " + trace.rstrip().replace("\n", "\n  "))
+                if progress := each.get("progress"):
+                    print(f"{document['name']}, {part}:", *_lines_of(progress), sep="\n  ")
     if any(each["state"] == FAILED for document in documents for _, each in _parts(document)):
         raise typer.Exit(1)
 
 
 def _parts(document: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     return [("connector", document["connector"]), *((f"task {each['id']}", each) for each in document["tasks"])]
+
+
+def _lines_of(progress: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """Yield a line for each part of the outermost objects: what a job shows is short, and whose it is counts."""
+    plain = {key: value for key, value in progress.items() if not isinstance(value, Mapping)}
+    if plain:
+        yield f"{path}: " * bool(path) + ", ".join(f"{key} {_shown(value)}" for key, value in plain.items())
+    for key, value in progress.items():
+        if isinstance(value, Mapping):
+            yield from _lines_of(value, f"{path}.{key}" if path else key)
+
+
+def _shown(value: object) -> str:
+    return f"{value:,.1f}" if isinstance(value, float) else "–" if value is None else str(value)
 
 
 def restart(

@@ -186,6 +186,16 @@ def test_the_status_shows_why_a_task_has_failed_and_exits_with_1(ottla, first):
     assert ottla("status", "--json").json[0]["tasks"][1]["state"] == "FAILED"
 
 
+def test_the_status_shows_how_jobs_go(ottla, first):
+    first.progress[TaskId("first", 0)] = {
+        "spark": "4.3.0",
+        "delays": {"batch": 3, "rate": 1234.56, "watermark": None, "tables": {"flights": {"lag": 7}}},
+    }
+    assert ottla("status", "first").stdout.endswith(
+        "first, task 0:\n  spark 4.3.0\n  delays: batch 3, rate 1,234.6, watermark –\n  delays.tables.flights: lag 7\n"
+    )
+
+
 def test_settings_are_shown_and_changed(ottla, first):
     assert "connector.class   ottla_file.FileSource" in ottla("config", "first").stdout
     changed = ottla("config", "first", "--set", "tasks.max=4", "--unset", "topic", "--json")

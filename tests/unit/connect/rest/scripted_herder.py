@@ -62,6 +62,7 @@ class ScriptedHerder:
         self.levels = {"root": LoggerLevel(level="INFO", last_modified_ms=None)}
         self.log_requests: list[tuple[str, int | None, int]] = []
         self.failed: dict[TaskId, str] = {}
+        self.progress: dict[TaskId, dict[str, Any]] = {}
         self.leader: str | None = None
         self.owner: str | None = None
         self.held: asyncio.Event | None = None
@@ -98,7 +99,12 @@ class ScriptedHerder:
             raise NotFound(f"No status found for task {task}")
         if (trace := self.failed.get(task)) is not None:
             return Status(state=State.FAILED, worker_id=WORKER, trace=trace)
-        return Status(state=STATES[self.targets[task.connector]], worker_id=WORKER, version="1.0")
+        return Status(
+            state=STATES[self.targets[task.connector]],
+            worker_id=WORKER,
+            version="1.0",
+            progress=self.progress.get(task),
+        )
 
     def task_configs(self, name: str) -> Mapping[TaskId, Mapping[str, str]]:
         config = self._config(name)

@@ -32,6 +32,13 @@ async def test_a_task_has_a_status_of_its_own(rest):
     assert answer.json() == {"id": 1, "state": "RUNNING", "worker_id": WORKER, "version": "1.0"}
 
 
+async def test_a_task_that_is_a_job_shows_its_progress(rest, herder):
+    herder.progress[TaskId("first", 0)] = {"delays": {"lag": 7}}
+    assert (await rest.get("/connectors/first/tasks/0/status")).json()["progress"] == {"delays": {"lag": 7}}
+    tasks = (await rest.get("/connectors/first/status")).json()["tasks"]
+    assert [task.get("progress") for task in tasks] == [{"delays": {"lag": 7}}, None]
+
+
 @pytest.mark.parametrize("number", ["7", "-1", "x", "²", "99999999999999999999"])
 async def test_a_task_that_is_not_there_is_404(rest, number):
     answer = await rest.get(f"/connectors/first/tasks/{number}/status")
