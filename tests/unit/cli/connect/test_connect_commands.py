@@ -192,7 +192,8 @@ def test_the_status_shows_how_jobs_go(ottla, first):
         "delays": {"batch": 3, "rate": 1234.56, "watermark": None, "tables": {"flights": {"lag": 7}}},
     }
     assert ottla("status", "first").stdout.endswith(
-        "first, task 0:\n  spark 4.3.0\n  delays: batch 3, rate 1,234.6, watermark –\n  delays.tables.flights: lag 7\n"
+        "first, task 0:\n  spark 4.3.0\n  delays: batch 3, rate 1,234.6, watermark –\n"
+        "  delays.tables.flights: lag 7\n"
     )
 
 
