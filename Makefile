@@ -5,6 +5,9 @@ BIN := .venv/bin
 SOURCES := core services plugins cli tests benchmarks demo
 UNIT_TESTS_OF_CONNECT := tests/unit/connect tests/unit/plugins
 CONNECT_TESTS := tests/system/connect $(UNIT_TESTS_OF_CONNECT)
+SPARK_TESTS := tests/system/spark
+RULES_TESTS := tests/unit tests/property tests/simulation tests/scenarios tests/fuzz
+SYSTEM_TESTS_ELSEWHERE := tests/system/connect $(SPARK_TESTS)
 # Python writes its bytecode here whatever the shell says, or every start of a service would compile it all again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -12,7 +15,7 @@ ARGUMENTS ?= all
 MINUTES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check check-connect check-tests check-types check-style check-imports test test-others test-clients test-connect faults faults-caught compat bench format stubs clean
+.PHONY: help setup demo check check-connect check-tests check-types check-style check-imports test test-rules test-system test-clients test-connect test-spark faults faults-caught compat bench format stubs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -21,6 +24,7 @@ setup: ## make or refresh the environment in .venv
 	@scripts/setup
 
 demo: setup ## bring 336,776 flights through a cluster of its own, with clients and with connectors
+	@scripts/ensure-java
 	@$(PYTHON) -m demo.flights
 
 check: setup ## format, lint, types, imports, fast tests: under a minute
@@ -42,10 +46,13 @@ check-style:
 check-imports:
 	$(BIN)/lint-imports
 
-test: test-others test-clients test-connect ## all tests but those that need Java (about 25 minutes, half of that with --jobs=3)
+test: test-rules test-system test-clients test-connect test-spark ## all tests but those that need Maven (about 25 minutes)
 
-test-others: setup ## all tests but those of clients and of Connect
-	$(PYTHON) -m pytest -q tests --ignore=tests/compat $(CONNECT_TESTS:%=--ignore=%) -m "not broken_rules"
+test-rules: setup ## rules and their shells: units, properties, simulations, scenarios, parsers
+	$(PYTHON) -m pytest -q $(RULES_TESTS) $(UNIT_TESTS_OF_CONNECT:%=--ignore=%)
+
+test-system: setup ## whole processes, and clusters that are broken on purpose
+	$(PYTHON) -m pytest -q tests/system tests/faults $(SYSTEM_TESTS_ELSEWHERE:%=--ignore=%) -m "not broken_rules"
 
 test-clients: setup ## clients that others wrote, against a cluster
 	$(PYTHON) -m pytest -q tests/compat --ignore=tests/compat/java
@@ -53,6 +60,10 @@ test-clients: setup ## clients that others wrote, against a cluster
 test-connect: setup ## Connect and its plugins
 	@scripts/ensure-postgresql
 	$(PYTHON) -m pytest -q $(CONNECT_TESTS)
+
+test-spark: setup ## what runs on Apache Spark; needs Java 17, which it installs where it can
+	@scripts/ensure-java
+	$(PYTHON) -m pytest -q $(SPARK_TESTS)
 
 faults: setup ## let processes and their network fail, seed after seed: MINUTES=60 SEED=1 (root: with partitions)
 	@$(PYTHON) -m tests.faults --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))

@@ -22,6 +22,8 @@ from benchmarks import (
     many_partitions,
     replication,
     small_requests,
+    spark,
+    spark_cluster,
     throughput,
 )
 from benchmarks.client import BenchmarkFailed, Subject, temporary_topic
@@ -30,6 +32,8 @@ from benchmarks.group_cases import CASES, GroupPlan
 from benchmarks.group_cases import run as run_groups
 from benchmarks.process_stats import NoListenerError
 from benchmarks.side_by_side import Plan, run
+from benchmarks.spark import SparkPlan
+from benchmarks.spark_cluster import SparkClusterPlan
 from benchmarks.summary import Measures, short, table
 from benchmarks.targets import TARGETS, CommandTarget, Target
 from benchmarks.throughput import ACKS, Load
@@ -79,6 +83,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_connect(programs)
     _add_connect_sql(programs)
     _add_connect_idle(programs)
+    _add_spark(programs)
+    _add_spark_cluster(programs)
     _add_floor(programs)
     _add_all(programs)
     return parser
@@ -171,6 +177,25 @@ def _add_connect_idle(programs: Programs) -> None:
     program = programs.add_parser("connect-idle", help=purpose, description=purpose)
     program.set_defaults(run=_run_connect_idle)
     program.add_argument("--sizes", type=int, nargs="+", default=[0, 1, 10, 30], help="connectors (0 1 10 30)")
+    program.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def _add_spark(programs: Programs) -> None:
+    purpose = "reading and writing by Spark, beside Spark's own Kafka source, with one broker that is started here"
+    program = programs.add_parser("spark", help=purpose, description=purpose)
+    program.set_defaults(run=_run_spark)
+    program.add_argument("--records", type=int, default=SparkPlan.records, help="of 100 bytes, per run (%(default)s)")
+    program.add_argument("--repetitions", type=int, default=SparkPlan.repetitions, help="of every run (%(default)s)")
+    program.add_argument("--work-dir", type=Path, help="where data goes while it runs")
+    program.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def _add_spark_cluster(programs: Programs) -> None:
+    purpose = "a Spark pipeline that is bound by Python, on one worker and on two, on a cluster that is started here"
+    program = programs.add_parser("spark-cluster", help=purpose, description=purpose)
+    program.set_defaults(run=_run_spark_cluster)
+    program.add_argument("--records", type=int, default=SparkClusterPlan.records, help="of each run (%(default)s)")
+    program.add_argument("--repetitions", type=int, default=SparkClusterPlan.repetitions, help="(%(default)s)")
     program.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
@@ -316,6 +341,18 @@ def _run_connect_sql(chosen: argparse.Namespace) -> None:
 def _run_connect_idle(chosen: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
         _report(connect_idle.measure(Path(directory), chosen.sizes, _say), chosen)
+
+
+def _run_spark_cluster(chosen: argparse.Namespace) -> None:
+    plan = SparkClusterPlan(records=chosen.records, repetitions=chosen.repetitions)
+    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
+        _report(spark_cluster.measure(Path(directory), plan, _say), chosen)
+
+
+def _run_spark(chosen: argparse.Namespace) -> None:
+    plan = SparkPlan(records=chosen.records, repetitions=chosen.repetitions)
+    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-", dir=chosen.work_dir) as directory:
+        _report(spark.measure(Path(directory), plan, _say), chosen)
 
 
 def _say(what: str) -> None:

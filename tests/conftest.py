@@ -1,6 +1,12 @@
-"""Fixtures that the suites against a running broker share; unit tests use none of them."""
+"""Fixtures that the suites against a running broker share; unit tests use none of them.
 
+With `OTTLA_TESTS_CHECKED=1` the tests that `make check` runs are left out: CI has run them when it runs the others.
+"""
+
+import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
@@ -15,7 +21,25 @@ from tests.support.broker_under_test import BrokerUnderTest, make_topic, running
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 TopicFactory = Callable[..., str]
+CHECKED = tuple(Path(__file__).parent / folder for folder in ("unit", "property"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what was run before, if that is said."""
+    if not os.environ.get("OTTLA_TESTS_CHECKED"):
+        return
+    done = [each for each in items if each.get_closest_marker("slow") is None and _is_checked(each.path)]
+    config.hook.pytest_deselected(items=done)
+    left_out = set(done)
+    items[:] = [each for each in items if each not in left_out]
+
+
+def _is_checked(path: Path) -> bool:
+    return any(path.is_relative_to(folder) for folder in CHECKED)
 
 
 @pytest.fixture(scope="session")
@@ -39,3 +63,12 @@ def new_topic(bootstrap: str) -> TopicFactory:
         return make_topic(bootstrap, partitions=partitions, configs=configs)
 
     return create
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    """Spark, one for the whole run; without Java its tests fail and say how to install it."""
+    from tests.support.spark_session import running_spark  # noqa: PLC0415 - only for those who use it
+
+    with running_spark() as session:
+        yield session

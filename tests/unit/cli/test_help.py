@@ -24,13 +24,22 @@ def tree():
     return get_command(app)
 
 
+def names_below(command) -> list[str]:
+    """The commands of a group, plugins' too; none if it is no group."""
+    return command.list_commands(None) if hasattr(command, "list_commands") else []
+
+
+def below(command, name: str):
+    return command.get_command(None, name)
+
+
 def commands() -> Iterator[tuple[str, ...]]:
     def walk(command, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-        children = getattr(command, "commands", {})
+        children = names_below(command)
         if not children:
             yield path
-        for name, child in children.items():
-            yield from walk(child, (*path, name))
+        for name in children:
+            yield from walk(below(command, name), (*path, name))
 
     yield from walk(tree(), ())
 
@@ -38,7 +47,7 @@ def commands() -> Iterator[tuple[str, ...]]:
 def leaf(path: tuple[str, ...]):
     found = tree()
     for name in path:
-        found = found.commands[name]
+        found = below(found, name)
     return found
 
 
@@ -67,8 +76,8 @@ def test_every_example_in_help_and_readme_is_understood(line):
         if not program.endswith("ottla"):
             continue
         command = tree()
-        while hasattr(command, "commands"):
-            command = command.commands[arguments.pop(0)]
+        while names_below(command):
+            command = below(command, arguments.pop(0))
         with command.make_context("example", arguments) as context:
             assert context.params
 

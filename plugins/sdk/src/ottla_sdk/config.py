@@ -11,7 +11,7 @@ configuration also holds what is not the plugin's (name, converters, transforms)
 import enum
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import PydanticUndefined
@@ -82,6 +82,10 @@ class PluginConfig(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="ignore", validate_by_alias=True, validate_by_name=True, arbitrary_types_allowed=True
     )
+
+    nested: ClassVar[Mapping[str, "type[PluginConfig]"]] = {}
+    """Models of further settings by their prefix, such as ``tables.NAME.``, to describe them; a plugin that has such
+    settings parses them by itself."""
 
     def check(self) -> Iterable[Problem]:
         """Return what is wrong with the settings taken together; each of them is known to be valid by itself.

@@ -5,7 +5,7 @@ import re
 import types
 import typing
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,7 +49,16 @@ class SettingDescription:
 
 
 def describe(model: type[PluginConfig]) -> list[SettingDescription]:
-    """Return the description of every setting of a model, in the order of their declaration."""
+    """Return the description of every setting of a model, in the order of their declaration; nested ones follow."""
+    nested = [
+        replace(each, key=prefix + each.key, group=f"{prefix}…", order_in_group=order)
+        for prefix, below in model.nested.items()
+        for order, each in enumerate(_describe(below), 1)
+    ]
+    return _describe(model) + nested
+
+
+def _describe(model: type[PluginConfig]) -> list[SettingDescription]:
     orders: dict[str, int] = {}
     described = []
     for name, info in model.model_fields.items():

@@ -55,9 +55,11 @@ class Process:
 
 def failure(error: BaseException, redaction: Redaction) -> Failed:
     """Return what the worker is told of an error that ends the process."""
-    trace = "".join(traceback.format_exception(error))
+    reason = redaction.text(f"{type(error).__name__}: {error}")
+    trace = redaction.text("".join(traceback.format_exception(error)))
     return Failed(
-        reason=redaction.text(f"{type(error).__name__}: {error}"),
-        trace=redaction.text(trace)[-TRACE_CHARACTERS_MAX:],
+        reason=reason,
+        # Java's traces begin with what was wrong, and tools show the beginning; Python's end with it.
+        trace=f"{reason}\n\n{trace[-TRACE_CHARACTERS_MAX:]}",
         fatal=isinstance(error, FatalError),
     )

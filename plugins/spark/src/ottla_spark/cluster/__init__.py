@@ -1,0 +1,1 @@
+"""What a job needs on the machines of a Spark cluster."""

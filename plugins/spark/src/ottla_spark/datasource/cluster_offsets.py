@@ -1,0 +1,249 @@
+"""Asks a cluster which partitions a query reads, and which offsets they have.
+
+A broker that was never reached fails the query after `FIRST_ANSWER_MAX_S`, because then an address is likely wrong.
+Later, and for anything that may pass, questions are repeated as `fetchOffset.numRetries` and
+`fetchOffset.retryIntervalMs` say.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from ottla_spark.datasource.errors import ClusterUnreachable, MissingTopic, OffsetsUnusable, ReadFailed
+from ottla_spark.datasource.offsets import EARLIEST, LATEST, Offsets, Partition, named
+from ottla_spark.datasource.options import Assigned, Names, Pattern, ReadOptions
+from ottla_spark.datasource.positions import AtOffsets, AtTimestamp, AtTimestamps, Earliest, Latest, Position
+from ottla_spark.datasource.topic_choice import chosen_topics
+
+log = logging.getLogger(__name__)
+
+FIRST_ANSWER_MAX_S = 10.0
+ANSWER_MAX_S = 20.0
+
+NO_OFFSET = -1
+EARLIEST_SPEC: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+LATEST_SPEC: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+ADMIN_DEFAULTS = {"log_level": 2, "reconnect.backoff.max.ms": 1_000}
+
+UNREACHABLE = frozenset(
+    {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}  # noqa: SLF001 - public
+)
+REFUSALS = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError._AUTHENTICATION,  # noqa: SLF001 - public
+    }
+)
+MISSING = KafkaError.UNKNOWN_TOPIC_OR_PART
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a query reads.
+
+    Attributes:
+        partitions: those that there are.
+        missing: names of topics and partitions that the options name but that do not exist.
+    """
+
+    partitions: frozenset[Partition]
+    missing: tuple[str, ...] = ()
+
+
+class ClusterOffsets:
+    """Partitions and offsets of the topics of a query, as the cluster has them now."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._client: AdminClient | None = None
+        self._was_reached = False
+        self._last_error = ""
+        committed = options.consumer_settings.get("isolation.level") == "read_committed"
+        self._isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+
+    @property
+    def admin(self) -> AdminClient:
+        """The client that asks; made when first needed."""
+        if self._client is None:
+            settings: dict[str, Any] = {**ADMIN_DEFAULTS, **self._options.admin_settings, "error_cb": self._remember}
+            self._client = AdminClient(settings)
+        return self._client
+
+    def chosen(self) -> Chosen:
+        """Return what the query reads.
+
+        Raises:
+            ClusterUnreachable: nobody answered.
+            ReadFailed: a broker refused to.
+        """
+        return self._asked("the partitions", self._chosen)
+
+    def required(self) -> frozenset[Partition]:
+        """Return the partitions that the query reads, all of which have to exist.
+
+        Raises:
+            MissingTopic: one that the options name does not exist.
+        """
+        chosen = self.chosen()
+        if chosen.missing:
+            raise MissingTopic(f"{' and '.join(chosen.missing)} does not exist; create it first, or correct the name")
+        return chosen.partitions
+
+    def earliest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Return the offset of the first record; partitions that no longer exist are left out."""
+        return self._offsets(dict.fromkeys(partitions, EARLIEST_SPEC))
+
+    def latest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Return the offset after the last record; partitions that no longer exist are left out."""
+        return self._offsets(dict.fromkeys(partitions, LATEST_SPEC))
+
+    def latest_not_before(self, known: Offsets, partitions: frozenset[Partition]) -> dict[Partition, int]:
+        """Return the latest offsets; ask again if any is below what is known, as a new leader may lag."""
+        latest = self.latest(partitions)
+        for _ in range(self._options.fetch_offset_attempts - 1):
+            if all(known.get(partition, 0) <= offset for partition, offset in latest.items()):
+                break
+            time.sleep(self._options.fetch_offset_pause_ms / 1000)
+            latest = self.latest(partitions)
+        return latest
+
+    def at(self, position: Position, partitions: frozenset[Partition], *, is_start: bool) -> dict[Partition, int]:
+        """Return the offsets of a position.
+
+        Args:
+            position: as the options say it.
+            partitions: all that the query reads.
+            is_start: whether a timestamp later than all records is an error, as `unmatched_start` says; at
+                the end it means the latest offset.
+
+        Raises:
+            OffsetsUnusable: the position names other partitions, or no record is as late as a timestamp.
+        """
+        match position:
+            case Earliest():
+                return self.earliest(partitions)
+            case Latest():
+                return self.latest(partitions)
+            case AtOffsets(offsets):
+                _check_names(offsets, partitions)
+                return self._resolved(offsets)
+            case AtTimestamps(timestamps_ms):
+                _check_names(timestamps_ms, partitions)
+                return self._at_timestamps(timestamps_ms, is_start=is_start)
+            case AtTimestamp(timestamp_ms):
+                return self._at_timestamps(dict.fromkeys(partitions, timestamp_ms), is_start=is_start)
+
+    def close(self) -> None:
+        """Give up the connections."""
+        self._client = None
+
+    def _resolved(self, offsets: Offsets) -> dict[Partition, int]:
+        earliest = self.earliest(partition for partition, offset in offsets.items() if offset == EARLIEST)
+        latest = self.latest(partition for partition, offset in offsets.items() if offset == LATEST)
+        return {**offsets, **earliest, **latest}
+
+    def _at_timestamps(self, timestamps_ms: Mapping[Partition, int], *, is_start: bool) -> dict[Partition, int]:
+        found = self._offsets({each: OffsetSpec.for_timestamp(time_ms) for each, time_ms in timestamps_ms.items()})
+        unmatched = [partition for partition, offset in found.items() if offset == NO_OFFSET]
+        if unmatched and is_start and self._options.unmatched_start == "error":
+            raise OffsetsUnusable(
+                f"no record of {named(unmatched)} is as late as the starting timestamp; set "
+                "startingOffsetsByTimestampStrategy to latest to start such partitions at their end"
+            )
+        return {**found, **self.latest(unmatched)}
+
+    def _offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> dict[Partition, int]:
+        return self._asked("the offsets", lambda timeout_s: self._listed(wanted, timeout_s)) if wanted else {}
+
+    def _listed(self, wanted: Mapping[Partition, OffsetSpec], timeout_s: float) -> dict[Partition, int]:
+        request = {TopicPartition(topic, number): spec for (topic, number), spec in wanted.items()}
+        futures = self.admin.list_offsets(request, isolation_level=self._isolation, request_timeout=timeout_s)
+        offsets: dict[Partition, int] = {}
+        for partition, future in futures.items():
+            try:
+                offsets[partition.topic, partition.partition] = future.result().offset
+            except KafkaException as error:
+                if error.args[0].code() != MISSING:
+                    raise
+        return offsets
+
+    def _chosen(self, timeout_s: float) -> Chosen:
+        match self._options.topics:
+            case Pattern(regex):
+                known = self.admin.list_topics(timeout=timeout_s).topics
+                names = chosen_topics(known, regex)
+                return Chosen(frozenset((name, number) for name in names for number in known[name].partitions))
+            case Names(names):
+                existing = self._described(names, timeout_s)
+                missing = sorted(names - {topic for topic, _ in existing})
+                return Chosen(existing, tuple(f"topic {name}" for name in missing))
+            case Assigned(partitions):
+                existing = self._described({topic for topic, _ in partitions}, timeout_s)
+                absent = sorted(partitions - existing)
+                return Chosen(
+                    partitions & existing, tuple(f"partition {number} of topic {topic}" for topic, number in absent)
+                )
+
+    def _described(self, names: Iterable[str], timeout_s: float) -> frozenset[Partition]:
+        futures = self.admin.describe_topics(TopicCollection(sorted(names)), request_timeout=timeout_s)
+        partitions: set[Partition] = set()
+        for name, future in futures.items():
+            try:
+                partitions.update((name, each.id) for each in future.result().partitions)
+            except KafkaException as error:
+                if error.args[0].code() != MISSING:
+                    raise
+        return frozenset(partitions)
+
+    def _asked(self, what: str, ask: Callable[[float], Answer]) -> Answer:
+        """Return the answer to a question, which is repeated if that may help."""
+        for attempt in range(1, self._options.fetch_offset_attempts + 1):
+            try:
+                answer = ask(ANSWER_MAX_S if self._was_reached else FIRST_ANSWER_MAX_S)
+                self._was_reached = True
+                return answer
+            except KafkaException as error:
+                failure = self._failure(what, error.args[0], is_last=attempt == self._options.fetch_offset_attempts)
+                if failure is not None:
+                    raise failure from None
+            time.sleep(self._options.fetch_offset_pause_ms / 1000)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _failure(self, what: str, error: KafkaError, *, is_last: bool) -> ClusterUnreachable | ReadFailed | None:
+        """Return what to raise; None if asking again may help."""
+        self.admin.poll(0)  # has librdkafka report why
+        cause = self._last_error or error.str()
+        if error.code() in UNREACHABLE:
+            if is_last or not self._was_reached:
+                brokers = self._options.admin_settings.get("bootstrap.servers", "")
+                return ClusterUnreachable(f"no broker at {brokers} (kafka.bootstrap.servers) answers: {cause}")
+        elif is_last or error.code() in REFUSALS:
+            return ReadFailed(f"cannot find out {what} to read: {error.str()}")
+        log.warning("asking for %s to read failed, trying again: %s", what, cause)
+        return None
+
+    def _remember(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._last_error:  # noqa: SLF001 - public
+            self._last_error = error.str()
+
+
+def _check_names(positions: Mapping[Partition, int], partitions: frozenset[Partition]) -> None:
+    if positions.keys() == partitions:
+        return
+    lacking, surplus = partitions - positions.keys(), positions.keys() - partitions
+    wrong = [f"{named(lacking)} without a number" if lacking else "", f"no {named(surplus)}" if surplus else ""]
+    raise OffsetsUnusable(
+        "offsets or timestamps per partition have to name every partition that is read and no others; there is "
+        + " and ".join(filter(None, wrong))
+        + "; -2 is the earliest offset, -1 the latest"
+    )

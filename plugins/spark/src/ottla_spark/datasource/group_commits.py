@@ -1,0 +1,63 @@
+"""Commits what a stream has read to a consumer group, so that tools for groups show how far it is behind.
+
+Spark never reads these offsets: a stream continues from its checkpoint. So a commit that fails is logged, not raised,
+and nobody waits for it.
+"""
+
+import logging
+from concurrent.futures import Future
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from ottla_spark.datasource.offsets import Offsets
+
+log = logging.getLogger(__name__)
+
+COMMIT_TIMEOUT_S = 10.0
+
+
+class GroupCommits:
+    """Commits to one group; one commit is under way at a time."""
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+        self._committed: Offsets = {}
+        self._under_way: tuple[Offsets, Future[ConsumerGroupTopicPartitions]] | None = None
+        self._failed_before = False
+
+    def commit(self, admin: AdminClient, offsets: Offsets) -> None:
+        """Begin to commit these offsets, unless they are committed, or the last commit is not done yet."""
+        if not self._group_id or not offsets or not self._is_free() or offsets == self._committed:
+            return
+        partitions = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
+        futures = admin.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(self._group_id, partitions)], request_timeout=COMMIT_TIMEOUT_S
+        )
+        self._under_way = dict(offsets), next(iter(futures.values()))
+
+    def finish(self) -> None:
+        """Wait for a commit that is under way."""
+        if self._under_way is not None:
+            self._under_way[1].exception(timeout=COMMIT_TIMEOUT_S)
+            self._is_free()
+
+    def _is_free(self) -> bool:
+        if self._under_way is None:
+            return True
+        offsets, future = self._under_way
+        if not future.done():
+            return False
+        self._under_way = None
+        try:
+            failed = [each for each in future.result().topic_partitions or () if each.error is not None]
+            problem = str(failed[0].error) if failed else ""
+        except KafkaException as error:
+            problem = str(error.args[0].str())
+        if problem:
+            if not self._failed_before:
+                log.warning("cannot commit to the group %s (commitGroupId): %s", self._group_id, problem)
+            self._failed_before = True
+        else:
+            self._committed, self._failed_before = offsets, False
+        return True

@@ -1,0 +1,165 @@
+"""Reads topics as a stream, batch after batch: `spark.readStream.format("ottla")`.
+
+Spark keeps the offsets in the query's checkpoint. It asks here, in a process of its own beside the driver, how far
+the next batch goes and which ranges that is; tasks read them. Rules are those of Spark's own KafkaMicroBatchStream:
+partitions that appear start at their earliest offset, and what is gone is reported by `failOnDataLoss`.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from ottla_spark.datasource.batch_reader import reading_rules
+from ottla_spark.datasource.cluster_offsets import ClusterOffsets
+from ottla_spark.datasource.errors import DataLost
+from ottla_spark.datasource.group_commits import GroupCommits
+from ottla_spark.datasource.limits import BatchDelay, limited
+from ottla_spark.datasource.offsets import OffsetDocument, Offsets, Partition, document_of, named, offsets_in
+from ottla_spark.datasource.options import ReadOptions
+from ottla_spark.datasource.positions import is_latest
+from ottla_spark.datasource.range_reading import read_range
+from ottla_spark.datasource.ranges import cut, ranges_between
+
+log = logging.getLogger(__name__)
+
+
+class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches; `read` runs in tasks, on a copy that nothing was called on before."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._rules = reading_rules(options)
+        self._cluster = ClusterOffsets(options)
+        self._commits = GroupCommits(options.commit_group_id)
+        self._delay = BatchDelay(
+            offsets_min=options.offsets_per_trigger_min or 0, delay_max_ms=options.trigger_delay_max_ms
+        )
+        self._latest: Offsets = {}
+        self._held: dict[Partition, int] = {}
+        self._target: Offsets | None = None
+        self._warned: set[str] = set()
+
+    def initialOffset(self) -> OffsetDocument:  # noqa: N802 - Spark's name
+        """Return where a new query starts, by `startingOffsets` and its kin."""
+        chosen = self._cluster.required()
+        start = self._cluster.at(self._options.starting, chosen, is_start=True)
+        # Spark keeps the end of the first batch but not its start. What starts at the latest offset would start later
+        # if the query came back from a crash in that batch, so the first batch ends there as well.
+        self._held = {each: start[each] for each in start if is_latest(self._options.starting, each)}
+        return document_of(start)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Return the limit of the options; the delay of `minOffsetsPerTrigger` is decided in `latestOffset`."""
+        if self._options.offsets_per_trigger_max is not None:
+            return ReadMaxRows(self._options.offsets_per_trigger_max)
+        if self._options.offsets_per_trigger_min is not None:
+            return ReadMinRows(self._options.offsets_per_trigger_min)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: OffsetDocument, limit: ReadLimit) -> OffsetDocument:  # noqa: N802 - Spark's name
+        """Return where the next batch ends; `start` if there is nothing to read yet.
+
+        Raises:
+            DataLost: a topic is gone.
+            ClusterUnreachable, ReadFailed: see `ClusterOffsets`.
+        """
+        first = offsets_in(start)
+        self._commits.commit(self._cluster.admin, first)  # what is before it has been processed
+        self._latest = self._target if self._target is not None else self._known_latest(first)
+        end = dict(self._latest)
+        if not isinstance(limit, ReadAllAvailable):
+            if self._waits(first):
+                return document_of(first)
+            if isinstance(limit, ReadMaxRows):
+                end = limited(self._with_new(first, end), end, limit.max_rows)
+        held, self._held = self._held, {}
+        return document_of({**end, **{each: offset for each, offset in held.items() if each in end}})
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Fix where the query ends."""
+        self._target = self._cluster.latest(self._cluster.chosen().partitions)
+
+    def reportLatestOffset(self) -> OffsetDocument | None:  # noqa: N802 - Spark's name
+        """Return the ends of partitions as they were last seen, for the query's progress."""
+        return document_of(self._latest) if self._latest else None
+
+    def partitions(self, start: OffsetDocument, end: OffsetDocument) -> Sequence[InputPartition]:
+        """Return the ranges of a batch.
+
+        Raises:
+            DataLost: some of its records are gone, and that shall fail.
+        """
+        first, last = offsets_in(start), offsets_in(end)
+        complete = self._with_new(first, last)
+        self._check_loss(first, complete, last)
+        ranges = cut(
+            ranges_between(complete, last),
+            partitions_min=self._options.partitions_min,
+            records_per_partition_max=self._options.records_per_partition_max,
+        )
+        return [InputPartition(each) for each in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a range."""
+        return read_range(partition.value, self._rules)
+
+    def commit(self, end: OffsetDocument) -> None:
+        """Commit to `commitGroupId` what has been processed."""
+        self._commits.commit(self._cluster.admin, offsets_in(end))
+
+    def stop(self) -> None:
+        """Give up the connections."""
+        self._commits.finish()
+        self._cluster.close()
+
+    def _known_latest(self, start: Offsets) -> dict[Partition, int]:
+        chosen = self._cluster.chosen()
+        for name in chosen.missing:
+            self._lose(f"{name} does not exist")
+        return self._cluster.latest_not_before(start, chosen.partitions)
+
+    def _waits(self, start: Offsets) -> bool:
+        if self._options.offsets_per_trigger_min is None or self._target is not None:
+            return False
+        complete = self._with_new(start, self._latest)
+        return self._delay.waits(complete, self._latest, now_ms=int(time.monotonic() * 1000))
+
+    def _with_new(self, start: Offsets, end: Offsets) -> dict[Partition, int]:
+        """Return the start with the earliest offsets of partitions that have appeared."""
+        return {**start, **self._cluster.earliest(end.keys() - start.keys())}
+
+    def _check_loss(self, start: Offsets, complete: Offsets, end: Offsets) -> None:
+        if gone := start.keys() - end.keys():
+            self._lose(f"{named(gone)} no longer exist")
+        if unknown := end.keys() - complete.keys():
+            self._lose(f"{named(unknown)} no longer exist")
+        for each in sorted(complete.keys() - start.keys()):
+            if complete[each] > 0:
+                self._lose(f"{named([each])} has appeared, but starts at offset {complete[each]} instead of 0")
+        for each in sorted(start.keys() & end.keys()):
+            if end[each] < start[each] and each not in self._resumed_late(start):
+                self._lose(
+                    f"{named([each])} was read up to offset {start[each]}, but ends at {end[each]}; "
+                    "the topic was deleted and created again, or its leader has lost records"
+                )
+
+    def _resumed_late(self, start: Offsets) -> set[Partition]:
+        """Return partitions whose first batch is repeated after a crash, and was empty (see `initialOffset`)."""
+        return {each for each, offset in self._held.items() if start.get(each) == offset}
+
+    def _lose(self, what: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLost(f"records may be lost: {what}; set failOnDataLoss to false to go on without them")
+        if what not in self._warned:
+            self._warned.add(what)
+            log.warning("records may be lost: %s; going on, as failOnDataLoss is false", what)

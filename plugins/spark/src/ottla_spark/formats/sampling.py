@@ -1,0 +1,154 @@
+"""The latest records of a topic, for whoever wants to know what they look like.
+
+They are read by a consumer of their own, which belongs to no group: a job of Spark would cost seconds for what is a
+few fetches.
+"""
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from ottla_spark.datasource.errors import ClusterUnreachable, MissingTopic
+from ottla_spark.datasource.options import Assigned, Names, Topics, read_options
+
+ASK_TIMEOUT_S = 10.0
+READ_TIMEOUT_S = 30.0
+SAMPLE_BYTES_MAX = 64 * 1024 * 1024
+FETCH_COUNT = 500
+WIDENING = 20
+"""How many times further back is looked, as long as nothing was found: compaction leaves gaps."""
+
+_WANTED = ("subscribe", "subscribepattern", "assign", "groupidprefix")
+_END = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes are named so, and documented
+_UNKNOWN = (KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART)  # noqa: SLF001
+_SETTINGS: Mapping[str, str | int | bool] = {
+    "auto.offset.reset": "error",
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "log_level": 2,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What was found.
+
+    Attributes:
+        topics: the topics that were looked at.
+        keys: those of the records that have one.
+        values: likewise.
+    """
+
+    topics: tuple[str, ...]
+    keys: tuple[bytes, ...]
+    values: tuple[bytes, ...]
+
+
+def latest_records(options: Mapping[str, str], count: int) -> Sample:
+    """Return about the latest records of the topics that a query would read, from all partitions alike.
+
+    Args:
+        options: as of the data source; where a query starts and ends is not looked at.
+        count: how many records there are to be at most.
+
+    Raises:
+        InvalidConfig: the options are wrong.
+        MissingTopic: there is no such topic.
+        ClusterUnreachable: nobody answers.
+    """
+    wanted = {
+        key: text for key, text in options.items() if key.lower() in _WANTED or key.lower().startswith("kafka.")
+    }
+    reading = read_options(wanted, kind="stream")
+    with _consumer({**reading.consumer_settings, **_SETTINGS}) as consumer:
+        bounds = _bounds(consumer, _partitions(consumer, reading.topics))
+        messages = _latest(consumer, bounds, count)
+    return Sample(
+        topics=tuple(sorted({topic for topic, _ in bounds})),
+        keys=tuple(key for each in messages if isinstance(key := each.key(), bytes)),
+        values=tuple(value for each in messages if isinstance(value := each.value(), bytes)),
+    )
+
+
+@contextmanager
+def _consumer(settings: Mapping[str, str | int | bool]) -> Iterator[Consumer]:
+    consumer = Consumer(dict(settings))
+    try:
+        yield consumer
+    except KafkaException as error:
+        raise ClusterUnreachable(f"records to infer a schema from cannot be read: {error.args[0].str()}") from None
+    finally:
+        consumer.close()
+
+
+def _partitions(consumer: Consumer, topics: Topics) -> list[tuple[str, int]]:
+    if isinstance(topics, Assigned):
+        return sorted(topics.partitions)
+    there = {
+        name: sorted(found.partitions)
+        for name, found in consumer.list_topics(timeout=ASK_TIMEOUT_S).topics.items()
+        if found.error is None
+    }
+    if isinstance(topics, Names):
+        names = sorted(topics.names)
+    else:
+        names = sorted(name for name in there if not name.startswith("__") and re.fullmatch(topics.regex, name))
+        if not names:
+            raise MissingTopic(f"no topic has a name that matches {topics.regex}")
+    if missing := [name for name in names if name not in there]:
+        raise MissingTopic(f"there is no topic {', '.join(missing)}")
+    return [(name, partition) for name in names for partition in there[name]]
+
+
+def _bounds(consumer: Consumer, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
+    bounds = {}
+    for topic, partition in partitions:
+        try:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), ASK_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() in _UNKNOWN:
+                raise MissingTopic(f"there is no partition {partition} of a topic {topic}") from None
+            raise
+        bounds[topic, partition] = low, high
+    return bounds
+
+
+def _latest(consumer: Consumer, bounds: Mapping[tuple[str, int], tuple[int, int]], count: int) -> list[Message]:
+    filled = {each: (low, high) for each, (low, high) in bounds.items() if low < high}
+    back = -(-count // max(len(filled), 1))
+    while filled:
+        messages = _read(
+            consumer, {each: (max(low, high - back), high) for each, (low, high) in filled.items()}, count
+        )
+        if any(each.value() is not None for each in messages) or all(
+            high - back <= low for low, high in filled.values()
+        ):
+            return messages
+        back *= WIDENING
+    return []
+
+
+def _read(consumer: Consumer, ranges: Mapping[tuple[str, int], tuple[int, int]], count: int) -> list[Message]:
+    consumer.assign([TopicPartition(topic, partition, start) for (topic, partition), (start, _) in ranges.items()])
+    unfinished = set(ranges)
+    found: list[Message] = []
+    size_bytes = 0
+    deadline = time.monotonic() + READ_TIMEOUT_S
+    while unfinished and len(found) < count and size_bytes < SAMPLE_BYTES_MAX and time.monotonic() < deadline:
+        for message in consumer.consume(FETCH_COUNT, 1.0):
+            partition = (message.topic() or "", message.partition() or 0)
+            error = message.error()
+            if error is not None:
+                if error.code() != _END:
+                    raise KafkaException(error)
+                unfinished.discard(partition)
+                continue
+            if (message.offset() or 0) >= ranges[partition][1] - 1:
+                unfinished.discard(partition)
+            found.append(message)
+            size_bytes += len(message)
+    return found[:count]

@@ -1,0 +1,1 @@
+"""`ottla sql`: topics as tables, at a prompt."""

@@ -1,0 +1,222 @@
+"""Makes names in statements known to Spark: topics and declared tables become views when Spark asks for them.
+
+A statement is given to Spark as it is. Where Spark says that it does not know a name, and that is a topic, a view of
+the topic is made and the statement is tried again; so nothing here has to understand a query. The views of one
+statement are gone before the next: that may want them as streams, and there may be other topics and columns by then.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from ottla_spark.formats.decoding import decoded
+from ottla_spark.formats.errors import UnusableFormat
+from ottla_spark.formats.format import Format
+from ottla_spark.formats.inference import inferred
+from ottla_spark.sql.pipelines import quoted
+from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.tables import Table, topic_table
+from ottla_spark.sql.topics import Topics, matching, near_names
+from ottla_spark.statements import tokens
+
+SOURCE = "ottla"
+TABLES_MAX = 100
+"""A statement that needs more views than this is refused."""
+COLUMNS_KEPT_S = 30.0
+"""For so long the columns that were found for a topic count, whatever is written to it meanwhile."""
+RECORDS_PER_BATCH_MAX = 500_000
+"""Something is shown soon, also of a topic in which there is much."""
+UNKNOWN_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
+STARTING_OFFSETS_KEY = "ottla.starting.offsets"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The columns that a topic was found to have.
+
+    Attributes:
+        format: what its keys or values are.
+        next_offsets: of its partitions at that time.
+        at_s: when that was, on the monotonic clock.
+    """
+
+    format: Format
+    next_offsets: Mapping[int, int]
+    at_s: float
+
+
+class Catalog:
+    """What names stand for in a session.
+
+    Attributes:
+        declared: tables that the user described, by name in lower case.
+        temporary_views: the statements of the user's own views, by name, in their order.
+
+    Args:
+        topics: of the cluster.
+        client_options: of the data source, how it reaches the cluster.
+    """
+
+    def __init__(self, topics: Topics, client_options: Mapping[str, str]) -> None:
+        self.topics = topics
+        self.declared: dict[str, Table] = {}
+        self.temporary_views: dict[str, str] = {}
+        self.columns: dict[str, list[str]] = {}
+        self._client_options = client_options
+        self._found: dict[tuple[str, str], Found] = {}
+        self._viewed: dict[str, Table] = {}
+
+    def analyzed(
+        self, spark: SparkSession, statement: str, *, streaming: bool = False
+    ) -> tuple[DataFrame, list[Table]]:
+        """Give a statement to Spark, with views of all that it needs.
+
+        Args:
+            spark: the session.
+            statement: anything that Spark runs.
+            streaming: whether topics are to be streams.
+
+        Returns:
+            What Spark returns, and the tables that there are views of.
+
+        Raises:
+            SqlProblem: a name is neither known to Spark nor a topic.
+            PySparkException: Spark's other errors.
+        """
+        self.drop_views(spark)
+        for _ in range(TABLES_MAX):
+            try:
+                return spark.sql(statement), list(self._viewed.values())
+            except AnalysisException as error:
+                if error.getCondition() != UNKNOWN_TABLE:
+                    raise
+                name = (error.getMessageParameters() or {}).get("relationName", "")
+                self._make_view(spark, name, streaming=streaming)
+        raise SqlProblem(f"the statement needs more than {TABLES_MAX} tables")
+
+    def drop_views(self, spark: SparkSession) -> None:
+        """Make Spark forget the views of the last statement."""
+        for name in self._viewed:
+            spark.catalog.dropTempView(name)
+        self._viewed.clear()
+
+    def names(self) -> Iterable[str]:
+        """Return all that a query can read besides Spark's own tables."""
+        yield from (table.name for table in self.declared.values())
+        yield from (topic.name for topic in self.topics.visible())
+
+    def _make_view(self, spark: SparkSession, relation: str, *, streaming: bool) -> None:
+        """Make a view of what Spark does not know.
+
+        Args:
+            spark: the session.
+            relation: its name as Spark gives it, with each part in backquotes.
+            streaming: whether it is to be a stream.
+        """
+        parts = [token.value for token in tokens(relation) if not token.is_symbol(".")]
+        name = ".".join(parts)
+        table = self._table(name)
+        if len(parts) > 1:
+            raise SqlProblem(f"there is a topic {name}; write its name in backquotes: {quoted(name)}")
+        if name in self._viewed:
+            raise SqlProblem(f"Spark does not find {name}, though it is there")
+        for part in table.unknown_parts:
+            table = table.with_part(part, self._found_format(spark, table, part))
+        frame = self._frame(spark, table, streaming=streaming and table.config.mode == "stream")
+        frame.createOrReplaceTempView(quoted(name))
+        self._viewed[name] = table
+        self.columns[name] = frame.columns
+
+    def _table(self, name: str) -> Table:
+        declared = self.declared.get(name.lower())
+        if declared is not None:
+            return declared
+        topic = self._topic(name)
+        if topic is None:
+            meant = self._meant(name, {*self.names(), *self.temporary_views}, "TABLES")
+            raise SqlProblem(f"there is no topic and no table {name}{meant}")
+        return topic_table(name, topic)
+
+    def check_topic(self, name: str) -> None:
+        """Check that there is a topic.
+
+        Raises:
+            SqlProblem: there is none.
+        """
+        if self._topic(name) != name:
+            meant = self._meant(name, (topic.name for topic in self.topics.visible()), "TOPICS")
+            raise SqlProblem(f"there is no topic {name}{meant}")
+
+    def _topic(self, name: str) -> str | None:
+        """Return the topic that is meant; the cluster is asked again before there is none."""
+        topic = matching(name, self.topics.all())
+        if topic is None:
+            self.topics.forget()
+            topic = matching(name, self.topics.all())
+        return topic
+
+    def _meant(self, name: str, known: Iterable[str], listed: str) -> str:
+        near = near_names(name, known)
+        return f"; did you mean {' or '.join(near)}?" if near else f"; SHOW {listed} lists what there is"
+
+    def _found_format(self, spark: SparkSession, table: Table, part: str) -> Format:
+        """Return what a topic's keys or values are, as a sample tells: as declared, else JSON or text."""
+        is_declared = table.name.lower() in self.declared
+        offsets = self.topics.next_offsets(table.topic) if table.topic else {}
+        known = self._found.get((table.name, part))
+        if known is not None and _still_counts(known, offsets):
+            return known.format
+        if table.topic and not is_declared and not any(offsets.values()):
+            return Format(name="string")
+        given = table.key if part == "key" else table.value
+        try:
+            form = inferred(spark, self._read_options(table), given, part=part)
+        except UnusableFormat as error:
+            if is_declared:
+                raise SqlProblem(f"table {table.name}: {error}") from None
+            form = Format(name="string")
+        self._found[table.name, part] = Found(form, offsets, time.monotonic())
+        return form
+
+    def _frame(self, spark: SparkSession, table: Table, *, streaming: bool) -> DataFrame:
+        config = table.config
+        if not table.is_topic:
+            return _static_frame(spark, table)
+        options = self._read_options(table)
+        if streaming:
+            default = str(spark.conf.get(STARTING_OFFSETS_KEY, "earliest"))
+            options["startingOffsets"] = table.settings.get("starting.offsets", default)
+            options["maxOffsetsPerTrigger"] = str(RECORDS_PER_BATCH_MAX)
+        reader = spark.readStream if streaming else spark.read
+        frame = decoded(reader.format(SOURCE).options(**options).load(), key=table.key, value=table.value)
+        if streaming and config.watermark is not None:
+            frame = frame.withWatermark(config.watermark.column, config.watermark.delay)
+        return frame
+
+    def _read_options(self, table: Table) -> dict[str, str]:
+        pattern = table.config.pattern
+        selection = {"subscribePattern": pattern} if pattern else {"subscribe": table.topic}
+        headers = {"includeHeaders": "true"} if table.config.headers else {}
+        return {**self._client_options, **selection, **headers, **table.config.options}
+
+    def is_empty(self, table: Table) -> bool:
+        """Return whether a topic never had a record."""
+        return bool(table.topic) and not any(self.topics.next_offsets(table.topic).values())
+
+
+def _static_frame(spark: SparkSession, table: Table) -> DataFrame:
+    config = table.config
+    reader = spark.read.format(config.format).options(**config.options)
+    if config.row_schema:
+        reader = reader.schema(config.row_schema)
+    return reader.load(config.path) if config.path else reader.load()
+
+
+def _still_counts(found: Found, next_offsets: Mapping[int, int]) -> bool:
+    if found.next_offsets == next_offsets:
+        return True
+    was_made_anew = any(next_offsets.get(partition, 0) < offset for partition, offset in found.next_offsets.items())
+    return not was_made_anew and time.monotonic() - found.at_s < COLUMNS_KEPT_S

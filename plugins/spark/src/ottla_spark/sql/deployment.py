@@ -1,0 +1,155 @@
+"""Pipelines: `CREATE … AS SELECT` as a connector, and what became of it, by way of Connect's REST API."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pyspark.sql import SparkSession
+
+from ottla_spark.sql.catalog import Catalog
+from ottla_spark.sql.connect_rest import CONFLICT, NOT_FOUND, ConnectRest, Refused, connector_path
+from ottla_spark.sql.pipelines import is_pipeline, pipeline_config, pipelines_of, reads_of, views_used, writes_of
+from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.queries import MODES, check_mode, mode_of
+from ottla_spark.sql.statement_kinds import Deploy
+from ottla_spark.sql.topics import near_names
+
+CHECKPOINTS_KEY = "ottla.checkpoint.location"
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+APPEND = "append"
+
+
+class Deployment:
+    """Where pipelines run.
+
+    Args:
+        connect: the workers.
+    """
+
+    def __init__(self, connect: ConnectRest) -> None:
+        self._connect = connect
+
+    def configured(self, spark: SparkSession, catalog: Catalog, deploy: Deploy) -> dict[str, str]:
+        """Return the settings of the connector that carries out a statement, which Spark has checked.
+
+        Raises:
+            SqlProblem: it cannot be a pipeline.
+            PySparkException: Spark does not understand the query, or cannot run it as a stream.
+        """
+        if deploy.query.rows_max is not None:
+            raise SqlProblem("a pipeline goes on for ever; leave out LIMIT")
+        frame, tables = catalog.analyzed(spark, deploy.query.text, streaming=True)
+        for table in tables:
+            if table.name.lower() not in catalog.declared and catalog.is_empty(table):
+                raise SqlProblem(
+                    f"the topic {table.topic} is empty, so nobody knows its columns; say them: "
+                    f"CREATE TABLE {table.name} (… STRING, …) WITH (topic = '{table.topic}')"
+                )
+        mode = APPEND
+        if frame.isStreaming:
+            said = {key.lower(): value.lower() for key, value in deploy.settings.items()}
+            to_files = "path" in said or said.get("format", "topic") != "topic"
+            mode = said.get("mode") or (APPEND if to_files else mode_of(frame))
+            if mode in MODES:
+                check_mode(frame, mode)
+        return pipeline_config(
+            deploy,
+            tables,
+            views_used(deploy.query.text, catalog.temporary_views),
+            mode=mode,
+            checkpoint=self._checkpoint(spark, deploy.name),
+        )
+
+    def create(self, name: str, config: Mapping[str, str]) -> str:
+        """Have the workers run a pipeline, and return what to tell of it.
+
+        Raises:
+            SqlProblem: they do not.
+        """
+        try:
+            self._connect.ask("POST", "/connectors", {"name": name, "config": dict(config)})
+        except Refused as refusal:
+            if refusal.status == CONFLICT:
+                raise SqlProblem(f"there is a connector {name} already; DROP PIPELINE {name} removes it") from None
+            raise
+        return f"created {name}: {', '.join(reads_of(config))} → {', '.join(writes_of(config))}"
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is a connector of this name."""
+        return name in self._connect.ask("GET", "/connectors")
+
+    def all(self) -> list[dict[str, Any]]:
+        """Return what `SHOW PIPELINES` shows."""
+        return pipelines_of(self._connect.ask("GET", "/connectors?expand=info&expand=status"))
+
+    def described(self, name: str) -> dict[str, str]:
+        """Return what `DESCRIBE PIPELINE` shows.
+
+        Raises:
+            SqlProblem: there is none.
+        """
+        config = self._config(name)
+        status = self._connect.ask("GET", connector_path(name, "status"))
+        tasks = status.get("tasks") or [{}]
+        found = {
+            "state": tasks[0].get("state") or status["connector"]["state"],
+            "worker": tasks[0].get("worker_id") or status["connector"].get("worker_id", ""),
+            "problem": (tasks[0].get("trace") or status["connector"].get("trace") or "").strip().partition("\n")[0],
+            "reads": ", ".join(reads_of(config)),
+            "writes": ", ".join(writes_of(config)),
+            "checkpoint": config.get("checkpoint.location", ""),
+            "sql": config.get("sql", ""),
+        }
+        shown = {key: value for key, value in found.items() if value}
+        return {**shown, **dict(_flat("progress", tasks[0].get("progress") or {}))}
+
+    def drop(self, name: str, *, if_exists: bool) -> str:
+        """End a pipeline, and return what to tell of it.
+
+        Raises:
+            SqlProblem: there is none.
+        """
+        try:
+            config = self._config(name)
+            self._connect.ask("DELETE", connector_path(name))
+        except Refused as refusal:
+            if if_exists and refusal.status == NOT_FOUND:
+                return f"there is no pipeline {name}"
+            raise
+        checkpoint = config.get("checkpoint.location", "")
+        return f"dropped {name}; what it wrote stays, and so does its checkpoint, {checkpoint}"
+
+    def _config(self, name: str) -> Mapping[str, str]:
+        try:
+            config: Mapping[str, str] = self._connect.ask("GET", connector_path(name, "config"))
+        except Refused as refusal:
+            if refusal.status != NOT_FOUND:
+                raise
+            near = near_names(name, [each["pipeline"] for each in self.all()])
+            meant = f"; did you mean {' or '.join(near)}?" if near else "; SHOW PIPELINES lists what there is"
+            raise Refused(f"there is no pipeline {name}{meant}", NOT_FOUND) from None
+        if not is_pipeline(config):
+            raise SqlProblem(f"{name} is a connector, but no pipeline; `ottla connect` handles it")
+        return config
+
+    def _checkpoint(self, spark: SparkSession, name: str) -> str:
+        """Return the folder for a pipeline's checkpoint; empty if its worker may be on another machine."""
+        folder = spark.conf.get(CHECKPOINTS_KEY, None)
+        if folder:
+            return f"{folder.rstrip('/')}/{name}"
+        if any(urlsplit(url.strip()).hostname not in LOOPBACK for url in self._connect.url.split(",")):
+            return ""
+        data = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+        return str(Path(data) / "ottla" / "checkpoints" / name)
+
+
+def _flat(prefix: str, document: Any) -> Iterator[tuple[str, str]]:
+    """Yield each plain value of a document with the path to it."""
+    if isinstance(document, Mapping):
+        for key, value in document.items():
+            yield from _flat(f"{prefix}.{key}", value)
+    elif document is not None:
+        yield prefix, document if isinstance(document, str) else json.dumps(document, ensure_ascii=False)

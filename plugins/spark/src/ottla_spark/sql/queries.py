@@ -1,0 +1,180 @@
+"""What Spark's thread does for a statement: run a query over what is there now, or one that goes on.
+
+Results are handed to the main thread as a `Head` and pieces of rows. A query that emits changes is a streaming query
+whose batches are collected here; how its results change follows from its plan.
+"""
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import Row, StructType
+
+from ottla_spark.sql.pipelines import output_mode
+from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.rendering import zone_named
+from ottla_spark.sql.spark_thread import LOOK_INTERVAL_S, Cancelled, Work
+
+ROWS_PER_PIECE = 1_000
+TRIGGER = "300 milliseconds"
+ZONE_KEY = "spark.sql.session.timeZone"
+COMPLETE = "complete"
+AGGREGATIONS = ("Aggregate", "Distinct")
+"""Names of a plan's nodes that keep a row per group."""
+MODES = ("append", "update", COMPLETE)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a result consists of; comes before its rows.
+
+    Attributes:
+        schema: its columns; without any, the statement has no result.
+        zone: in which times are to be shown.
+    """
+
+    schema: StructType
+    zone: tzinfo
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some rows.
+
+    Attributes:
+        rows: in the columns' order.
+        anew: whether they replace all rows before them.
+        is_cut: whether there are more that are not shown.
+    """
+
+    rows: list[Row]
+    anew: bool = False
+    is_cut: bool = False
+
+
+def show_all(frame: DataFrame, work: Work, rows_max: int | None) -> None:
+    """Emit what a query finds now.
+
+    Args:
+        frame: the query.
+        work: to which it belongs.
+        rows_max: how many rows are shown; None for all.
+    """
+    work.emit(Head(frame.schema, _zone(frame.sparkSession)))
+    if not frame.columns:
+        return
+    if rows_max is None:
+        for piece in _pieces(frame.toLocalIterator(prefetchPartitions=True)):
+            work.emit(piece)
+        return
+    rows = frame.limit(rows_max + 1).collect()
+    work.emit(Piece(rows[:rows_max], is_cut=len(rows) > rows_max))
+
+
+def show_changes(frame: DataFrame, work: Work, rows_max: int | None) -> None:
+    """Emit what a query finds, and how that changes, until it is cancelled.
+
+    Args:
+        frame: the query, over streams.
+        work: to which it belongs.
+        rows_max: how many rows are shown before it ends; None for no end.
+
+    Raises:
+        SqlProblem: nothing can change.
+        PySparkException: the query cannot run as a stream, or has failed.
+    """
+    mode = mode_of(frame)
+    has_enough = threading.Event()
+    remaining = rows_max
+    work.emit(Head(frame.schema, _zone(frame.sparkSession)))
+
+    def show(batch: DataFrame, _number: int) -> None:
+        nonlocal remaining
+        if work.cancelled.is_set() or has_enough.is_set():
+            return
+        with contextlib.suppress(Cancelled):
+            for number, piece in enumerate(_pieces(itertools.islice(batch.toLocalIterator(), remaining))):
+                if piece.rows:
+                    work.emit(Piece(piece.rows, anew=mode == COMPLETE and number == 0))
+                if remaining is not None:
+                    remaining -= len(piece.rows)
+                    if remaining == 0:
+                        has_enough.set()
+                        return
+
+    _run_stream(frame, mode, show, lambda: work.cancelled.is_set() or has_enough.is_set())
+
+
+def mode_of(frame: DataFrame) -> str:
+    """Return how a streaming query's results change: append, update or complete.
+
+    Raises:
+        SqlProblem: it reads no stream.
+        AnalysisException: Spark cannot run it as a stream.
+    """
+    if not frame.isStreaming:
+        raise SqlProblem(
+            "nothing that this query reads can change: it reads no topic as a stream; leave EMIT CHANGES out"
+        )
+    plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - no public way
+    nodes = list(_nodes(plan))
+    aggregates = any(name in AGGREGATIONS and streaming for name, streaming in nodes)
+    mode = output_mode(aggregates=aggregates, sorts=any(name == "Sort" for name, _ in nodes))
+    check_mode(frame, mode)
+    return mode
+
+
+def check_mode(frame: DataFrame, mode: str) -> None:
+    """Check that Spark can run a streaming query in one of the `MODES`.
+
+    Raises:
+        AnalysisException: it cannot.
+    """
+    jvm, plan = frame.sparkSession._jvm, frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - no public way
+    assert jvm is not None, "a running session has one"
+    modes = jvm.org.apache.spark.sql.streaming.OutputMode
+    chosen = {"append": modes.Append, "update": modes.Update, COMPLETE: modes.Complete}[mode]()
+    jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, chosen)
+
+
+def _run_stream(
+    frame: DataFrame, mode: str, show: Callable[[DataFrame, int], None], is_over: Callable[[], bool]
+) -> None:
+    query = frame.writeStream.foreachBatch(show).outputMode(mode).trigger(processingTime=TRIGGER).start()
+    try:
+        while not is_over() and not query.awaitTermination(LOOK_INTERVAL_S):  # type: ignore[arg-type] # takes fractions
+            pass
+    except PySparkException:
+        if not is_over():
+            raise
+    finally:
+        query.stop()
+
+
+def _nodes(plan: JavaObject) -> Iterator[tuple[str, bool]]:
+    """Yield name and whether it is a stream of each node of a plan."""
+    yield plan.nodeName(), plan.isStreaming()
+    children = plan.children()
+    for index in range(children.size()):
+        yield from _nodes(children.apply(index))
+
+
+def _pieces(rows: Iterator[Any]) -> Iterator[Piece]:
+    """Yield rows in pieces, of which there is at least one."""
+    piece = list(itertools.islice(rows, ROWS_PER_PIECE))
+    yield Piece(piece)
+    while len(piece) == ROWS_PER_PIECE:
+        piece = list(itertools.islice(rows, ROWS_PER_PIECE))
+        if piece:
+            yield Piece(piece)
+
+
+def _zone(spark: SparkSession) -> tzinfo:
+    return zone_named(str(spark.conf.get(ZONE_KEY)))

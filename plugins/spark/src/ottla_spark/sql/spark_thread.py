@@ -1,0 +1,189 @@
+"""Spark, started in the background, and a thread of its own for all that is asked of it.
+
+The main thread stays free for the keyboard: it takes results chunk by chunk from a bounded queue, and Ctrl-C there
+cancels what the other thread does without breaking off a conversation with the JVM in the middle of a word.
+"""
+
+import contextlib
+import queue
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from ottla_spark.session import start_session
+from ottla_spark.sql.problems import Interrupted, SqlProblem
+
+APPLICATION = "ottla sql"
+JOB_GROUP = "ottla-sql"
+CHUNKS_AHEAD_MAX = 4
+LOOK_INTERVAL_S = 0.1
+CANCEL_AGAIN_S = 0.5
+STOP_TIMEOUT_S = 10.0
+
+
+class Cancelled(Exception):
+    """The statement is to end; raised in Spark's thread."""
+
+
+class TimedOut(SqlProblem):
+    """A statement took longer than it may."""
+
+
+@dataclass(slots=True)
+class Work:
+    """A statement being carried out, as Spark's thread sees it.
+
+    Attributes:
+        cancelled: set when it is to end.
+        chunks: what it has to show.
+    """
+
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    chunks: "queue.Queue[Any]" = field(default_factory=lambda: queue.Queue(CHUNKS_AHEAD_MAX))
+
+    def emit(self, chunk: Any) -> None:
+        """Hand something to the main thread.
+
+        Raises:
+            Cancelled: nobody wants it any more.
+        """
+        while not self.cancelled.is_set():
+            with contextlib.suppress(queue.Full):
+                self.chunks.put(chunk, timeout=LOOK_INTERVAL_S)
+                return
+        raise Cancelled
+
+
+class SparkThread:
+    """Spark and its thread.
+
+    Args:
+        settings: Spark's.
+    """
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="spark")
+        self._session: Future[SparkSession] | None = None
+
+    def start(self) -> None:
+        """Begin to start Spark; returns at once."""
+        if self._session is None or self.has_failed:
+            self._session = self._executor.submit(start_session, APPLICATION, self._settings)
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether Spark has started."""
+        return self._session is not None and self._session.done() and self._session.exception() is None
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether Spark could not be started."""
+        return self._session is not None and self._session.done() and self._session.exception() is not None
+
+    def chunks(
+        self, statement: Callable[[SparkSession, Work], None], timeout_s: float | None = None
+    ) -> Generator[Any]:
+        """Carry out a statement in Spark's thread, and yield what it emits.
+
+        Args:
+            statement: called with the session.
+            timeout_s: how long it may take, when Spark is ready.
+
+        Raises:
+            Interrupted: Ctrl-C.
+            TimedOut: it has not ended in time.
+        """
+        work = Work()
+        running: Future[None] | None = None
+        try:
+            session = self.started()
+            deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+            running = self._executor.submit(_in_job_group, statement, session, work)
+            yield from _taken(work, running, deadline_s)
+        except KeyboardInterrupt:
+            raise Interrupted from None
+        except _Late:
+            raise TimedOut(f"it took longer than {timeout_s:g} s and was cancelled") from None
+        finally:
+            if running is not None:
+                self._end(work, running)
+
+    def close(self) -> None:
+        """End Spark with its JVM, also one that is still starting."""
+        session = self._session
+        try:
+            if session is not None and not session.cancel():
+                while not session.done() and SparkContext._gateway is None:  # noqa: SLF001 - no public way to the JVM
+                    wait([session], LOOK_INTERVAL_S)
+                _end_jvm(session.result() if self.is_ready else None)
+        finally:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def started(self) -> SparkSession:
+        """Wait until Spark is ready; start it if nobody has."""
+        self.start()
+        assert self._session is not None, "it is being started"
+        while not self._session.done():
+            wait([self._session], LOOK_INTERVAL_S)
+        return self._session.result()
+
+    def _end(self, work: Work, running: "Future[None]") -> None:
+        """Cancel what still runs, and wait until the thread is free."""
+        work.cancelled.set()
+        while not running.done():
+            self.started().sparkContext.cancelJobGroup(JOB_GROUP)
+            wait([running], CANCEL_AGAIN_S)
+
+
+class _Late(Exception):
+    """The time is up."""
+
+
+def _in_job_group(statement: Callable[[SparkSession, Work], None], session: SparkSession, work: Work) -> None:
+    session.sparkContext.setJobGroup(JOB_GROUP, APPLICATION, interruptOnCancel=True)
+    with contextlib.suppress(Cancelled):
+        statement(session, work)
+
+
+def _taken(work: Work, running: "Future[None]", deadline_s: float | None) -> Iterator[Any]:
+    """Yield chunks until the statement has ended, and raise what it has failed with."""
+    while True:
+        ended = running.done()
+        with contextlib.suppress(queue.Empty):
+            yield work.chunks.get(timeout=0 if ended else LOOK_INTERVAL_S)
+            continue
+        if ended:
+            running.result()
+            return
+        if deadline_s is not None and time.monotonic() > deadline_s:
+            raise _Late
+
+
+def _end_jvm(session: SparkSession | None) -> None:
+    """End the JVM, in order if there is a session; one that is still starting is killed."""
+    gateway = SparkContext._gateway  # noqa: SLF001 - no public way to the JVM
+    if gateway is None:
+        return
+    process = gateway.proc
+    try:
+        if session is not None:
+            with contextlib.suppress(PySparkException, Py4JError, ConnectionError):
+                session.stop()
+            process.stdin.close()
+            process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()

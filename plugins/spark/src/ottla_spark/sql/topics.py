@@ -1,0 +1,149 @@
+"""Which topics a cluster has: asked quickly, and with errors in one line."""
+
+import difflib
+import logging
+import socket
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from ottla_spark.sql.problems import SqlProblem, UsageProblem
+
+PORT_DEFAULT = 9092
+CONNECT_TIMEOUT_S = 5.0
+ANSWER_TIMEOUT_S = 10.0
+KEPT_S = 1.0
+"""How long an answer counts as new; completion asks with every key that is pressed."""
+NEAR_NAMES_MAX = 3
+INTERNAL = "__"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic of the cluster."""
+
+    name: str
+    partitions: int
+    copies: int
+
+
+class Topics:
+    """What the cluster says of its topics.
+
+    Args:
+        bootstrap: brokers to ask first, as HOST:PORT with commas between them.
+        client_settings: librdkafka's.
+
+    Raises:
+        SqlProblem: nobody listens there.
+    """
+
+    def __init__(self, bootstrap: str, client_settings: Mapping[str, str]) -> None:
+        check_reachable(bootstrap)
+        quiet = logging.getLogger("ottla_spark.librdkafka")
+        quiet.addHandler(logging.NullHandler())
+        quiet.propagate = False
+        self.bootstrap = bootstrap
+        try:
+            self._client = AdminClient(
+                {"bootstrap.servers": bootstrap, "client.id": "ottla-sql", **client_settings}, logger=quiet
+            )
+        except KafkaException as error:
+            raise UsageProblem(f"--property: {error.args[0].str()}") from None
+        self._known: Mapping[str, Topic] = {}
+        self._asked_s = -KEPT_S
+
+    def all(self) -> Mapping[str, Topic]:
+        """Return the topics by name, internal ones too.
+
+        Raises:
+            SqlProblem: the cluster does not answer.
+        """
+        if time.monotonic() - self._asked_s < KEPT_S:
+            return self._known
+        try:
+            found = self._client.list_topics(timeout=ANSWER_TIMEOUT_S)
+        except KafkaException as error:
+            message = f"the cluster at {self.bootstrap} did not answer ({error.args[0].str()})"
+            raise SqlProblem(message) from None
+        self._known = {
+            name: Topic(
+                name, len(topic.partitions), max((len(p.replicas) for p in topic.partitions.values()), default=0)
+            )
+            for name, topic in found.topics.items()
+        }
+        self._asked_s = time.monotonic()
+        return self._known
+
+    def visible(self) -> list[Topic]:
+        """Return the topics that people made, by name."""
+        return [topic for name, topic in sorted(self.all().items()) if not name.startswith(INTERNAL)]
+
+    def next_offsets(self, topic: str) -> dict[int, int]:
+        """Return the offset that each partition's next record gets.
+
+        Raises:
+            SqlProblem: the cluster does not answer.
+        """
+        found = self.all().get(topic)
+        wanted = {
+            TopicPartition(topic, number): OffsetSpec.latest()  # type: ignore[no-untyped-call] # the library's
+            for number in range(found.partitions if found else 0)
+        }
+        try:
+            futures = self._client.list_offsets(wanted, request_timeout=ANSWER_TIMEOUT_S) if wanted else {}
+            return {each.partition: future.result().offset for each, future in futures.items()}
+        except KafkaException as error:
+            raise SqlProblem(f"topic {topic}: {error.args[0].str()}") from None
+
+    def forget(self) -> None:
+        """Ask again the next time."""
+        self._asked_s = -KEPT_S
+
+
+def matching(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is meant: the same one, or else the only one that differs in case alone."""
+    names = list(known)
+    if name in names:
+        return name
+    similar = [each for each in names if each.lower() == name.lower()]
+    return similar[0] if len(similar) == 1 else None
+
+
+def near_names(name: str, known: Iterable[str]) -> Sequence[str]:
+    """Return the known names that somebody who typed this one may have meant, the nearest first."""
+    by_lower = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, NEAR_NAMES_MAX)
+    return [by_lower[each] for each in near]
+
+
+def check_reachable(bootstrap: str) -> None:
+    """Check that something listens at one of the addresses; librdkafka itself would try for minutes.
+
+    Raises:
+        SqlProblem: nothing does.
+    """
+    failures = []
+    for address in bootstrap.split(","):
+        host, port = _split_address(address.strip())
+        try:
+            socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_S).close()
+        except OSError as error:
+            failures.append(f"{address.strip()} ({error.strerror or error})")
+        else:
+            return
+    raise SqlProblem(
+        f"cannot reach {', '.join(failures)}; start a local cluster with `ottla up`, or name another with --bootstrap"
+    )
+
+
+def _split_address(address: str) -> tuple[str, int]:
+    if address.endswith("]") or ":" not in address:
+        return address.strip("[]"), PORT_DEFAULT
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise UsageProblem(f"--bootstrap {address}: write it as HOST:PORT")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,36 @@
+"""One Spark for a whole run of tests: it takes seconds to start.
+
+Tests share it and leave no query, view or setting behind. What has to have a driver of its own (connectors, `ottla
+sql`) starts one as users do.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from ottla_spark.session import start_session
+
+SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "1g",
+    "spark.sql.streaming.noDataProgressEventInterval": "500",
+}
+
+
+@contextmanager
+def running_spark() -> Iterator[SparkSession]:
+    """Yields a session, and stops Spark afterwards.
+
+    Raises:
+        JavaMissing: the message says how to install it.
+    """
+    session = start_session("tests", SETTINGS)
+    try:
+        yield session
+    finally:
+        gateway = session.sparkContext._gateway
+        session.stop()
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(30)

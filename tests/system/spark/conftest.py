@@ -1,0 +1,7 @@
+"""What all tests with Spark share."""
+
+import os
+
+# Tests start many Java processes that live for seconds: what the second compiler and a concurrent collector cost at
+# the start never pays here. Those of connectors and commands inherit it.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")

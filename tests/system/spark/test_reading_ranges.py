@@ -1,0 +1,122 @@
+"""What a task of Spark does, without Spark: it reads a range to its end, whatever the topic and the broker do."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from ottla_spark.datasource import cluster_offsets
+from ottla_spark.datasource.cluster_offsets import ClusterOffsets
+from ottla_spark.datasource.columns import arrow_schema
+from ottla_spark.datasource.errors import ClusterUnreachable, ReadFailed
+from ottla_spark.datasource.options import read_options
+from ottla_spark.datasource.range_reading import ReadingRules, read_range
+from ottla_spark.datasource.ranges import OffsetRange
+from tests.support.broker_under_test import make_topic
+from tests.support.eventually import eventually
+from tests.support.free_ports import free_ports
+from tests.support.service_process import BrokerProcess, SingleBrokerServices
+
+QUICKLY_COMPACTED = {"log.cleaner.backoff.ms": "50", "log.retention.check.interval.ms": "100"}
+
+
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that compacts at once and may be killed."""
+    with SingleBrokerServices(tmp_path_factory.mktemp("own"), broker_settings=QUICKLY_COMPACTED) as services:
+        yield services.broker
+
+
+def rules(bootstrap: str, *, poll_timeout_ms: int = 60_000, fail_on_data_loss: bool = True) -> ReadingRules:
+    return ReadingRules(
+        consumer_settings={"bootstrap.servers": bootstrap, "group.id": "unused"},
+        include_headers=False,
+        poll_timeout_ms=poll_timeout_ms,
+        fail_on_data_loss=fail_on_data_loss,
+    )
+
+
+def write(bootstrap: str, topic: str, count: int, *, keys: int, value_bytes: int = 100) -> None:
+    failures: list[str] = []
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 5, "batch.num.messages": 50},  # fits into the smallest segment
+        on_delivery=lambda error, _: failures.append(str(error)) if error else None,
+    )
+    for number in range(count):
+        producer.produce(topic, b"%d " % number + bytes(value_bytes), b"%d" % (number % keys), partition=0)
+    assert producer.flush(60) == 0
+    assert failures == []
+
+
+def offsets_of(batches: Iterator[pa.RecordBatch]) -> list[int]:
+    return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+
+
+def kept_offsets(bootstrap: str, topic: str, end: int) -> list[int]:
+    """Return the offsets of the records that a plain consumer gets."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "x", "enable.partition.eof": True})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    offsets: list[int] = []
+    try:
+        while (message := consumer.poll(10)) is not None and message.error() is None:
+            offsets.append(message.offset() or 0)
+    finally:
+        consumer.close()
+    assert offsets[-1] < end
+    return offsets
+
+
+def test_ranges_of_a_compacted_topic_end_although_their_last_offsets_have_no_record(
+    own_broker: BrokerProcess,
+) -> None:
+    compacted = {"cleanup.policy": "compact", "segment.bytes": str(1 << 20), "min.cleanable.dirty.ratio": "0.01"}
+    topic = make_topic(own_broker.bootstrap, configs={**compacted, "file.delete.delay.ms": "0"})
+    write(own_broker.bootstrap, topic, 3000, keys=7, value_bytes=1000)
+    kept = eventually(
+        lambda: found if len(found := kept_offsets(own_broker.bootstrap, topic, 3000)) < 1500 else None,
+        "the topic is compacted",
+        within_s=120,
+    )
+    bounds = [0, 10, 700, 1400, kept[-1], 3000]
+    for start, end in pairwise(bounds):
+        wanted = OffsetRange(topic, 0, start, end)
+        found = offsets_of(read_range(wanted, rules(own_broker.bootstrap)))
+        assert found == sorted(set(found))
+        assert set(found) <= set(range(start, end))
+        assert set(found) >= {
+            offset for offset in kept_offsets(own_broker.bootstrap, topic, 3000) if start <= offset < end
+        }
+
+
+def test_a_range_is_read_whole_although_the_broker_is_killed_in_the_middle(own_broker: BrokerProcess) -> None:
+    topic = make_topic(own_broker.bootstrap)
+    write(own_broker.bootstrap, topic, 30_000, keys=100, value_bytes=2000)  # more than is read ahead
+    batches = read_range(OffsetRange(topic, 0, 5, 29_990), rules(own_broker.bootstrap))
+    first = next(batches)
+    own_broker.kill()
+    second = next(batches)
+    own_broker.start()
+    assert first.schema == arrow_schema(with_headers=False)
+    assert offsets_of(iter([first, second, *batches])) == [*range(5, 29_990)]
+
+
+def test_a_broker_that_stays_away_fails_the_read_in_time_and_says_where_it_was(own_broker: BrokerProcess) -> None:
+    topic = make_topic(own_broker.bootstrap)
+    write(own_broker.bootstrap, topic, 10, keys=1)
+    assert offsets_of(read_range(OffsetRange(topic, 0, 0, 10), rules(own_broker.bootstrap))) == [*range(10)]
+    (nobody,) = free_ports(1)
+    with pytest.raises(
+        ReadFailed, match=f"offsets 3 to 10 of partition 0 of topic {topic} at offset 3: nothing came"
+    ):
+        offsets_of(read_range(OffsetRange(topic, 0, 3, 10), rules(f"127.0.0.1:{nobody}", poll_timeout_ms=300)))
+
+
+def test_a_cluster_that_nobody_answers_for_is_one_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(cluster_offsets, "FIRST_ANSWER_MAX_S", 1.0)
+    (nobody,) = free_ports(1)
+    options = read_options({"kafka.bootstrap.servers": f"127.0.0.1:{nobody}", "subscribe": "flights"}, kind="batch")
+    with pytest.raises(ClusterUnreachable, match=f"no broker at 127.0.0.1:{nobody} .* answers: .*Connection refused"):
+        ClusterOffsets(options).required()
