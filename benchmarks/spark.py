@@ -3,7 +3,7 @@
 Each format has a Spark of its own (`spark_driver.py`), both with the same settings and both running all the time:
 in one session, the one would find the other's compiled code and heap, and nobody could say whose memory is whose.
 They take turns, and the one whose turn it is not does nothing. Before anything is measured each makes all kinds of
-runs on a small topic, because a JVM compiles while it works. Reading goes to `noop`, all columns of all records;
+runs on a small topic, because a JVM compiles while it works. Reading looks at every column of all records;
 writing makes 100-byte values of numbers, which costs both the same. The broker works on the same machine.
 
 Memory is the proportional set size of the driver's JVM and of all Python workers below it (the driver's own

@@ -150,6 +150,10 @@ def test_windows_with_a_static_table_go_on_where_they_were(scene: Scene, new_top
     american = [row["flights"] for key, row in scene.read(latest) if key == "American" and "T06" in row["hour"]]
     assert american[-1] == 2, "the window's count has gone on from where it was"
 
+    shutil.rmtree(scene.folder / "state")
+    with pytest.raises(FatalError, match=r"the output table has no checkpoint .* Bring the checkpoint back"):
+        scene.run(SparkPipeline, settings)
+
 
 def table(scene: Scene) -> list[tuple[str, int, int, float]]:
     """The rows of the partitioned table, read as Spark does."""
@@ -353,10 +357,13 @@ def test_a_checkpoint_on_any_file_system_that_spark_knows(scene: Scene) -> None:
     folder = HadoopFolder(scene.spark, (scene.folder / "remote").as_uri())
     assert folder.is_empty()
     assert folder.read(FILE_NAME) is None
-    for text in ("first", "second: ü"):
+    for text in ('"first"', '"second: ü"'):
         folder.write(FILE_NAME, text)
         assert folder.read(FILE_NAME) == text
     assert not folder.is_empty()
     assert folder.has(FILE_NAME)
     (scene.folder / "remote" / FILE_NAME).rename(scene.folder / "remote" / f".{FILE_NAME}.new")
-    assert folder.read(FILE_NAME) == "second: ü", "what was written and not renamed counts"
+    assert folder.read(FILE_NAME) == '"second: ü"', "what was written and not renamed counts"
+    (scene.folder / "remote" / f".{FILE_NAME}.new").write_text('"sec')
+    (scene.folder / "remote" / f"..{FILE_NAME}.new.crc").unlink(missing_ok=True)
+    assert folder.read(FILE_NAME) is None, "what was not written to its end does not"

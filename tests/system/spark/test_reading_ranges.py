@@ -7,14 +7,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
 
-from ottla_spark.datasource import cluster_offsets
+from ottla_spark.datasource import cluster_offsets, range_reading
 from ottla_spark.datasource.cluster_offsets import ClusterOffsets
 from ottla_spark.datasource.columns import arrow_schema
-from ottla_spark.datasource.errors import ClusterUnreachable, ReadFailed
+from ottla_spark.datasource.errors import ClusterUnreachable, DataLost, ReadFailed
 from ottla_spark.datasource.options import read_options
 from ottla_spark.datasource.range_reading import ReadingRules, read_range
 from ottla_spark.datasource.ranges import OffsetRange
+from ottla_spark.datasource.stream_reader import OttlaStreamReader
 from tests.support.broker_under_test import make_topic
 from tests.support.eventually import eventually
 from tests.support.free_ports import free_ports
@@ -30,12 +32,12 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProce
         yield services.broker
 
 
-def rules(bootstrap: str, *, poll_timeout_ms: int = 60_000, fail_on_data_loss: bool = True) -> ReadingRules:
+def rules(bootstrap: str, *, poll_timeout_ms: int = 60_000, loss_fails: bool = True) -> ReadingRules:
     return ReadingRules(
         consumer_settings={"bootstrap.servers": bootstrap, "group.id": "unused"},
         include_headers=False,
         poll_timeout_ms=poll_timeout_ms,
-        fail_on_data_loss=fail_on_data_loss,
+        fail_on_data_loss=loss_fails,
     )
 
 
@@ -57,7 +59,9 @@ def offsets_of(batches: Iterator[pa.RecordBatch]) -> list[int]:
 
 def kept_offsets(bootstrap: str, topic: str, end: int) -> list[int]:
     """Return the offsets of the records that a plain consumer gets."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "x", "enable.partition.eof": True})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "x", "enable.partition.eof": True, "enable.auto.commit": False}
+    )
     consumer.assign([TopicPartition(topic, 0, 0)])
     offsets: list[int] = []
     try:
@@ -112,6 +116,48 @@ def test_a_broker_that_stays_away_fails_the_read_in_time_and_says_where_it_was(o
         ReadFailed, match=f"offsets 3 to 10 of partition 0 of topic {topic} at offset 3: nothing came"
     ):
         offsets_of(read_range(OffsetRange(topic, 0, 3, 10), rules(f"127.0.0.1:{nobody}", poll_timeout_ms=300)))
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_known_long_before_the_time_to_wait_is_over(
+    own_broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(range_reading, "QUIET_MAX_S", 0.2)
+    monkeypatch.setattr(range_reading, "DOUBT_MAX_S", 0.2)
+    topic = make_topic(own_broker.bootstrap)
+    admin = AdminClient({"bootstrap.servers": own_broker.bootstrap})
+    (deleted,) = admin.delete_topics([topic]).values()
+    deleted.result(30)
+    with pytest.raises(DataLost, match="the partition is gone"):
+        offsets_of(read_range(OffsetRange(topic, 0, 0, 10), rules(own_broker.bootstrap)))
+    assert offsets_of(read_range(OffsetRange(topic, 0, 0, 10), rules(own_broker.bootstrap, loss_fails=False))) == []
+
+
+@pytest.mark.parametrize("starting", ["earliest", "latest"])
+def test_a_first_batch_that_is_repeated_does_not_mistake_new_partitions_for_lost_ones(
+    own_broker: BrokerProcess, starting: str
+) -> None:
+    topic = make_topic(own_broker.bootstrap)
+    write(own_broker.bootstrap, topic, 10, keys=1)
+    settings = {
+        "kafka.bootstrap.servers": own_broker.bootstrap,
+        "subscribe": topic,
+        "startingOffsets": starting,
+    }
+    before = OttlaStreamReader(read_options(settings, kind="stream"))
+    end = before.latestOffset(before.initialOffset(), before.getDefaultReadLimit())
+    before.stop()
+
+    admin = AdminClient({"bootstrap.servers": own_broker.bootstrap})
+    (created,) = admin.create_partitions([NewPartitions(topic, 2)]).values()
+    created.result(30)
+    write(own_broker.bootstrap, topic, 10, keys=1)
+    after = OttlaStreamReader(read_options(settings, kind="stream"))  # as Spark does it after a crash
+    eventually(lambda: "1" in after.initialOffset()[topic], "there are two partitions")
+    again = [each.value for each in after.partitions(after.initialOffset(), end)]
+    assert again == ([OffsetRange(topic, 0, 0, 10)] if starting == "earliest" else [])
+    following = after.latestOffset(end, after.getDefaultReadLimit())
+    assert following[topic]["1"] == 0
+    after.stop()
 
 
 def test_a_cluster_that_nobody_answers_for_is_one_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

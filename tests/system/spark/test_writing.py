@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -10,9 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.errors import PySparkException
 from pyspark.sql import functions
 
+from ottla_spark.datasource.client_options import librdkafka_settings
+from ottla_spark.datasource.errors import MissingTopic
+from ottla_spark.datasource.writing_errors import RecordsUndelivered
+from ottla_spark.datasource.writing_producer import RecordProducer
 from tests.conftest import TopicFactory
 from tests.support.broker_under_test import make_topic
 from tests.support.eventually import eventually
@@ -204,15 +210,41 @@ def test_a_topic_that_does_not_exist_fails_the_query_with_its_name(
     assert "topic 'flihgts' does not exist" in failure_of(frame, own_cluster.bootstrap, topic="flihgts")
 
 
+def test_a_partition_that_a_producer_does_not_know_yet_is_not_taken_for_missing(own_cluster: OttlaCluster) -> None:
+    bootstrap, topic = own_cluster.bootstrap, make_topic(own_cluster.bootstrap)
+    options = {"kafka.bootstrap.servers": bootstrap}
+    known = RecordProducer(librdkafka_settings(options, kind="producer"))
+    assert known.send([(topic, b"a", None, 0)]) == 1
+    known.finish()
+    with pytest.raises(MissingTopic, match="has no partition 1"):
+        known.send([(topic, b"b", None, 1)])
+    known.discard()
+
+    known = RecordProducer(librdkafka_settings(options, kind="producer"))
+    assert known.send([(topic, b"a", None, 0)]) == 1
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    (created,) = admin.create_partitions([NewPartitions(topic, 2)]).values()
+    created.result(READ_DEADLINE_S)
+    eventually(lambda: len(end_offsets(bootstrap, topic)) == 2, "there are two partitions")
+    with pytest.raises(RecordsUndelivered, match="Unknown partition"):
+        known.send([(topic, b"b", None, 1)])
+    known.discard()
+
+
 def test_a_broker_that_hangs_in_mid_write_fails_the_query(spark: "SparkSession", own_cluster: OttlaCluster) -> None:
     bootstrap, topic = own_cluster.bootstrap, make_topic(own_cluster.bootstrap)
-    with ThreadPoolExecutor(1) as thread:
-        writing = thread.submit(
-            failure_of, many_rows(spark), bootstrap, topic=topic, kafka_delivery_timeout_ms="3000"
-        )
+    failed = threading.Event()
+
+    def hang() -> None:
         eventually(lambda: sum(end_offsets(bootstrap, topic).values()), "the first records arrive")
         with stopped(own_cluster.broker.pid):
-            failure = writing.result(60)
+            failed.wait(60)
+
+    with ThreadPoolExecutor(1) as thread:  # Spark wants queries in the thread that has its session
+        hanging = thread.submit(hang)
+        failure = failure_of(many_rows(spark), bootstrap, topic=topic, kafka_delivery_timeout_ms="3000")
+        failed.set()
+        hanging.result()
     assert f"records were not acknowledged, the first one for topic '{topic}'" in failure
     assert sum(end_offsets(bootstrap, topic).values()) < MANY
 
@@ -221,13 +253,17 @@ def test_a_broker_that_is_killed_in_mid_write_and_comes_back_has_every_row(
     spark: "SparkSession", own_cluster: OttlaCluster
 ) -> None:
     bootstrap, topic = own_cluster.bootstrap, make_topic(own_cluster.bootstrap, partitions=2)
-    with ThreadPoolExecutor(1) as thread:
-        writing = thread.submit(write, many_rows(spark), bootstrap, topic=topic)
+
+    def kill() -> int:
         reached = eventually(lambda: sum(end_offsets(bootstrap, topic).values()), "the first records arrive")
         os.kill(own_cluster.broker.pid, signal.SIGKILL)
-        assert reached < MANY
-        writing.result(90)
-        own_cluster.refresh()
+        return reached
+
+    with ThreadPoolExecutor(1) as thread:
+        killing = thread.submit(kill)
+        write(many_rows(spark), bootstrap, topic=topic)
+        assert killing.result() < MANY
+    own_cluster.refresh()
     assert {int(value) for value in values_of(bootstrap, topic)} == set(range(MANY))
 
 

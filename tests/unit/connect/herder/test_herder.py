@@ -20,6 +20,7 @@ from ottla_connect.herder.validation import Validation
 from ottla_connect.herder.worker import Worker
 from ottla_connect.ids import TaskId
 from ottla_connect.processes.host import ProcessHost
+from ottla_connect.processes.messages import Progressed
 from ottla_connect.state.config_records import ConnectorRecord, Write
 from ottla_connect.state.config_state import ConnectorChanged, ConnectorRemoved
 from ottla_connect.state.stores import open_standalone
@@ -418,3 +419,23 @@ async def test_log_levels_reach_running_and_future_processes(parts: Parts):
     )
     assert parts.herder.logger_level("ottla_file").level == "DEBUG"
     await parts.herder.set_logger_level("ottla_file", "info", cluster=False)
+
+
+async def test_what_a_job_says_without_a_lease_is_not_taken_for_what_runs_elsewhere(parts: Parts):
+    await parts.create("flights", tasks_max="1")
+    await parts.reach("flights", RUNNING, RUNNING)
+    task = TaskId("flights", 0)
+    units = {unit.id: unit for unit in parts.worker.units()}
+
+    def progress() -> Mapping[str, object] | None:
+        return parts.herder.task_status(task).progress
+
+    parts.worker.on_message(units[task], Progressed(progress={"rows": 1}))
+    await eventually_async(lambda: progress() == {"rows": 1}, "the progress is shown")
+    parts.worker.extend_lease(time.monotonic() - 1)
+    parts.worker.on_message(units[task], Progressed(progress={"rows": 2}))
+    parts.worker.on_state(units["flights"], RUNNING, "", "the next")
+    await eventually_async(
+        lambda: parts.herder.connector_status("flights").connector.version == "the next", "what was said is stored"
+    )
+    assert progress() == {"rows": 1}

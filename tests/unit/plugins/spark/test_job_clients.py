@@ -1,8 +1,10 @@
 """Topics are those of the worker's cluster, unless a connector names another; missing ones are named."""
 
+from dataclasses import replace
+
 from ottla_spark.formats.format import Format
-from ottla_spark.job.clients import reaches_elsewhere, topic_clients
-from ottla_spark.job.plan import JobPlan, Table, TopicRead, TopicWrite
+from ottla_spark.job.clients import reaches_elsewhere, topic_clients, topics_to_make
+from ottla_spark.job.plan import JobPlan, Output, Table, TopicRead, TopicWrite
 from ottla_spark.job.query_text import SqlQuery
 from ottla_spark.job.topic_names import missing_topics
 
@@ -50,13 +52,21 @@ def test_what_a_table_or_an_output_says_goes_first() -> None:
     reading = TopicRead(
         topics=("a",), options={"subscribe": "a", "kafka.bootstrap.servers": "x"}, key=JSON, value=JSON
     )
-    assert clients.read_options(reading)["kafka.bootstrap.servers"] == "x"
+    assert clients.read_options(reading) == {"subscribe": "a", "kafka.bootstrap.servers": "x"}, "and no password"
     writing = TopicWrite(topic="b", key=JSON, value=JSON, options={"kafka.linger.ms": "7", "topic": "other"})
     assert clients.write_options(writing) == {
         "kafka.bootstrap.servers": "worker:9092",
         "kafka.linger.ms": "7",
         "topic": "b",
     }
+
+
+def test_topics_are_made_in_the_workers_cluster_only() -> None:
+    here = TopicWrite(topic="here", key=JSON, value=JSON)
+    there = TopicWrite(topic="there", key=JSON, value=JSON, options={"KAFKA.Bootstrap.Servers": "other:9092"})
+    outputs = tuple(Output(name=each.topic, writing=each) for each in (here, there))
+    assert topics_to_make(replace(plan({}), outputs=outputs)) == ("here",)
+    assert topics_to_make(replace(plan({"kafka.bootstrap.servers": "other:9092"}), outputs=outputs)) == ()
 
 
 def test_missing_topics_are_named_with_their_tables() -> None:

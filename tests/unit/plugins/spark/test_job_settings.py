@@ -8,6 +8,7 @@ from ottla_sdk import InvalidConfig
 from ottla_sdk.config_description import describe
 from ottla_spark import SparkPipeline, SparkSink, SparkSource
 from ottla_spark.formats.format import Format
+from ottla_spark.job.clients import topics_to_make
 from ottla_spark.job.config import JobConfig
 from ottla_spark.job.plan import FormatRead, FormatWrite, JobPlan, PythonFunction, TopicRead, TopicWrite
 from ottla_spark.job.planning import plan_of
@@ -127,7 +128,7 @@ def test_tables_and_sinks_may_be_without_duplicates() -> None:
 def test_a_source_reads_once_or_follows() -> None:
     once = plan(SparkSource, SOURCE)
     assert not once.tables[0].streaming
-    assert once.topics_written() == ("a",)
+    assert topics_to_make(once) == ("a",)
     following = plan(
         SparkSource, {**SOURCE, "read.streaming": "true", "read.schema": "x INT", "read.options.sep": ";"}
     )

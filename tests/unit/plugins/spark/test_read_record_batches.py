@@ -54,6 +54,13 @@ def test_a_batch_has_the_columns_that_spark_expects() -> None:
     assert columns["timestampType"] == [0, 1, -1]
 
 
+def test_a_time_that_spark_cannot_hold_is_null_and_no_other_time() -> None:
+    nanoseconds = record(0, stamp=(CREATE_TIME, 1_700_000_000_000_000_000))
+    batch = converter().convert([nanoseconds, record(1)], position=0).batch
+    assert batch is not None
+    assert batch.column("timestamp").cast(pa.int64()).to_pylist() == [None, 1_500_000]
+
+
 def test_headers_are_lists_and_null_where_there_are_none() -> None:
     with_some = Message(
         topic="t", partition=3, offset=1, value=b"v", headers=[("a", b"1"), ("a", None)], timestamp=(1, 1)

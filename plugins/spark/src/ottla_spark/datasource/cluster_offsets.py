@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from ottla_spark.datasource.errors import ClusterUnreachable, MissingTopic, OffsetsUnusable, ReadFailed
+from ottla_spark.datasource.errors import ClusterUnreachable, MissingTopic, OffsetsUnusable, ReadFailed, made
 from ottla_spark.datasource.offsets import EARLIEST, LATEST, Offsets, Partition, named
 from ottla_spark.datasource.options import Assigned, Names, Pattern, ReadOptions
 from ottla_spark.datasource.positions import AtOffsets, AtTimestamp, AtTimestamps, Earliest, Latest, Position
@@ -68,6 +68,7 @@ class ClusterOffsets:
         self._client: AdminClient | None = None
         self._was_reached = False
         self._last_error = ""
+        self._lacked: frozenset[str | Partition] = frozenset()
         committed = options.consumer_settings.get("isolation.level") == "read_committed"
         self._isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
@@ -76,17 +77,27 @@ class ClusterOffsets:
         """The client that asks; made when first needed."""
         if self._client is None:
             settings: dict[str, Any] = {**ADMIN_DEFAULTS, **self._options.admin_settings, "error_cb": self._remember}
-            self._client = AdminClient(settings)
+            self._client = made(AdminClient, settings)
         return self._client
 
-    def chosen(self) -> Chosen:
-        """Return what the query reads.
+    def chosen(self, known: Iterable[Partition] = ()) -> Chosen:
+        """Return what the query reads; ask again if something lacks, as a broker that has just started may lack it.
+
+        Args:
+            known: partitions that there were before.
 
         Raises:
             ClusterUnreachable: nobody answered.
             ReadFailed: a broker refused to.
         """
-        return self._asked("the partitions", self._chosen)
+        chosen = self._asked("the partitions", self._chosen)
+        for _ in range(self._options.fetch_offset_attempts - 1):
+            if self._lacking(chosen, known) <= self._lacked:
+                break
+            time.sleep(self._options.fetch_offset_pause_ms / 1000)
+            chosen = self._asked("the partitions", self._chosen)
+        self._lacked = self._lacking(chosen, known)
+        return chosen
 
     def required(self) -> frozenset[Partition]:
         """Return the partitions that the query reads, all of which have to exist.
@@ -108,10 +119,10 @@ class ClusterOffsets:
         return self._offsets(dict.fromkeys(partitions, LATEST_SPEC))
 
     def latest_not_before(self, known: Offsets, partitions: frozenset[Partition]) -> dict[Partition, int]:
-        """Return the latest offsets; ask again if any is below what is known, as a new leader may lag."""
+        """Return the latest offsets; ask again if one lacks or is below what is known, as a new leader may lag."""
         latest = self.latest(partitions)
         for _ in range(self._options.fetch_offset_attempts - 1):
-            if all(known.get(partition, 0) <= offset for partition, offset in latest.items()):
+            if all(known.get(each, 0) <= latest.get(each, -1) for each in partitions):
                 break
             time.sleep(self._options.fetch_offset_pause_ms / 1000)
             latest = self.latest(partitions)
@@ -193,6 +204,10 @@ class ClusterOffsets:
                 return Chosen(
                     partitions & existing, tuple(f"partition {number} of topic {topic}" for topic, number in absent)
                 )
+
+    @staticmethod
+    def _lacking(chosen: Chosen, known: Iterable[Partition]) -> frozenset[str | Partition]:
+        return frozenset(chosen.missing) | (frozenset(known) - chosen.partitions)
 
     def _described(self, names: Iterable[str], timeout_s: float) -> frozenset[Partition]:
         futures = self.admin.describe_topics(TopicCollection(sorted(names)), request_timeout=timeout_s)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from ottla_spark.datasource.client_options import Settings
+from ottla_spark.datasource.errors import made
 
 IDLE_MAX = 2
 
@@ -43,7 +44,7 @@ class RangeConsumer:
 
     def __init__(self, settings: Settings) -> None:
         self.last_error = ""
-        self._consumer = Consumer({**DEFAULTS, **settings, **FIXED, "error_cb": self._remember})
+        self._consumer = made(Consumer, {**DEFAULTS, **settings, **FIXED, "error_cb": self._remember})
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Read on from this offset; what was read ahead elsewhere is dropped."""

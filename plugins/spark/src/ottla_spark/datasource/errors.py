@@ -1,6 +1,13 @@
 """What reading fails with. The class says whether trying again helps; the message is all that a person needs."""
 
-from ottla_sdk import FatalError, RetriableError
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaException
+
+from ottla_sdk import FatalError, InvalidConfig, Problem, RetriableError
+
+Client = TypeVar("Client")
 
 
 class MissingTopic(FatalError):
@@ -21,3 +28,16 @@ class ClusterUnreachable(RetriableError):
 
 class ReadFailed(RetriableError):
     """A broker refused a read, or no record came in time."""
+
+
+def made(kind: Callable[[dict[str, Any]], Client], settings: dict[str, Any]) -> Client:
+    """Return a client with these settings.
+
+    Raises:
+        InvalidConfig: librdkafka does not take them.
+    """
+    try:
+        return kind(settings)
+    except (KafkaException, TypeError, ValueError) as error:
+        said = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        raise InvalidConfig([Problem("kafka.*", f"{said} (a client option of the query)")]) from None

@@ -5,7 +5,7 @@ and nobody waits for it.
 """
 
 import logging
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -31,15 +31,19 @@ class GroupCommits:
         if not self._group_id or not offsets or not self._is_free() or offsets == self._committed:
             return
         partitions = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
-        futures = admin.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(self._group_id, partitions)], request_timeout=COMMIT_TIMEOUT_S
-        )
-        self._under_way = dict(offsets), next(iter(futures.values()))
+        try:
+            futures = admin.alter_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(self._group_id, partitions)], request_timeout=COMMIT_TIMEOUT_S
+            )
+        except (KafkaException, ValueError) as error:
+            self._warn(str(error))
+        else:
+            self._under_way = dict(offsets), next(iter(futures.values()))
 
     def finish(self) -> None:
         """Wait for a commit that is under way."""
         if self._under_way is not None:
-            self._under_way[1].exception(timeout=COMMIT_TIMEOUT_S)
+            wait([self._under_way[1]], timeout=COMMIT_TIMEOUT_S)
             self._is_free()
 
     def _is_free(self) -> bool:
@@ -55,9 +59,12 @@ class GroupCommits:
         except KafkaException as error:
             problem = str(error.args[0].str())
         if problem:
-            if not self._failed_before:
-                log.warning("cannot commit to the group %s (commitGroupId): %s", self._group_id, problem)
-            self._failed_before = True
+            self._warn(problem)
         else:
             self._committed, self._failed_before = offsets, False
         return True
+
+    def _warn(self, problem: str) -> None:
+        if not self._failed_before:
+            log.warning("cannot commit to the group %s (commitGroupId): %s", self._group_id, problem)
+        self._failed_before = True

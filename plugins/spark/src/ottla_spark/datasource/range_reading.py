@@ -25,7 +25,9 @@ log = logging.getLogger(__name__)
 POLL_S = 0.05
 BOUNDS_TIMEOUT_S = 10.0
 # A new leader may know for a moment less than its predecessor did; after this long it is believed.
-SHORT_LOG_GRACE_S = 3.0
+DOUBT_MAX_S = 3.0
+# After this long without a record or an event it is asked whether the partition still exists.
+QUIET_MAX_S = 10.0
 
 GONE = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001 - public
@@ -81,7 +83,8 @@ class _RangeReading:
         self._size = BatchSize()
         self._position = wanted.start
         self._progress_at = time.monotonic()
-        self._short_since: float | None = None
+        self._doubted_since: float | None = None
+        self._is_gone = False
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         self._seek(self._position)
@@ -112,7 +115,7 @@ class _RangeReading:
     def _advance(self, position: int) -> None:
         self._position = max(self._position, position)
         self._progress_at = time.monotonic()
-        self._short_since = None
+        self._doubted_since = None
 
     def _seek(self, offset: int) -> None:
         self._position = offset
@@ -122,12 +125,19 @@ class _RangeReading:
         error = event.error()
         assert error is not None
         code = error.code()
+        if event.topic() not in (None, self._range.topic) or event.partition() not in (
+            None,
+            -1,
+            self._range.partition,
+        ):
+            return  # of a range that this consumer read before
         if code == KafkaError._PARTITION_EOF:  # noqa: SLF001 - public
             self._end_of_log(event.offset())
         elif code == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - public
             self._out_of_range()
         elif code in GONE:
-            self._lose("the partition is gone", resume_at=None)
+            self._consumer.last_error = error.str()
+            self._doubt()  # a broker that has just started may not know it yet
         elif code in FINAL:
             raise ReadFailed(f"cannot read {self._where()}: {error.str()}")
         else:
@@ -137,25 +147,37 @@ class _RangeReading:
         """Take note that the log has nothing up to `end`, and nothing behind it for now."""
         if end is not None and end > self._position:
             self._advance(end)
-        if self._position < self._range.end and self._short_since is None:
-            self._short_since = time.monotonic()
+        if self._position < self._range.end:
+            self._doubt()
+
+    def _doubt(self) -> None:
+        """Ask in a while whether what is missing still exists, unless it has come by then."""
+        if self._doubted_since is None:
+            self._doubted_since = time.monotonic()
 
     def _out_of_range(self) -> None:
         bounds = self._bounds()
-        if bounds is None or bounds[0] <= self._position <= bounds[1]:
+        if bounds is None or bounds[0] <= self._position:
+            self._doubt()
             self._seek(self._position)  # a leader that did not have it yet
             return
         low, high = bounds
         exists = f"the partition has offsets {low} to {high} only"
-        self._lose(exists, resume_at=low if self._position < low < self._range.end else None)
+        self._lose(exists, resume_at=low if low < self._range.end else None)
 
     def _check_time(self) -> None:
         now = time.monotonic()
-        if self._short_since is not None and now - self._short_since > SHORT_LOG_GRACE_S:
-            self._short_since = now
+        if now - self._progress_at > QUIET_MAX_S:
+            self._doubt()
+        if self._doubted_since is not None and now - self._doubted_since > DOUBT_MAX_S:
+            self._doubted_since = now
             bounds = self._bounds()
-            if bounds is not None and bounds[1] < self._range.end:
+            if self._is_gone:
+                self._lose("the partition is gone", resume_at=None)
+            elif bounds is not None and bounds[1] < self._range.end:
                 self._lose(f"the partition has offsets {bounds[0]} to {bounds[1]} only", resume_at=None)
+            elif bounds is not None:
+                self._seek(self._position)
         if (now - self._progress_at) * 1000 > self._rules.poll_timeout_ms:
             cause = f" ({self._consumer.last_error})" if self._consumer.last_error else ""
             raise ReadFailed(
@@ -175,11 +197,13 @@ class _RangeReading:
             self._seek(resume_at)
 
     def _bounds(self) -> tuple[int, int] | None:
-        """Return the earliest offset and the one after the last; None if no broker says."""
+        """Return the earliest offset and the one after the last; None if no broker says, or there are none."""
+        self._is_gone = False
         try:
             return self._consumer.bounds(self._range.topic, self._range.partition, BOUNDS_TIMEOUT_S)
         except KafkaException as error:
             self._consumer.last_error = error.args[0].str()
+            self._is_gone = error.args[0].code() in GONE
             return None
 
     def _where(self) -> str:

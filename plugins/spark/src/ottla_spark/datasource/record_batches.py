@@ -28,6 +28,8 @@ _Headers = list[tuple[str, bytes | None]] | None
 # librdkafka counts kinds of timestamps from 0 (none), Kafka's Java client, and so Spark, from -1.
 _TIMESTAMP_TYPE_SHIFT = 1
 _NO_TIMESTAMP_MS = -1
+# Spark counts microseconds. What is later, such as nanoseconds that somebody wrote as milliseconds, becomes null.
+_TIMESTAMP_MAX_MS = (2**63 - 1) // 1000
 
 
 @contextmanager
@@ -147,7 +149,8 @@ def _stamps(messages: list[Message]) -> _Numbers:
 
 def _timestamps(stamps: _Numbers) -> pa.Array:
     timestamps_ms = np.where(stamps[:, 0] == 0, _NO_TIMESTAMP_MS, stamps[:, 1])
-    return pa.array(timestamps_ms * 1000).cast(pa.timestamp("us", "UTC"))
+    too_far = np.abs(timestamps_ms) > _TIMESTAMP_MAX_MS
+    return pa.array(timestamps_ms * 1000, mask=too_far).cast(pa.timestamp("us", "UTC"))
 
 
 COUNT_FIRST = 100

@@ -45,6 +45,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             offsets_min=options.offsets_per_trigger_min or 0, delay_max_ms=options.trigger_delay_max_ms
         )
         self._latest: Offsets = {}
+        self._initial: Offsets | None = None
         self._held: dict[Partition, int] = {}
         self._target: Offsets | None = None
         self._warned: set[str] = set()
@@ -56,6 +57,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Spark keeps the end of the first batch but not its start. What starts at the latest offset would start later
         # if the query came back from a crash in that batch, so the first batch ends there as well.
         self._held = {each: start[each] for each in start if is_latest(self._options.starting, each)}
+        self._initial = start
         return document_of(start)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -74,8 +76,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ClusterUnreachable, ReadFailed: see `ClusterOffsets`.
         """
         first = offsets_in(start)
+        self._initial = None
         self._commits.commit(self._cluster.admin, first)  # what is before it has been processed
-        self._latest = self._target if self._target is not None else self._known_latest(first)
+        self._latest = self._known_latest(first) if self._target is None else self._known_target(self._target, first)
         end = dict(self._latest)
         if not isinstance(limit, ReadAllAvailable):
             if self._waits(first):
@@ -123,10 +126,16 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._cluster.close()
 
     def _known_latest(self, start: Offsets) -> dict[Partition, int]:
-        chosen = self._cluster.chosen()
+        chosen = self._cluster.chosen(start)
         for name in chosen.missing:
             self._lose(f"{name} does not exist")
         return self._cluster.latest_not_before(start, chosen.partitions)
+
+    def _known_target(self, target: Offsets, start: Offsets) -> Offsets:
+        """Return the target; partitions whose leader lagged when it was fixed are asked for again."""
+        behind = frozenset(each for each in target if target[each] < start.get(each, 0))
+        self._target = {**target, **self._cluster.latest_not_before(start, behind)}
+        return self._target
 
     def _waits(self, start: Offsets) -> bool:
         if self._options.offsets_per_trigger_min is None or self._target is not None:
@@ -139,7 +148,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**start, **self._cluster.earliest(end.keys() - start.keys())}
 
     def _check_loss(self, start: Offsets, complete: Offsets, end: Offsets) -> None:
-        if gone := start.keys() - end.keys():
+        # If the first batch is repeated after a crash, partitions may have appeared since, which were not in it.
+        if gone := start.keys() - end.keys() if start != self._initial else ():
             self._lose(f"{named(gone)} no longer exist")
         if unknown := end.keys() - complete.keys():
             self._lose(f"{named(unknown)} no longer exist")

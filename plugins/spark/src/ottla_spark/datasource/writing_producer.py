@@ -18,10 +18,16 @@ from time import monotonic
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from ottla_sdk import InvalidConfig, Problem
 from ottla_spark.datasource.client_options import BOOTSTRAP, Settings
-from ottla_spark.datasource.errors import ClusterUnreachable
-from ottla_spark.datasource.writing_errors import LOGIN_REFUSED, Failure, LoginRefused, RecordRefused, error_of
+from ottla_spark.datasource.errors import ClusterUnreachable, MissingTopic, made
+from ottla_spark.datasource.writing_errors import (
+    LOGIN_REFUSED,
+    Failure,
+    LoginRefused,
+    RecordRefused,
+    RecordsUndelivered,
+    error_of,
+)
 from ottla_spark.datasource.writing_rows import Record
 
 CONNECT_TIMEOUT_S = 15.0
@@ -37,11 +43,7 @@ def check_settings(settings: Settings) -> None:
     Raises:
         InvalidConfig: it does not take them.
     """
-    try:
-        Producer(_Reports().settings(settings))
-    except (KafkaException, TypeError, ValueError) as error:
-        said = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-        raise InvalidConfig([Problem("kafka.*", f"{said} (a client option of the query)")]) from None
+    made(Producer, _Reports().settings(settings))
 
 
 @dataclass(slots=True)
@@ -87,7 +89,7 @@ class RecordProducer:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._reports = _Reports()
-        self._producer = Producer(self._reports.settings(settings))
+        self._producer = made(Producer, self._reports.settings(settings))
         self._is_connected = False
 
     def send(self, records: Iterable[Record]) -> int:
@@ -121,6 +123,7 @@ class RecordProducer:
         while self._producer.flush(FLUSH_STEP_S):
             self._check()
         self._check()
+        self._reports.connection_problem = ""  # is over, and none of the next task's
 
     def discard(self) -> None:
         """Drop whatever is not sent yet; the producer is of no use afterwards."""
@@ -178,12 +181,23 @@ class RecordProducer:
     def _check(self) -> None:
         reports = self._reports
         if reports.first is not None:
-            raise error_of(
+            error = error_of(
                 reports.first,
                 failed_count=reports.failed_count,
                 brokers=str(self.settings[BOOTSTRAP]),
                 connection_problem=reports.connection_problem,
             )
+            if isinstance(error, MissingTopic) and self._is_there(reports.first):
+                raise RecordsUndelivered(f"{reports.failed_count} records were not written: {reports.first.reason}")
+            raise error
+
+    def _is_there(self, failure: Failure) -> bool:
+        """Return whether what was missing is there now: it is new, or a broker that has just started lacked it."""
+        try:
+            topic = self._producer.list_topics(failure.topic, timeout=CONNECT_STEP_S).topics[failure.topic]
+        except (KafkaException, KeyError):
+            return False
+        return topic.error is None and len(topic.partitions) > max(failure.partition, 0)
 
 
 class ProducerPool:

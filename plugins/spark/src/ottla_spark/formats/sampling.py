@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from ottla_spark.datasource.errors import ClusterUnreachable, MissingTopic
+from ottla_spark.datasource.errors import ClusterUnreachable, MissingTopic, made
 from ottla_spark.datasource.options import Assigned, Names, Topics, read_options
 
 ASK_TIMEOUT_S = 10.0
@@ -76,7 +76,7 @@ def latest_records(options: Mapping[str, str], count: int) -> Sample:
 
 @contextmanager
 def _consumer(settings: Mapping[str, str | int | bool]) -> Iterator[Consumer]:
-    consumer = Consumer(dict(settings))
+    consumer = made(Consumer, dict(settings))
     try:
         yield consumer
     except KafkaException as error:

@@ -87,9 +87,13 @@ class BatchRun:
 
     def stop(self) -> None:
         """Give it up, if it is being written."""
-        if self.is_active():
+        if not self.is_active():
+            return
+        try:
             self._session.sparkContext.cancelJobsWithTag(self._tag)
-            self._thread.join(STOP_TIMEOUT_S)
+        except Exception as error:  # noqa: BLE001 - Java may be gone, and is ended in any case
+            self._log.warning("%s has not stopped in order: %s", self.name, error)
+        self._thread.join(STOP_TIMEOUT_S)
 
     def _run(self) -> None:
         begun = time.monotonic()

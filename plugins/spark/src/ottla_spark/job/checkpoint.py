@@ -4,13 +4,15 @@ Local folders are looked at without Spark, so that a wrong one is known before J
 Hadoop's file systems, which Spark has; so are their credentials.
 """
 
+import errno
+import json
 import os
+import re
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
-from ottla_sdk import FatalError
+from ottla_sdk import ConnectError, FatalError
 from ottla_spark.job.checkpoint_record import FILE_NAME, CheckpointRecord, ForeignCheckpoint
 from ottla_spark.job.plan import JobPlan
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 _SPARKS_OWN = "metadata"
 """The file in which Spark keeps the id of a streaming query."""
+_URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(//[^/]*)?(?P<path>/.*)?")
+_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EAGAIN, errno.ETIMEDOUT})
+"""What keeps a file from being read or written for a while."""
 
 
 class Folder(ABC):
@@ -54,7 +59,7 @@ class LocalFolder(Folder):
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            raise FatalError(f"{self._path / name} cannot be read: {error}") from None
+            raise _kind(error)(f"{self._path / name} cannot be read: {error}") from None
 
     def write(self, name: str, text: str) -> None:
         """Write a file under another name, and rename it."""
@@ -67,7 +72,7 @@ class LocalFolder(Folder):
                 os.fsync(file.fileno())
             written.replace(self._path / name)
         except OSError as error:
-            raise FatalError(f"{self._path / name} cannot be written: {error.strerror or error}") from None
+            raise _kind(error)(f"{self._path / name} cannot be written: {error.strerror or error}") from None
 
     def has(self, name: str) -> bool:
         """Return whether there is a file or folder."""
@@ -90,14 +95,10 @@ class HadoopFolder(Folder):
 
     def read(self, name: str) -> str | None:
         """Return the text of a file, None if there is none."""
-        found = next((each for each in (name, _being_written(name)) if self.has(each)), None)
-        if found is None:
-            return None
-        stream = self._files.open(self._paths(self._uri, found))
-        try:
-            return str(self._text.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
+        if self.has(name):
+            return self._text_of(name)
+        text = self._text_of(_being_written(name)) if self.has(_being_written(name)) else ""
+        return text if _is_whole(text) else None  # the first writing of it was cut short
 
     def write(self, name: str, text: str) -> None:
         """Write a file under another name, and rename it; where renaming over a file is refused, that goes first."""
@@ -109,7 +110,8 @@ class HadoopFolder(Folder):
             stream.close()
         if self._files.exists(target):
             self._files.delete(target, False)
-        self._files.rename(written, target)
+        if not self._files.rename(written, target):
+            raise ConnectError(f"{self._uri}/{name} cannot be written: {_being_written(name)} cannot be renamed")
 
     def has(self, name: str) -> bool:
         """Return whether there is a file or folder."""
@@ -120,24 +122,52 @@ class HadoopFolder(Folder):
         folder = self._paths(self._uri)
         return not self._files.exists(folder) or len(self._files.listStatus(folder)) == 0
 
+    def _text_of(self, name: str) -> str:
+        stream = self._files.open(self._paths(self._uri, name))
+        try:
+            return str(self._text.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
 
 def _being_written(name: str) -> str:
     return f".{name}.new"
 
 
+def _is_whole(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _kind(error: OSError | UnicodeDecodeError) -> type[ConnectError]:
+    return ConnectError if isinstance(error, OSError) and error.errno in _PASSING else FatalError
+
+
 def local_path(location: str) -> Path | None:
-    """Return the path that a location names on this machine; None if it is elsewhere."""
-    if not location.lower().startswith("file:"):
-        return None if "://" in location else Path(location)
-    return Path(unquote(urlsplit(location).path))
+    """Return the path that a location names on this machine, as Hadoop reads it; None if it is elsewhere."""
+    uri = _URI.fullmatch(location)
+    if uri is None:
+        return Path(location)
+    return Path(uri["path"] or "/") if uri["scheme"].lower() == "file" else None
 
 
 def folder_at(location: str, session: "SparkSession | None" = None) -> Folder | None:
-    """Return the folder at a location; None if it is not on this machine, and there is no Spark yet."""
+    """Return the folder at a location; None if it is not on this machine, and there is no Spark yet.
+
+    A path without a scheme is Hadoop's if Spark's settings say so (`fs.defaultFS`), which is known with Spark only.
+    """
     path = local_path(location)
-    if path is not None:
+    if path is not None and (session is None or _URI.fullmatch(location) or _is_local_by_default(session)):
         return LocalFolder(path)
     return HadoopFolder(session, location) if session is not None else None
+
+
+def _is_local_by_default(session: "SparkSession") -> bool:
+    java: Any = session.sparkContext._jsc  # noqa: SLF001 - PySpark has no other way to it
+    return str(java.hadoopConfiguration().get("fs.defaultFS") or "file:").startswith("file:")
 
 
 def continued_record(folder: Folder, plan: JobPlan) -> CheckpointRecord:

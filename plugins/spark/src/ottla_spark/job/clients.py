@@ -12,15 +12,17 @@ NOT_TAKEN_OVER = frozenset(
     {
         "auto.offset.reset",
         "client.id",
+        "delivery.timeout.ms",
         "enable.auto.commit",
         "enable.auto.offset.store",
         "group.id",
         "group.instance.id",
         "group.protocol",
+        "message.timeout.ms",
         "partition.assignment.strategy",
     }
 )
-"""What a worker says to its own consumers; a query's offsets are its own."""
+"""What a worker says to its own clients: a query's offsets are its own, and a task that cannot write is to fail."""
 
 TAKEN_OVER_BY_JAVA = frozenset({"bootstrap.servers", "security.protocol"})
 """What Spark's own source understands of a worker's settings, which are librdkafka's."""
@@ -32,21 +34,27 @@ class TopicClients:
 
     Attributes:
         source: the format that reads and writes topics.
-        consumer: options `kafka.*` for reading.
-        producer: options `kafka.*` for writing.
+        connector: options `kafka.*` of the connector itself.
+        consumer: these and the worker's, for reading.
+        producer: these and the worker's, for writing.
     """
 
     source: str
+    connector: Mapping[str, str] = field(default_factory=dict)
     consumer: Mapping[str, str] = field(default_factory=dict)
     producer: Mapping[str, str] = field(default_factory=dict)
 
     def read_options(self, reading: TopicRead) -> dict[str, str]:
         """Return all options with which topics are read; the table's own go before the job's."""
-        return {**self.consumer, **reading.options}
+        return {**self._beneath(reading.options, self.consumer), **reading.options}
 
     def write_options(self, writing: TopicWrite) -> dict[str, str]:
         """Return all options with which a topic is written; the output's own go before the job's."""
-        return {**self.producer, **writing.options, "topic": writing.topic}
+        return {**self._beneath(writing.options, self.producer), **writing.options, "topic": writing.topic}
+
+    def _beneath(self, own: Mapping[str, str], common: Mapping[str, str]) -> Mapping[str, str]:
+        """Return what holds beside a table's or an output's own options: of the worker's only for its brokers."""
+        return self.connector if names_brokers(own) else common
 
 
 def topic_clients(plan: JobPlan, consumer: Mapping[str, str], producer: Mapping[str, str]) -> TopicClients:
@@ -62,6 +70,7 @@ def topic_clients(plan: JobPlan, consumer: Mapping[str, str], producer: Mapping[
         consumer = producer = {}
     return TopicClients(
         source=plan.topic_source,
+        connector=plan.kafka,
         consumer={**_options(plan, consumer), **plan.kafka},
         producer={**_options(plan, producer), **plan.kafka},
     )
@@ -69,7 +78,20 @@ def topic_clients(plan: JobPlan, consumer: Mapping[str, str], producer: Mapping[
 
 def reaches_elsewhere(plan: JobPlan) -> bool:
     """Return whether the topics may be those of another cluster than the worker's."""
-    return any(key.lower() == BOOTSTRAP for key in plan.kafka)
+    return names_brokers(plan.kafka)
+
+
+def names_brokers(options: Mapping[str, str]) -> bool:
+    """Return whether options say which brokers."""
+    return any(key.lower() == BOOTSTRAP for key in options)
+
+
+def topics_to_make(plan: JobPlan) -> tuple[str, ...]:
+    """Return the topics that a plan writes in the worker's cluster, where they can be made."""
+    if reaches_elsewhere(plan):
+        return ()
+    writings = [each.writing for each in plan.outputs if isinstance(each.writing, TopicWrite)]
+    return tuple(each.topic for each in writings if not names_brokers(each.options))
 
 
 def _options(plan: JobPlan, settings: Mapping[str, str]) -> dict[str, str]:

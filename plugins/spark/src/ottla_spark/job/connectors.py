@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ottla_sdk import FatalError, Problem, SinkConnector, SourceConnector, TopicPartition
+from ottla_sdk import ConnectError, Problem, SinkConnector, SourceConnector, TopicPartition
 from ottla_spark.cluster.java import JavaMissing, require_java
 from ottla_spark.job.checkpoint import continued_record, folder_at, local_path
 from ottla_spark.job.config import JobConfig
@@ -97,7 +97,7 @@ def _problems(config: JobConfig, settings: Mapping[str, str]) -> Iterator[Proble
     elif (folder := folder_at(location)) is not None and settings.get("name"):
         try:
             continued_record(folder, plan_of(config, settings["name"]))
-        except FatalError as error:
+        except ConnectError as error:
             yield Problem("checkpoint.location", str(error))
 
 

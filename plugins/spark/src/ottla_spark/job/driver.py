@@ -2,11 +2,13 @@
 
 import logging
 import subprocess
+import threading
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+STOP_TIMEOUT_S = 20.0
 EXIT_TIMEOUT_S = 5.0
 
 log = logging.getLogger(__name__)
@@ -37,10 +39,12 @@ def stop_driver(session: "SparkSession | None") -> None:
 
     process, gateway = java_process(), SparkContext._gateway  # noqa: SLF001
     if session is not None and process is not None and process.poll() is None:
-        try:
-            session.stop()
-        except Exception as error:  # noqa: BLE001 - Java may end meanwhile; it is ended below in any case
-            log.warning("Spark has not stopped in order: %s", error)
+        stopping = threading.Thread(target=_stop, args=(session,), name="stop", daemon=True)
+        stopping.start()
+        stopping.join(STOP_TIMEOUT_S)
+        if stopping.is_alive():
+            log.warning("Spark does not stop within %.0f s; its Java process is killed", STOP_TIMEOUT_S)
+            process.kill()
     if gateway is not None:
         gateway.shutdown()
     if process is not None:
@@ -48,6 +52,13 @@ def stop_driver(session: "SparkSession | None") -> None:
     # What PySpark keeps of a Java process that is gone would be taken for a running one.
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001
     SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
+
+
+def _stop(session: "SparkSession") -> None:
+    try:
+        session.stop()
+    except Exception as error:  # noqa: BLE001 - Java may end meanwhile; it is ended in any case
+        log.warning("Spark has not stopped in order: %s", error)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -187,7 +187,3 @@ class JobPlan:
         if not self.commit_group or len(self.outputs) == 1:
             return self.commit_group
         return f"{self.commit_group}-{output.name}"
-
-    def topics_written(self) -> tuple[str, ...]:
-        """Return the topics of the outputs."""
-        return tuple(each.writing.topic for each in self.outputs if isinstance(each.writing, TopicWrite))

@@ -12,6 +12,7 @@ from ottla_spark.job.clients import TopicClients
 from ottla_spark.job.plan import FILE_SINKS, FormatWrite, JobPlan, Output, TopicWrite
 from ottla_spark.job.python_function import Function, outputs_of
 from ottla_spark.job.query_text import SqlQuery
+from ottla_spark.job.table_log import check_table_log
 from ottla_spark.job.tables import read_tables
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ def _prepared(
         )
     else:
         _check_columns(frame, output, output.writing)
+        if frame.isStreaming:
+            check_table_log(session, plan, output, output.writing)
     if not frame.isStreaming and output.mode == "update":
         raise FatalError(f"the output {output.name} is no stream, as no table is one, so its mode cannot be update")
     return Prepared(output=output, frame=frame)

@@ -141,11 +141,10 @@ class RunningJob:
 
     def stop(self) -> None:
         """Stop everything; a batch under way is finished, or given up as a whole."""
-        active = [(output, query) for output, query in self._queries.items() if query.isActive]
         deadline = time.monotonic() + BATCH_GRACE_S
         stopping = [
             threading.Thread(target=_stop, args=(output, query, deadline, self._log), daemon=True)
-            for output, query in active
+            for output, query in self._queries.items()
         ]
         for thread in stopping:
             thread.start()
@@ -191,6 +190,7 @@ def _stop(output: str, query: "StreamingQuery", deadline: float, log: logging.Lo
     try:
         while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
             time.sleep(BATCH_LOOK_INTERVAL_S)
-        query.stop()
+        if query.isActive:
+            query.stop()
     except Exception as error:  # noqa: BLE001 - Java may be gone, and is ended in any case
         log.warning("the query %s has not stopped in order: %s", output, error)

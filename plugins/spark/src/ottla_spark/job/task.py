@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla_sdk import ConnectError, FatalError, JobTask
 from ottla_spark.job.checkpoint import continued_record, folder_at
-from ottla_spark.job.clients import reaches_elsewhere, topic_clients
+from ottla_spark.job.clients import topic_clients, topics_to_make
 from ottla_spark.job.config import JobConfig
 from ottla_spark.job.connector_configs import SparkPipelineConfig, SparkSinkConfig, SparkSourceConfig
 from ottla_spark.job.plan import JobPlan, PythonFunction
@@ -47,8 +47,8 @@ class SparkTask(JobTask[JobConfig]):
         with _in_plain_words():
             function = load_function(plan.query) if isinstance(plan.query, PythonFunction) else None
             self._check(plan)
-            if self.makes_topics and not reaches_elsewhere(plan):
-                self.context.ensure_topics(plan.topics_written())
+            if self.makes_topics:
+                self.context.ensure_topics(topics_to_make(plan))
             if not self.context.should_stop():
                 self._start_spark(plan)
                 self._begin(plan, function)
@@ -70,10 +70,12 @@ class SparkTask(JobTask[JobConfig]):
         from ottla_spark.job.driver import java_has_ended, stop_driver  # noqa: PLC0415
 
         job, self._job = self._job, None
-        if job is not None and not java_has_ended():
-            job.stop()
         session, self._session = self._session, None
-        stop_driver(session)
+        try:
+            if job is not None and not java_has_ended():
+                job.stop()
+        finally:
+            stop_driver(session)
 
     def _check(self, plan: JobPlan) -> None:
         """Look at what can be wrong without Spark."""

@@ -1,5 +1,6 @@
 """Looks whether the topics of a plan are there before Spark starts, which would say it later and less well."""
 
+import time
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaException
@@ -7,12 +8,14 @@ from confluent_kafka.admin import AdminClient
 
 from ottla_sdk import ConnectError
 from ottla_spark.datasource.client_options import Settings, librdkafka_settings
-from ottla_spark.datasource.errors import MissingTopic
+from ottla_spark.datasource.errors import MissingTopic, made
 from ottla_spark.job.clients import TopicClients, topic_clients
 from ottla_spark.job.plan import JobPlan, Table, TopicRead
 from ottla_spark.job.topic_names import missing_topics
 
 LIST_TOPICS_TIMEOUT_S = 15.0
+LOOK_AGAIN_S = 1.0
+"""A broker that has just started, or is not the one that made a topic, may not know it yet."""
 
 
 def check_topics(plan: JobPlan, admin: Mapping[str, str]) -> None:
@@ -31,7 +34,12 @@ def check_topics(plan: JobPlan, admin: Mapping[str, str]) -> None:
     clients = topic_clients(plan, admin, {})
     sentences = []
     for settings, tables in _by_cluster(plan, clients):
-        sentences += missing_topics(tables, _topics(settings))
+        client = made(AdminClient, dict(settings))
+        found = missing_topics(tables, _topics(client, settings))
+        if found:
+            time.sleep(LOOK_AGAIN_S)
+            found = missing_topics(tables, _topics(client, settings))
+        sentences += found
     if sentences:
         raise MissingTopic(f"{'; '.join(sentences)}. Create what is missing, or correct the name")
 
@@ -45,9 +53,9 @@ def _by_cluster(plan: JobPlan, clients: TopicClients) -> list[tuple[Settings, li
     return list(grouped.values())
 
 
-def _topics(settings: Settings) -> list[str]:
+def _topics(client: AdminClient, settings: Settings) -> list[str]:
     try:
-        return list(AdminClient(dict(settings)).list_topics(timeout=LIST_TOPICS_TIMEOUT_S).topics)
+        return list(client.list_topics(timeout=LIST_TOPICS_TIMEOUT_S).topics)
     except KafkaException as error:
         raise ConnectError(
             f"the topics at {settings['bootstrap.servers']} cannot be listed: {error.args[0].str()}"

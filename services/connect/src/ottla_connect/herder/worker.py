@@ -221,7 +221,8 @@ class Worker:
                 if isinstance(unit.id, TaskId):
                     self.measured[unit.id] = message.values
             case Progressed():
-                self._set_status(unit.id, State.RUNNING, version=unit.version, progress=message.progress)
+                if self._surely_runs(unit.id):  # otherwise another worker may, which says how it goes there
+                    self._set_status(unit.id, State.RUNNING, version=unit.version, progress=message.progress)
             case _:
                 log.warning("a process said what it should not", unit=str(unit.id), message=type(message).__name__)
 
@@ -245,12 +246,14 @@ class Worker:
             progress=progress,
         )
         # What ends here may have begun elsewhere already: then the other worker's word counts.
-        is_ours = self.runs(unit) and time.monotonic() <= self._lease_until_s
-        only_if_newer = state is State.UNASSIGNED or (state is State.FAILED and not is_ours)
+        only_if_newer = state is State.UNASSIGNED or (state is State.FAILED and not self._surely_runs(unit))
         if isinstance(unit, TaskId):
             self._stores.status.put_task_status(unit, status, only_if_newer=only_if_newer)
         else:
             self._stores.status.put_connector_status(unit, status, only_if_newer=only_if_newer)
+
+    def _surely_runs(self, unit: UnitId) -> bool:
+        return self.runs(unit) and time.monotonic() <= self._lease_until_s
 
     def _publish_task_configs(self, name: str, configs: list[dict[str, str]]) -> None:
         state = self.state
