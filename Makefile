@@ -7,7 +7,9 @@ UNIT_TESTS_OF_CONNECT := tests/unit/connect tests/unit/plugins
 CONNECT_TESTS := tests/system/connect $(UNIT_TESTS_OF_CONNECT)
 SPARK_TESTS := tests/system/spark
 RULES_TESTS := tests/unit tests/property tests/simulation tests/scenarios tests/fuzz
-SYSTEM_TESTS_ELSEWHERE := tests/system/connect $(SPARK_TESTS)
+RECOVERY_TESTS := tests/faults $(patsubst %,tests/system/test_%.py,catching_up cluster_commands compaction controller_failover \
+	crash damaged_files full_disk group_faults replication)
+SYSTEM_TESTS_ELSEWHERE := tests/system/connect $(SPARK_TESTS) $(RECOVERY_TESTS)
 # Python writes its bytecode here whatever the shell says, or every start of a service would compile it all again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -15,7 +17,7 @@ ARGUMENTS ?= all
 MINUTES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check check-connect check-tests check-types check-style check-imports test test-rules test-system test-clients test-connect test-spark faults faults-caught compat bench format stubs clean
+.PHONY: help setup demo check check-connect check-tests check-types check-style check-imports test test-rules test-system test-recovery test-clients test-connect test-spark faults faults-caught compat bench format stubs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -46,13 +48,16 @@ check-style:
 check-imports:
 	$(BIN)/lint-imports
 
-test: test-rules test-system test-clients test-connect test-spark ## all tests but those that need Maven (about 25 minutes)
+test: test-rules test-system test-recovery test-clients test-connect test-spark ## all tests but those that need Maven (about 25 minutes)
 
 test-rules: setup ## rules and their shells: units, properties, simulations, scenarios, parsers
 	$(PYTHON) -m pytest -q $(RULES_TESTS) $(UNIT_TESTS_OF_CONNECT:%=--ignore=%)
 
-test-system: setup ## whole processes, and clusters that are broken on purpose
-	$(PYTHON) -m pytest -q tests/system tests/faults $(SYSTEM_TESTS_ELSEWHERE:%=--ignore=%) -m "not broken_rules"
+test-system: setup ## whole processes
+	$(PYTHON) -m pytest -q tests/system $(SYSTEM_TESTS_ELSEWHERE:%=--ignore=%)
+
+test-recovery: setup ## processes that are killed, disks that fill, files that are damaged, replicas that move
+	$(PYTHON) -m pytest -q $(RECOVERY_TESTS) -m "not broken_rules"
 
 test-clients: setup ## clients that others wrote, against a cluster
 	$(PYTHON) -m pytest -q tests/compat --ignore=tests/compat/java
