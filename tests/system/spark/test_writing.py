@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -27,8 +28,9 @@ from tests.support.ottla_cluster import OttlaCluster
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+READ_INTERVAL_S = 0.2
 READ_DEADLINE_S = 30.0
-MANY = 500_000
+MANY = 1_500_000
 ROWS = "key binary, value binary, topic string, partition int, headers array<struct<key string, value binary>>"
 
 
@@ -44,7 +46,7 @@ def failure_of(frame: "DataFrame", bootstrap: str, **options: str) -> str:
 
 
 def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False})
     try:
         partitions = consumer.list_topics(topic, timeout=READ_DEADLINE_S).topics[topic].partitions
         return {
@@ -62,9 +64,10 @@ def records_of(bootstrap: str, topic: str) -> list[Message]:
     consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
     records: list[Message] = []
     try:
+        deadline = time.monotonic() + READ_DEADLINE_S
         while len(records) < sum(ends.values()):
-            taken = consumer.consume(10_000, timeout=READ_DEADLINE_S)
-            assert taken, f"{topic}: {len(records)} of {sum(ends.values())} records came"
+            taken = consumer.consume(10_000, timeout=READ_INTERVAL_S)  # waits so long unless there are so many
+            assert time.monotonic() < deadline, f"{topic}: {len(records)} of {sum(ends.values())} records came"
             assert all(record.error() is None for record in taken)
             records += taken
     finally:
