@@ -103,7 +103,7 @@ def is_editable(found: Distribution) -> bool:
 def _editable_files(found: Distribution) -> Iterator[tuple[str, Path]]:
     pth_files = [Path(str(found.locate_file(file))) for file in found.files or () if file.suffix == ".pth"]
     lines = [line.strip() for file in pth_files for line in file.read_text().splitlines()]
-    folders = [Path(line) for line in lines if line and Path(line).is_dir()]
+    folders = [Path(line) for line in dict.fromkeys(lines) if line and Path(line).is_dir()]  # a line per package
     if not folders:
         raise CannotShip(
             f"{found.name} is installed in editable mode, and no .pth file names the folder of its packages: "
