@@ -4,6 +4,7 @@ Tests share it and leave no query, view or setting behind. What has to have a dr
 sql`) starts one as users do.
 """
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,12 +26,13 @@ def running_spark() -> Iterator[SparkSession]:
     Raises:
         JavaMissing: the message says how to install it.
     """
-    session = start_session("tests", SETTINGS)
-    try:
-        yield session
-    finally:
-        gateway = session.sparkContext._gateway
-        session.stop()
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait(30)
+    with tempfile.TemporaryDirectory(prefix="ottla-warehouse-") as warehouse:
+        session = start_session("tests", {**SETTINGS, "spark.sql.warehouse.dir": warehouse})
+        try:
+            yield session
+        finally:
+            gateway = session.sparkContext._gateway
+            session.stop()
+            gateway.shutdown()
+            gateway.proc.stdin.close()
+            gateway.proc.wait(30)

@@ -96,7 +96,7 @@ def test_a_table_is_declared_with_columns_and_settings_in_quotes_or_not() -> Non
         "CREATE TABLE delays (carrier STRING, d DECIMAL(10, 2), s STRUCT<a: INT>) WITH (\n"
         "  topic = daily-flights, value.format = 'json', 'watermark' = \"time_hour 1 hour\",\n"
         "  `options.minPartitions` = 4,\n"
-        "  n = -1, registry = 'http://localhost:8081/')"
+        "  n = -1, link = 'http://host/a')"
     )
     assert parsed == Declare(
         "delays",
@@ -107,7 +107,7 @@ def test_a_table_is_declared_with_columns_and_settings_in_quotes_or_not() -> Non
             "watermark": "time_hour 1 hour",
             "options.minPartitions": "4",
             "n": "-1",
-            "registry": "http://localhost:8081/",
+            "link": "http://host/a",
         },
     )
 
