@@ -87,8 +87,9 @@ def failure(frame: "DataFrame") -> str:
     return str(caught.value)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def registry() -> Iterator[SchemaRegistryServer]:
+    """A registry of its own for each test: Spark's Python workers live on, and keep a number's schema for ever."""
     with running_schema_registry() as server:
         yield server
 
@@ -356,7 +357,6 @@ def test_an_avro_schema_of_no_record_is_one_column(spark: "SparkSession") -> Non
 def test_what_confluents_serializer_writes_is_read_and_its_deserializer_reads_what_is_written(
     spark: "SparkSession", registry: SchemaRegistryServer
 ) -> None:
-    registry.clear()
     client = SchemaRegistryClient({"url": registry.url})
     old, new = record("R", a="int", gone="string"), record("R", a="int", more=(["null", "string"], None))
     context = SerializationContext("flights", MessageField.VALUE)
@@ -386,7 +386,6 @@ def test_what_confluents_serializer_writes_is_read_and_its_deserializer_reads_wh
 def test_what_the_registry_does_not_know_is_a_bad_record_and_its_refusals_are_shown(
     spark: "SparkSession", registry: SchemaRegistryServer
 ) -> None:
-    registry.clear()
     number = registry.register("flights-value", json.dumps(record("R", a="int")))
     other = registry.register("other", json.dumps(record("R", a="string")))
     value = of_avro(record("R", a="int"), registry_url=registry.url)
@@ -537,7 +536,6 @@ def test_a_topic_that_says_nothing_about_its_columns_is_refused(
 def test_an_avro_schema_is_that_of_the_subject_or_of_the_records(
     spark: "SparkSession", bootstrap: str, new_topic: TopicFactory, registry: SchemaRegistryServer
 ) -> None:
-    registry.clear()
     topic = new_topic()
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic}
     known = Format(name="avro", registry_url=registry.url)

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.errors import PySparkException
 from pyspark.sql import functions
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 READ_INTERVAL_S = 0.2
 READ_DEADLINE_S = 30.0
-MANY = 1_500_000
+MANY = 200_000
 ROWS = "key binary, value binary, topic string, partition int, headers array<struct<key string, value binary>>"
 
 
@@ -46,6 +47,7 @@ def failure_of(frame: "DataFrame", bootstrap: str, **options: str) -> str:
 
 
 def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
+    """The end of each partition; raises ConnectionError while one has no leader."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False})
     try:
         partitions = consumer.list_topics(topic, timeout=READ_DEADLINE_S).topics[topic].partitions
@@ -53,6 +55,8 @@ def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
             partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=READ_DEADLINE_S)[1]
             for partition in partitions
         }
+    except KafkaException as error:
+        raise ConnectionError(error) from error
     finally:
         consumer.close()
 
@@ -234,44 +238,59 @@ def test_a_partition_that_a_producer_does_not_know_yet_is_not_taken_for_missing(
     known.discard()
 
 
-def test_a_broker_that_hangs_in_mid_write_fails_the_query(spark: "SparkSession", own_cluster: OttlaCluster) -> None:
+def test_a_broker_that_hangs_in_mid_write_fails_the_query(
+    spark: "SparkSession", own_cluster: OttlaCluster, tmp_path: Path
+) -> None:
     bootstrap, topic = own_cluster.bootstrap, make_topic(own_cluster.bootstrap)
     failed = threading.Event()
 
     def hang() -> None:
         eventually(lambda: sum(end_offsets(bootstrap, topic).values()), "the first records arrive")
         with stopped(own_cluster.broker.pid):
+            (tmp_path / "go on").touch()
             failed.wait(60)
 
     with ThreadPoolExecutor(1) as thread:  # Spark wants queries in the thread that has its session
         hanging = thread.submit(hang)
-        failure = failure_of(many_rows(spark), bootstrap, topic=topic, kafka_delivery_timeout_ms="3000")
+        rows = many_rows(spark, half_after=tmp_path / "go on")
+        failure = failure_of(rows, bootstrap, topic=topic, kafka_delivery_timeout_ms="3000")
         failed.set()
         hanging.result()
     assert f"records were not acknowledged, the first one for topic '{topic}'" in failure
-    assert sum(end_offsets(bootstrap, topic).values()) < MANY
+    ends = eventually(lambda: end_offsets(bootstrap, topic), "the broker leads its partitions again")
+    assert sum(ends.values()) < MANY
 
 
 def test_a_broker_that_is_killed_in_mid_write_and_comes_back_has_every_row(
-    spark: "SparkSession", own_cluster: OttlaCluster
+    spark: "SparkSession", own_cluster: OttlaCluster, tmp_path: Path
 ) -> None:
     bootstrap, topic = own_cluster.bootstrap, make_topic(own_cluster.bootstrap, partitions=2)
 
     def kill() -> int:
         reached = eventually(lambda: sum(end_offsets(bootstrap, topic).values()), "the first records arrive")
         os.kill(own_cluster.broker.pid, signal.SIGKILL)
+        (tmp_path / "go on").touch()
         return reached
 
     with ThreadPoolExecutor(1) as thread:
         killing = thread.submit(kill)
-        write(many_rows(spark), bootstrap, topic=topic)
+        write(many_rows(spark, half_after=tmp_path / "go on"), bootstrap, topic=topic)
         assert killing.result() < MANY
     own_cluster.refresh()
     assert {int(value) for value in values_of(bootstrap, topic)} == set(range(MANY))
 
 
-def many_rows(spark: "SparkSession") -> "DataFrame":
-    """Enough that writing them takes a while."""
-    return spark.range(0, MANY, 1, 2).select(
-        functions.lpad(functions.col("id").cast("string"), 200, "0").alias("value")
+def many_rows(spark: "SparkSession", *, half_after: Path) -> "DataFrame":
+    """Many rows of one task, the second half of them not before the file `half_after` exists."""
+
+    def waiting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch["id"][0].as_py() >= MANY // 2:
+                eventually(half_after.exists, f"{half_after} exists", within_s=READ_DEADLINE_S)
+            yield batch
+
+    return (
+        spark.range(0, MANY, 1, 1)
+        .mapInArrow(waiting, "id long")
+        .select(functions.lpad(functions.col("id").cast("string"), 200, "0").alias("value"))
     )
