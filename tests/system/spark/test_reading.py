@@ -301,6 +301,30 @@ def test_a_stream_that_starts_at_the_latest_offsets_reads_what_comes_later(
     assert stream.numbers() == [*range(10, 30)]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"startingOffsets": "latest"},
+        {"startingTimestamp": str(START_MS + 1_000_000), "startingOffsetsByTimestampStrategy": "latest"},
+    ],
+    ids=["latest", "timestamp"],
+)
+def test_a_first_batch_that_a_crash_cut_short_loses_nothing_that_came_since(
+    spark: SparkSession, bootstrap: str, new_topic: TopicFactory, tmp_path: Path, options: dict[str, str]
+) -> None:
+    topic = new_topic()
+    stream = Stream(spark, bootstrap, tmp_path)
+    produce(bootstrap, topic, {0: range(10)})
+    assert stream.run(subscribe=topic, **options) == []
+    for log in ("checkpoint/commits", "table/_spark_metadata"):  # as if it had crashed before the batch was done
+        (first, *_) = (tmp_path / log).glob("0")
+        first.unlink()
+        first.with_name(".0.crc").unlink()
+    produce(bootstrap, topic, {0: range(10, 20)})
+    stream.run(subscribe=topic, **options)
+    assert stream.numbers() == [*range(10, 20)]
+
+
 def stream_has_read_nothing(query: StreamingQuery) -> bool:
     """Return whether no batch had any record."""
     return all(each.numInputRows == 0 for each in query.recentProgress)

@@ -26,7 +26,7 @@ from ottla_spark.datasource.group_commits import GroupCommits
 from ottla_spark.datasource.limits import BatchDelay, limited
 from ottla_spark.datasource.offsets import OffsetDocument, Offsets, Partition, document_of, named, offsets_in
 from ottla_spark.datasource.options import ReadOptions
-from ottla_spark.datasource.positions import is_latest
+from ottla_spark.datasource.positions import AtTimestamp, AtTimestamps, is_latest
 from ottla_spark.datasource.range_reading import read_range
 from ottla_spark.datasource.ranges import cut, ranges_between
 
@@ -56,7 +56,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         start = self._cluster.at(self._options.starting, chosen, is_start=True)
         # Spark keeps the end of the first batch but not its start. What starts at the latest offset would start later
         # if the query came back from a crash in that batch, so the first batch ends there as well.
-        self._held = {each: start[each] for each in start if is_latest(self._options.starting, each)}
+        self._held = {each: start[each] for each in start if self._may_start_at_latest(each)}
         self._initial = start
         return document_of(start)
 
@@ -124,6 +124,11 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Give up the connections."""
         self._commits.finish()
         self._cluster.close()
+
+    def _may_start_at_latest(self, partition: Partition) -> bool:
+        by_timestamp = isinstance(self._options.starting, AtTimestamp | AtTimestamps)
+        unmatched = by_timestamp and self._options.unmatched_start == "latest"
+        return unmatched or is_latest(self._options.starting, partition)
 
     def _known_latest(self, start: Offsets) -> dict[Partition, int]:
         chosen = self._cluster.chosen(start)
