@@ -70,9 +70,11 @@ def test_a_script_queries_topics_declares_tables_and_deploys_a_pipeline_up_to_it
         SELECT carrier FROM `{flights}` WHERE carrier = 'UA' LIMIT 2 EMIT CHANGES;
         SELECT carrier, count(*) AS n FROM `{flights}` GROUP BY carrier ORDER BY n DESC LIMIT 1 EMIT CHANGES;
         SELECT timestamp'2013-01-01 05:00:00' AS at;
+        SET TIME ZONE 'Europe/Berlin';
         CREATE TABLE out WITH (key = carrier, checkpoint = '{tmp_path}/out')
           AS SELECT carrier, count(*) AS n FROM `{flights}` GROUP BY carrier EMIT CHANGES;
         SHOW PIPELINES;
+        DESCRIBE PIPELINE out;
         DROP PIPELINE out;
         SHOW PIPELINES;
         SELECT 1 AS last;
@@ -81,7 +83,8 @@ def test_a_script_queries_topics_declares_tables_and_deploys_a_pipeline_up_to_it
     """)
     with ConnectCluster(tmp_path / "connect", bootstrap, workers=1, settings=WORKER) as connect:
         done = subprocess.run(
-            [ottla_command(), "sql", "-f", str(script), "--format", "json", "--master", "local[2]"],
+            [ottla_command(), "sql", "-f", str(script), "--format", "json", "--master", "local[2]",
+             "--conf", "spark.sql.shuffle.partitions=1"],
             capture_output=True, text=True, check=False, timeout=DEADLINE_S, stdin=subprocess.DEVNULL,
             env={**os.environ, "OTTLA_BOOTSTRAP": bootstrap, "OTTLA_CONNECT_URL": connect.workers[0].url},
         )  # fmt: skip
@@ -100,11 +103,14 @@ def test_a_script_queries_topics_declares_tables_and_deploys_a_pipeline_up_to_it
         {"carrier": "UA", "n": 2},
         {"at": "2013-01-01T05:00:00Z"},
     ]
-    (pipeline, last) = shown[10:]
+    (zone, pipeline, *described, last) = shown[10:]
+    assert zone == {"key": "spark.sql.session.timeZone", "value": "Europe/Berlin"}
+    settings = {each["property"]: each["value"] for each in described if each["property"].startswith("spark.")}
+    assert settings == {"spark.sql.session.timeZone": "Europe/Berlin", "spark.sql.shuffle.partitions": "1"}
     assert (pipeline["pipeline"], pipeline["reads"], pipeline["writes"]) == ("out", flights, "out")
     assert last == {"last": 1}
     assert done.returncode == 1
-    assert done.stderr.startswith("ottla: statement 16 (line 19): ")
+    assert done.stderr.startswith("ottla: statement 18 (line 21): ")
     assert "nothing" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
@@ -174,7 +180,9 @@ def test_ctrl_c_ends_a_statement_and_not_the_prompt_and_no_process_is_left(
     environment = {
         "OTTLA_BOOTSTRAP": bootstrap, "XDG_STATE_HOME": str(tmp_path), "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1",
     }  # fmt: skip
-    with terminal([ottla_command(), "sql", "--master", "local[2]"], environment) as prompt:
+    with terminal(
+        [ottla_command(), "sql", "--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=1"], environment
+    ) as prompt:
         prompt.wait_for(bootstrap)
         prompt.wait_for(READY)
         prompt.type(b"SELECT carrier, count(*) AS n\r")

@@ -59,6 +59,17 @@ def test_the_settings_of_a_statement_go_to_the_output_to_topics_and_to_the_conne
     assert config["checkpoint.location"] == "/c"
 
 
+def test_the_settings_of_a_session_go_to_the_connector_unless_the_statement_says_otherwise() -> None:
+    deploy = parse("CREATE PIPELINE out WITH (spark.sql.ansi.enabled = true) AS SELECT * FROM flights")
+    assert isinstance(deploy, Deploy)
+    session = {"spark.sql.session.timeZone": "Europe/Berlin", "spark.sql.ansi.enabled": "false"}
+    config = pipeline_config(deploy, (FLIGHTS,), (), mode="append", checkpoint="/c", spark_settings=session)
+    assert {key: value for key, value in config.items() if key.startswith("spark.")} == {
+        "spark.sql.session.timeZone": "Europe/Berlin",
+        "spark.sql.ansi.enabled": "true",
+    }
+
+
 def test_files_are_an_output_without_a_topic() -> None:
     config = configured("CREATE TABLE out WITH (path = '/data/out', partition.by = 'a,b') AS SELECT * FROM flights")
     output = {key: value for key, value in config.items() if key.startswith(("outputs", "topic.creation"))}

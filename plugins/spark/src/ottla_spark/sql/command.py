@@ -173,7 +173,7 @@ def _run(invocation: Invocation) -> None:
     )  # fmt: skip
     with _ended_in_order(), kept_off_screen() as output, tempfile.TemporaryDirectory(prefix="ottla-sql-") as folder:
         spark = SparkThread({**_spark_defaults(folder), **invocation.spark_settings})
-        interpreter = Interpreter(spark, catalog, Deployment(connect), manner)
+        interpreter = Interpreter(spark, catalog, Deployment(connect, invocation.spark_settings), manner)
         try:
             if invocation.script is not None:
                 _run_script(invocation.script, interpreter.run)

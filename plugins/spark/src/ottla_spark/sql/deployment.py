@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
+from ottla_spark.cluster.master import MASTER_KEY, is_local
 from ottla_spark.sql.catalog import Catalog
 from ottla_spark.sql.connect_rest import CONFLICT, NOT_FOUND, ConnectRest, Refused, connector_path
 from ottla_spark.sql.pipelines import is_pipeline, pipeline_config, pipelines_of, reads_of, views_used, writes_of
@@ -27,10 +28,16 @@ class Deployment:
 
     Args:
         connect: the workers.
+        spark_settings: Spark's that the command line says; pipelines have them, too. A local master is the prompt's
+            alone, as their workers may be other machines.
     """
 
-    def __init__(self, connect: ConnectRest) -> None:
+    def __init__(self, connect: ConnectRest, spark_settings: Mapping[str, str]) -> None:
         self._connect = connect
+        master = spark_settings.get(MASTER_KEY, "")
+        self._spark_settings = {
+            key: value for key, value in spark_settings.items() if key != MASTER_KEY or not is_local(master)
+        }
 
     def configured(self, spark: SparkSession, catalog: Catalog, deploy: Deploy) -> dict[str, str]:
         """Return the settings of the connector that carries out a statement, which Spark has checked.
@@ -61,6 +68,7 @@ class Deployment:
             views_used(deploy.query.text, catalog.temporary_views),
             mode=mode,
             checkpoint=self._checkpoint(spark, deploy.name),
+            spark_settings={**self._spark_settings, **_set_in(spark)},
         )
 
     def create(self, name: str, config: Mapping[str, str]) -> str:
@@ -92,16 +100,17 @@ class Deployment:
             SqlProblem: there is none.
         """
         config = self._config(name)
-        status = self._connect.ask("GET", connector_path(name, "status"))
-        tasks = status.get("tasks") or [{}]
+        status = self._status(name)
+        connector, tasks = status.get("connector", {}), status.get("tasks") or [{}]
         found = {
-            "state": tasks[0].get("state") or status["connector"]["state"],
-            "worker": tasks[0].get("worker_id") or status["connector"].get("worker_id", ""),
-            "problem": (tasks[0].get("trace") or status["connector"].get("trace") or "").strip().partition("\n")[0],
+            "state": tasks[0].get("state") or connector.get("state", ""),
+            "worker": tasks[0].get("worker_id") or connector.get("worker_id", ""),
+            "problem": (tasks[0].get("trace") or connector.get("trace") or "").strip().partition("\n")[0],
             "reads": ", ".join(reads_of(config)),
             "writes": ", ".join(writes_of(config)),
             "checkpoint": config.get("checkpoint.location", ""),
             "sql": config.get("sql", ""),
+            **{key: value for key, value in config.items() if key.startswith("spark.")},
         }
         shown = {key: value for key, value in found.items() if value}
         return {**shown, **dict(_flat("progress", tasks[0].get("progress") or {}))}
@@ -135,6 +144,16 @@ class Deployment:
             raise SqlProblem(f"{name} is a connector, but no pipeline; `ottla connect` handles it")
         return config
 
+    def _status(self, name: str) -> Mapping[str, Any]:
+        """Return a connector's status; nothing while no worker has said anything of it."""
+        try:
+            status: Mapping[str, Any] = self._connect.ask("GET", connector_path(name, "status"))
+        except Refused as refusal:
+            if refusal.status != NOT_FOUND:
+                raise
+            return {}
+        return status
+
     def _checkpoint(self, spark: SparkSession, name: str) -> str:
         """Return the folder for a pipeline's checkpoint; empty if its worker may be on another machine."""
         folder = spark.conf.get(CHECKPOINTS_KEY, None)
@@ -144,6 +163,16 @@ class Deployment:
             return ""
         data = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
         return str(Path(data) / "ottla" / "checkpoints" / name)
+
+
+def _set_in(spark: SparkSession) -> dict[str, str]:
+    """Return Spark's settings that a session has got by `SET`."""
+    initial = spark.newSession().conf.getAll
+    return {
+        key: value
+        for key, value in spark.conf.getAll.items()
+        if key.startswith("spark.") and initial.get(key) != value
+    }
 
 
 def _flat(prefix: str, document: Any) -> Iterator[tuple[str, str]]:

@@ -1,12 +1,13 @@
 """From `CREATE … AS SELECT` to the settings of a `SparkPipeline` connector. Pure.
 
 The connector gets all that the query needs: each table with its columns as they are known here, the views that were
-made in this session, the query, and one output. Names of tables that a setting's key cannot have (`daily-flights`)
-are replaced, and a view gives the query the name that it uses.
+made in this session, the session's settings of Spark, the query, and one output. Names of tables that a setting's key
+cannot have (`daily-flights`) are replaced, and a view gives the query the name that it uses.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from ottla_sdk import InvalidConfig
@@ -38,7 +39,13 @@ _NO_OUTPUT_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def pipeline_config(
-    deploy: Deploy, tables: Sequence[Table], views: Sequence[str], *, mode: str, checkpoint: str
+    deploy: Deploy,
+    tables: Sequence[Table],
+    views: Sequence[str],
+    *,
+    mode: str,
+    checkpoint: str,
+    spark_settings: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Return the connector's settings.
 
@@ -48,6 +55,7 @@ def pipeline_config(
         views: the statements that make the views it uses, in their order.
         mode: the output's, if the statement does not say.
         checkpoint: the folder, if the statement does not say; empty if there is no good guess.
+        spark_settings: what the session has of its own, such as its time zone; the statement's go before them.
 
     Raises:
         SqlProblem: a setting is unknown or bad; the message names all of them.
@@ -69,6 +77,7 @@ def pipeline_config(
     ]
     config["sql"] = ";\n".join([*aliases, *views, deploy.query.text])
     config |= _output(deploy, said, mode)
+    config |= spark_settings
     config |= {key: value for key, value in said.items() if not _is_output(key) and key not in TABLE_KEYS}
     _check(deploy, config)
     return config
