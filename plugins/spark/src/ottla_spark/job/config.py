@@ -76,7 +76,8 @@ class JobConfig(PluginConfig):
         SOURCE_KEY,
         "ottla",
         doc="What reads and writes topics: Ottla's data source, or Spark's own, whose jars must be there "
-        "(`spark.jars.packages`).",
+        "(`spark.jars.packages`). With `kafka`, only brokers and `security.protocol` are taken over from the worker; "
+        "other settings have Java's names, such as `kafka.sasl.jaas.config`.",
         importance=Importance.LOW,
         group=_CLUSTER,
     )
