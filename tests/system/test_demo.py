@@ -15,10 +15,14 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 
 
-def start_demo(tmp_path: Path) -> "subprocess.Popen[str]":
+def start_demo(tmp_path: Path, *arguments: str) -> "subprocess.Popen[str]":
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     return subprocess.Popen(
-        [sys.executable, "-m", "demo.flights"], cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment
+        [sys.executable, "-m", "demo.flights", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
     )
 
 
@@ -58,7 +62,7 @@ def test_the_demo_gets_every_flight_back_and_leaves_nothing(tmp_path):
     ids=lambda value: getattr(value, "name", value),
 )
 def test_a_demo_that_is_stopped_leaves_no_process(tmp_path, received, running):
-    demo = start_demo(tmp_path)
+    demo = start_demo(tmp_path, "--flights", "1000")
     try:
         eventually(lambda: any(running in each for each in processes_of(tmp_path)), f"{running} runs", within_s=180)
         demo.send_signal(received)

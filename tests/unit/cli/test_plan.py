@@ -47,6 +47,7 @@ def test_a_coordinator_is_told_its_id_its_listeners_and_etcd_and_nothing_of_brok
         "metrics.listener": (spec.metrics or "").removeprefix("http://").removesuffix("/metrics"),
         "etcd.endpoints": f"http://127.0.0.1:{made.processes[0].port}",
         "member.lease.ttl.ms": "2000",
+        "group.initial.rebalance.delay.ms": "0",
     }
 
 
@@ -78,6 +79,15 @@ def test_the_number_of_copies_can_be_set():
     settings = (parse_setting("broker:offsets.topic.replication.factor=2"),)
     made = plan(ClusterOptions(brokers=5, controllers=1, coordinators=1, base_port=9092, settings=settings))
     assert properties(made, "broker-1")["offsets.topic.replication.factor"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("settings", "delay_ms"), [((), "0"), (("group-coordinator:group.initial.rebalance.delay.ms=3000",), "3000")]
+)
+def test_the_first_member_of_a_group_waits_for_nobody_unless_that_is_set(settings, delay_ms):
+    given = tuple(parse_setting(each) for each in settings)
+    made = plan(ClusterOptions(brokers=1, controllers=1, coordinators=1, base_port=9092, settings=given))
+    assert properties(made, "group-coordinator-1")["group.initial.rebalance.delay.ms"] == delay_ms
 
 
 def test_what_is_set_for_brokers_holds_for_controllers_where_they_have_to_agree():

@@ -256,6 +256,9 @@ def _plan_service(
         # Controllers and brokers have to agree about these, so what is set for brokers holds for both.
         of_brokers = settings_for(options.settings, "broker", None)
         properties |= {key: of_brokers.get(key, value) for key, value in _replication_defaults(options).items()}
+    elif role == "group-coordinator":
+        # As in the configuration that Kafka brings for trying it out: whoever comes first need not wait for others.
+        properties["group.initial.rebalance.delay.ms"] = "0"
     properties |= settings_for(options.settings, role, node_id)
     spec = ProcessSpec(
         role=role,
