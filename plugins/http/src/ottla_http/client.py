@@ -1,4 +1,8 @@
-"""Requests and their answers, over a bounded pool of connections.
+"""Requests and their answers, over a bounded number of connections.
+
+Each connection has a client of httpx for itself, lent to one thread at a time. In a client that several threads
+share, one may close the connection on which another has just sent a request: httpcore's pool looks whether an idle
+connection can be read, which would mean that the server has closed it, and does not see that it is idle no more.
 
 An answer is read up to a bound, so that no server can fill the memory. Redirects are not followed: they turn POST
 into GET, and may lead credentials elsewhere.
@@ -6,9 +10,11 @@ into GET, and may lead credentials elsewhere.
 
 import datetime as dt
 import logging
+import queue
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import httpx
@@ -79,26 +85,20 @@ class Client:
         Raises:
             FatalError: certificates or keys cannot be used.
         """
-        timeout = httpx.Timeout(config.request_timeout_ms / 1000, connect=config.connect_timeout_ms / 1000)
-        limits = httpx.Limits(
-            max_connections=config.connections_max, max_keepalive_connections=config.connections_max
-        )
+        self._config = config
         self._timeout_s = config.request_timeout_ms / 1000
         self._configured = httpx.Headers(config.header_items)
-        self._client = httpx.Client(
-            auth=authorization(config),
-            headers=[("User-Agent", USER_AGENT), *config.header_items],
-            verify=tls_context(config),
-            timeout=timeout,
-            limits=limits,
-            proxy=config.proxy or None,
-            trust_env=False,
-            follow_redirects=False,
-        )
+        self._authorization = authorization(config)
+        self._tls = tls_context(config)
+        self._made: list[httpx.Client] = []
+        self._idle: queue.LifoQueue[httpx.Client | None] = queue.LifoQueue()
+        for _ in range(config.connections_max):
+            self._idle.put(None)  # is made when it is needed
 
     def close(self) -> None:
         """Close all connections."""
-        self._client.close()
+        for client in self._made:
+            client.close()
 
     def send(
         self, method: str, url: str, *, body: bytes | None, headers: Mapping[str, str], bytes_max: int, cut: bool
@@ -120,7 +120,7 @@ class Client:
         """
         own = {name: value for name, value in headers.items() if name not in self._configured}
         try:
-            with self._client.stream(method, url, content=body, headers=own) as response:
+            with self._lent() as client, client.stream(method, url, content=body, headers=own) as response:
                 content = self._read(response, bytes_max, cut=cut)
                 return Answer(status=response.status_code, headers=response.headers, body=content, url=url)
         except TokenRefused as error:
@@ -133,6 +133,38 @@ class Client:
             raise NoAnswer(_described(error)) from None
         except httpx.InvalidURL as error:
             raise FatalError(f"{method} {url}: {error}") from None
+
+    @contextmanager
+    def _lent(self) -> Iterator[httpx.Client]:
+        """Lend a client, the one that was used last if there are several.
+
+        Raises:
+            NoAnswer: all connections are busy for as long as a request may take.
+        """
+        try:
+            client = self._idle.get(timeout=self._timeout_s)
+        except queue.Empty:
+            raise NoAnswer("no connection was free in time (http.connections.max)") from None
+        try:
+            client = client or self._new_client()
+            yield client
+        finally:
+            self._idle.put(client)
+
+    def _new_client(self) -> httpx.Client:
+        config = self._config
+        client = httpx.Client(
+            auth=self._authorization,
+            headers=[("User-Agent", USER_AGENT), *config.header_items],
+            verify=self._tls,
+            timeout=httpx.Timeout(self._timeout_s, connect=config.connect_timeout_ms / 1000),
+            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
+            proxy=config.proxy or None,
+            trust_env=False,
+            follow_redirects=False,
+        )
+        self._made.append(client)
+        return client
 
     def _read(self, response: httpx.Response, bytes_max: int, *, cut: bool) -> bytes:
         content = bytearray()

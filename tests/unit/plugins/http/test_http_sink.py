@@ -2,6 +2,7 @@
 
 import datetime as dt
 import gzip
+import itertools
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -271,7 +272,7 @@ def test_what_is_not_the_records_fault_fails_the_task(service: HttpService, stat
 
 
 def test_several_requests_at_once_keep_the_order_of_each_partition(service: HttpService):
-    arrived, two_are_here, met = iter(range(40)), threading.Event(), list[bool]()
+    arrived, two_are_here, met = itertools.count(), threading.Event(), list[bool]()
 
     def respond(_: Request) -> Reply:
         if next(arrived) > 0:

@@ -89,7 +89,7 @@ class SparkTask(JobTask[JobConfig]):
 
         logging.getLogger("py4j").setLevel(logging.WARNING)  # it says of every connection that it ends
         begun = time.monotonic()
-        # Spark makes this folder for managed tables even where there is none; by default where the worker was started.
+        # Spark makes this folder for managed tables, though there are none; by default where the worker was started.
         warehouse = {"spark.sql.warehouse.dir": f"{plan.checkpoint_location}/warehouse"}
         self._session = start_session(f"ottla-{plan.connector}", {**warehouse, **plan.spark})
         context = self._session.sparkContext
