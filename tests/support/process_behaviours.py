@@ -23,6 +23,7 @@ from ottla_connect.processes.messages import (
     Failed,
     ListPlugins,
     Message,
+    Outlook,
     PluginsListed,
     Running,
     RunTask,
@@ -94,7 +95,7 @@ def answer(conversation: Conversation, purpose: ToProcess) -> int:
         case ListPlugins(entry_point="slow"):
             time.sleep(0.02)
         case DescribeConfig():
-            conversation.say(Failed(reason="there is no such plugin", trace="Traceback …", fatal=True))
+            conversation.say(Failed(reason="there is no such plugin", trace="Traceback …", outlook=Outlook.FATAL))
             return 0
     made: Answer = PluginsListed(plugins=[]) if not isinstance(purpose, Validate) else ConfigDescribed(settings=[])
     conversation.say(made)
@@ -162,7 +163,7 @@ def send_too_much(conversation: Conversation) -> int:
 
 
 def fail_and_stay(conversation: Conversation) -> int:
-    conversation.say(Failed(reason="broken", trace="", fatal=False))
+    conversation.say(Failed(reason="broken", trace="", outlook=Outlook.OPEN))
     time.sleep(FOR_EVER_S)
     return 0
 
@@ -170,7 +171,7 @@ def fail_and_stay(conversation: Conversation) -> int:
 def fail_at_once(conversation: Conversation) -> int:
     """Says a lot, and ends before anybody has read it."""
     conversation.say(TopicsUsed(topics=["x" * 100_000]))
-    conversation.say(Failed(reason="broken", trace="", fatal=False))
+    conversation.say(Failed(reason="broken", trace="", outlook=Outlook.OPEN))
     return 1
 
 

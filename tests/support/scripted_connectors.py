@@ -17,6 +17,7 @@ from ottla_connect.processes.messages import (
     Lease,
     ListPlugins,
     OffsetsCommitted,
+    Outlook,
     Paused,
     PluginDescription,
     PluginsListed,
@@ -78,7 +79,8 @@ def _run_task(channel: socket.socket, purpose: RunTask) -> int:
         print("about to crash", flush=True)
         return CRASH_CODE
     if behaviour in ("fail", "fail-fatally"):
-        _send(channel, Failed(reason="it broke", trace="Traceback: it broke", fatal=behaviour == "fail-fatally"))
+        outlook = Outlook.FATAL if behaviour == "fail-fatally" else Outlook.OPEN
+        _send(channel, Failed(reason="it broke", trace="Traceback: it broke", outlook=outlook))
         return 1
     _send(channel, Paused() if purpose.paused else Running(version="3.2.1"))
     return _serve(channel, commits=behaviour == "commit")

@@ -26,7 +26,7 @@ from ottla_spark.job.planning import plan_of
 from ottla_spark.job.progress import QueryProgress
 from ottla_spark.job.python_function import load_function
 from ottla_spark.job.running_job import RunningJob
-from ottla_spark.messages import in_plain_words, is_final
+from ottla_spark.messages import in_plain_words, kind_of
 from tests.conftest import TopicFactory
 from tests.support.eventually import eventually
 
@@ -282,7 +282,7 @@ def test_a_mistake_in_one_output_leaves_all_unwritten(scene: Scene, new_topic: T
     }
     with pytest.raises(PySparkException) as raised:
         scene.job(SparkPipeline, settings)
-    assert is_final(raised.value)
+    assert kind_of(raised.value) is FatalError
     assert "`y`" in in_plain_words(raised.value)
     good_sql = {**settings, "sql": "CREATE TEMPORARY VIEW bad AS SELECT x AS y FROM numbers; SELECT x FROM numbers"}
     with pytest.raises(FatalError, match=r"the output bad has no column z for partition\.by; there are y"):
@@ -329,7 +329,7 @@ def test_a_bad_record_fails_its_query_and_stops_the_others(scene: Scene, new_top
             return None
 
         error = eventually(failure, "the query has failed", within_s=DEADLINE_S)
-        assert is_final(error)
+        assert kind_of(error) is FatalError
         assert f"topic {bad}, partition 0, offset 1" in in_plain_words(error)
         assert not job.is_active(), "the other query is stopped, too"
         assert list((scene.folder / "bad").glob("*.parquet")) == [], "nothing of the batch is left"

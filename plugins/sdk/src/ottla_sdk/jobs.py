@@ -37,6 +37,7 @@ class JobTask(Plugin[ConfigT], Generic[ConfigT]):
 
         Raises:
             FatalError: the task stays failed until somebody restarts it or changes its configuration.
+            RetriableError: something is away or busy; the task is started anew, with growing pauses, until it works.
         """
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""What to tell a person of a chain of errors, and whether trying again may help.
+"""What to tell a person of a chain of errors, and what it is to the runtime.
 
 Of a chain one link is told: the first with a Spark error condition of its own, an error of Python code, or else the
 innermost that says something. Its text loses what only Spark's developers can read. A few failures that Spark words
@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ottla_sdk import DataError, FatalError
+from ottla_sdk import ConnectError, DataError, FatalError, RetriableError
 from ottla_spark.error_links import CONDITION, SQLSTATE, Link, builtin_error, simple_name
 
 # Classes of what lies in the query, its settings or its data, and so comes again: Spark's error-states.json.
@@ -62,12 +62,12 @@ class Known:
     Attributes:
         pattern: searched for in "class: message".
         words: what to say, as a template for `re.Match.expand`; ``{}`` is what Spark says, without noise.
-        is_final: whether trying again is of no use.
+        kind: what it is to the runtime.
     """
 
     pattern: re.Pattern[str]
     words: str
-    is_final: bool
+    kind: type[ConnectError]
 
 
 ANOTHER_CHECKPOINT = "give this query a checkpoint folder of its own, or delete that one to begin anew"
@@ -78,7 +78,7 @@ KNOWN = (
             r"There are \[(?P<had>\d+)\] sources in the checkpoint offsets and now there are \[(?P<has>\d+)\]"
         ),
         r"the checkpoint is that of another query: inputs there \g<had>, here \g<has>; " + ANOTHER_CHECKPOINT,
-        is_final=True,
+        kind=FatalError,
     ),
     Known(
         re.compile(
@@ -88,100 +88,100 @@ KNOWN = (
         ),
         r"the checkpoint is that of another query: the \g<part> of its state is \g<had>, this query's is \g<has>; "
         + ANOTHER_CHECKPOINT,
-        is_final=True,
+        kind=FatalError,
     ),
     Known(
         re.compile(r"STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"),
         "the checkpoint is that of another query, or incomplete: it has no state, which this query needs; "
         + ANOTHER_CHECKPOINT,
-        is_final=True,
+        kind=FatalError,
     ),
     Known(
         re.compile(r"STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"),
         "the checkpoint is that of another query, whose aggregations and joins are not those of this one; "
         + ANOTHER_CHECKPOINT,
-        is_final=True,
+        kind=FatalError,
     ),
     Known(
         re.compile(r"MALFORMED_LOG_FILE|INVALID_LOG_VERSION"),
         "the checkpoint is damaged or was written by another version of Spark: {}; " + ANOTHER_CHECKPOINT,
-        is_final=True,
+        kind=FatalError,
     ),
     Known(
         re.compile(r"CONCURRENT_STREAM_LOG_UPDATE"),
         "another query writes to the same checkpoint; each needs a folder of its own",
-        is_final=False,
+        kind=ConnectError,
     ),
-    Known(re.compile(r"No space left on device"), "the disk is full", is_final=False),
-    Known(re.compile(r"Disk quota exceeded"), "the disk quota is used up", is_final=False),
+    Known(re.compile(r"No space left on device"), "the disk is full", kind=RetriableError),
+    Known(re.compile(r"Disk quota exceeded"), "the disk quota is used up", kind=RetriableError),
     Known(
         re.compile(r"(?:Mkdirs failed to create |mkdir of )(?P<path>\S+?)(?:/_temporary\S*)?(?:\s|$)"),
         r"the folder \g<path> cannot be created; may this user write there?",
-        is_final=True,
+        kind=FatalError,
     ),
-    Known(re.compile(r"Permission denied|AccessDenied|AccessControlException"), "no permission: {}", is_final=True),
-    Known(re.compile(r"Read-only file system"), "{}", is_final=True),
+    Known(re.compile(r"Permission denied|AccessDenied|AccessControlException"), "no permission: {}", kind=FatalError),
+    Known(re.compile(r"Read-only file system"), "{}", kind=FatalError),
     Known(
         re.compile(r"Python worker exited unexpectedly|Python worker failed to connect back"),
         "a Python worker of Spark crashed or was killed, perhaps because the machine ran out of memory",
-        is_final=False,
+        kind=ConnectError,
     ),
     Known(
         re.compile(r'Cannot run program "(?P<program>[^"]+)".*No such file'),
         r"there is no \g<program> on a machine of the cluster; set spark.pyspark.python to a Python of the driver's "
         "version that all of them have",
-        is_final=True,
+        kind=FatalError,
     ),
     Known(
         re.compile(r"PYTHON_VERSION_MISMATCH|Python in worker has different version"),
         "{}; set spark.pyspark.python to a Python of the driver's version that all machines have",
-        is_final=True,
+        kind=FatalError,
     ),
     Known(
         re.compile(r"OutOfMemoryError|OUT_OF_MEMORY|UNABLE_TO_ACQUIRE_MEMORY"),
         "Spark's Java process ran out of memory ({}); raise spark.driver.memory or spark.executor.memory",
-        is_final=False,
+        kind=ConnectError,
     ),
     Known(
         re.compile(r"ExecutorLostFailure \(executor (?P<id>\S+) .*?Reason: (?P<reason>.*)", re.DOTALL),
         r"executor \g<id> was lost: \g<reason>",
-        is_final=False,
+        kind=ConnectError,
     ),
     Known(
         re.compile(
             r"All masters are unresponsive|Cannot call methods on a stopped SparkContext|SparkContext was shut down"
         ),
         "Spark was stopped: the connection to the cluster's master was lost, or the application was ended there",
-        is_final=False,
+        kind=RetriableError,
     ),
     Known(
         re.compile(r"JAVA_GATEWAY_EXITED"),
         "Spark's Java process ended while it started; what it printed before is in the log",
-        is_final=False,
+        kind=ConnectError,
     ),
     Known(
         re.compile(r"Service 'sparkDriver' (?:failed after|could not bind)"),
         "the driver cannot listen at its address: set spark.driver.bindAddress to one of this machine's",
-        is_final=True,
+        kind=FatalError,
     ),
     Known(
         re.compile(r"Class (?P<class>\S*\.fs\.\S+) not found|No FileSystem for scheme \"(?P<scheme>[^\"]+)\""),
         r"Spark cannot read or write there: the file system's class \g<class>\g<scheme> is not among its jars; name "
         "them in spark.jars.packages or spark.jars",
-        is_final=True,
+        kind=FatalError,
     ),
     Known(
         re.compile(r"SQLException: No suitable driver"),
         "there is no JDBC driver for this URL among Spark's jars; name its jar in spark.jars or spark.jars.packages",
-        is_final=True,
+        kind=FatalError,
     ),
     Known(
         re.compile(r"KAFKA_DATA_SOURCE_NOT_ENABLED"),
         "Spark's own Kafka source is not among its jars; add org.apache.spark:spark-sql-kafka-0-10 to "
         'spark.jars.packages, or use Ottla\'s: format("ottla")',
-        is_final=True,
+        kind=FatalError,
     ),
-    Known(re.compile(r"MemoryError"), "a Python worker of Spark ran out of memory", is_final=False),
+    Known(re.compile(r"MemoryError"), "a Python worker of Spark ran out of memory", kind=ConnectError),
 )
 
 
@@ -205,18 +205,31 @@ def worded(chain: Sequence[Link]) -> str:
     return words + _value_at_fault(chain, words) + _file_at_fault(chain, words)
 
 
-def ends_for_good(chain: Sequence[Link]) -> bool:
-    """Return whether the same would happen again, however often one tried."""
+def kind_of_chain(chain: Sequence[Link]) -> type[ConnectError]:
+    """Return what an error is to the runtime.
+
+    It is a `FatalError` if the same would happen again, however often one tried, a `RetriableError` if something is
+    away or full that may be back or empty tomorrow, and a plain `ConnectError` if nobody knows.
+    """
     link = telling(chain)
     if own := _own_class(link):
-        return issubclass(own, (FatalError, DataError))
+        return kind_of_class(own)
     if found := _known(link):
-        return found[0].is_final
+        return found[0].kind
     if error := builtin_error(link.kind):
-        return issubclass(error, FINAL_PYTHON_ERRORS)
-    if FINAL_CONDITIONS.match(link.condition) or link.sql_state[:2] in FINAL_SQL_STATES:
-        return True
-    return not link.sql_state and FINAL_JAVA_ERRORS.search(link.kind) is not None
+        is_final = issubclass(error, FINAL_PYTHON_ERRORS)
+    elif FINAL_CONDITIONS.match(link.condition) or link.sql_state[:2] in FINAL_SQL_STATES:
+        is_final = True
+    else:
+        is_final = not link.sql_state and FINAL_JAVA_ERRORS.search(link.kind) is not None
+    return FatalError if is_final else ConnectError
+
+
+def kind_of_class(error: type[BaseException]) -> type[ConnectError]:
+    """Return what errors of a class are to the runtime."""
+    if issubclass(error, (FatalError, DataError)):
+        return FatalError
+    return RetriableError if issubclass(error, RetriableError) else ConnectError
 
 
 def without_noise(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Errors of PySpark, Py4J and Java in plain words: what a person needs to know, and whether trying again may help.
+"""Errors of PySpark, Py4J and Java in plain words: what a person needs to know, and what the runtime does.
 
 The exceptions of a live driver are walked here, cause by cause, with care: when the Java process is gone, so is what
 it could tell. `error_links.py` takes their texts apart, `error_words.py` decides what is said.
@@ -11,9 +11,9 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
-from ottla_sdk import ConnectError, DataError, FatalError
+from ottla_sdk import ConnectError
 from ottla_spark.error_links import Link, links
-from ottla_spark.error_words import ends_for_good, worded
+from ottla_spark.error_words import kind_of_chain, kind_of_class, worded
 
 CAUSES_MAX = 20
 SIGKILL_EXIT_CODE = -9
@@ -33,19 +33,19 @@ def in_plain_words(error: BaseException) -> str:
     return worded(_chain(error)) or type(error).__name__
 
 
-def is_final(error: BaseException) -> bool:
-    """Return whether trying again is of no use until somebody changes something.
+def kind_of(error: BaseException) -> type[ConnectError]:
+    """Return what an error is to the runtime: which of the SDK's errors says whether trying again may help.
 
-    A wrong query, data that does not fit, a checkpoint of another query are final; a lost executor, a connection
-    that broke and a full disk are not.
+    A wrong query, data that does not fit, a checkpoint of another query are a `FatalError`. Brokers or a master that
+    are away and a full disk are a `RetriableError`. A lost executor and a connection that broke are a `ConnectError`.
     """
     if isinstance(error, ConnectError):
-        return isinstance(error, (FatalError, DataError))
+        return kind_of_class(type(error))
     if _java_exit_code() is not None and _is_of_java(error):
-        return False
+        return ConnectError
     if not _is_of_java(error):
-        return ends_for_good([Link(type(error).__name__, str(error))])
-    return ends_for_good(_chain(error))
+        return kind_of_chain([Link(type(error).__name__, str(error))])
+    return kind_of_chain(_chain(error))
 
 
 def _is_of_java(error: BaseException) -> bool:

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from ottla_sdk import ConnectError, FatalError, InvalidConfig, Problem, RetriableError
+from ottla_spark.cluster.master import MasterUnreachable
 from ottla_spark.error_links import Link, links
-from ottla_spark.error_words import ends_for_good, worded
-from ottla_spark.messages import in_plain_words, is_final
+from ottla_spark.error_words import kind_of_chain, worded
+from ottla_spark.messages import in_plain_words, kind_of
 
 CASES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("spark_errors.json").read_text())
 NOISE = re.compile(
@@ -38,8 +39,8 @@ def test_an_error_is_told_in_the_words_that_a_person_needs(case: dict[str, Any])
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["what"])
-def test_an_error_is_final_where_trying_again_is_of_no_use(case: dict[str, Any]):
-    assert ends_for_good(chain_of(case)) is case["final"]
+def test_an_error_is_of_the_kind_that_says_whether_trying_again_may_help(case: dict[str, Any]):
+    assert kind_of_chain(chain_of(case)).__name__ == case["kind"]
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if is_of_java(case)], ids=lambda case: case["what"])
@@ -64,7 +65,7 @@ def test_a_lost_executor_is_named_with_the_reason():
     chain = list(links("org.apache.spark.SparkException", text))
 
     assert worded(chain) == "executor 3 was lost: Command exited with code 137"
-    assert not ends_for_good(chain)
+    assert kind_of_chain(chain) is ConnectError
 
 
 def test_the_last_of_ottlas_errors_in_a_traceback_is_told_even_if_spark_raised_another_one_after_it():
@@ -78,7 +79,7 @@ def test_the_last_of_ottlas_errors_in_a_traceback_is_told_even_if_spark_raised_a
     chain = list(links("org.apache.spark.SparkException", traceback))
 
     assert worded(chain) == "there is no topic flights"
-    assert ends_for_good(chain)
+    assert kind_of_chain(chain) is FatalError
 
 
 def test_a_message_of_ottlas_keeps_its_lines_and_its_brackets():
@@ -94,22 +95,22 @@ def test_a_traceback_that_was_cut_off_still_says_something():
 
 
 @pytest.mark.parametrize(
-    ("error", "final"),
+    ("error", "kind"),
     [
-        (FatalError("a"), True),
-        (InvalidConfig([Problem("topic", "is empty")]), True),
-        (RetriableError("a"), False),
-        (ConnectError("a"), False),
-        (ValueError("a"), True),
-        (KeyError("a"), True),
-        (OSError("a"), False),
-        (TimeoutError("a"), False),
-        (MemoryError(), False),
+        (FatalError("a"), FatalError),
+        (InvalidConfig([Problem("topic", "is empty")]), FatalError),
+        (MasterUnreachable("a"), RetriableError),
+        (ConnectError("a"), ConnectError),
+        (ValueError("a"), FatalError),
+        (KeyError("a"), FatalError),
+        (OSError("a"), ConnectError),
+        (TimeoutError("a"), ConnectError),
+        (MemoryError(), ConnectError),
     ],
     ids=repr,
 )
-def test_errors_of_the_driver_itself_are_final_by_their_class(error: Exception, final: bool):
-    assert is_final(error) is final
+def test_errors_of_the_driver_itself_are_judged_by_their_class(error: Exception, kind: type[ConnectError]):
+    assert kind_of(error) is kind
 
 
 def test_errors_of_the_driver_itself_are_told_as_they_are():

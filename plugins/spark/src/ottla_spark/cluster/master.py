@@ -5,7 +5,7 @@ import re
 import socket
 from collections.abc import Iterator
 
-from ottla_sdk import ConnectError, InvalidConfig, Problem
+from ottla_sdk import InvalidConfig, Problem, RetriableError
 
 MASTER_KEY = "spark.master"
 LOCAL = re.compile(r"local(?:\[(?P<cores>\*|[1-9]\d*)(?:\s*,\s*\d+)?\])?")
@@ -15,7 +15,7 @@ PORT_DEFAULT = 7077
 CONNECT_TIMEOUT_S = 5.0
 
 
-class MasterUnreachable(ConnectError):
+class MasterUnreachable(RetriableError):
     """Nobody answers at `spark.master`."""
 
 

@@ -33,7 +33,7 @@ class OttlaBatchReader(DataSourceReader):
         """Return the ranges to read; the end is fixed here, whatever is written later.
 
         Raises:
-            MissingTopic, OffsetsUnusable, ClusterUnreachable, ReadFailed: see `ClusterOffsets`.
+            MissingTopic, OffsetsUnusable, ClusterUnreachable, ReadRefused, ReadFailed: see `ClusterOffsets`.
         """
         cluster = ClusterOffsets(self._options)
         try:

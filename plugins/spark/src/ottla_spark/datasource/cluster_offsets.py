@@ -14,7 +14,15 @@ from typing import Any, TypeVar
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from ottla_spark.datasource.errors import ClusterUnreachable, MissingTopic, OffsetsUnusable, ReadFailed, made
+from ottla_sdk import ConnectError
+from ottla_spark.datasource.errors import (
+    ClusterUnreachable,
+    MissingTopic,
+    OffsetsUnusable,
+    ReadFailed,
+    ReadRefused,
+    made,
+)
 from ottla_spark.datasource.offsets import EARLIEST, LATEST, Offsets, Partition, named
 from ottla_spark.datasource.options import Assigned, Names, Pattern, ReadOptions
 from ottla_spark.datasource.positions import AtOffsets, AtTimestamp, AtTimestamps, Earliest, Latest, Position
@@ -88,7 +96,8 @@ class ClusterOffsets:
 
         Raises:
             ClusterUnreachable: nobody answered.
-            ReadFailed: a broker refused to.
+            ReadRefused: a broker refused to.
+            ReadFailed: a broker could not answer.
         """
         chosen = self._asked("the partitions", self._chosen)
         for _ in range(self._options.fetch_offset_attempts - 1):
@@ -234,7 +243,7 @@ class ClusterOffsets:
             time.sleep(self._options.fetch_offset_pause_ms / 1000)
         raise AssertionError("the last attempt returns or raises")
 
-    def _failure(self, what: str, error: KafkaError, *, is_last: bool) -> ClusterUnreachable | ReadFailed | None:
+    def _failure(self, what: str, error: KafkaError, *, is_last: bool) -> ConnectError | None:
         """Return what to raise; None if asking again may help."""
         self.admin.poll(0)  # has librdkafka report why
         cause = self._last_error or error.str()
@@ -243,7 +252,8 @@ class ClusterOffsets:
                 brokers = self._options.admin_settings.get("bootstrap.servers", "")
                 return ClusterUnreachable(f"no broker at {brokers} (kafka.bootstrap.servers) answers: {cause}")
         elif is_last or error.code() in REFUSALS:
-            return ReadFailed(f"cannot find out {what} to read: {error.str()}")
+            kind = ReadRefused if error.code() in REFUSALS else ReadFailed
+            return kind(f"cannot find out {what} to read: {error.str()}")
         log.warning("asking for %s to read failed, trying again: %s", what, cause)
         return None
 

@@ -26,8 +26,12 @@ class ClusterUnreachable(RetriableError):
     """No broker answered in time."""
 
 
+class ReadRefused(FatalError):
+    """A broker answers, but does not let this client read, or sends what cannot be read."""
+
+
 class ReadFailed(RetriableError):
-    """A broker refused a read, or no record came in time."""
+    """No record came in time, or a broker could not answer."""
 
 
 def made(kind: Callable[[dict[str, Any]], Client], settings: dict[str, Any]) -> Client:

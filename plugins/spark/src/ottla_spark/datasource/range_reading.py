@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from ottla_spark.datasource.client_options import Settings
 from ottla_spark.datasource.consumers import POOL, RangeConsumer
-from ottla_spark.datasource.errors import DataLost, ReadFailed
+from ottla_spark.datasource.errors import DataLost, ReadFailed, ReadRefused
 from ottla_spark.datasource.ranges import OffsetRange
 from ottla_spark.datasource.record_batches import BatchConverter, BatchSize, garbage_collection_paused
 
@@ -66,7 +66,8 @@ def read_range(wanted: OffsetRange, rules: ReadingRules) -> Iterator[pa.RecordBa
 
     Raises:
         DataLost: some of its offsets no longer exist, and that shall fail.
-        ReadFailed: a broker refused, or nothing came for too long.
+        ReadRefused: a broker refused.
+        ReadFailed: nothing came for too long.
     """
     with POOL.lent(rules.consumer_settings) as consumer:
         yield from _RangeReading(wanted, rules, consumer).batches()
@@ -139,7 +140,7 @@ class _RangeReading:
             self._consumer.last_error = error.str()
             self._doubt()  # a broker that has just started may not know it yet
         elif code in FINAL:
-            raise ReadFailed(f"cannot read {self._where()}: {error.str()}")
+            raise ReadRefused(f"cannot read {self._where()}: {error.str()}")
         else:
             self._consumer.last_error = error.str()
 

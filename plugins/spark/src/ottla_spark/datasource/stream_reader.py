@@ -73,7 +73,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises:
             DataLost: a topic is gone.
-            ClusterUnreachable, ReadFailed: see `ClusterOffsets`.
+            ClusterUnreachable, ReadRefused, ReadFailed: see `ClusterOffsets`.
         """
         first = offsets_in(start)
         self._initial = None

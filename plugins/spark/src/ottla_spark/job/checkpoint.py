@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla_sdk import ConnectError, FatalError
+from ottla_sdk import ConnectError, FatalError, RetriableError
 from ottla_spark.job.checkpoint_record import FILE_NAME, CheckpointRecord, ForeignCheckpoint
 from ottla_spark.job.plan import JobPlan
 
@@ -143,7 +143,7 @@ def _is_whole(text: str) -> bool:
 
 
 def _kind(error: OSError | UnicodeDecodeError) -> type[ConnectError]:
-    return ConnectError if isinstance(error, OSError) and error.errno in _PASSING else FatalError
+    return RetriableError if isinstance(error, OSError) and error.errno in _PASSING else FatalError
 
 
 def local_path(location: str) -> Path | None:

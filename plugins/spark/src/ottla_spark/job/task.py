@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ottla_sdk import ConnectError, FatalError, JobTask
+from ottla_sdk import ConnectError, JobTask
 from ottla_spark.job.checkpoint import continued_record, folder_at
 from ottla_spark.job.clients import topic_clients, topics_to_make
 from ottla_spark.job.config import JobConfig
@@ -41,7 +41,8 @@ class SparkTask(JobTask[JobConfig]):
 
         Raises:
             FatalError: something is wrong that does not pass by itself.
-            ConnectError: it may work later: a broker or the cluster's master cannot be reached, for example.
+            RetriableError: a broker or the cluster's master cannot be reached, for example.
+            ConnectError: it may work the next time.
         """
         plan = plan_of(self.config, self.context.connector)
         with _in_plain_words():
@@ -142,13 +143,12 @@ class SparkSinkTask(SparkTask):
 
 @contextmanager
 def _in_plain_words() -> Iterator[None]:
-    """Raise what PySpark raises in words for people, as a FatalError where trying again is of no use."""
+    """Raise what PySpark raises in words for people, as the SDK's error that says whether trying again may help."""
     try:
         yield
     except ConnectError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever PySpark raises
-        from ottla_spark.messages import in_plain_words, is_final  # noqa: PLC0415
+        from ottla_spark.messages import in_plain_words, kind_of  # noqa: PLC0415
 
-        kind = FatalError if is_final(error) else ConnectError
-        raise kind(in_plain_words(error)) from None
+        raise kind_of(error)(in_plain_words(error)) from None

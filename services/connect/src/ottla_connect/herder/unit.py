@@ -23,6 +23,7 @@ from ottla_connect.processes.messages import (
     Failed,
     FromProcess,
     Message,
+    Outlook,
     Paused,
     RunConnector,
     Running,
@@ -223,7 +224,7 @@ class Unit:
         except ProcessFailed as error:
             reason = f"its process cannot be started: {error}"
             self._events.on_state(self, State.FAILED, reason, self.version)
-            self._on_failure(reason, fatal=False)
+            self._on_failure(reason, Outlook.OPEN)
             return
         for message in self._events.greetings(self):
             self._child.send(message)
@@ -266,25 +267,30 @@ class Unit:
         if self._stopping:
             return
         if self._reported is not None:
-            self._on_failure(self._reported.reason, fatal=self._reported.fatal)
+            self._on_failure(self._reported.reason, self._reported.outlook)
             return
         last_lines = "\n".join(ended.last_lines[-TRACE_LINES_MAX:])
         trace = f"the process {ended.reason}" + (f"; its last lines were:\n{last_lines}" if last_lines else "")
         self._events.on_state(self, State.FAILED, trace, self.version)
-        self._on_failure(ended.reason, fatal=False)
+        self._on_failure(ended.reason, Outlook.OPEN)
 
-    def _on_failure(self, reason: str, *, fatal: bool) -> None:
+    def _on_failure(self, reason: str, outlook: Outlook) -> None:
         work = self._has
         assert work is not None
         policy = RestartPolicy.of(self._worker, work.connector_settings)
-        delay_s = self._row.failed(policy, time.monotonic(), fatal=fatal)
+        delay_s = self._row.failed(policy, time.monotonic(), outlook)
         restart = None
         if delay_s is not None:
             restart = asyncio.get_running_loop().call_later(delay_s, self._restart_by_itself)
         self._failure = _Failure(work, restart)
         self._has = None
         log.warning(
-            "failed", unit=str(self.id), reason=reason, failures=self._row.failures, restart_in_s=delay_s, fatal=fatal
+            "failed",
+            unit=str(self.id),
+            reason=reason,
+            failures=self._row.failures,
+            restart_in_s=delay_s,
+            outlook=str(outlook),
         )
         self._stir()
 

@@ -4,6 +4,7 @@ Both speak over one stream socket: four bytes of length, then JSON. The first me
 `ToProcess` and `FromProcess` list all of them.
 """
 
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -134,12 +135,23 @@ class Paused(Message, frozen=True, kw_only=True, tag="paused"):
     """It has paused."""
 
 
+class Outlook(StrEnum):
+    """Whether starting anew helps after a failure."""
+
+    FATAL = "fatal"
+    """It does not, until somebody changes something."""
+    OPEN = "open"
+    """Nobody knows."""
+    PASSING = "passing"
+    """It does, sooner or later: something else is away or busy."""
+
+
 class Failed(Message, frozen=True, kw_only=True, tag="failed"):
-    """It has failed, and the process ends. `fatal` says that a restart would not help."""
+    """It has failed, and the process ends."""
 
     reason: str
     trace: str
-    fatal: bool
+    outlook: Outlook
 
 
 class Stopped(Message, frozen=True, kw_only=True, tag="stopped"):

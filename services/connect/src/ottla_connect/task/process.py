@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ottla_connect.config import WorkerConfig
-from ottla_connect.processes.messages import Failed
+from ottla_connect.processes.messages import Failed, Outlook
 from ottla_connect.task.channel import Channel
 from ottla_connect.task.plugins.lookup import PluginLookup
 from ottla_connect.task.redaction import Redaction
 from ottla_connect.task.settings.config_providers import ConfigProviders
-from ottla_sdk import FatalError
+from ottla_sdk import FatalError, RetriableError
 
 TRACE_CHARACTERS_MAX = 100_000
 
@@ -61,5 +61,11 @@ def failure(error: BaseException, redaction: Redaction) -> Failed:
         reason=reason,
         # Java's traces begin with what was wrong, and tools show the beginning; Python's end with it.
         trace=f"{reason}\n\n{trace[-TRACE_CHARACTERS_MAX:]}",
-        fatal=isinstance(error, FatalError),
+        outlook=_outlook(error),
     )
+
+
+def _outlook(error: BaseException) -> Outlook:
+    if isinstance(error, FatalError):
+        return Outlook.FATAL
+    return Outlook.PASSING if isinstance(error, RetriableError) else Outlook.OPEN

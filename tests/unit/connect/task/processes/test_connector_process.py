@@ -8,6 +8,7 @@ from ottla_connect.processes.messages import (
     DescribeConfig,
     Failed,
     ListPlugins,
+    Outlook,
     Paused,
     PluginsListed,
     Running,
@@ -62,7 +63,7 @@ def test_a_connector_says_it_again_when_something_changes_and_pauses(connect, tm
 def test_a_connector_with_wrong_settings_fails_for_good(connect):
     process = connect.connector(connector_class="ListSource")
     failed = process.until(Failed)
-    assert failed.fatal
+    assert failed.outlook is Outlook.FATAL
     assert "topic: must be set" in failed.reason
 
 

@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
 from confluent_kafka.admin import AdminClient
 
 from ottla_connect.processes.messages import (
     Failed,
     Measured,
+    Outlook,
     Paused,
     Progressed,
     Running,
@@ -80,11 +82,14 @@ def test_pausing_stops_it_and_resuming_starts_another(connect: Connect):
     assert isinstance(after_pause, Running)
 
 
-def test_what_it_fails_with_is_told_and_its_program_is_stopped(connect: Connect):
-    job = Job(connect, fault_where="watch", fault_kind="fatal", fault_after=2)
+@pytest.mark.parametrize(
+    ("kind", "outlook"), [("fatal", Outlook.FATAL), ("bug", Outlook.OPEN), ("retriable", Outlook.PASSING)]
+)
+def test_what_it_fails_with_is_told_and_its_program_is_stopped(connect: Connect, kind: str, outlook: Outlook):
+    job = Job(connect, fault_where="watch", fault_kind=kind, fault_after=2)
     failed = job.process.until(Failed)
-    assert failed.fatal
-    assert "watch fails for good" in failed.reason
+    assert failed.outlook is outlook
+    assert "watch " in failed.reason
     job.process.wait()
     assert not is_running(job.started()["program"])
 

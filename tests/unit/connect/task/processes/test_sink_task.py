@@ -7,6 +7,7 @@ import pytest
 from ottla_connect.processes.messages import (
     Failed,
     Measured,
+    Outlook,
     Paused,
     Running,
     SetPaused,
@@ -84,7 +85,7 @@ def test_a_put_that_fails_ends_the_process_and_commits_what_went_well(kafka, con
         fault_after=1,
         consumer_override_max_poll_records=4,
     )
-    assert process.until(Failed).fatal is fatal
+    assert (process.until(Failed).outlook is Outlook.FATAL) is fatal
     assert process.wait() == 1
     assert connect.collected.values() == rows(4)
     assert kafka.committed(f"connect-{name}", topic) == 4

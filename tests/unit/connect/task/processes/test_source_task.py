@@ -12,6 +12,7 @@ from ottla_connect.processes.messages import (
     CommitOffsets,
     Failed,
     Measured,
+    Outlook,
     Paused,
     Running,
     SetPaused,
@@ -82,7 +83,7 @@ def test_a_failing_task_says_why_commits_what_is_safe_and_ends(kafka, connect, k
     topic = kafka.topic()
     process = connect.source(topic, list_batch=5, fault_where="poll", fault_kind=kind, fault_after=1)
     failed = process.until(Failed)
-    assert failed.fatal is fatal
+    assert (failed.outlook is Outlook.FATAL) is fatal
     assert failed.reason.startswith("FatalError: poll" if fatal else "ValueError: poll")
     assert "Traceback" in failed.trace
     assert process.wait() == 1
