@@ -7,15 +7,19 @@ content of that file. Where Java or Maven is missing, `unavailable_reason` says 
 import hashlib
 import shutil
 import subprocess
+import tempfile
 import xml.etree.ElementTree as ET
 from functools import cache
 from pathlib import Path
+
+from tests.support.class_archive import QUICK_START, TRAINING_DEADLINE_S, archived
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 POM = REPOSITORY / "tests/compat/java/pom.xml"
 CACHE = REPOSITORY / ".work"
 COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 FETCH_DEADLINE_S = 600.0
+TOPIC_COMMAND = "org.apache.kafka.tools.TopicCommand"
 _POM_NAMESPACE = {"pom": "http://maven.apache.org/POM/4.0.0"}
 
 
@@ -56,8 +60,23 @@ def kafka_classpath() -> str:
 
 def java_command(main_class: str, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
     """The command that runs one of Kafka's main classes."""
-    fast_start = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-    return ["java", *(options or fast_start), "-cp", kafka_classpath(), main_class, *arguments]
+    classpath = kafka_classpath()
+    return ["java", *(options or (*QUICK_START, *_archive())), "-cp", classpath, main_class, *arguments]
+
+
+@cache
+def _archive() -> tuple[str, ...]:
+    return archived(f"kafka-{_complete_marker().name}", _train)
+
+
+def _train(option: str) -> None:
+    """Have a tool look for a broker that is not there: that takes it a second, and most classes of all tools."""
+    with tempfile.NamedTemporaryFile("w", suffix=".properties") as config:
+        config.write("default.api.timeout.ms=1000\nrequest.timeout.ms=1000\n")
+        config.flush()
+        nobody = ("--bootstrap-server", "127.0.0.1:1", "--command-config", config.name, "--list")
+        command = ["java", *QUICK_START, option, "-cp", kafka_classpath(), TOPIC_COMMAND, *nobody]
+        subprocess.run(command, capture_output=True, timeout=TRAINING_DEADLINE_S, check=False)
 
 
 def _jar_folder() -> Path:

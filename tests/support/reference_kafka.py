@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.support.child_process import ChildProcess
+from tests.support.class_archive import QUICK_START
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
 from tests.support.kafka_jars import java_command
@@ -54,7 +55,7 @@ class ReferenceKafka:
         *,
         port: int = 0,
         settings: Mapping[str, str] | None = None,
-        java_options: tuple[str, ...] = ("-Xmx512m", "-Xms256m", "-XX:+UseSerialGC"),
+        java_options: tuple[str, ...] = ("-Xmx512m", "-Xms256m", *QUICK_START),
     ):
         client_port, controller_port = free_ports(2)
         self.port = port or client_port

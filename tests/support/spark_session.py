@@ -5,8 +5,10 @@ sql`) starts one as users do.
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -20,18 +22,21 @@ SETTINGS = {
 
 
 @contextmanager
-def running_spark() -> Iterator[SparkSession]:
+def running_spark(settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[SparkSession]:
     """Yields a session, and stops Spark afterwards.
+
+    Args:
+        settings: Spark's, besides those of all tests.
 
     Raises:
         JavaMissing: the message says how to install it.
     """
     with tempfile.TemporaryDirectory(prefix="ottla-warehouse-") as warehouse:
-        session = start_session("tests", {**SETTINGS, "spark.sql.warehouse.dir": warehouse})
+        session = start_session("tests", {**SETTINGS, **settings, "spark.sql.warehouse.dir": warehouse})
         try:
             yield session
         finally:
-            gateway = session.sparkContext._gateway
+            gateway: Any = session.sparkContext._gateway
             session.stop()
             gateway.shutdown()
             gateway.proc.stdin.close()

@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.conftest import TopicFactory
+from tests.support.class_archive import options_for_spark
 from tests.support.connect_cluster import ConnectCluster
 from tests.support.eventually import eventually
 from tests.support.spark_kafka_jars import spark_kafka_jars
@@ -48,8 +50,9 @@ def publish(bootstrap: str, topic: str, rows: list[dict[str, Any]]) -> None:
 
 
 def test_a_pipeline_reads_and_writes_topics_with_sparks_own_source(
-    bootstrap: str, new_topic: TopicFactory, tmp_path: Path
+    bootstrap: str, new_topic: TopicFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", options_for_spark())
     flights, airlines, delays = new_topic(partitions=2), new_topic(), new_topic()
     publish(bootstrap, airlines, [{"carrier": carrier, "name": name} for carrier, name in CARRIERS.items()])
     publish(bootstrap, flights, [{"carrier": "UA" if n % 3 else "AA", "dep_delay": n} for n in range(30)])

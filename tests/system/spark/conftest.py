@@ -2,10 +2,8 @@
 
 import os
 
-# Tests start many Java processes that live for seconds: what the second compiler and a concurrent collector cost at
-# the start never pays here. Those of connectors and commands inherit it.
+from tests.support.class_archive import options_for_spark
+
+# Tests start many Java processes that live for seconds; those of connectors and commands inherit it.
 # Derby, which a test writes to, would leave its log in the folder where tests are started.
-os.environ.setdefault(
-    "JDK_JAVA_OPTIONS",
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dderby.stream.error.field=java.lang.System.err",
-)
+os.environ.setdefault("JDK_JAVA_OPTIONS", f"{options_for_spark()} -Dderby.stream.error.field=java.lang.System.err")

@@ -58,8 +58,6 @@ OVERLAP_S_MAX = 3.0
 """For so long a killed driver's last processes may be seen beside its successor."""
 RECOVERY_DEADLINE_S = 300.0
 ADMIN_TIMEOUT_S = 10.0
-SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Half the processor time of a driver's start is Java's compiler making code fast that runs a few seconds."""
 WORKER_SETTINGS = {"session.timeout.ms": "6000", "task.shutdown.graceful.timeout.ms": "10000"}
 CLUSTER = {"spark.executor.memory": "512m"}
 LOCAL = {"spark.master": "local[2,4]"}
@@ -111,7 +109,6 @@ def scene(
 ) -> Iterator[Scene]:
     create_topics(brokers.bootstrap)
     mark = Mark.new()
-    monkeypatch.setenv("JDK_JAVA_OPTIONS", SHORT_LIVED_JAVA)
     monkeypatch.setenv(MARK_VARIABLE, mark.text)  # not in the shared session's environment, which has begun before
     seed = int(os.environ.get("OTTLA_TEST_SEED", random.randrange(1 << 32)))
     print(f"OTTLA_TEST_SEED={seed}")

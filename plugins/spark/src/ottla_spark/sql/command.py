@@ -4,6 +4,7 @@ Exit codes are those of every `ottla` command: 0 done, 1 a statement failed (one
 wrong usage, 130 interrupted. A reader that goes away (`ottla sql … | head`) is no error.
 """
 
+import logging
 import os
 import signal
 import sys
@@ -163,6 +164,8 @@ def _run(invocation: Invocation) -> None:
     from ottla_spark.sql.spark_thread import SparkThread  # noqa: PLC0415
     from ottla_spark.sql.topics import Topics  # noqa: PLC0415
 
+    # Py4J says so at the root of all loggers, with a stack trace, when Java ends while it is asked something.
+    logging.getLogger().addFilter(lambda _: False)
     topics = Topics(invocation.bootstrap, invocation.client_settings)
     client_options = {f"kafka.{key}": value for key, value in invocation.client_settings.items()}
     catalog = Catalog(topics, {"kafka.bootstrap.servers": invocation.bootstrap, **client_options})
