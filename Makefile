@@ -9,10 +9,13 @@ SPARK_TESTS := tests/system/spark
 RULES_TESTS := tests/unit tests/property tests/simulation tests/scenarios tests/fuzz
 RECOVERY_TESTS := tests/faults $(patsubst %,tests/system/test_%.py,catching_up cluster_commands compaction controller_failover \
 	crash damaged_files full_disk group_faults replication)
+SUITES := test-recovery test-system test-spark test-clients test-connect test-rules
 SYSTEM_TESTS_ELSEWHERE := tests/system/connect $(SPARK_TESTS) $(RECOVERY_TESTS)
 # Python writes its bytecode here whatever the shell says, or every start of a service would compile it all again.
 unexport PYTHONDONTWRITEBYTECODE
 
+# What `make test` runs beside its own suites, such as `compat`.
+ALSO ?=
 ARGUMENTS ?= all
 MINUTES ?= 2
 
@@ -48,7 +51,11 @@ check-style:
 check-imports:
 	$(BIN)/lint-imports
 
-test: test-rules test-system test-recovery test-clients test-connect test-spark ## all tests but those that need Maven (about 25 minutes)
+test: setup ## all tests but those that need Maven, three suites at a time (about 20 minutes)
+	-@scripts/ensure-java
+	-@scripts/ensure-postgresql
+	@echo "three suites run at a time, each is shown when it has ended: $(ALSO) $(SUITES)"
+	@$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=target $(ALSO) $(SUITES)
 
 test-rules: setup ## rules and their shells: units, properties, simulations, scenarios, parsers
 	$(PYTHON) -m pytest -q $(RULES_TESTS) $(UNIT_TESTS_OF_CONNECT:%=--ignore=%)
