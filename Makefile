@@ -9,6 +9,7 @@ SPARK_TESTS := tests/system/spark
 RULES_TESTS := tests/unit tests/property tests/simulation tests/scenarios tests/fuzz
 RECOVERY_TESTS := tests/faults $(patsubst %,tests/system/test_%.py,catching_up cluster_commands compaction controller_failover \
 	crash damaged_files full_disk group_faults replication)
+# The longest first.
 SUITES := test-recovery test-system test-spark test-clients test-connect test-rules
 SYSTEM_TESTS_ELSEWHERE := tests/system/connect $(SPARK_TESTS) $(RECOVERY_TESTS)
 # Python writes its bytecode here whatever the shell says, or every start of a service would compile it all again.
@@ -51,6 +52,8 @@ check-style:
 check-imports:
 	$(BIN)/lint-imports
 
+# What suites need is installed before they run side by side, as installers lock each other out; the suite that lacks
+# something says so.
 test: setup ## all tests but those that need Maven, three suites at a time (about 20 minutes)
 	-@scripts/ensure-java
 	-@scripts/ensure-postgresql

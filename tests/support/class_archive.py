@@ -26,7 +26,7 @@ def archived(name: str, train: Callable[[str], None]) -> tuple[str, ...]:
 
     Args:
         name: of the file, with the versions of the jars.
-        train: runs a Java process with the option that it is given.
+        train: runs a Java process with the option that it is given; may time out, which leaves us without.
     """
     java = shutil.which("java")
     if java is None:
@@ -35,7 +35,10 @@ def archived(name: str, train: Callable[[str], None]) -> tuple[str, ...]:
     if not archive.exists():
         ARCHIVES.mkdir(parents=True, exist_ok=True)
         being_made = archive.with_suffix(f".{os.getpid()}")
-        train(f"-XX:ArchiveClassesAtExit={being_made}")
+        try:
+            train(f"-XX:ArchiveClassesAtExit={being_made}")
+        except subprocess.TimeoutExpired:
+            being_made.unlink(missing_ok=True)
         if being_made.exists():
             being_made.rename(archive)
     return (f"-XX:SharedArchiveFile={archive}", *QUIET) if archive.exists() else ()

@@ -91,12 +91,14 @@ class Client:
         self._authorization = authorization(config)
         self._tls = tls_context(config)
         self._made: list[httpx.Client] = []
+        self._is_closed = False
         self._idle: queue.LifoQueue[httpx.Client | None] = queue.LifoQueue()
         for _ in range(config.connections_max):
             self._idle.put(None)  # is made when it is needed
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, and make no more."""
+        self._is_closed = True
         for client in self._made:
             client.close()
 
@@ -139,13 +141,15 @@ class Client:
         """Lend a client, the one that was used last if there are several.
 
         Raises:
-            NoAnswer: all connections are busy for as long as a request may take.
+            NoAnswer: all connections are busy for as long as a request may take, or closed.
         """
         try:
             client = self._idle.get(timeout=self._timeout_s)
         except queue.Empty:
             raise NoAnswer("no connection was free in time (http.connections.max)") from None
         try:
+            if self._is_closed:
+                raise NoAnswer("the client is closed")
             client = client or self._new_client()
             yield client
         finally:

@@ -2,8 +2,8 @@
 
 | raised | the runtime |
 |---|---|
-| `RetriableError` | repeats the call after a pause: `poll` and `put` for ever, others up to `errors.retry.timeout`; |
-| | what fails all the same, and a job, is started anew with growing pauses, for ever |
+| `RetriableError` | repeats the call after a pause: `poll` and `put` for ever, transforms and converters up to |
+| | `errors.retry.timeout`; what failed to start, and a job, is started anew with growing pauses, for ever |
 | `DataError` | goes by `errors.tolerance`: fails the task, or skips the record, which may go to a dead letter topic |
 | `FatalError` | fails the task; it stays failed until somebody restarts it or changes its configuration |
 | anything else | fails the task; it is restarted with growing pauses, up to `task.restart.attempts.max` times |

@@ -148,11 +148,14 @@ KNOWN = (
         kind=ConnectError,
     ),
     Known(
-        re.compile(
-            r"All masters are unresponsive|Cannot call methods on a stopped SparkContext|SparkContext was shut down"
-        ),
-        "Spark was stopped: the connection to the cluster's master was lost, or the application was ended there",
+        re.compile(r"All masters are unresponsive"),
+        "Spark was stopped: the connection to the cluster's master was lost",
         kind=RetriableError,
+    ),
+    Known(
+        re.compile(r"Cannot call methods on a stopped SparkContext|SparkContext was shut down"),
+        "Spark was stopped: the connection to the cluster's master was lost, or the application was ended there",
+        kind=ConnectError,
     ),
     Known(
         re.compile(r"JAVA_GATEWAY_EXITED"),

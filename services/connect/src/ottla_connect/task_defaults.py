@@ -56,8 +56,8 @@ class TaskDefaults(ServiceConfig):
         10,
         alias="task.restart.attempts.max",
         ge=0,
-        description="How often in a row a failed task is started again by itself; for ever if what it has failed "
-        "with passes by itself, such as a server that is away; 0: never.",
+        description="How often in a row a failed task is started again by itself; what cannot start, or a job that "
+        "cannot go on, as a server is away is tried for ever; 0: never.",
     )
     task_restart_backoff_ms: int = Field(
         1000,

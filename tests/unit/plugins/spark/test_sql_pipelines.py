@@ -16,7 +16,9 @@ AIRLINES = declared_table(Declare("airlines", settings={"path": "/data/airlines"
 def configured(text: str, *tables: object, views: tuple[str, ...] = (), mode: str = "append") -> dict[str, str]:
     deploy = parse(text)
     assert isinstance(deploy, Deploy)
-    return pipeline_config(deploy, tables or (FLIGHTS,), views, mode=mode, checkpoint="/checkpoints/x")
+    return pipeline_config(
+        deploy, tables or (FLIGHTS,), views, mode=mode, checkpoint="/checkpoints/x", spark_settings={}
+    )
 
 
 def test_a_pipeline_has_all_that_its_query_reads_and_an_output_of_its_name() -> None:
@@ -149,7 +151,7 @@ def test_a_query_that_reads_nothing_is_no_pipeline() -> None:
     deploy = parse("CREATE PIPELINE x AS SELECT 1")
     assert isinstance(deploy, Deploy)
     with pytest.raises(SqlProblem, match="reads no topic"):
-        pipeline_config(deploy, (), (), mode="append", checkpoint="/c")
+        pipeline_config(deploy, (), (), mode="append", checkpoint="/c", spark_settings={})
 
 
 def test_pipelines_are_those_connectors_whose_class_says_so() -> None:

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -19,13 +19,13 @@ from ottla_spark.datasource.errors import (
     ClusterUnreachable,
     MissingTopic,
     OffsetsUnusable,
-    ReadFailed,
     ReadRefused,
     made,
 )
 from ottla_spark.datasource.offsets import EARLIEST, LATEST, Offsets, Partition, named
 from ottla_spark.datasource.options import Assigned, Names, Pattern, ReadOptions
 from ottla_spark.datasource.positions import AtOffsets, AtTimestamp, AtTimestamps, Earliest, Latest, Position
+from ottla_spark.datasource.refusals import UNREACHABLE, Connections, failure
 from ottla_spark.datasource.topic_choice import chosen_topics
 
 log = logging.getLogger(__name__)
@@ -39,17 +39,6 @@ LATEST_SPEC: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 ADMIN_DEFAULTS = {"log_level": 2, "reconnect.backoff.max.ms": 1_000}
 
-UNREACHABLE = frozenset(
-    {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}  # noqa: SLF001 - public
-)
-REFUSALS = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError._AUTHENTICATION,  # noqa: SLF001 - public
-    }
-)
 MISSING = KafkaError.UNKNOWN_TOPIC_OR_PART
 
 Answer = TypeVar("Answer")
@@ -75,7 +64,7 @@ class ClusterOffsets:
         self._options = options
         self._client: AdminClient | None = None
         self._was_reached = False
-        self._last_error = ""
+        self._connections = Connections()
         self._lacked: frozenset[str | Partition] = frozenset()
         committed = options.consumer_settings.get("isolation.level") == "read_committed"
         self._isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
@@ -84,8 +73,8 @@ class ClusterOffsets:
     def admin(self) -> AdminClient:
         """The client that asks; made when first needed."""
         if self._client is None:
-            settings: dict[str, Any] = {**ADMIN_DEFAULTS, **self._options.admin_settings, "error_cb": self._remember}
-            self._client = made(AdminClient, settings)
+            settings = {**ADMIN_DEFAULTS, **self._options.admin_settings}
+            self._client = made(AdminClient, self._connections.told_by(settings))
         return self._client
 
     def chosen(self, known: Iterable[Partition] = ()) -> Chosen:
@@ -245,21 +234,17 @@ class ClusterOffsets:
 
     def _failure(self, what: str, error: KafkaError, *, is_last: bool) -> ConnectError | None:
         """Return what to raise; None if asking again may help."""
-        self.admin.poll(0)  # has librdkafka report why
-        cause = self._last_error or error.str()
-        if error.code() in UNREACHABLE:
-            if is_last or not self._was_reached:
-                brokers = self._options.admin_settings.get("bootstrap.servers", "")
-                return ClusterUnreachable(f"no broker at {brokers} (kafka.bootstrap.servers) answers: {cause}")
-        elif is_last or error.code() in REFUSALS:
-            kind = ReadRefused if error.code() in REFUSALS else ReadFailed
-            return kind(f"cannot find out {what} to read: {error.str()}")
+        self.admin.poll(0)  # has librdkafka tell of its connections
+        is_away = error.code() in UNREACHABLE
+        failed = failure(error, f"cannot find out {what} to read", self._connections)
+        if isinstance(failed, ReadRefused) or (is_last and not is_away):
+            return failed
+        cause = self._connections.problem or error.str()
+        if is_away and (is_last or not self._was_reached):
+            brokers = self._options.admin_settings.get("bootstrap.servers", "")
+            return ClusterUnreachable(f"no broker at {brokers} (kafka.bootstrap.servers) answers: {cause}")
         log.warning("asking for %s to read failed, trying again: %s", what, cause)
         return None
-
-    def _remember(self, error: KafkaError) -> None:
-        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._last_error:  # noqa: SLF001 - public
-            self._last_error = error.str()
 
 
 def _check_names(positions: Mapping[Partition, int], partitions: frozenset[Partition]) -> None:

@@ -66,7 +66,7 @@ def read_range(wanted: OffsetRange, rules: ReadingRules) -> Iterator[pa.RecordBa
 
     Raises:
         DataLost: some of its offsets no longer exist, and that shall fail.
-        ReadRefused: a broker refused.
+        ReadRefused: a broker refused, or sent what cannot be read.
         ReadFailed: nothing came for too long.
     """
     with POOL.lent(rules.consumer_settings) as consumer:

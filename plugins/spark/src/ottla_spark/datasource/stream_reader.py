@@ -55,7 +55,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         chosen = self._cluster.required()
         start = self._cluster.at(self._options.starting, chosen, is_start=True)
         # Spark keeps the end of the first batch but not its start. What starts at the latest offset would start later
-        # if the query came back from a crash in that batch, so the first batch ends there as well.
+        # if the query came back from a crash in that batch, so the first batch ends there as well. Where timestamps
+        # that match nothing mean the latest offset, nobody would know then which ones had matched: all end there.
         self._held = {each: start[each] for each in start if self._may_start_at_latest(each)}
         self._initial = start
         return document_of(start)

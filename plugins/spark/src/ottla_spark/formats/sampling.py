@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from ottla_spark.datasource.errors import ClusterUnreachable, MissingTopic, made
+from ottla_spark.datasource.errors import MissingTopic, made
 from ottla_spark.datasource.options import Assigned, Names, Topics, read_options
+from ottla_spark.datasource.refusals import failure
 
 ASK_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 30.0
@@ -58,7 +59,7 @@ def latest_records(options: Mapping[str, str], count: int) -> Sample:
     Raises:
         InvalidConfig: the options are wrong.
         MissingTopic: there is no such topic.
-        ClusterUnreachable: nobody answers.
+        ClusterUnreachable, ReadRefused, ReadFailed: brokers do not answer, or not to us.
     """
     wanted = {
         key: text for key, text in options.items() if key.lower() in _WANTED or key.lower().startswith("kafka.")
@@ -80,7 +81,7 @@ def _consumer(settings: Mapping[str, str | int | bool]) -> Iterator[Consumer]:
     try:
         yield consumer
     except KafkaException as error:
-        raise ClusterUnreachable(f"records to infer a schema from cannot be read: {error.args[0].str()}") from None
+        raise failure(error.args[0], "records to infer a schema from cannot be read") from None
     finally:
         consumer.close()
 

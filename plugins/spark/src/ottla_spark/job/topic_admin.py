@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from ottla_sdk import ConnectError
 from ottla_spark.datasource.client_options import Settings, librdkafka_settings
 from ottla_spark.datasource.errors import MissingTopic, made
+from ottla_spark.datasource.refusals import Connections, failure
 from ottla_spark.job.clients import TopicClients, topic_clients
 from ottla_spark.job.plan import JobPlan, Table, TopicRead
 from ottla_spark.job.topic_names import missing_topics
@@ -27,18 +27,18 @@ def check_topics(plan: JobPlan, admin: Mapping[str, str]) -> None:
 
     Raises:
         MissingTopic: some are not.
-        ConnectError: no broker answers.
+        ClusterUnreachable: no broker answers.
+        ReadRefused: none lets the worker in.
     """
     if plan.topic_source != "ottla":
         return  # The settings may be Java's alone; Spark's own source says it.
     clients = topic_clients(plan, admin, {})
     sentences = []
     for settings, tables in _by_cluster(plan, clients):
-        client = made(AdminClient, dict(settings))
-        found = missing_topics(tables, _topics(client, settings))
+        found = missing_topics(tables, _topics(settings))
         if found:
             time.sleep(LOOK_AGAIN_S)
-            found = missing_topics(tables, _topics(client, settings))
+            found = missing_topics(tables, _topics(settings))
         sentences += found
     if sentences:
         raise MissingTopic(f"{'; '.join(sentences)}. Create what is missing, or correct the name")
@@ -53,10 +53,12 @@ def _by_cluster(plan: JobPlan, clients: TopicClients) -> list[tuple[Settings, li
     return list(grouped.values())
 
 
-def _topics(client: AdminClient, settings: Settings) -> list[str]:
+def _topics(settings: Settings) -> list[str]:
+    connections = Connections()
+    client = made(AdminClient, connections.told_by(settings))
     try:
         return list(client.list_topics(timeout=LIST_TOPICS_TIMEOUT_S).topics)
     except KafkaException as error:
-        raise ConnectError(
-            f"the topics at {settings['bootstrap.servers']} cannot be listed: {error.args[0].str()}"
-        ) from None
+        client.poll(0)  # has it tell of its connections
+        message = f"the topics at {settings['bootstrap.servers']} cannot be listed"
+        raise failure(error.args[0], message, connections) from None

@@ -164,8 +164,8 @@ def _run(invocation: Invocation) -> None:
     from ottla_spark.sql.spark_thread import SparkThread  # noqa: PLC0415
     from ottla_spark.sql.topics import Topics  # noqa: PLC0415
 
-    # Py4J says so at the root of all loggers, with a stack trace, when Java ends while it is asked something.
-    logging.getLogger().addFilter(lambda _: False)
+    # Py4J logs a stack trace, as the root logger, if Java ends while it is asked something: here, at the end.
+    logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
     topics = Topics(invocation.bootstrap, invocation.client_settings)
     client_options = {f"kafka.{key}": value for key, value in invocation.client_settings.items()}
     catalog = Catalog(topics, {"kafka.bootstrap.servers": invocation.bootstrap, **client_options})

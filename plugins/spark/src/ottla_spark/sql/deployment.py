@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ from ottla_spark.sql.topics import near_names
 CHECKPOINTS_KEY = "ottla.checkpoint.location"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 APPEND = "append"
+SQL_SETTINGS = "spark.sql."
+SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
+"""Keys whose values Spark hides, too (`spark.redaction.regex`)."""
 
 
 class Deployment:
@@ -28,16 +32,15 @@ class Deployment:
 
     Args:
         connect: the workers.
-        spark_settings: Spark's that the command line says; pipelines have them, too. A local master is the prompt's
-            alone, as their workers may be other machines.
+        spark_settings: Spark's that the command line says. Pipelines get those of SQL, too, and the master of a
+            cluster; what is of this machine or secret stays here.
     """
 
     def __init__(self, connect: ConnectRest, spark_settings: Mapping[str, str]) -> None:
         self._connect = connect
         master = spark_settings.get(MASTER_KEY, "")
-        self._spark_settings = {
-            key: value for key, value in spark_settings.items() if key != MASTER_KEY or not is_local(master)
-        }
+        self._master = {MASTER_KEY: master} if master and not is_local(master) else {}
+        self._sql_settings = _of_sql(spark_settings)
 
     def configured(self, spark: SparkSession, catalog: Catalog, deploy: Deploy) -> dict[str, str]:
         """Return the settings of the connector that carries out a statement, which Spark has checked.
@@ -68,7 +71,7 @@ class Deployment:
             views_used(deploy.query.text, catalog.temporary_views),
             mode=mode,
             checkpoint=self._checkpoint(spark, deploy.name),
-            spark_settings={**self._spark_settings, **_set_in(spark)},
+            spark_settings={**self._master, **self._sql_settings, **_set_in(spark)},
         )
 
     def create(self, name: str, config: Mapping[str, str]) -> str:
@@ -166,13 +169,14 @@ class Deployment:
 
 
 def _set_in(spark: SparkSession) -> dict[str, str]:
-    """Return Spark's settings that a session has got by `SET`."""
+    """Return the settings of SQL that a session has got by `SET`."""
     initial = spark.newSession().conf.getAll
-    return {
-        key: value
-        for key, value in spark.conf.getAll.items()
-        if key.startswith("spark.") and initial.get(key) != value
-    }
+    return _of_sql({key: value for key, value in spark.conf.getAll.items() if initial.get(key) != value})
+
+
+def _of_sql(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that change what a query means, without secrets, as everybody sees connectors' settings."""
+    return {key: value for key, value in settings.items() if key.startswith(SQL_SETTINGS) and not SECRET.search(key)}
 
 
 def _flat(prefix: str, document: Any) -> Iterator[tuple[str, str]]:

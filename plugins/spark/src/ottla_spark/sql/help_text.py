@@ -25,7 +25,7 @@ Topics are tables: a statement ends with a semicolon, names with dots or dashes 
                                      `ottla connect plugins ottla_spark.SparkPipeline`
   SHOW PIPELINES; DESCRIBE PIPELINE by_carrier; DROP PIPELINE by_carrier;
 
-  SET spark.sql.shuffle.partitions = 4;        Spark's settings, for pipelines, too
+  SET spark.sql.shuffle.partitions = 4;        Spark's settings; those of SQL are for pipelines, too
   SET ottla.starting.offsets = latest;         where EMIT CHANGES begins; earliest by default
   SET ottla.checkpoint.location = /data/checkpoints;   where pipelines keep how far they have come
   EXIT;

@@ -1,13 +1,12 @@
 """From `CREATE … AS SELECT` to the settings of a `SparkPipeline` connector. Pure.
 
 The connector gets all that the query needs: each table with its columns as they are known here, the views that were
-made in this session, the session's settings of Spark, the query, and one output. Names of tables that a setting's key
+made in this session, the session's settings of SQL, the query, and one output. Names of tables that a setting's key
 cannot have (`daily-flights`) are replaced, and a view gives the query the name that it uses.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from ottla_sdk import InvalidConfig
@@ -45,7 +44,7 @@ def pipeline_config(
     *,
     mode: str,
     checkpoint: str,
-    spark_settings: Mapping[str, str] = MappingProxyType({}),
+    spark_settings: Mapping[str, str],
 ) -> dict[str, str]:
     """Return the connector's settings.
 

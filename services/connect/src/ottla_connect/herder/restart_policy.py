@@ -2,7 +2,7 @@
 
 Each failure in a row doubles the pause, up to a maximum; after so many in a row it stays failed. Having run for a
 while without failing begins a new row. What raised a `FatalError` is not tried again: somebody has to do something.
-What raised a `RetriableError` is tried for ever, as a database or a broker that is away may be so for a night.
+What ended with a `RetriableError` is tried for ever, as a broker that is away may be so for a night.
 """
 
 from collections.abc import Mapping

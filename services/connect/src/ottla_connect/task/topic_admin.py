@@ -7,15 +7,22 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla_connect.task.source.topic_creation import NewTopicPlan
-from ottla_sdk import ConnectError
+from ottla_sdk import ConnectError, RetriableError
 
 REQUEST_TIMEOUT_S = 30.0
+NO_ANSWER = frozenset(
+    {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}  # noqa: SLF001 - public
+)
 
 log = logging.getLogger(__name__)
 
 
 class TopicNotCreated(ConnectError):
     """A topic is not there and cannot be created."""
+
+
+class TopicNotCreatedYet(TopicNotCreated, RetriableError):
+    """The same, because no broker answers."""
 
 
 class TopicAdmin:
@@ -29,7 +36,8 @@ class TopicAdmin:
         """Return once the topic is there.
 
         Raises:
-            TopicNotCreated: the brokers refuse, or do not answer.
+            TopicNotCreated: the brokers refuse.
+            TopicNotCreatedYet: they do not answer.
         """
         if self._client is None:
             self._client = self._make_client()
@@ -39,9 +47,8 @@ class TopicAdmin:
                 return
             self._create(self._client, plan)
         except KafkaException as error:
-            raise TopicNotCreated(
-                f"topic {plan.name} is not there and cannot be created: {error.args[0].str()}"
-            ) from error
+            kind = TopicNotCreatedYet if error.args[0].code() in NO_ANSWER else TopicNotCreated
+            raise kind(f"topic {plan.name} is not there and cannot be created: {error.args[0].str()}") from error
 
     @staticmethod
     def _exists(client: AdminClient, topic: str) -> bool:

@@ -142,8 +142,8 @@ class ConnectorSettings(PluginConfig):
     )  # fmt: skip
     task_restart_attempts_max: int | None = setting(
         "task.restart.attempts.max", None,
-        doc="How often in a row what has failed is started again by itself; for ever if it passes by itself, such as "
-        "a server that is away; 0: never; by default the worker's.",
+        doc="How often in a row what has failed is started again by itself; what cannot start, or a job that cannot "
+        "go on, as a server is away is tried for ever; 0: never; by default the worker's.",
         importance=Importance.LOW, group=PROCESSES, ge=0,
     )  # fmt: skip
     task_restart_backoff_ms: int | None = setting(
