@@ -57,11 +57,11 @@ def members_take_over_from_one_that_is_killed(crew: Crew) -> None:
 def a_member_beyond_the_partitions_waits_for_its_turn(crew: Crew) -> None:
     members = [crew.start() for _ in range(PARTITIONS)]
     crew.settle(*members)
-    spare = crew.start()
-    eventually(lambda: len(crew.description().members) == PARTITIONS + 1, "the spare member is there")
-    crew.settle_without(spare, *members)
-    members[0].leave()
-    crew.settle(*members[1:], spare)
+    members.append(crew.start())
+    idle = crew.settle_but_one(*members)
+    leaving = next(member for member in members if member is not idle)
+    leaving.leave()
+    crew.settle(*(member for member in members if member is not leaving))
 
 
 def what_is_committed_synchronously_is_where_the_next_one_begins(crew: Crew) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 
@@ -287,12 +287,22 @@ class Crew:
             within_s=SETTLE_DEADLINE_S,
         )
 
-    def settle_without(self, idle: GroupMember, *members: GroupMember) -> None:
-        """Waits until these members own all partitions while one that has joined owns none."""
-        eventually(
-            lambda: sum(len(member.owned) for member in members) == PARTITIONS and not idle.owned,
-            f"{idle.name} owns nothing",
-            within_s=SETTLE_DEADLINE_S,
+    def settle_but_one(self, *members: GroupMember) -> GroupMember:
+        """Waits until all of these members but one own a partition each, and returns the one that owns none.
+
+        Which one that is, the assignor decides, by the ids of members for example, which are random.
+        """
+
+        def idle() -> GroupMember | None:
+            group = self.description()
+            if group.state is not ConsumerGroupState.STABLE or len(group.members) != len(members):
+                return None
+            owned = [each for member in members for each in member.owned]
+            without = [member for member in members if not member.owned]
+            return without[0] if len(without) == 1 and sorted(owned) == sorted(self.partitions) else None
+
+        return eventually(
+            idle, f"all of {len(members)} members but one share the partitions", within_s=SETTLE_DEADLINE_S
         )
 
     def wait_until_read(self, member: GroupMember, wanted: set[tuple[str, int, int]]) -> None:
