@@ -11,7 +11,13 @@ from tests.conftest import TopicFactory
 from tests.support.class_archive import options_for_spark
 from tests.support.connect_cluster import ConnectCluster
 from tests.support.eventually import eventually
+from tests.support.kafka_jars import unavailable_reason
 from tests.support.spark_kafka_jars import spark_kafka_jars
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
+]
 
 DEADLINE_S = 240.0
 CARRIERS = {"AA": "American", "UA": "United"}

@@ -19,6 +19,7 @@ from ottla_spark.datasource.consumers import POOL, RangeConsumer
 from ottla_spark.datasource.errors import DataLost, ReadFailed, ReadRefused
 from ottla_spark.datasource.ranges import OffsetRange
 from ottla_spark.datasource.record_batches import BatchConverter, BatchSize, garbage_collection_paused
+from ottla_spark.datasource.refusals import REFUSALS
 
 log = logging.getLogger(__name__)
 
@@ -32,12 +33,9 @@ QUIET_MAX_S = 10.0
 GONE = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001 - public
 )
-FINAL = frozenset(
+FINAL = REFUSALS | frozenset(
     {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
         KafkaError.UNSUPPORTED_COMPRESSION_TYPE,
-        KafkaError._AUTHENTICATION,  # noqa: SLF001 - public
         KafkaError._BAD_COMPRESSION,  # noqa: SLF001 - public
         KafkaError._BAD_MSG,  # noqa: SLF001 - public
     }
