@@ -1,17 +1,19 @@
 """What a task of Spark does, without Spark: it reads a range to its end, whatever the topic and the broker do."""
 
+import threading
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from ottla_spark.datasource import cluster_offsets, range_reading
+from ottla_spark.datasource import cluster_offsets, consumers, range_reading
 from ottla_spark.datasource.cluster_offsets import ClusterOffsets
 from ottla_spark.datasource.columns import arrow_schema
+from ottla_spark.datasource.consumers import ConsumerPool
 from ottla_spark.datasource.errors import ClusterUnreachable, DataLost, ReadFailed
 from ottla_spark.datasource.options import read_options
 from ottla_spark.datasource.range_reading import ReadingRules, read_range
@@ -166,3 +168,40 @@ def test_a_cluster_that_nobody_answers_for_is_one_error(monkeypatch: pytest.Monk
     options = read_options({"kafka.bootstrap.servers": f"127.0.0.1:{nobody}", "subscribe": "flights"}, kind="batch")
     with pytest.raises(ClusterUnreachable, match=f"no broker at 127.0.0.1:{nobody} .* answers: .*Connection refused"):
         ClusterOffsets(options).required()
+
+
+class HangingConsumer:
+    """A consumer that gives nothing and never closes, like one whose threads have locked each other out."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.allowed = threading.Event()
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        assert not self.calls, "this would hang with Python's lock held"
+        self.calls.append("assign")
+
+    def consume(self, count: int, timeout_s: float) -> list[Message]:
+        self.allowed.wait(timeout_s)
+        return []
+
+    def close(self) -> None:
+        self.calls.append("close")
+        self.allowed.wait()
+
+
+def test_a_consumer_that_hangs_is_replaced(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(range_reading, "QUIET_MAX_S", 0.2)
+    monkeypatch.setattr(range_reading, "DOUBT_MAX_S", 0.2)
+    monkeypatch.setattr(consumers, "CLOSED_WITHIN_S", 0.1)
+    topic = make_topic(bootstrap)
+    write(bootstrap, topic, 10, keys=1)
+    hanging = HangingConsumer()
+    made = iter([hanging])
+    monkeypatch.setattr(consumers, "Consumer", lambda settings: next(made, None) or Consumer(settings))
+    monkeypatch.setattr(range_reading, "POOL", ConsumerPool())
+    try:
+        assert offsets_of(read_range(OffsetRange(topic, 0, 0, 10), rules(bootstrap))) == list(range(10))
+        assert hanging.calls == ["assign", "close"]
+    finally:
+        hanging.allowed.set()

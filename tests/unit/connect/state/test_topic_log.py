@@ -3,8 +3,9 @@
 import asyncio
 import os
 import signal
+import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
@@ -16,10 +17,12 @@ from ottla_connect.config import WorkerConfig
 from ottla_connect.herder.api import State, Status
 from ottla_connect.ids import TaskId
 from ottla_connect.state import topic_creation, topic_log
-from ottla_connect.state.config_store import ConfigChange, ConnectorChanged
+from ottla_connect.state.config_store import ConfigChange, ConfigStore, ConnectorChanged
+from ottla_connect.state.kafka_clients import KafkaClients
 from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.offset_records import key_of, source_partition
 from ottla_connect.state.stores import Stores, open_distributed
+from ottla_connect.state.topic_producer import TopicProducer
 from tests.support.eventually import eventually
 from tests.support.eventually_async import eventually_async
 from tests.support.free_ports import free_port_block
@@ -162,6 +165,77 @@ async def test_stores_outlast_a_broker_that_is_killed_under_them(cluster: OttlaC
         await eventually_async(lambda: other.status.task_status(TaskId("a", 0)), "the status is seen")
         assert not one.failed.done()
         assert not other.failed.done()
+
+
+class HangingConsumer:
+    """A consumer that gives nothing and cannot be closed, like one whose threads have locked each other out."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.allowed = threading.Event()
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        assert not self.calls, "this would hang with Python's lock held"
+        self.calls.append("assign")
+
+    def poll(self, timeout: float) -> None:
+        self.allowed.wait(timeout)
+
+    def close(self) -> None:
+        self.calls.append("close")
+        self.allowed.wait()
+
+
+@pytest.fixture
+def hanging() -> Iterator[HangingConsumer]:
+    consumer = HangingConsumer()
+    yield consumer
+    consumer.allowed.set()
+
+
+def hangs_at_first(monkeypatch: pytest.MonkeyPatch, hanging: HangingConsumer) -> None:
+    """The next consumer that is made hangs, those after it do not."""
+    made = iter([hanging])
+    make = KafkaClients.consumer
+    monkeypatch.setattr(KafkaClients, "consumer", lambda self, on_error: next(made, None) or make(self, on_error))
+
+
+async def test_a_consumer_that_hangs_is_replaced_though_nobody_waits_for_what_it_reads(
+    cluster: OttlaCluster, monkeypatch: pytest.MonkeyPatch, hanging: HangingConsumer
+) -> None:
+    monkeypatch.setattr(topic_log, "LOOK_INTERVAL_S", 0.1)
+    monkeypatch.setattr(topic_log, "LOOK_TIMEOUT_S", 2.0)
+    monkeypatch.setattr(topic_log, "REPLACED_WITHIN_S", 0.1)
+    config = settings(cluster.bootstrap, "hanging")
+    async with opened(config) as other:
+        await other.config.put_connector("a", {"name": "a"}, None)
+        hangs_at_first(monkeypatch, hanging)
+        changes: list[ConfigChange] = []
+        log = topic_log.TopicLog(
+            KafkaClients(config),
+            TopicProducer(KafkaClients(config).producer),
+            config.storage_topic("config"),
+            setting="config.storage.topic",
+            single_partition=True,
+            on_failure=lambda failure: pytest.fail(str(failure)),
+        )
+        store = ConfigStore(log)
+        await store.start(changes.append)
+        assert store.state == other.config.state
+        await other.config.put_connector("b", {"name": "b"}, None)
+        await eventually_async(lambda: ConnectorChanged("b") in changes, "the change is seen")
+        await store.close()
+    assert hanging.calls == ["assign", "close"]
+
+
+async def test_a_consumer_that_hangs_does_not_keep_a_store_from_closing(
+    cluster: OttlaCluster, monkeypatch: pytest.MonkeyPatch, hanging: HangingConsumer
+) -> None:
+    monkeypatch.setattr(topic_log, "CLOSED_WITHIN_S", 0.1)
+    hangs_at_first(monkeypatch, hanging)
+    async with opened(settings(cluster.bootstrap, "closing")):
+        assert hanging.calls == ["assign"]
+    assert hanging.calls == ["assign", "close"]
 
 
 async def test_a_topic_that_is_deleted_under_the_stores_is_reported(

@@ -3,8 +3,13 @@
 Spark uses a Python worker for one task after another. A pool in each worker keeps a few consumers with their
 connections, so that a batch of a stream does not pay for new ones. A consumer that is lent out is not in the pool: no
 two tasks share one.
+
+When brokers come and go, librdkafka's threads can lock each other out for good (its issue 5476). Such a consumer
+gives nothing any more, and to assign it anything, to ask it or to close it would hang as well. So one that has been
+quiet for a while is left to a thread that waits for its end, and another one is made.
 """
 
+import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +20,7 @@ from ottla_spark.datasource.client_options import Settings
 from ottla_spark.datasource.errors import made
 
 IDLE_MAX = 2
+CLOSED_WITHIN_S = 5.0
 
 # Read what the driver planned and nothing else; and buffer little more than a batch, as the rest of a
 # topic may not be wanted at all. What users set as `kafka.…` comes on top of the second half.
@@ -44,7 +50,8 @@ class RangeConsumer:
 
     def __init__(self, settings: Settings) -> None:
         self.last_error = ""
-        self._consumer = made(Consumer, {**DEFAULTS, **settings, **FIXED, "error_cb": self._remember})
+        self._settings = settings
+        self._consumer = self._made()
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Read on from this offset; what was read ahead elsewhere is dropped."""
@@ -68,9 +75,19 @@ class RangeConsumer:
         self.last_error = ""
         self._consumer.unassign()
 
+    def renew(self) -> None:
+        """Begin with new connections, and without a partition until the next `seek`."""
+        self.close()
+        self._consumer = self._made()
+
     def close(self) -> None:
         """Give up the connections."""
-        self._consumer.close()
+        closing = threading.Thread(target=self._consumer.close, name="closing a consumer", daemon=True)
+        closing.start()
+        closing.join(CLOSED_WITHIN_S)
+
+    def _made(self) -> Consumer:
+        return made(Consumer, {**DEFAULTS, **self._settings, **FIXED, "error_cb": self._remember})
 
     def _remember(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self.last_error:  # noqa: SLF001 - public

@@ -170,12 +170,13 @@ class _RangeReading:
             self._doubt()
         if self._doubted_since is not None and now - self._doubted_since > DOUBT_MAX_S:
             self._doubted_since = now
+            self._consumer.renew()  # one that hangs would not answer
             bounds = self._bounds()
             if self._is_gone:
                 self._lose("the partition is gone", resume_at=None)
             elif bounds is not None and bounds[1] < self._range.end:
                 self._lose(f"the partition has offsets {bounds[0]} to {bounds[1]} only", resume_at=None)
-            elif bounds is not None:
+            else:
                 self._seek(self._position)
         if (now - self._progress_at) * 1000 > self._rules.poll_timeout_ms:
             cause = f" ({self._consumer.last_error})" if self._consumer.last_error else ""

@@ -6,8 +6,10 @@ has come so far; that is known from the records, and from the consumer's reports
 may end with records that no consumer gets to see (markers of transactions).
 
 Brokers may come and go: the clients reconnect by themselves, and whoever waits gets a `LogError` when the time is
-up. A topic that is deleted, or made anew, or has lost records that were read already, is the end of the log:
-`on_failure` is told. The consumer's word for that is not enough, as brokers that start may say it wrongly.
+up. A consumer may lose its way then, or hang; so the log looks now and then whether it has come to its end, and one
+that has not moved meanwhile is replaced. A topic that is deleted, or made anew, or has lost records that were read
+already, is the end of the log: `on_failure` is told. The consumer's word for that is not enough, as brokers that
+start may say it wrongly.
 """
 
 import asyncio
@@ -28,6 +30,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from ottla_connect.hung_consumers import close_within
 from ottla_connect.state.config_records import Write
 from ottla_connect.state.kafka_clients import (
     AUTO_OFFSET_RESET,
@@ -50,6 +53,10 @@ POLL_S = 0.2
 BATCH_SIZE_MAX = 1000
 RETRY_S = 0.25
 GONE_AFTER_S = 10.0
+LOOK_INTERVAL_S = 10.0
+LOOK_TIMEOUT_S = 10.0
+REPLACED_WITHIN_S = 1.0
+CLOSED_WITHIN_S = 5.0
 
 # What the consumer may say of a topic that is gone, or of one that has lost what it wants to read.
 GONE_CODES = frozenset(
@@ -104,13 +111,15 @@ class TopicLog:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
-        self._must_assign = threading.Event()
+        self._must_begin_anew = threading.Event()
+        self._reader_since_s = 0.0
         self._dealt_with = threading.Event()
         self._topic_id = ""
         self._positions: Offsets = {}
         self._moved = asyncio.Event()
         self._failure: LogError | None = None
         self._suspicion: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._end_offsets = SharedRound(self._ask_end_offsets)
 
     async def start(self, on_entry: OnEntry) -> None:
@@ -137,6 +146,7 @@ class TopicLog:
             target=self._read, args=(consumer,), name=f"reader of {self._topic.name}", daemon=True
         )
         self._thread.start()
+        self._looking = asyncio.create_task(self._look_now_and_then())
         await self.read_to_end(READ_ALL_TIMEOUT_S)
 
     async def write(self, writes: Sequence[Write], timeout_s: float) -> None:
@@ -154,25 +164,31 @@ class TopicLog:
         Raises:
             LogError: the brokers do not answer, or reading did not come so far in time.
         """
-        deadline = time.monotonic() + timeout_s
+        begun_s = time.monotonic()
+        begun_at = dict(self._positions)
         ends: Offsets = {}
         self._check()
         try:
             async with asyncio.timeout_at(asyncio.get_running_loop().time() + timeout_s):
-                ends = await self._reachable_end_offsets(deadline)
-                while any(self._positions[partition] < end for partition, end in ends.items()):
+                ends = await self._reachable_end_offsets(begun_s + timeout_s)
+                while self._behind(ends):
                     self._moved.clear()
                     await self._moved.wait()
                     self._check()
         except TimeoutError:
+            if begun_s > self._reader_since_s and any(
+                begun_at[each] == at for each, at in self._behind(ends).items()
+            ):
+                self._must_begin_anew.set()
             raise self._not_in_time(ends, timeout_s) from None
 
     async def close(self) -> None:
         """Stop reading."""
         self._closing.set()
         self._dealt_with.set()
-        if self._suspicion is not None:
-            self._suspicion.cancel()
+        for task in (self._suspicion, self._looking):
+            if task is not None:
+                task.cancel()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join)
             self._thread = None
@@ -183,18 +199,27 @@ class TopicLog:
         if self._failure is not None:
             raise self._failure
 
+    def _behind(self, ends: Offsets) -> Offsets:
+        """Return the positions of the partitions that were not read to these ends."""
+        return {partition: at for partition, at in self._positions.items() if at < ends.get(partition, 0)}
+
     def _not_in_time(self, ends: Offsets, timeout_s: float) -> LogError:
         what = f"topic {self._topic.name} could not be read to its end within {timeout_s:g} s"
         if not ends:
             return LogError(f"{what}: the brokers did not say where it is")
-        # The consumer may have lost its way when brokers came and went; it finds it again if it is assigned anew.
-        self._must_assign.set()
-        behind = [
-            f"partition {partition} at {self._positions[partition]} of {end}"
-            for partition, end in ends.items()
-            if self._positions[partition] < end
+        places = [
+            f"partition {partition} at {at} of {ends[partition]}" for partition, at in self._behind(ends).items()
         ]
-        return LogError(f"{what}: {', '.join(behind)}")
+        return LogError(f"{what}: {', '.join(places)}")
+
+    async def _look_now_and_then(self) -> None:
+        """Read to the end though nobody has asked for it, which replaces a consumer that comes no further."""
+        while self._failure is None:
+            await asyncio.sleep(LOOK_INTERVAL_S)
+            try:
+                await self.read_to_end(LOOK_TIMEOUT_S)
+            except LogError as error:
+                log.info("the end of the topic was not reached", topic=self._topic.name, reason=str(error))
 
     # The end.
 
@@ -233,17 +258,14 @@ class TopicLog:
     # The reader's thread.
 
     def _read(self, consumer: Consumer) -> None:
-        self._must_assign.set()
         try:
+            self._assign(consumer)
             while not self._closing.is_set():
-                if self._must_assign.is_set():
-                    self._must_assign.clear()
-                    consumer.assign(
-                        [
-                            TopicPartition(self._topic.name, partition, position or OFFSET_BEGINNING)
-                            for partition, position in self._positions.items()
-                        ]
-                    )
+                if self._must_begin_anew.is_set():
+                    hangs = not close_within(consumer, REPLACED_WITHIN_S)
+                    log.info("the topic's reader is replaced", topic=self._topic.name, hangs=hangs)
+                    consumer = self._clients.consumer(self._pass_error_on)
+                    self._assign(consumer)
                 message = consumer.poll(POLL_S)
                 batch = []
                 while message is not None:
@@ -251,12 +273,27 @@ class TopicLog:
                     message = consumer.poll(0) if len(batch) < BATCH_SIZE_MAX else None
                 if batch:
                     self._hand_over(batch)
-        finally:
-            consumer.close()
+        except (LogError, KafkaException) as error:
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(self._fail, f"cannot be read any more: {reason_of(error)}")
+        else:
+            close_within(consumer, CLOSED_WITHIN_S)
+
+    def _assign(self, consumer: Consumer) -> None:
+        """Have a new consumer read on; one that has read may hang, and must not be assigned anything."""
+        consumer.assign(
+            [
+                TopicPartition(self._topic.name, partition, position or OFFSET_BEGINNING)
+                for partition, position in self._positions.items()
+            ]
+        )
+        self._reader_since_s = time.monotonic()
+        self._must_begin_anew.clear()
 
     def _pass_error_on(self, error: KafkaError) -> None:
         assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._take_error, error)
+        if not self._closing.is_set():
+            self._loop.call_soon_threadsafe(self._take_error, error)
 
     def _hand_over(self, batch: Sequence[_Read]) -> None:
         """Have the event loop take a batch, and wait until it has: the next one could outgrow memory otherwise."""
@@ -301,7 +338,7 @@ class TopicLog:
                 if (reason := await self._loss()) is not None:
                     self._fail(reason)
                 else:
-                    self._must_assign.set()
+                    self._must_begin_anew.set()
             except KafkaException as error:
                 if error.args[0].code() not in GONE_CODES:
                     gone_since = None

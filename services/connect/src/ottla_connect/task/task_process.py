@@ -3,7 +3,7 @@
 import gc
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
@@ -11,12 +11,13 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import AdminClient
 
+from ottla_connect.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch
 from ottla_connect.ids import TaskId
 from ottla_connect.processes.messages import Measured, Paused, Running, RunTask, Stopped, TopicsUsed
 from ottla_connect.task.channel import Channel
 from ottla_connect.task.clients import client_settings, log_client_error, overrides
 from ottla_connect.task.contexts import RunningJobTaskContext, RunningSinkTaskContext, RunningSourceTaskContext
-from ottla_connect.task.control import Control, Standing
+from ottla_connect.task.control import TICK_INTERVAL_S, Control, Standing
 from ottla_connect.task.job.progress import Progress
 from ottla_connect.task.job.runner import JobRunner
 from ottla_connect.task.measures import PluginMetrics, TaskMeasures
@@ -25,7 +26,7 @@ from ottla_connect.task.pipeline.dead_letters import DeadLetters, DeadLetterSett
 from ottla_connect.task.pipeline.error_handler import ErrorHandler
 from ottla_connect.task.pipeline.errors import ErrorPolicy
 from ottla_connect.task.pipeline.transform_chain import TransformChain, make_steps
-from ottla_connect.task.process import Process
+from ottla_connect.task.process import Process, failure
 from ottla_connect.task.redaction import Redaction
 from ottla_connect.task.sink.conversion import SinkConversion
 from ottla_connect.task.sink.conversion import described as described_message
@@ -38,7 +39,7 @@ from ottla_connect.task.source.sender import Sender
 from ottla_connect.task.source.sender import described as described_record
 from ottla_connect.task.source.topic_creation import NewTopicPlan, TopicCreation
 from ottla_connect.task.topic_admin import TopicAdmin
-from ottla_sdk import Connector, FatalError, JobTask, SinkTask, SourceRecord, SourceTask, class_name
+from ottla_sdk import Connector, FatalError, JobTask, RetriableError, SinkTask, SourceRecord, SourceTask, class_name
 
 LIST_TOPICS_TIMEOUT_S = 30.0
 METADATA_AGE_MAX_MS = 300_000
@@ -47,17 +48,34 @@ BEGIN_WAIT_S = 60.0
 LAST_FLUSH_SHARE = 0.8
 GARBAGE_THRESHOLD = 50_000
 EXIT_UNLEASED = 5
+EXIT_HUNG = 6
+HANGS = (
+    f"the consumer hangs: it gave neither records nor statistics for {SILENT_TICKS_MAX * TICK_INTERVAL_S:.0f} s; "
+    "the task goes on in another process from what is committed"
+)
 
 log = logging.getLogger(__name__)
+
+
+class ConsumerHangs(RetriableError):
+    """The consumer will never give anything again."""
 
 
 def run_task(channel: Channel, redaction: Redaction, purpose: RunTask) -> None:
     """Run a task until it is to stop; raises what it fails with."""
     control = Control(channel, leased=True, paused=purpose.paused)
     readings = _Readings(control)
-    control.start(readings.report)
+    watch = ConsumerWatch()
+
+    def on_tick() -> None:
+        readings.report()
+        if watch.tick():
+            control.send(failure(ConsumerHangs(HANGS), redaction))
+            os._exit(EXIT_HUNG)
+
+    control.start(on_tick)
     if _await_begin(control):
-        parts = TaskParts(channel, redaction, purpose, control, readings)
+        parts = TaskParts(channel, redaction, purpose, control, readings, watch=watch)
         try:
             runner = parts.runner()
             _tune_garbage_collection()
@@ -123,8 +141,16 @@ class TaskParts:
     """Makes the parts of a task's runner out of settings."""
 
     def __init__(
-        self, channel: Channel, redaction: Redaction, purpose: RunTask, control: Control, readings: _Readings
+        self,
+        channel: Channel,
+        redaction: Redaction,
+        purpose: RunTask,
+        control: Control,
+        readings: _Readings,
+        *,
+        watch: ConsumerWatch,
     ) -> None:
+        self._watch = watch
         self._id = TaskId(purpose.connector, purpose.task)
         self._control = control
         self._readings = readings
@@ -275,7 +301,7 @@ class TaskParts:
 
         def make_consumer(on_commit: Callable[[KafkaError | None, list[KafkaTopicPartition]], None]) -> Consumer:
             return Consumer(
-                {**consumer, "error_cb": raise_if_final, "on_commit": on_commit},
+                {**consumer, **self._watch.settings, "error_cb": raise_if_final, "on_commit": on_commit},
                 logger=logging.getLogger("librdkafka"),
             )
 
@@ -291,14 +317,19 @@ class TaskParts:
             ),
             handler=handler,
             dead_letters=letters,
+            watch=self._watch,
         )
         return runner
 
     def _subscription(self, consumer: Consumer, settings: Mapping[str, Any]) -> Subscription:
+        def list_topics() -> Iterable[str]:
+            with self._watch:
+                return list(consumer.list_topics(timeout=LIST_TOPICS_TIMEOUT_S).topics)
+
         age_ms = settings.get("metadata.max.age.ms") or settings.get("topic.metadata.refresh.interval.ms")
         return Subscription(
             {**self._connector, **self._settings},
-            list_topics=lambda: consumer.list_topics(timeout=LIST_TOPICS_TIMEOUT_S).topics,
+            list_topics=list_topics,
             max_age_s=int(age_ms or METADATA_AGE_MAX_MS) / 1000,
         )
 

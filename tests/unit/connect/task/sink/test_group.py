@@ -4,6 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
+from ottla_connect.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch
 from ottla_connect.task.sink.group import ConsumerFailed, Group, raise_if_final
 from ottla_sdk import TopicPartition
 
@@ -86,7 +87,7 @@ def message(partition, offset):
 @pytest.fixture
 def parts():
     consumer, listener = ScriptedConsumer(), Listener()
-    group = Group(consumer, listener, incremental=False)
+    group = Group(consumer, listener, incremental=False, watch=ConsumerWatch())
     group.subscribe(["t"])
     return group, consumer, listener
 
@@ -150,6 +151,31 @@ def test_what_the_listener_raises_is_raised_by_the_read_once(parts):
     assert group.read(10, 0.0) == []
 
 
+@pytest.mark.parametrize(("messages", "hangs"), [([], True), ([message(0, 1)], False)])
+def test_a_consumer_that_gives_nothing_is_noticed(messages, hangs):
+    consumer, watch = ScriptedConsumer(), ConsumerWatch()
+    group = Group(consumer, Listener(), incremental=False, watch=watch)
+    for _ in range(SILENT_TICKS_MAX):
+        consumer.reads = [lambda: messages]
+        group.read(1, 1.0)
+        noticed = watch.tick()
+    assert noticed == hangs
+
+
+def test_a_listener_that_takes_its_time_is_not_taken_for_a_consumer_that_hangs():
+    class SlowListener(Listener):
+        def on_assigned(self, partitions):
+            self.ticks = [watch.tick() for _ in range(SILENT_TICKS_MAX)]
+            return super().on_assigned(partitions)
+
+    consumer, listener, watch = ScriptedConsumer(), SlowListener(), ConsumerWatch()
+    group = Group(consumer, listener, incremental=False, watch=watch)
+    group.subscribe(["t"])
+    consumer.polls = [lambda: consumer.on_assign(consumer, kafka(P0))]
+    group.read(1, 1.0)
+    assert not any(listener.ticks)
+
+
 def test_the_listener_says_where_to_read_and_what_to_pause(parts):
     _, consumer, listener = parts
     listener.offsets = {P1: 42}
@@ -160,7 +186,7 @@ def test_the_listener_says_where_to_read_and_what_to_pause(parts):
 
 def test_an_incremental_group_assigns_incrementally():
     consumer = ScriptedConsumer()
-    Group(consumer, Listener(), incremental=True).subscribe(["t"])
+    Group(consumer, Listener(), incremental=True, watch=ConsumerWatch()).subscribe(["t"])
     consumer.on_assign(consumer, kafka(P0))
     assert consumer.calls == [("incremental_assign", [0])]
 

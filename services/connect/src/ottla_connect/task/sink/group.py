@@ -11,10 +11,12 @@ from typing import Protocol
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
+from ottla_connect.hung_consumers import ConsumerWatch, close_within
 from ottla_sdk import ConnectError, TopicPartition
 
 SEEK_ATTEMPTS_MAX = 100
 SEEK_PAUSE_S = 0.1
+CLOSED_WITHIN_S = 30.0
 
 
 FINAL_ERRORS = frozenset(
@@ -58,10 +60,14 @@ class Group:
         consumer: it; commits by itself neither offsets nor what was read.
         listener: hears of rebalances.
         incremental: whether rebalances are, as with `cooperative-sticky` and the protocol of KIP-848.
+        watch: is told when the consumer is used, and what it gives.
     """
 
-    def __init__(self, consumer: Consumer, listener: GroupListener, *, incremental: bool) -> None:
+    def __init__(
+        self, consumer: Consumer, listener: GroupListener, *, incremental: bool, watch: ConsumerWatch
+    ) -> None:
         self._consumer = consumer
+        self._watch = watch
         self._listener = listener
         self._incremental = incremental
         self._assigned: set[TopicPartition] = set()
@@ -85,12 +91,15 @@ class Group:
             Exception: what the listener has raised.
         """
         self._revoked_meanwhile.clear()
-        messages: Sequence[Message] = self._consumer.consume(count_max, 0)
-        if not messages and timeout_s > 0:
-            first = self._consumer.poll(timeout_s)
-            if first is not None:
-                self._revoked_meanwhile.clear()
-                messages = [first, *self._consumer.consume(count_max - 1, 0)] if count_max > 1 else [first]
+        with self._watch:
+            messages: Sequence[Message] = self._consumer.consume(count_max, 0)
+            if not messages and timeout_s > 0:
+                first = self._consumer.poll(timeout_s)
+                if first is not None:
+                    self._revoked_meanwhile.clear()
+                    messages = [first, *self._consumer.consume(count_max - 1, 0)] if count_max > 1 else [first]
+        if messages:
+            self._watch.heard()
         if self._revoked_meanwhile:
             # What was read before the partition was given away is somebody else's now, or comes again.
             messages = [each for each in messages if _place(each) not in self._revoked_meanwhile]
@@ -124,14 +133,17 @@ class Group:
         if not wait:
             self._consumer.commit(offsets=wanted, asynchronous=True)
             return
-        for result in self._consumer.commit(offsets=wanted, asynchronous=False) or ():
+        with self._watch:
+            results = self._consumer.commit(offsets=wanted, asynchronous=False)
+        for result in results or ():
             if result.error is not None:
                 raise KafkaException(result.error)
 
     def close(self) -> None:
         """Leave the group, without telling the listener."""
         self._closed = True
-        self._consumer.close()
+        if not close_within(self._consumer, CLOSED_WITHIN_S):
+            log.warning("the consumer could not be closed within %.0f s", CLOSED_WITHIN_S)
 
     def _seek(self, place: KafkaTopicPartition) -> None:
         for attempt in range(1, SEEK_ATTEMPTS_MAX + 1):
@@ -178,7 +190,8 @@ class Group:
     ) -> Mapping[TopicPartition, int] | None:
         """Call the listener; keep what it raises until the consumer's method has returned."""
         try:
-            return call()
+            with self._watch.elsewhere():
+                return call()
         except Exception as error:  # noqa: BLE001 - raised again by `read`
             self._error = self._error or error
             return None

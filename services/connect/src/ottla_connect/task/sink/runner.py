@@ -15,6 +15,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
+from ottla_connect.hung_consumers import ConsumerWatch
 from ottla_connect.task.control import Control, Standing
 from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.task.pipeline.dead_letters import DeadLetters
@@ -101,10 +102,11 @@ class SinkRunner:
         conversion: SinkConversion,
         handler: ErrorHandler[Message],
         dead_letters: DeadLetters | None,
+        watch: ConsumerWatch,
     ) -> None:
         """Take the parts that need the runner itself, or exist only once the task may begin."""
         consumer = make_consumer(self._on_commit_result)
-        self._group = Group(consumer, self, incremental=self._settings.incremental)
+        self._group = Group(consumer, self, incremental=self._settings.incremental, watch=watch)
         self._subscription = make_subscription(consumer)
         self._conversion = conversion
         self._handler = handler

@@ -1,0 +1,87 @@
+"""What is done about consumers that hang, as librdkafka's can since its version 2.10.
+
+Two of a consumer's own threads lock each other out for good when a broker leaves the cluster's metadata while the
+consumer asks it where a leader epoch ends (librdkafka's issue 5476); brokers that restart are enough. From then on
+`poll` returns nothing, `close`, `commit` and `list_topics` never return, and `assign` and `unassign` do not even let
+other Python threads run. So a consumer that has come no further is never asked for anything any more: it is left to
+a thread that may wait for its end for ever, and another one takes its place.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from confluent_kafka import Consumer
+
+STATISTICS_INTERVAL_MS = 10_000
+SILENT_TICKS_MAX = 24
+
+
+def close_within(consumer: Consumer, timeout_s: float) -> bool:
+    """Close a consumer; one that hangs is left to a thread that waits for it. Return whether it is closed."""
+    closing = threading.Thread(target=consumer.close, name="closing a consumer", daemon=True)
+    closing.start()
+    closing.join(timeout_s)
+    return not closing.is_alive()
+
+
+class ConsumerWatch:
+    """Finds out that a consumer hangs: its main thread should say something every ten seconds, if only statistics.
+
+    One thread uses the consumer, each time within `with watch:`; another calls `tick` every few seconds. Ticks are
+    counted, not seconds, as a process that was paused has not been waiting. A tick before which the consumer was not
+    used counts neither way.
+    """
+
+    def __init__(self) -> None:
+        self._uses = 0
+        self._uses_at_tick = 0
+        self._in_use = False
+        self._heard = False
+        self._silent_ticks = 0
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What the consumer must be made with."""
+        return {"statistics.interval.ms": STATISTICS_INTERVAL_MS, "stats_cb": self._on_statistics}
+
+    def __enter__(self) -> None:
+        """Begin to use the consumer."""
+        self._uses += 1
+        self._in_use = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """The consumer's method has returned."""
+        self._in_use = False
+
+    @contextmanager
+    def elsewhere(self) -> Iterator[None]:
+        """While the consumer calls back: what is done meanwhile is not the consumer's silence."""
+        in_use, self._in_use = self._in_use, False
+        try:
+            yield
+        finally:
+            self._in_use = in_use
+
+    def heard(self) -> None:
+        """Note that the consumer has given something."""
+        self._heard = True
+
+    def tick(self) -> bool:
+        """Return whether the consumer hangs: it was used all the time lately, and has said nothing."""
+        was_used = self._in_use or self._uses != self._uses_at_tick
+        self._uses_at_tick = self._uses
+        if self._heard:
+            self._heard = False
+            self._silent_ticks = 0
+        elif was_used:
+            self._silent_ticks += 1
+        return self._silent_ticks >= SILENT_TICKS_MAX
+
+    def _on_statistics(self, statistics: str) -> None:
+        del statistics
+        self._heard = True
