@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TopicFactory = Callable[..., str]
+# Child processes do without Hypothesis; the file in the folder says why.
+WITHOUT_HYPOTHESIS = Path(__file__).parent / "support/without_hypothesis"
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(WITHOUT_HYPOTHESIS), os.environ.get("PYTHONPATH", "")]))
+
 CHECKED = tuple(Path(__file__).parent / folder for folder in ("unit", "property"))
 
 

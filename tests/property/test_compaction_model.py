@@ -355,4 +355,4 @@ TestCompaction = CompactionModel.TestCase
 class TestCompactionAtLength(CompactionModel.TestCase):
     """The same with more and longer histories."""
 
-    settings = settings(max_examples=300, stateful_step_count=60, deadline=None)
+    settings = settings(max_examples=200, stateful_step_count=60, deadline=None)

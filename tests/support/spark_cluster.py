@@ -93,8 +93,7 @@ class SparkCluster:
             subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.python.parents[1]], check=True)
             self._master.start()
             eventually(self._is_alive, "the master is alive", within_s=START_DEADLINE_S)
-            for worker in [self._start_worker() for _ in range(self._count)]:
-                worker.await_registered()
+            self.add_workers(self._count)
         except BaseException:
             self.stop()
             raise
@@ -106,9 +105,15 @@ class SparkCluster:
         self.stop()
 
     def add_worker(self) -> SparkWorker:
-        worker = self._start_worker()
-        worker.await_registered()
+        (worker,) = self.add_workers(1)
         return worker
+
+    def add_workers(self, count: int) -> list[SparkWorker]:
+        """Starts workers side by side, and waits until all of them have registered."""
+        added = [self._start_worker() for _ in range(count)]
+        for worker in added:
+            worker.await_registered()
+        return added
 
     def _start_worker(self) -> SparkWorker:
         name = f"spark-worker-{len(self.workers) + 1}"

@@ -6,6 +6,7 @@ driver of a cluster; what it says of the data has to be the same.
 
 import json
 import sys
+import threading
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from ottla_spark.cluster.executors import waits_for_executors
 from ottla_spark.formats.decoding import decoded
 from ottla_spark.formats.encoding import encoded
 from ottla_spark.formats.format import Format
@@ -24,6 +26,8 @@ AVERAGES = (
     '{"name": "flights", "type": "long"}, {"name": "delay", "type": "double"}]}'
 )
 STREAM_DEADLINE_S = 300
+WAITS = "waits for executors"
+LOOK_INTERVAL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +119,22 @@ def _rows(frame: DataFrame) -> list[list[Any]]:
     return sorted(list(row) for row in frame.collect())
 
 
+def _tell_when_it_waits(spark: SparkSession, done: threading.Event) -> None:
+    while not done.wait(LOOK_INTERVAL_S):
+        if waits_for_executors(spark):
+            print(WAITS, flush=True)
+            return
+
+
 if __name__ == "__main__":
     document = Job(**json.loads(sys.argv[1]))
     session = start_session("cluster-job", document.settings)
+    ended = threading.Event()
+    telling = threading.Thread(target=_tell_when_it_waits, args=(session, ended))
+    telling.start()
     try:
         print(json.dumps(run(session, document)))
     finally:
+        ended.set()
+        telling.join()
         session.stop()

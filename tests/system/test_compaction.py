@@ -19,6 +19,7 @@ pytestmark = pytest.mark.slow
 
 KEYS = 50
 RECORDS = 20_000
+RECORDS_PER_CRASH = 6_000
 VALUE_BYTES = 1000
 CRASHES = int(os.environ.get("OTTLA_TEST_CRASHES", "5"))
 SEGMENT_BYTES = 1 << 20
@@ -153,7 +154,7 @@ def test_a_broker_killed_while_it_compacts_loses_nothing_and_goes_on(broker: Bro
     directory = broker.data / f"{topic}-0"
     table: dict[bytes, bytes] = {}
     for crash in range(CRASHES):
-        write(broker.bootstrap, topic, table, first=crash * RECORDS)
+        write(broker.bootstrap, topic, table, first=crash * RECORDS_PER_CRASH, records=RECORDS_PER_CRASH)
         eventually(lambda: any(directory.glob("*.cleaned")), "a round is under way", within_s=60)
         cleaners = cleaning_processes(broker)
         broker.kill()

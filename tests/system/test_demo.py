@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.class_archive import options_for_spark
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.slow
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def start_demo(tmp_path: Path, *arguments: str) -> "subprocess.Popen[str]":
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "JDK_JAVA_OPTIONS": options_for_spark()}
     return subprocess.Popen(
         [sys.executable, "-m", "demo.flights", *arguments],
         cwd=ROOT,
@@ -41,10 +42,10 @@ def processes_of(directory: Path) -> list[str]:
 
 
 def test_the_demo_gets_every_flight_back_and_leaves_nothing(tmp_path):
-    demo = start_demo(tmp_path, "--flights", "50000")
+    demo = start_demo(tmp_path, "--flights", "20000")
     output, _ = demo.communicate(timeout=300)
     assert demo.returncode == 0, output
-    assert output.count("50,000") >= 2
+    assert output.count("20,000") >= 2
     assert "Same counts and checksums" in output
     assert re.search(r"[1-9][\d,]+ windows", output)
     assert "Topic and table have the same numbers" in output

@@ -8,10 +8,13 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from tests.support.child_process import ChildProcess
 from tests.support.eventually import eventually
@@ -22,18 +25,37 @@ pytestmark = pytest.mark.slow
 
 PROTOCOLS = ["classic", "consumer"]
 SESSION_TIMEOUT_S = 6
+ANSWER_DEADLINE_S = 30
 OLD_MS = 1_000_000_000_000
 
 Reader = Callable[..., AbstractContextManager[ChildProcess]]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def ottla(bootstrap: str) -> Ottla:
     return Ottla(bootstrap)
 
 
 @pytest.fixture
 def topic(ottla: Ottla) -> Iterator[str]:
+    with own_topic(ottla) as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def ten_seconds(ottla: Ottla) -> Iterator[str]:
+    """A topic with ten records in its first partition, a second apart in 2001."""
+    lines = b"".join(
+        b'{"value": "%d", "partition": 0, "timestamp": %d}\n' % (n, OLD_MS + 10_000 + 1000 * n) for n in range(10)
+    )
+    with own_topic(ottla) as name:
+        ottla.run("produce", name, "--format", "record", stdin=lines)
+        yield name
+
+
+@contextmanager
+def own_topic(ottla: Ottla) -> Iterator[str]:
+    """A topic that is deleted in the end."""
     name = f"grouped-{uuid.uuid4().hex[:8]}"
     ottla.run("topic", "create", name, "--partitions", "3", "--config", "retention.ms=-1")
     yield name
@@ -104,16 +126,41 @@ def members(ottla: Ottla, group: str) -> list[dict[str, Any]]:
     return found
 
 
+def has_members(ottla: Ottla, group: str, count: int) -> bool:
+    """Whether the group has so many: asked again and again, this costs less than a command each time."""
+    described = _admin(ottla.environment["OTTLA_BOOTSTRAP"]).describe_consumer_groups([group])[group]
+    try:
+        return len(described.result(ANSWER_DEADLINE_S).members) == count
+    except KafkaException as exception:
+        raise ConnectionError(f"{group}: {exception}") from exception
+
+
+@cache
+def _admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
 def wait_for_members(ottla: Ottla, group: str, count: int) -> list[dict[str, Any]]:
     """Waits until the group has so many members, of which each owns some of the three partitions."""
 
     def settled() -> list[dict[str, Any]]:
+        if not has_members(ottla, group, count):
+            return []
         found = members(ottla, group)
         owned = sorted(each["partition"] for member in found for each in member["assignment"])
         is_shared = owned == [0, 1, 2] and all(each["assignment"] for each in found)
         return found if len(found) == count and is_shared else []
 
     return eventually(settled, f"{group} has {count} members that share the partitions")
+
+
+def wait_until_empty(ottla: Ottla, group: str, *, within_s: float = 30.0) -> None:
+    """Waits until the group has no member any more."""
+    eventually(
+        lambda: has_members(ottla, group, 0) and members(ottla, group) == [],
+        f"{group} has no members",
+        within_s=within_s,
+    )
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -150,7 +197,7 @@ def test_members_share_the_partitions_and_leave_with_ctrl_c(ottla, topic, group,
         assert listed["state"] == "stable"
         interrupt(one)
         wait_for_members(ottla, group, 1)
-    eventually(lambda: members(ottla, group) == [], "everybody has left")
+    wait_until_empty(ottla, group)
     assert group in [each["group"] for each in ottla.json("group", "list", "--state", "empty")]
     assert group not in [each["group"] for each in ottla.json("group", "list", "--state", "stable")]
 
@@ -163,7 +210,7 @@ def test_a_static_member_stays_in_its_group_while_it_is_restarted(ottla, topic, 
         assert member["instance_id"] == "desk"
     (member,) = members(ottla, group)
     assert member["instance_id"] == "desk"
-    eventually(lambda: members(ottla, group) == [], "its session ends", within_s=5 * SESSION_TIMEOUT_S)
+    wait_until_empty(ottla, group, within_s=5 * SESSION_TIMEOUT_S)
 
 
 def test_several_topics_and_patterns_are_read_in_a_group(ottla, topic, group):
@@ -205,13 +252,9 @@ def test_a_topic_that_is_not_there_is_reported_before_the_group_is_joined(ottla,
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
 )
-def test_a_reset_is_planned_and_then_done(ottla, topic, group, option, expected):
-    lines = b"".join(
-        b'{"value": "%d", "partition": 0, "timestamp": %d}\n' % (n, OLD_MS + 10_000 + 1000 * n) for n in range(10)
-    )
-    ottla.run("produce", topic, "--format", "record", stdin=lines)
-    read(ottla, topic, group)
-    arguments = ("group", "reset-offsets", group, "--topic", f"{topic}:0", *option)
+def test_a_reset_is_planned_and_then_done(ottla, ten_seconds, group, option, expected):
+    read(ottla, ten_seconds, group)
+    arguments = ("group", "reset-offsets", group, "--topic", f"{ten_seconds}:0", *option)
     planned = ottla.json(*arguments)
     assert [each["new_offset"] for each in planned["partitions"]] == [expected]
     assert not planned["executed"]
@@ -219,7 +262,7 @@ def test_a_reset_is_planned_and_then_done(ottla, topic, group, option, expected)
     done = ottla.json(*arguments, "--execute")
     assert done == {**planned, "executed": True}
     assert offsets(ottla, group)[0] == (expected, 10 - expected)
-    assert read(ottla, topic, group) == list(range(expected, 10))
+    assert read(ottla, ten_seconds, group) == list(range(expected, 10))
 
 
 def test_by_duration_counts_back_from_now(ottla, topic, group):
@@ -274,7 +317,7 @@ def test_groups_are_deleted_once_they_have_no_members(ottla, topic, group, reade
         wait_for_members(ottla, group, 1)
         refused = ottla.run("group", "delete", group, fails_with=1)
         assert refused.stderr == f"ottla: {group} was not deleted: it has members; stop them first\n".encode()
-    eventually(lambda: members(ottla, group) == [], "the member has left")
+    wait_until_empty(ottla, group)
     results = {each["group"]: each for each in ottla.json("group", "delete", group, "no-such-group", fails_with=1)}
     assert results[group] == {"group": group, "error": None, "status": "deleted"}
     assert results["no-such-group"]["error"] == "there is no such group"

@@ -17,20 +17,22 @@ from tests.conftest import TopicFactory
 from tests.support import spark_cluster_job
 from tests.support.free_ports import LOOPBACK, free_port
 from tests.support.spark_cluster import SparkCluster
-from tests.support.spark_cluster_job import Job, run
+from tests.support.spark_cluster_job import WAITS, Job, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PARTITIONS = 4
 RECORDS = 4_000
+WORKERS = 2
 CARRIERS = ("AA", "B6", "DL", "UA", "WN")
 JOB_DEADLINE_S = 600.0
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
-    with SparkCluster(tmp_path) as running:
+    """A cluster that has no workers yet."""
+    with SparkCluster(tmp_path, workers=0) as running:
         yield running
 
 
@@ -46,11 +48,26 @@ def delays(bootstrap: str, new_topic: TopicFactory) -> str:
     return topic
 
 
-def on_cluster(job: Job) -> dict[str, Any]:
-    command = [sys.executable, spark_cluster_job.__file__, job.as_argument()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=JOB_DEADLINE_S, check=False)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+def on_cluster(job: Job, cluster: SparkCluster, log: Path) -> dict[str, Any]:
+    """Runs a job, and starts the cluster's workers only when it says that it waits for them."""
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(
+            [sys.executable, spark_cluster_job.__file__, job.as_argument()],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as driver,
+    ):
+        try:
+            assert driver.stdout is not None
+            assert driver.stdout.readline().strip() == WAITS, log.read_text()
+            cluster.add_workers(WORKERS)
+            output, _ = driver.communicate(timeout=JOB_DEADLINE_S)
+        finally:
+            driver.kill()
+    assert driver.returncode == 0, log.read_text()
+    found: dict[str, Any] = json.loads(output.splitlines()[-1])
     return found
 
 
@@ -73,7 +90,8 @@ def test_a_job_gives_the_same_on_two_workers_that_have_nothing_but_python(
         "spark.ottla.ship.cache": str(tmp_path / "cache"),
     }
     locally = run(spark, Job(bootstrap, delays, new_topic(), str(tmp_path / "local-tables"), {}))
-    found = on_cluster(Job(bootstrap, delays, new_topic(), str(tmp_path / "cluster-tables"), settings))
+    job = Job(bootstrap, delays, new_topic(), str(tmp_path / "cluster-tables"), settings)
+    found = on_cluster(job, cluster, tmp_path / "driver.log")
 
     assert sum(flights for _, _, flights, _ in found["averages"]) == RECORDS
     assert [found[each] for each in ("averages", "streamed", "late")] == [

@@ -44,8 +44,11 @@ UNDERSTOOD_INSTEAD: Mapping[tuple[int, ErrorCode], ErrorCode] = {
     (HEARTBEAT, ErrorCode.coordinator_load_in_progress): ErrorCode.none,
     # The rebalance that it belongs to is forgotten.
     (SYNC_GROUP, ErrorCode.coordinator_load_in_progress): ErrorCode.rebalance_in_progress,
-    (OFFSET_FETCH, ErrorCode.coordinator_not_available): ErrorCode.not_coordinator,
-    (OFFSET_FETCH, ErrorCode.request_timed_out): ErrorCode.not_coordinator,
+    # Upon NOT_COORDINATOR librdkafka looks the coordinator up again, but never asks for the offsets again, and so
+    # never begins to read (its issue 5586). Every broker leads to the coordinator: it is enough to come again.
+    (OFFSET_FETCH, ErrorCode.not_coordinator): ErrorCode.coordinator_load_in_progress,
+    (OFFSET_FETCH, ErrorCode.coordinator_not_available): ErrorCode.coordinator_load_in_progress,
+    (OFFSET_FETCH, ErrorCode.request_timed_out): ErrorCode.coordinator_load_in_progress,
 }
 """What clients of an API are told in place of an error that they do not know."""
 

@@ -143,7 +143,7 @@ async def test_a_process_whose_lease_has_run_out_answers_and_writes_nothing(
 
     coordinator.place.lose()
 
-    assert fetched(await broker.ask(0, 8, fetch("group")))[0] == "not_coordinator"
+    assert fetched(await broker.ask(0, 8, fetch("group")))[0] == "coordinator_load_in_progress"
     assert commit_code(await broker.ask(0, 8, commit("group", 2))) == "not_coordinator"
     assert broker.logs[0].end_offset == end_offset
 
@@ -178,7 +178,7 @@ async def test_a_zombie_is_stopped_by_the_log_and_waits_for_a_new_assignment(
     broker.logs[0].append(later_owner)
 
     assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "not_coordinator"
-    assert fetched(await broker.ask(0, 8, fetch("group")))[0] == "not_coordinator"
+    assert fetched(await broker.ask(0, 8, fetch("group")))[0] == "coordinator_load_in_progress"
     assert coordinator.status() == "ended"
     feed.publish()
     assert coordinator.status() == "ended"

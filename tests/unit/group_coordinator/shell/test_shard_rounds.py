@@ -65,7 +65,7 @@ async def test_an_answer_leaves_only_when_its_records_are_stored(broker: FakeRel
     read = broker.ask_later(0, 8, fetch("group"))
     elsewhere = await broker.ask(1, 8, fetch("group"))
 
-    assert fetched(elsewhere)[0] == "not_coordinator"
+    assert fetched(elsewhere)[0] == "coordinator_load_in_progress"
     assert not written.is_answered
     assert not read.is_answered, "nobody reads what is not stored"
     assert not broker.logs[0].records()
@@ -153,7 +153,7 @@ async def test_after_a_while_waiting_requests_are_refused_and_the_batch_is_still
     read = broker.ask_later(0, 8, fetch("group"))
 
     assert commit_code(await written.response()) == "coordinator_not_available"
-    assert fetched(await read.response())[0] == "not_coordinator"
+    assert fetched(await read.response())[0] == "coordinator_load_in_progress"
     assert commit_code(await broker.ask(0, 8, commit("group", 2))) == "coordinator_not_available"
     assert coordinator.status() == "stuck"
 

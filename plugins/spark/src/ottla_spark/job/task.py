@@ -35,6 +35,7 @@ class SparkTask(JobTask[JobConfig]):
 
     _session: "SparkSession | None" = None
     _job: "RunningJob | None" = None
+    _waits = False
 
     def start(self) -> None:
         """Start Spark, and what the settings say.
@@ -119,7 +120,16 @@ class SparkTask(JobTask[JobConfig]):
                 self.context.metrics.add(f"{output}-rows", progress.rows)
             for name, value in progress.metrics(output).items():
                 self.context.metrics.set(name, value)
-        self.context.report_progress({"outputs": job.document()})
+        self.context.report_progress({"outputs": job.document(), **self._waiting()})
+
+    def _waiting(self) -> dict[str, str]:
+        """Return what the status shows while the cluster has no executors for the job; log when that begins."""
+        from ottla_spark.cluster.executors import WAITING, waits_for_executors  # noqa: PLC0415
+
+        waited, self._waits = self._waits, self._session is not None and waits_for_executors(self._session)
+        if self._waits and not waited:
+            self.context.log.warning("%s", WAITING)
+        return {"waits": WAITING} if self._waits else {}
 
 
 class SparkSourceTask(SparkTask):

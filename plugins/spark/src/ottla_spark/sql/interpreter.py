@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ottla_sdk import ConnectError
+from ottla_spark.cluster.executors import WAITING
 from ottla_spark.messages import in_plain_words
 from ottla_spark.sql.catalog import Catalog
 from ottla_spark.sql.deployment import Deployment
@@ -168,7 +169,8 @@ class Interpreter:
         is_cut = False
         self._wait_for_spark()
         began_s = time.monotonic()
-        with closing(self._spark.chunks(statement, self._manner.timeout_s)) as chunks:
+        shown = self._spark.chunks(statement, self._manner.timeout_s, lambda: self._note(WAITING))
+        with closing(shown) as chunks:
             for chunk in chunks:
                 if isinstance(chunk, Head):
                     results = Results(self._manner.form, chunk.schema, chunk.zone) if chunk.schema.fields else None

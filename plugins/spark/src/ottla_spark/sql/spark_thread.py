@@ -19,6 +19,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from ottla_spark.cluster.executors import waits_for_executors
 from ottla_spark.session import start_session
 from ottla_spark.sql.problems import Interrupted, SqlProblem
 
@@ -28,6 +29,8 @@ CHUNKS_AHEAD_MAX = 4
 LOOK_INTERVAL_S = 0.1
 CANCEL_AGAIN_S = 0.5
 STOP_TIMEOUT_S = 10.0
+PATIENCE_S = 5.0
+"""How long a statement may wait for executors before that is said."""
 
 
 class Cancelled(Exception):
@@ -63,6 +66,10 @@ class Work:
         raise Cancelled
 
 
+class _Waiting:
+    """Among the chunks: the cluster has nobody who could work on the statement."""
+
+
 class SparkThread:
     """Spark and its thread.
 
@@ -91,13 +98,17 @@ class SparkThread:
         return self._session is not None and self._session.done() and self._session.exception() is not None
 
     def chunks(
-        self, statement: Callable[[SparkSession, Work], None], timeout_s: float | None = None
+        self,
+        statement: Callable[[SparkSession, Work], None],
+        timeout_s: float | None = None,
+        on_waiting: Callable[[], None] | None = None,
     ) -> Generator[Any]:
         """Carry out a statement in Spark's thread, and yield what it emits.
 
         Args:
             statement: called with the session.
             timeout_s: how long it may take, when Spark is ready.
+            on_waiting: called once if the cluster has no executors for the statement for a while.
 
         Raises:
             Interrupted: Ctrl-C.
@@ -109,7 +120,13 @@ class SparkThread:
             session = self.started()
             deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
             running = self._executor.submit(_in_job_group, statement, session, work)
-            yield from _taken(work, running, deadline_s)
+            if on_waiting is not None:
+                threading.Thread(target=_tell_if_it_waits, args=(session, work, running), daemon=True).start()
+            for chunk in _taken(work, running, deadline_s):
+                if isinstance(chunk, _Waiting) and on_waiting is not None:
+                    on_waiting()
+                else:
+                    yield chunk
         except KeyboardInterrupt:
             raise Interrupted from None
         except _Late:
@@ -153,6 +170,14 @@ def _in_job_group(statement: Callable[[SparkSession, Work], None], session: Spar
     session.sparkContext.setJobGroup(JOB_GROUP, APPLICATION, interruptOnCancel=True)
     with contextlib.suppress(Cancelled):
         statement(session, work)
+
+
+def _tell_if_it_waits(session: SparkSession, work: Work, running: "Future[None]") -> None:
+    with contextlib.suppress(Cancelled, Py4JError, ConnectionError):
+        while not wait([running], PATIENCE_S).done:
+            if waits_for_executors(session):
+                work.emit(_Waiting())
+                return
 
 
 def _taken(work: Work, running: "Future[None]", deadline_s: float | None) -> Iterator[Any]:

@@ -1,8 +1,9 @@
 """Why a request about a group could not be passed on. Which of the two a client gets depends on the API.
 
-Every client answers NOT_COORDINATOR by looking the coordinator up again and repeating its request. Some take
-COORDINATOR_NOT_AVAILABLE in answer to anything but that look-up for a failure (aiokafka and kafka-python in answer to
-an OffsetFetch, Java before 3.9 too), so it is given only to FindCoordinator and ListGroups.
+Clients answer NOT_COORDINATOR by looking the coordinator up again and repeating their request, but for OffsetFetch,
+where `ottla_core.wire.group_responses` puts another error in its place. Some take COORDINATOR_NOT_AVAILABLE in answer
+to anything but that look-up for a failure (aiokafka and kafka-python in answer to an OffsetFetch, Java before 3.9
+too), so it is given only to FindCoordinator and ListGroups.
 """
 
 from kio.schema.errors import ErrorCode

@@ -5,7 +5,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from ottla_connect.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch
-from ottla_connect.task.sink.group import ConsumerFailed, Group, raise_if_final
+from ottla_connect.task.sink.group import ConsumerFailed, Group, OffsetsUnknown, raise_if_final
 from ottla_sdk import TopicPartition
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -234,6 +234,12 @@ def test_a_closing_consumer_no_longer_tells_the_listener(parts):
 def test_what_does_not_pass_fails_the_task(code):
     with pytest.raises(ConsumerFailed):
         raise_if_final(KafkaError(code))
+
+
+def test_a_consumer_that_will_never_know_where_to_begin_is_given_up_for_another():
+    said = 'Failed to fetch committed offsets for 0 partition(s) in group "g": Broker: Not coordinator'
+    with pytest.raises(OffsetsUnknown, match="NOT_COORDINATOR: Failed to fetch"):
+        raise_if_final(KafkaError(KafkaError.NOT_COORDINATOR, said))
 
 
 @pytest.mark.parametrize("code", [KafkaError._PARTITION_EOF, KafkaError._TRANSPORT, KafkaError._MAX_POLL_EXCEEDED])

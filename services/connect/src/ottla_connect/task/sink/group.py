@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from ottla_connect.hung_consumers import ConsumerWatch, close_within
-from ottla_sdk import ConnectError, TopicPartition
+from ottla_sdk import ConnectError, RetriableError, TopicPartition
 
 SEEK_ATTEMPTS_MAX = 100
 SEEK_PAUSE_S = 0.1
@@ -33,7 +33,14 @@ FINAL_ERRORS = frozenset(
 )
 """What does not pass by itself; everything else the consumer gets over."""
 
+OFFSETS_UNKNOWN = "Failed to fetch committed offsets"
+"""How the consumer's message begins when it was not told where to begin; it will not ask again (its issue 5586)."""
+
 log = logging.getLogger(__name__)
+
+
+class OffsetsUnknown(RetriableError):
+    """The consumer does not know where to begin, and never will."""
 
 
 class ConsumerFailed(ConnectError):
@@ -207,11 +214,14 @@ def raise_if_final(error: KafkaError) -> None:
 
     Raises:
         ConsumerFailed: it cannot.
+        OffsetsUnknown: another consumer could.
     """
     if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
         return
     if error.fatal() or error.code() in FINAL_ERRORS:
         raise ConsumerFailed(f"the consumer cannot go on: {error.name()}: {error.str()}")
+    if error.str().startswith(OFFSETS_UNKNOWN):
+        raise OffsetsUnknown(f"the consumer does not know where to begin: {error.name()}: {error.str()}")
     log.warning("%s: %s", error.name(), error.str())
 
 
