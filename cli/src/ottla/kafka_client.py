@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.errors import CommandError, UsageProblem
+from ottla.output import note
+from ottla_core.closing import close_within
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
@@ -24,6 +26,7 @@ KAFKA_PORT_DEFAULT = 9092
 CONNECT_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 30.0
 CREATION_POLL_S = 0.1
+CLOSED_WITHIN_S = 10.0
 
 Bootstrap = Annotated[
     str,
@@ -122,6 +125,12 @@ def group_consumer_client(
     check_reachable(bootstrap)
     with plain_errors(bootstrap):
         return Consumer({**settings, **client_config(bootstrap, properties)})
+
+
+def close(consumer: "Consumer") -> None:
+    """Close a consumer, and leave its group if it has one; one that hangs must not keep the command from ending."""
+    if not close_within(consumer, CLOSED_WITHIN_S):
+        note(f"ottla: the consumer could not be closed within {CLOSED_WITHIN_S:.0f} s")
 
 
 def partition_count(

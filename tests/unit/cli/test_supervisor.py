@@ -78,6 +78,14 @@ class Watcher:
         return all(identify(pid) is None for pid in self.pids)
 
 
+def has_ended(pid: int) -> bool:
+    """Whether a process has ended, though perhaps nobody has asked how yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 async def until(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not condition():
@@ -178,6 +186,23 @@ async def test_an_earlier_stage_that_dies_during_the_start_ends_it(tmp_path):
     os.kill(watcher.named("etcd-1").pid, signal.SIGKILL)
     with pytest.raises(ProcessFailed, match=r"etcd-1 ended while .* was starting \(killed by signal 9\)"):
         await task
+    assert watcher.nothing_runs()
+
+
+async def test_one_that_dies_between_two_stages_ends_the_start_too(tmp_path):
+    class Killer(Watcher):
+        """Kills the first process as soon as that is ready, before the next stage begins."""
+
+        def __call__(self, phase, processes):
+            super().__call__(phase, processes)
+            if self.order == ["etcd-1"] and (pid := self.named("etcd-1").pid):
+                os.kill(pid, signal.SIGKILL)
+                eventually(lambda: has_ended(pid), "it has ended")
+
+    stages = [[stand_in(tmp_path, "etcd")], [stand_in(tmp_path, "broker", habit="never-ready")]]
+    watcher = Killer()
+    with pytest.raises(ProcessFailed, match=r"etcd-1 ended while .* was starting \(killed by signal 9\)"):
+        await Supervisor(stages, watcher).run(StopSignal())
     assert watcher.nothing_runs()
 
 

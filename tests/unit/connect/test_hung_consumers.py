@@ -1,30 +1,9 @@
-"""Consumers that hang: how they are noticed, and that they keep nobody from going on."""
+"""Consumers that hang: how they are noticed."""
 
-import threading
-from collections.abc import Iterator
-
-import pytest
 from confluent_kafka import Consumer
 
-from ottla_connect.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch, close_within
+from ottla_connect.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch
 from tests.support.eventually import eventually
-
-
-class HangingConsumer:
-    """Its `close` returns when the test allows it."""
-
-    def __init__(self) -> None:
-        self.allowed = threading.Event()
-
-    def close(self) -> None:
-        self.allowed.wait()
-
-
-@pytest.fixture
-def hanging() -> Iterator[HangingConsumer]:
-    consumer = HangingConsumer()
-    yield consumer
-    consumer.allowed.set()
 
 
 def silent_ticks(watch: ConsumerWatch, count: int) -> bool:
@@ -84,14 +63,3 @@ def test_a_consumer_without_brokers_still_tells_its_statistics() -> None:
     eventually(has_told, "the statistics have come")
     assert not watch.tick()
     consumer.close()
-
-
-def test_closing_one_that_hangs_is_given_up(hanging: HangingConsumer) -> None:
-    assert not close_within(hanging, 0.01)
-
-
-def test_closing_any_other_is_waited_for() -> None:
-    consumer = Consumer({"group.id": "g"})
-    assert close_within(consumer, 30)
-    with pytest.raises(RuntimeError):
-        consumer.poll(0)

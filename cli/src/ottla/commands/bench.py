@@ -14,6 +14,7 @@ from ottla.kafka_client import (
     ClientProperties,
     Json,
     admin_client,
+    close,
     consumer_client,
     partition_count,
     plain_errors,
@@ -130,7 +131,7 @@ def consume(
                     consumer, records=wanted, advance=lambda done: progress.update(shown, completed=done)
                 )
     finally:
-        consumer.close()
+        close(consumer)
     _show("consume", bootstrap, topic, result, as_json=as_json)
 
 
@@ -176,7 +177,7 @@ def latency(
                 advance=lambda done: progress.update(shown, completed=done),
             )
     finally:
-        consumer.close()
+        close(consumer)
     _show("latency", bootstrap, topic, result, as_json=as_json)
 
 

@@ -18,6 +18,7 @@ from ottla.kafka_client import (
     REQUEST_TIMEOUT_S,
     Bootstrap,
     ClientProperties,
+    close,
     consumer_client,
     describe_error,
     group_consumer_client,
@@ -211,7 +212,7 @@ def _partition_consumer(bootstrap: str, properties: Sequence[str] | None, *, fol
         if not follow:
             raise
     finally:
-        consumer.close()
+        close(consumer)
 
 
 @contextmanager
@@ -224,7 +225,7 @@ def _group_reading(
             if not topic.startswith("^"):
                 partition_count(consumer, topic, bootstrap)
     except BaseException:
-        consumer.close()
+        close(consumer)
         raise
     with plain_errors(bootstrap, f"group {membership.group}"):
         reading = GroupReading(consumer, membership, topics, bootstrap)

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ottla.errors import CommandError
-from ottla.kafka_client import describe_error
+from ottla.kafka_client import close, describe_error
 from ottla.output import note
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class GroupReading:
         for problem in problems[:1]:
             reason = describe_error(problem, self._bootstrap)
             note(f"ottla: the last offsets were not committed, so their records will be read again: {reason}")
-        self._consumer.close()
+        close(self._consumer)
 
     def _interrupted(self, number: int, _frame: FrameType | None) -> None:
         self._is_interrupted = True

@@ -96,7 +96,8 @@ class Supervisor:
 
     async def _start_stage(self, stage: Sequence[ManagedProcess], stop: StopSignal) -> None:
         """Start a stage's processes side by side; an end of any process, or a wish to stop, ends the attempt."""
-        started_before = [process for process in self._processes if process.is_running()]
+        # Not only those that still run: one may have ended since, unnoticed.
+        started_before = [process for process in self._processes if process.state == "ready"]
         starting = {asyncio.create_task(self._start_first(process)) for process in stage}
         interruptions = {asyncio.create_task(_fail_at_end(process)) for process in started_before}
         interruptions.add(asyncio.create_task(_raise_at_stop(stop)))

@@ -4,27 +4,16 @@ Two of a consumer's own threads lock each other out for good when a broker leave
 consumer asks it where a leader epoch ends (librdkafka's issue 5476); brokers that restart are enough. From then on
 `poll` returns nothing, `close`, `commit` and `list_topics` never return, and `assign` and `unassign` do not even let
 other Python threads run. So a consumer that has come no further is never asked for anything any more: it is left to
-a thread that may wait for its end for ever, and another one takes its place.
+a thread that may wait for its end for ever (`ottla_core.closing`), and another one takes its place.
 """
 
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from confluent_kafka import Consumer
-
 STATISTICS_INTERVAL_MS = 10_000
 SILENT_TICKS_MAX = 24
-
-
-def close_within(consumer: Consumer, timeout_s: float) -> bool:
-    """Close a consumer; one that hangs is left to a thread that waits for it. Return whether it is closed."""
-    closing = threading.Thread(target=consumer.close, name="closing a consumer", daemon=True)
-    closing.start()
-    closing.join(timeout_s)
-    return not closing.is_alive()
 
 
 class ConsumerWatch:

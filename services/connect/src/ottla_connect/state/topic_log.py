@@ -30,7 +30,6 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from ottla_connect.hung_consumers import close_within
 from ottla_connect.state.config_records import Write
 from ottla_connect.state.kafka_clients import (
     AUTO_OFFSET_RESET,
@@ -46,6 +45,7 @@ from ottla_connect.state.shared_round import SharedRound
 from ottla_connect.state.topic_creation import ensure_topic
 from ottla_connect.state.topic_producer import TopicProducer
 from ottla_connect.storage_settings import StorageTopic
+from ottla_core.closing import close_within
 
 START_TIMEOUT_S = 60.0
 READ_ALL_TIMEOUT_S = 600.0

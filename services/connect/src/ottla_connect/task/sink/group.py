@@ -11,7 +11,8 @@ from typing import Protocol
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from ottla_connect.hung_consumers import ConsumerWatch, close_within
+from ottla_connect.hung_consumers import ConsumerWatch
+from ottla_core.closing import close_within
 from ottla_sdk import ConnectError, RetriableError, TopicPartition
 
 SEEK_ATTEMPTS_MAX = 100
