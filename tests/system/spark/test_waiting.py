@@ -50,9 +50,13 @@ def test_the_prompt_is_told_once_while_a_statement_waits(
 
 
 def test_a_task_says_so_in_its_status_and_once_in_its_log(
-    spark: "SparkSession", waiting: list[bool], caplog: pytest.LogCaptureFixture
+    spark: "SparkSession",
+    waiting: list[bool],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     task = SparkSinkTask()
+    monkeypatch.setattr(executors, "PATIENCE_S", 0.0)
     task.context = cast("Any", SimpleNamespace(log=logging.getLogger("task")))
     task._session = spark
 
@@ -63,3 +67,15 @@ def test_a_task_says_so_in_its_status_and_once_in_its_log(
 
     assert shown == [{"waits": WAITING}, {"waits": WAITING}, {}]
     assert caplog.messages == [WAITING]
+
+
+def test_a_cluster_that_is_slow_to_give_executors_is_not_complained_of(
+    spark: "SparkSession", waiting: list[bool]
+) -> None:
+    task = SparkSinkTask()
+    task._session = spark
+    assert task._waiting() == {}
+
+
+def test_spark_that_has_ended_is_not_waited_for() -> None:
+    assert not waits_for_executors(cast("Any", SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None))))

@@ -1,5 +1,8 @@
 """Consumers that hang: how they are noticed."""
 
+import subprocess
+import sys
+
 from confluent_kafka import Consumer
 
 from ottla_connect.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch
@@ -63,3 +66,22 @@ def test_a_consumer_without_brokers_still_tells_its_statistics() -> None:
     eventually(has_told, "the statistics have come")
     assert not watch.tick()
     consumer.close()
+
+
+FREEZES = """
+import ctypes
+from ottla_connect.hung_consumers import ended_if_frozen
+with ended_if_frozen({}):
+    ctypes.PyDLL(None).usleep(300_000)  # holds Python's lock
+with ended_if_frozen({}):
+    ctypes.PyDLL(None).sleep(600)
+"""
+
+
+def test_a_call_that_freezes_the_process_ends_it() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", FREEZES.format(60, 0.2)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ended.returncode == 1
+    assert "Timeout" in ended.stderr
+    assert "line 7" in ended.stderr, "the trace shows which call it was"

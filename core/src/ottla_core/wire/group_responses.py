@@ -1,7 +1,7 @@
 """The response that refuses a group request: the error in every place where its API and version keep one.
 
 Most APIs of groups have one error code for the whole response. Others have one per group, and OffsetCommit and the
-oldest OffsetFetch only one per partition, so that the answer has to name all that was asked for.
+older OffsetFetch one per partition, so that the answer has to name all that was asked for.
 
 Clients know only some errors of each API, and give up upon the others. Where an error says no more than that the
 coordinator is not ready, an API that does not know it answers with one that makes the client come again.
@@ -116,23 +116,22 @@ def _fetched(response: Response, version: int, message: Any, error: Values) -> V
     if version >= FIRST_BATCHED_OFFSET_FETCH:
         item = item_type(response, "groups")
         return {"groups": tuple(message_of(item, group_id=group.group_id, **error) for group in message.groups)}
-    if version >= FIRST_OFFSET_FETCH_WITH_ERROR_CODE:
-        return error
     topic_type = item_type(response, "topics")
     partition_type = item_type(topic_type, "partitions")
     nothing = {"committed_offset": NO_OFFSET, "metadata": "", **error}
-    return {
-        "topics": tuple(
-            message_of(
-                topic_type,
-                name=topic.name,
-                partitions=tuple(
-                    message_of(partition_type, partition_index=index, **nothing) for index in topic.partition_indexes
-                ),
-            )
-            for topic in message.topics
+    topics = tuple(
+        message_of(
+            topic_type,
+            name=topic.name,
+            partitions=tuple(
+                message_of(partition_type, partition_index=index, **nothing) for index in topic.partition_indexes
+            ),
         )
-    }
+        for topic in message.topics or ()
+    )
+    # Kafka leaves the partitions out where the response has an error of its own, which aiokafka does not look at: it
+    # would take that for "nothing was ever committed", and begin wherever `auto_offset_reset` says.
+    return {"topics": topics, **(error if version >= FIRST_OFFSET_FETCH_WITH_ERROR_CODE else {})}
 
 
 Place = Callable[[Response, int, Any, Values], Values]

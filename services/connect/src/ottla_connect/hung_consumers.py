@@ -2,22 +2,40 @@
 
 Two of a consumer's own threads lock each other out for good when a broker leaves the cluster's metadata while the
 consumer asks it where a leader epoch ends (librdkafka's issue 5476); brokers that restart are enough. From then on
-`poll` returns nothing, `close`, `commit` and `list_topics` never return, and `assign` and `unassign` do not even let
-other Python threads run. So a consumer that has come no further is never asked for anything any more: it is left to
-a thread that may wait for its end for ever (`ottla_core.closing`), and another one takes its place.
+`poll` gives nothing and may not return, `close`, `commit`, `seek` and `list_topics` never return, and what changes
+the subscription or the assignment, `pause` and `resume` too, does not even let other Python threads run. So a worker
+asks a consumer that has come no further for nothing any more: it is left to a thread that may wait for its end for
+ever (`ottla_core.closing`), and another one takes its place. A task ends with its process.
 """
 
+import faulthandler
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-STATISTICS_INTERVAL_MS = 10_000
-SILENT_TICKS_MAX = 24
+STATISTICS_INTERVAL_MS = 30_000
+"""Not shorter, as statistics of many partitions are long, and pile up while a task does not poll."""
+SILENT_TICKS_MAX = 18
+FROZEN_MAX_S = 60.0
+STANDARD_ERROR = 2
+
+
+@contextmanager
+def ended_if_frozen(timeout_s: float = FROZEN_MAX_S) -> Iterator[None]:
+    """End this process if what is done here does not end, even if no Python thread can run meanwhile.
+
+    The traces of all threads are written to standard error then, and the exit code is 1. Not to be nested.
+    """
+    faulthandler.dump_traceback_later(timeout_s, file=STANDARD_ERROR, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 class ConsumerWatch:
-    """Finds out that a consumer hangs: its main thread should say something every ten seconds, if only statistics.
+    """Finds out that a consumer hangs: its main thread should say something every 30 seconds, if only statistics.
 
     One thread uses the consumer, each time within `with watch:`; another calls `tick` every few seconds. Ticks are
     counted, not seconds, as a process that was paused has not been waiting. A tick before which the consumer was not

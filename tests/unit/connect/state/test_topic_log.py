@@ -16,7 +16,7 @@ from kafka.partitioner.default import murmur2
 from ottla_connect.config import WorkerConfig
 from ottla_connect.herder.api import State, Status
 from ottla_connect.ids import TaskId
-from ottla_connect.state import topic_creation, topic_log
+from ottla_connect.state import topic_creation, topic_log, topic_reader
 from ottla_connect.state.config_store import ConfigChange, ConfigStore, ConnectorChanged
 from ottla_connect.state.kafka_clients import KafkaClients
 from ottla_connect.state.keyed_log import LogError
@@ -170,7 +170,8 @@ async def test_stores_outlast_a_broker_that_is_killed_under_them(cluster: OttlaC
 class HangingConsumer:
     """A consumer that gives nothing and cannot be closed, like one whose threads have locked each other out."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, polls_end: bool) -> None:
+        self.polls_end = polls_end
         self.calls: list[str] = []
         self.allowed = threading.Event()
 
@@ -179,16 +180,16 @@ class HangingConsumer:
         self.calls.append("assign")
 
     def poll(self, timeout: float) -> None:
-        self.allowed.wait(timeout)
+        self.allowed.wait(timeout if self.polls_end else None)
 
     def close(self) -> None:
         self.calls.append("close")
         self.allowed.wait()
 
 
-@pytest.fixture
-def hanging() -> Iterator[HangingConsumer]:
-    consumer = HangingConsumer()
+@pytest.fixture(params=[True, False], ids=["polls return", "polls hang"])
+def hanging(request: pytest.FixtureRequest) -> Iterator[HangingConsumer]:
+    consumer = HangingConsumer(polls_end=request.param)
     yield consumer
     consumer.allowed.set()
 
@@ -205,7 +206,7 @@ async def test_a_consumer_that_hangs_is_replaced_though_nobody_waits_for_what_it
 ) -> None:
     monkeypatch.setattr(topic_log, "LOOK_INTERVAL_S", 0.1)
     monkeypatch.setattr(topic_log, "LOOK_TIMEOUT_S", 2.0)
-    monkeypatch.setattr(topic_log, "REPLACED_WITHIN_S", 0.1)
+    monkeypatch.setattr(topic_reader, "CLOSED_WITHIN_S", 0.1)
     config = settings(cluster.bootstrap, "hanging")
     async with opened(config) as other:
         await other.config.put_connector("a", {"name": "a"}, None)
@@ -225,17 +226,17 @@ async def test_a_consumer_that_hangs_is_replaced_though_nobody_waits_for_what_it
         await other.config.put_connector("b", {"name": "b"}, None)
         await eventually_async(lambda: ConnectorChanged("b") in changes, "the change is seen")
         await store.close()
-    assert hanging.calls == ["assign", "close"]
+    assert hanging.calls == (["assign", "close"] if hanging.polls_end else ["assign"])
 
 
 async def test_a_consumer_that_hangs_does_not_keep_a_store_from_closing(
     cluster: OttlaCluster, monkeypatch: pytest.MonkeyPatch, hanging: HangingConsumer
 ) -> None:
-    monkeypatch.setattr(topic_log, "CLOSED_WITHIN_S", 0.1)
+    monkeypatch.setattr(topic_reader, "CLOSED_WITHIN_S", 0.1)
     hangs_at_first(monkeypatch, hanging)
     async with opened(settings(cluster.bootstrap, "closing")):
-        assert hanging.calls == ["assign"]
-    assert hanging.calls == ["assign", "close"]
+        await eventually_async(lambda: hanging.calls == ["assign"], "it reads")
+    assert hanging.calls == (["assign", "close"] if hanging.polls_end else ["assign"])
 
 
 async def test_a_topic_that_is_deleted_under_the_stores_is_reported(

@@ -76,10 +76,11 @@ def test_a_refused_commit_names_every_partition(version: int) -> None:
     assert [(p.partition_index, p.error_code) for p in topic.partitions] == [(0, ErrorCode.not_coordinator)]
 
 
-def test_the_oldest_offset_fetch_is_refused_for_each_partition() -> None:
-    request = filled_request(load_request_schema(9, 1), topic="flights", topic_id=UUID(int=5))
+@pytest.mark.parametrize("version", range(1, 8))
+def test_the_older_offset_fetch_is_refused_for_each_partition(version: int) -> None:
+    request = filled_request(load_request_schema(9, version), topic="flights", topic_id=UUID(int=5))
 
-    (topic,) = _refused(9, 1, request).topics
+    (topic,) = _refused(9, version, request).topics
 
     (partition,) = topic.partitions
     assert (partition.committed_offset, partition.metadata, partition.error_code) == (

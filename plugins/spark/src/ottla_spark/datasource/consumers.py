@@ -5,10 +5,12 @@ connections, so that a batch of a stream does not pay for new ones. A consumer t
 two tasks share one.
 
 When brokers come and go, librdkafka's threads can lock each other out for good (its issue 5476). Such a consumer
-gives nothing any more, and to assign it anything, to ask it or to close it would hang as well. So one that has been
-quiet for a while is left to a thread that waits for its end, and another one is made.
+gives nothing any more, and to assign it anything, to ask it or to close it would hang as well, some of that with
+Python's lock held. So one that has been quiet for a while is left to a thread that waits for its end, and another one
+is made; and a process that hangs all the same ends, as Spark repeats its task in another.
 """
 
+import faulthandler
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -21,6 +23,8 @@ from ottla_spark.datasource.errors import made
 
 IDLE_MAX = 2
 CLOSED_WITHIN_S = 5.0
+HANGS_AFTER_S = 60.0
+STANDARD_ERROR = 2
 
 # Read what the driver planned and nothing else; and buffer little more than a batch, as the rest of a
 # topic may not be wanted at all. What users set as `kafka.…` comes on top of the second half.
@@ -51,15 +55,22 @@ class RangeConsumer:
     def __init__(self, settings: Settings) -> None:
         self.last_error = ""
         self._settings = settings
-        self._consumer = self._made()
+        self._consumer: Consumer | None = self._made()
+
+    @property
+    def _open(self) -> Consumer:
+        assert self._consumer is not None, "it is not closed"
+        return self._consumer
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Read on from this offset; what was read ahead elsewhere is dropped."""
-        self._consumer.assign([TopicPartition(topic, partition, offset)])
+        with _ended_if_it_hangs():
+            self._open.assign([TopicPartition(topic, partition, offset)])
 
     def consume(self, count: int, timeout_s: float) -> list[Message]:
         """Return up to `count` messages as soon as there are that many, or what there is after `timeout_s`."""
-        return self._consumer.consume(count, timeout_s)
+        with _ended_if_it_hangs():
+            return self._open.consume(count, timeout_s)
 
     def bounds(self, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
         """Return the earliest offset that there is and the one after the last.
@@ -67,13 +78,15 @@ class RangeConsumer:
         Raises:
             KafkaException: nobody answered in time, or there is no such partition.
         """
-        low, high = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout_s, cached=False)
+        with _ended_if_it_hangs():
+            low, high = self._open.get_watermark_offsets(TopicPartition(topic, partition), timeout_s, cached=False)
         return low, high
 
     def rest(self) -> None:
         """Read nothing until the next `seek`."""
         self.last_error = ""
-        self._consumer.unassign()
+        with _ended_if_it_hangs():
+            self._open.unassign()
 
     def renew(self) -> None:
         """Begin with new connections, and without a partition until the next `seek`."""
@@ -82,9 +95,11 @@ class RangeConsumer:
 
     def close(self) -> None:
         """Give up the connections."""
-        closing = threading.Thread(target=self._consumer.close, name="closing a consumer", daemon=True)
-        closing.start()
-        closing.join(CLOSED_WITHIN_S)
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            closing = threading.Thread(target=consumer.close, name="closing a consumer", daemon=True)
+            closing.start()
+            closing.join(CLOSED_WITHIN_S)
 
     def _made(self) -> Consumer:
         return made(Consumer, {**DEFAULTS, **self._settings, **FIXED, "error_cb": self._remember})
@@ -92,6 +107,16 @@ class RangeConsumer:
     def _remember(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self.last_error:  # noqa: SLF001 - public
             self.last_error = error.str()
+
+
+@contextmanager
+def _ended_if_it_hangs() -> Iterator[None]:
+    """End this process, with the traces of its threads on standard error, if what is done here does not end."""
+    faulthandler.dump_traceback_later(HANGS_AFTER_S, file=STANDARD_ERROR, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 class ConsumerPool:

@@ -29,6 +29,10 @@ BOUNDS_TIMEOUT_S = 10.0
 DOUBT_MAX_S = 3.0
 # After this long without a record or an event it is asked whether the partition still exists.
 QUIET_MAX_S = 10.0
+# A new consumer has to connect and to get its first records before it, too, may be doubted.
+RENEWED_EVERY_S = 15.0
+# A broker that has just started may not know a partition yet.
+GONE_LOOKS = 2
 
 GONE = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001 - public
@@ -83,7 +87,8 @@ class _RangeReading:
         self._position = wanted.start
         self._progress_at = time.monotonic()
         self._doubted_since: float | None = None
-        self._is_gone = False
+        self._renewed_at = -RENEWED_EVERY_S
+        self._gone_looks = 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         self._seek(self._position)
@@ -169,21 +174,27 @@ class _RangeReading:
         if now - self._progress_at > QUIET_MAX_S:
             self._doubt()
         if self._doubted_since is not None and now - self._doubted_since > DOUBT_MAX_S:
-            self._doubted_since = now
-            self._consumer.renew()  # one that hangs would not answer
-            bounds = self._bounds()
-            if self._is_gone:
-                self._lose("the partition is gone", resume_at=None)
-            elif bounds is not None and bounds[1] < self._range.end:
-                self._lose(f"the partition has offsets {bounds[0]} to {bounds[1]} only", resume_at=None)
-            else:
-                self._seek(self._position)
+            self._look_what_exists()
+            self._doubted_since = time.monotonic()
         if (now - self._progress_at) * 1000 > self._rules.poll_timeout_ms:
             cause = f" ({self._consumer.last_error})" if self._consumer.last_error else ""
             raise ReadFailed(
                 f"cannot read {self._where()}: nothing came for {self._rules.poll_timeout_ms} ms{cause}; "
                 "the option kafkaConsumer.pollTimeoutMs says how long to wait"
             )
+
+    def _look_what_exists(self) -> None:
+        """Ask whether what is missing still exists, with a new consumer if that is a while old: it may hang."""
+        if time.monotonic() - self._renewed_at > RENEWED_EVERY_S:
+            self._consumer.renew()
+            self._renewed_at = time.monotonic()
+        bounds = self._bounds()
+        if self._gone_looks >= GONE_LOOKS:
+            self._lose("the partition is gone", resume_at=None)
+        elif bounds is not None and bounds[1] < self._range.end:
+            self._lose(f"the partition has offsets {bounds[0]} to {bounds[1]} only", resume_at=None)
+        else:
+            self._seek(self._position)
 
     def _lose(self, why: str, *, resume_at: int | None) -> None:
         message = f"cannot read {self._where()}: {why}"
@@ -198,13 +209,14 @@ class _RangeReading:
 
     def _bounds(self) -> tuple[int, int] | None:
         """Return the earliest offset and the one after the last; None if no broker says, or there are none."""
-        self._is_gone = False
         try:
-            return self._consumer.bounds(self._range.topic, self._range.partition, BOUNDS_TIMEOUT_S)
+            bounds = self._consumer.bounds(self._range.topic, self._range.partition, BOUNDS_TIMEOUT_S)
         except KafkaException as error:
             self._consumer.last_error = error.args[0].str()
-            self._is_gone = error.args[0].code() in GONE
+            self._gone_looks = self._gone_looks + 1 if error.args[0].code() in GONE else 0
             return None
+        self._gone_looks = 0
+        return bounds
 
     def _where(self) -> str:
         return f"{self._range} at offset {self._position}"

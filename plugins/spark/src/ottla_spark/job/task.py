@@ -35,7 +35,8 @@ class SparkTask(JobTask[JobConfig]):
 
     _session: "SparkSession | None" = None
     _job: "RunningJob | None" = None
-    _waits = False
+    _waits_since: float | None = None
+    _says_that_it_waits = False
 
     def start(self) -> None:
         """Start Spark, and what the settings say.
@@ -61,8 +62,8 @@ class SparkTask(JobTask[JobConfig]):
             return
         with _in_plain_words():
             is_active = self._job.is_active()
-            self._report(self._job)
             self._job.check()
+            self._report(self._job)
         if not is_active:
             self.context.log.info("all is done; Spark stops")
             self.stop()
@@ -124,12 +125,19 @@ class SparkTask(JobTask[JobConfig]):
 
     def _waiting(self) -> dict[str, str]:
         """Return what the status shows while the cluster has no executors for the job; log when that begins."""
-        from ottla_spark.cluster.executors import WAITING, waits_for_executors  # noqa: PLC0415
+        from ottla_spark.cluster.executors import PATIENCE_S, WAITING, waits_for_executors  # noqa: PLC0415
 
-        waited, self._waits = self._waits, self._session is not None and waits_for_executors(self._session)
-        if self._waits and not waited:
+        if self._session is None or not waits_for_executors(self._session):
+            self._waits_since, self._says_that_it_waits = None, False
+            return {}
+        if self._waits_since is None:
+            self._waits_since = time.monotonic()
+        if time.monotonic() - self._waits_since < PATIENCE_S:
+            return {}
+        if not self._says_that_it_waits:
+            self._says_that_it_waits = True
             self.context.log.warning("%s", WAITING)
-        return {"waits": WAITING} if self._waits else {}
+        return {"waits": WAITING}
 
 
 class SparkSourceTask(SparkTask):

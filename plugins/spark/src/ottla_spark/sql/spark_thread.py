@@ -19,7 +19,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ottla_spark.cluster.executors import waits_for_executors
+from ottla_spark.cluster.executors import PATIENCE_S, waits_for_executors
 from ottla_spark.session import start_session
 from ottla_spark.sql.problems import Interrupted, SqlProblem
 
@@ -29,8 +29,6 @@ CHUNKS_AHEAD_MAX = 4
 LOOK_INTERVAL_S = 0.1
 CANCEL_AGAIN_S = 0.5
 STOP_TIMEOUT_S = 10.0
-PATIENCE_S = 5.0
-"""How long a statement may wait for executors before that is said."""
 
 
 class Cancelled(Exception):
@@ -173,7 +171,7 @@ def _in_job_group(statement: Callable[[SparkSession, Work], None], session: Spar
 
 
 def _tell_if_it_waits(session: SparkSession, work: Work, running: "Future[None]") -> None:
-    with contextlib.suppress(Cancelled, Py4JError, ConnectionError):
+    with contextlib.suppress(Cancelled):
         while not wait([running], PATIENCE_S).done:
             if waits_for_executors(session):
                 work.emit(_Waiting())

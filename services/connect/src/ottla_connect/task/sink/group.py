@@ -11,7 +11,7 @@ from typing import Protocol
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from ottla_connect.hung_consumers import ConsumerWatch
+from ottla_connect.hung_consumers import ConsumerWatch, ended_if_frozen
 from ottla_core.closing import close_within
 from ottla_sdk import ConnectError, RetriableError, TopicPartition
 
@@ -34,8 +34,8 @@ FINAL_ERRORS = frozenset(
 )
 """What does not pass by itself; everything else the consumer gets over."""
 
-OFFSETS_UNKNOWN = "Failed to fetch committed offsets"
-"""How the consumer's message begins when it was not told where to begin; it will not ask again (its issue 5586)."""
+OFFSETS_UNKNOWN = "Failed to fetch committed offset"
+"""How a message begins when the consumer was not told where to begin; it will not ask again (its issue 5586)."""
 
 log = logging.getLogger(__name__)
 
@@ -85,12 +85,13 @@ class Group:
 
     def subscribe(self, topics: Sequence[str]) -> None:
         """Read these topics from now on."""
-        if topics:
-            self._consumer.subscribe(
-                list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
-            )
-        else:
-            self._consumer.unsubscribe()
+        with ended_if_frozen():
+            if topics:
+                self._consumer.subscribe(
+                    list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+                )
+            else:
+                self._consumer.unsubscribe()
 
     def read(self, count_max: int, timeout_s: float) -> Sequence[Message]:
         """Return the next messages, among them perhaps errors: at most so many, waiting so long for the first.
@@ -117,12 +118,14 @@ class Group:
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these no further until `resume`; messages that are read already come again then."""
         if ours := _for_kafka(self._assigned.intersection(partitions)):
-            self._consumer.pause(ours)
+            with ended_if_frozen():
+                self._consumer.pause(ours)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these again."""
         if ours := _for_kafka(self._assigned.intersection(partitions)):
-            self._consumer.resume(ours)
+            with ended_if_frozen():
+                self._consumer.resume(ours)
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Go on reading at these offsets."""
@@ -156,7 +159,8 @@ class Group:
     def _seek(self, place: KafkaTopicPartition) -> None:
         for attempt in range(1, SEEK_ATTEMPTS_MAX + 1):
             try:
-                self._consumer.seek(place)
+                with self._watch:
+                    self._consumer.seek(place)
             except KafkaException as error:
                 # A partition that was just assigned cannot be sought in until librdkafka has begun with it.
                 if error.args[0].code() != KafkaError._STATE or attempt == SEEK_ATTEMPTS_MAX:  # noqa: SLF001
@@ -172,10 +176,11 @@ class Group:
         offsets = self._guarded(lambda: self._listener.on_assigned(places)) or {}
         for each, place in zip(partitions, places, strict=True):
             each.offset = offsets.get(place, each.offset)
-        if self._incremental:
-            consumer.incremental_assign(partitions)
-        else:
-            consumer.assign(partitions)
+        with ended_if_frozen():
+            if self._incremental:
+                consumer.incremental_assign(partitions)
+            else:
+                consumer.assign(partitions)
         self.pause([each for each in places if self._listener.must_pause(each)])
 
     def _on_revoke(self, consumer: Consumer, partitions: list[KafkaTopicPartition]) -> None:
