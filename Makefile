@@ -6,11 +6,11 @@ SOURCES := core services plugins cli tests benchmarks demo
 UNIT_TESTS_OF_CONNECT := tests/unit/connect tests/unit/plugins
 CONNECT_TESTS := tests/system/connect $(UNIT_TESTS_OF_CONNECT)
 SPARK_TESTS := tests/system/spark
-RULES_TESTS := tests/unit tests/property tests/simulation tests/scenarios tests/fuzz
+RULES_TESTS := tests/unit tests/property tests/simulation tests/fuzz
 RECOVERY_TESTS := tests/faults $(patsubst %,tests/system/test_%.py,catching_up cluster_commands compaction controller_failover \
 	crash damaged_files full_disk group_faults replication)
-# The longest first.
-SUITES := test-recovery test-system test-spark test-clients test-connect test-rules
+# The longest first. Beside them runs test-rules, which takes what they leave of the processors.
+SUITES := test-recovery test-system test-spark test-clients test-connect test-scenarios
 SYSTEM_TESTS_ELSEWHERE := tests/system/connect $(SPARK_TESTS) $(RECOVERY_TESTS)
 # Python writes its bytecode here whatever the shell says, or every start of a service would compile it all again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -21,7 +21,7 @@ ARGUMENTS ?= all
 MINUTES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check check-connect check-tests check-types check-style check-imports test test-rules test-system test-recovery test-clients test-connect test-spark faults faults-caught compat bench format stubs clean
+.PHONY: help setup demo check check-connect check-tests check-types check-style check-imports test test-rules test-scenarios test-system test-recovery test-clients test-connect test-spark faults faults-caught compat bench format stubs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -54,14 +54,17 @@ check-imports:
 
 # What suites need is installed before they run side by side, as installers lock each other out; the suite that lacks
 # something says so.
-test: setup ## all tests but those that need Maven, three suites at a time (about 20 minutes)
+test: setup ## all tests but those that need Maven, several suites at a time (about 20 minutes)
 	-@scripts/ensure-java
 	-@scripts/ensure-postgresql
-	@echo "three suites run at a time, each is shown when it has ended: $(ALSO) $(SUITES)"
-	@$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=target $(ALSO) $(SUITES)
+	@echo "four suites run at a time, each is shown when it has ended: test-rules $(ALSO) $(SUITES)"
+	@$(MAKE) --no-print-directory --jobs=4 --keep-going --output-sync=target test-rules $(ALSO) $(SUITES)
 
-test-rules: setup ## rules and their shells: units, properties, simulations, scenarios, parsers
-	$(PYTHON) -m pytest -q $(RULES_TESTS) $(UNIT_TESTS_OF_CONNECT:%=--ignore=%)
+test-rules: setup ## rules and their shells: units, properties, simulations, parsers
+	nice -n 10 $(PYTHON) -m pytest -q $(RULES_TESTS) $(UNIT_TESTS_OF_CONNECT:%=--ignore=%)
+
+test-scenarios: setup ## controllers, coordinators and members with a real etcd
+	$(PYTHON) -m pytest -q tests/scenarios
 
 test-system: setup ## whole processes
 	$(PYTHON) -m pytest -q tests/system $(SYSTEM_TESTS_ELSEWHERE:%=--ignore=%)

@@ -1,10 +1,11 @@
 """Commits what a stream has read to a consumer group, so that tools for groups show how far it is behind.
 
 Spark never reads these offsets: a stream continues from its checkpoint. So a commit that fails is logged, not raised,
-and nobody waits for it.
+and nobody waits for it before the stream stops.
 """
 
 import logging
+import time
 from concurrent.futures import Future, wait
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
@@ -22,14 +23,30 @@ class GroupCommits:
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
+        self._admin: AdminClient | None = None
+        self._wanted: Offsets = {}
         self._committed: Offsets = {}
         self._under_way: tuple[Offsets, Future[ConsumerGroupTopicPartitions]] | None = None
         self._failed_before = False
 
     def commit(self, admin: AdminClient, offsets: Offsets) -> None:
-        """Begin to commit these offsets, unless they are committed, or the last commit is not done yet."""
-        if not self._group_id or not offsets or not self._is_free() or offsets == self._committed:
+        """Begin to commit these offsets; if the last commit is not done yet, that is left to a later call."""
+        if self._group_id and offsets:
+            self._admin, self._wanted = admin, dict(offsets)
+            self._begin(admin)
+
+    def finish(self) -> None:
+        """Commit what was wanted last, and wait for it; not again, if the last commit failed."""
+        deadline_s = time.monotonic() + COMMIT_TIMEOUT_S
+        self._wait_until(deadline_s)
+        if self._admin is not None and not self._failed_before:
+            self._begin(self._admin)
+            self._wait_until(deadline_s)
+
+    def _begin(self, admin: AdminClient) -> None:
+        if not self._is_free() or self._wanted == self._committed:
             return
+        offsets = self._wanted
         partitions = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
         try:
             futures = admin.alter_consumer_group_offsets(
@@ -38,12 +55,11 @@ class GroupCommits:
         except (KafkaException, ValueError) as error:
             self._warn(str(error))
         else:
-            self._under_way = dict(offsets), next(iter(futures.values()))
+            self._under_way = offsets, next(iter(futures.values()))
 
-    def finish(self) -> None:
-        """Wait for a commit that is under way."""
+    def _wait_until(self, deadline_s: float) -> None:
         if self._under_way is not None:
-            wait([self._under_way[1]], timeout=COMMIT_TIMEOUT_S)
+            wait([self._under_way[1]], timeout=max(0.0, deadline_s - time.monotonic()))
             self._is_free()
 
     def _is_free(self) -> bool:
