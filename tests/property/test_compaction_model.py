@@ -26,7 +26,7 @@ from ottla_broker.log.segment_swap import Rename, carry_out
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.records import Record, encode_batch
 from tests.support.compactions import DELETE_RETENTION_MS, LIMITS, SCARCE, compact, compacted, last_values, records_of
-from tests.support.partition_logs import NOW_MS, open_log, problems_in, segment_files
+from tests.support.partition_logs import NOW_MS, open_log, problems_in, read_batches, segment_files
 
 CONFIG = compacted(index_interval_bytes=120)
 BATCH_RECORDS_MAX = 4
@@ -219,13 +219,15 @@ class CompactionModel(RuleBasedStateMachine):
     def restart_with_lost_files(self, data: st.DataObject) -> None:
         self.log.close()
         self.checkpoint = self.log.compaction.first_dirty_offset
+        lost: set[str] = set()
         for suffix in (".index", ".timeindex", ".snapshot"):
             for path in segment_files(self.log.directory, suffix):
                 if data.draw(st.booleans()):
                     path.unlink()
-        self.open(was_clean=True, recovery_point=0)
+                    lost.add(suffix)
+        self.open(was_clean=True, recovery_point=0, snapshots_are_lost=".snapshot" in lost)
 
-    def open(self, *, was_clean: bool, recovery_point: int) -> None:
+    def open(self, *, was_clean: bool, recovery_point: int, snapshots_are_lost: bool = False) -> None:
         high_watermark = self.log.high_watermark
         self.log = open_log(
             self.log.directory,
@@ -238,10 +240,16 @@ class CompactionModel(RuleBasedStateMachine):
         self.log.high_watermark = high_watermark
         self.log.compaction.first_dirty_offset = self.checkpoint
         assert self.log.log_end_offset == len(self.history)
+        kept = {(header.producer_id, header.last_offset) for header, _ in read_batches(self.log)}
         for producer_id, producer in self.producers.items():
             entry = self.log.producers.get(producer_id)
             if producer.last_offset >= self.log.first_segment_offset:
-                assert entry, "a producer whose last batch is in the log is known"
+                # A round keeps each producer's last batch. If that is cut off later, only a snapshot may know the
+                # one before it.
+                is_known = (producer_id, producer.last_offset) in kept or not snapshots_are_lost
+                assert entry or not is_known, "a producer whose last batch is in the log is known"
+                if entry and not is_known:
+                    producer.next_sequence, producer.last_offset = entry.last_sequence + 1, entry.last_offset
             if entry is None:
                 producer.last_offset = -1
             else:
