@@ -149,7 +149,7 @@ class TopicLog:
         if self._reader is not None:
             reader, self._reader = self._reader, None
             reader.give_up()
-            await reader.ended()
+            await reader.end()
         self._failure = self._failure or LogError(f"the log in topic {self._topic.name} is closed")
         self._moved.set()
 

@@ -76,10 +76,9 @@ class TopicReader:
         self._given_up.set()
         self._dealt_with.set()
 
-    async def ended(self) -> bool:
-        """Wait until it has ended, but not for ever; return whether it has."""
+    async def end(self) -> None:
+        """Wait until a reader that was given up has ended, but not for ever."""
         await asyncio.to_thread(self._thread.join, CLOSED_WITHIN_S)
-        return not self._thread.is_alive()
 
     # In the thread.
 
