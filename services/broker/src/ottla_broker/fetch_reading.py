@@ -206,6 +206,9 @@ def _read(
             to_log_end=follower is not None,
         )
     log = partition.log
+    if not log.log_start_offset <= offset <= log.log_end_offset:
+        # Also if nothing was read as the response is full: a reader that is not told now might never be asked again.
+        raise OffsetOutOfRange(f"{partition.topic_partition} has no offset {offset}")
     if follower is None:
         is_behind = offset < log.high_watermark
         if log.high_watermark < log.log_end_offset:
