@@ -16,6 +16,7 @@ pytest.register_assert_rewrite(
 )
 
 from tests.support.broker_under_test import BrokerUnderTest, make_topic, running_broker  # noqa: E402
+from tests.support.requirements import look_for  # noqa: E402
 
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -40,6 +41,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=done)
     left_out = set(done)
     items[:] = [each for each in items if each not in left_out]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Look for what a test needs."""
+    look_for(item.iter_markers("requires"))
 
 
 def _is_checked(path: Path) -> bool:

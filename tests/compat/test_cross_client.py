@@ -15,8 +15,9 @@ from tests.compat.cases import (
 )
 from tests.compat.confluent.client import ConfluentClient
 from tests.compat.kafka_python.client import KafkaPythonClient
-from tests.compat.kcat.client import KcatClient, unavailable_reason
+from tests.compat.kcat.client import KcatClient
 from tests.conftest import TopicFactory
+from tests.support.requirements import require
 
 CLIENTS: dict[str, ClientUnderTest] = {
     "confluent": ConfluentClient(),
@@ -31,8 +32,8 @@ CLIENTS: dict[str, ClientUnderTest] = {
 def test_one_client_reads_what_another_published(
     bootstrap: str, new_topic: TopicFactory, publisher: str, reader: str, codec: str
 ) -> None:
-    if "kcat" in {publisher, reader} and (reason := unavailable_reason()):
-        pytest.skip(reason)
+    if "kcat" in {publisher, reader}:
+        require("kcat")
     case = PublishCase(name=f"{publisher}-to-{reader}", codec=codec, idempotent=True, messages=varied_messages())
     topic = new_topic(partitions=PARTITIONS)
     publish_and_read_back(CLIENTS[publisher], CLIENTS[reader], bootstrap, topic, case)

@@ -5,6 +5,7 @@ the message shows the seed and what is left.
 """
 
 import random
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,8 @@ from ottla_core.wire import group_responses as api
 from ottla_core.wire.conversion import message_of
 from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.group import Group
+from ottla_group_coordinator.records import NO_UUID, OffsetCommitValue
+from ottla_group_coordinator.records.offset_commit import NO_TIMESTAMP
 from ottla_group_coordinator.settings import GroupSettings
 from ottla_group_coordinator.shard import GroupShard
 from ottla_group_coordinator.turn import GroupRequest
@@ -113,12 +116,20 @@ def check_replay(world: GroupWorld) -> None:
     """A shard that replays what was written has the same offsets and the same groups."""
     live, replayed = world.shard.shard, world.shard.replayed()
     for group_id in {*live.offsets.group_ids, *replayed.offsets.group_ids}:
-        assert replayed.offsets.of_group(group_id) == live.offsets.of_group(group_id)
+        assert told_by_the_log(replayed, group_id) == told_by_the_log(live, group_id)
     assert len(replayed.offsets) == len(live.offsets)
     assert replayed.groups.keys() <= live.groups.keys()
     for group_id, group in live.groups.items():
         if is_in_the_log(group):
             assert describe(replayed, group_id) == describe(live, group_id)
+
+
+def told_by_the_log(shard: GroupShard, group_id: str) -> dict[tuple[str, int], OffsetCommitValue]:
+    """The offsets of a group; those that say when they expire have no room in their records for the topic's id."""
+    return {
+        place: value if value.expire_timestamp == NO_TIMESTAMP else replace(value, topic_id=NO_UUID)
+        for place, value in shard.offsets.of_group(group_id).items()
+    }
 
 
 def is_in_the_log(group: Group) -> bool:

@@ -1,5 +1,6 @@
 """A partition's log against a plain list of records, through appends, rolls, cuts, crashes and lost indexes."""
 
+import asyncio
 import shutil
 import tempfile
 from pathlib import Path
@@ -68,19 +69,34 @@ class PartitionLogModel(RuleBasedStateMachine):
         self.log.roll(NOW_MS)
 
     @precondition(lambda self: self.batches)
-    @rule(data=st.data())
-    def truncate(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), prepared=st.booleans())
+    def truncate(self, data: st.DataObject, prepared: bool) -> None:
         kept = data.draw(st.integers(0, len(self.batches) - 1))
         offset = self.batches[kept][0]
         if offset < self.start:
             return
-        self.log.truncate_to(offset, NOW_MS)
+        if prepared:
+            asyncio.run(self.truncate_prepared(offset))
+        else:
+            self.log.truncate_to(offset, NOW_MS)
         del self.batches[kept:]
         self.end = offset
         # The producer goes on from what the log still knows of it, or from anywhere if it knows nothing.
         known = [entry.last_sequence + 1 for entry in self.log.active_producers()]
         self.sequence = known[0] if known else self.sequence
         self.producer_is_forgotten = not known
+
+    async def truncate_prepared(self, offset: int) -> None:
+        """Cut with what a thread has read before, which has to be what the loop would read after."""
+        async with self.log.truncation.prepared(offset):
+            found = self.log.truncation.found_below(offset)
+            self.log.truncate_to(offset, NOW_MS)
+            if found is not None:
+                assert [(entry.producer_id, entry.batches) for entry in found.producers] == [
+                    (entry.producer_id, entry.batches) for entry in self.log.active_producers()
+                ]
+                assert found.largest == self.log.segments.active.largest_timestamp()
+        await self.log.truncation.settled()
 
     @rule(data=st.data())
     def delete_records(self, data: st.DataObject) -> None:

@@ -47,7 +47,7 @@ def empty(etcd_process: EtcdProcess) -> None:
 
 async def write_setting(etcd: EtcdClient, broker_id: int, value: str) -> int:
     """Writes a broker's setting and returns the revision."""
-    write = op.put(SPACE.broker_config(broker_id), codec.encode_broker_config({"v": value}))
+    write = op.put(SPACE.broker_config(broker_id), codec.encode_config({"v": value}))
     return (await etcd.transaction([], [write])).revision
 
 
@@ -90,7 +90,7 @@ async def test_a_listener_that_raises_does_not_stop_the_feed(etcd: EtcdClient, f
 async def test_a_listing_longer_than_a_page_is_complete(etcd: EtcdClient) -> None:
     count = 4500
     for start in range(0, count, 100):
-        writes = [op.put(SPACE.broker_config(n), codec.encode_broker_config({})) for n in range(start, start + 100)]
+        writes = [op.put(SPACE.broker_config(n), codec.encode_config({})) for n in range(start, start + 100)]
         await etcd.transaction([], writes)
     listing = await etcd.list_prefix(SPACE.prefix)
     assert len({entry.key for entry in listing.entries}) == count

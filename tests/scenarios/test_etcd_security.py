@@ -72,7 +72,7 @@ async def write_and_watch(settings: EtcdSettings) -> None:
         session = LeaseSession(client, ttl_ms=1000)
         await session.start()
         before = session.lease.remaining_s()
-        put = op.put(SPACE.broker_config(1), codec.encode_broker_config({"v": "x"}), session.lease.id)
+        put = op.put(SPACE.broker_config(1), codec.encode_config({"v": "x"}), session.lease.id)
         written = await client.transaction([], [put])
         assert (await feed.wait_for_revision(written.revision, 10)).broker_configs == {1: {"v": "x"}}
         await eventually_async(lambda: session.lease.remaining_s() > before - 0.2, "the lease is renewed")
@@ -137,11 +137,11 @@ async def test_tokens_are_fetched_again_when_etcd_has_forgotten_them(password_et
     client = EtcdClient([password_etcd.endpoint], username="ottla", password=PASSWORD)
     feed = ClusterStateFeed(client, CLUSTER)
     await feed.start()
-    put = op.put(SPACE.broker_config(1), codec.encode_broker_config({"v": "x"}))
+    put = op.put(SPACE.broker_config(1), codec.encode_config({"v": "x"}))
     await feed.wait_for_revision((await client.transaction([], [put])).revision, 10)
     password_etcd.restart()
     assert (await client.read(SPACE.broker_config(1))) is not None
-    put = op.put(SPACE.broker_config(1), codec.encode_broker_config({"v": "y"}))
+    put = op.put(SPACE.broker_config(1), codec.encode_config({"v": "y"}))
     state = await feed.wait_for_revision((await client.transaction([], [put])).revision, 30)
     assert state.broker_configs == {1: {"v": "y"}}
     await feed.close()

@@ -1,6 +1,7 @@
 """Registration against a real etcd: epochs, predecessors, ids in use, lost leases and lost answers."""
 
 import asyncio
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
@@ -45,6 +46,20 @@ async def test_a_successor_with_the_same_log_directory_takes_over_at_once_with_a
     assert successor.epoch > former_epoch
     failure = await asyncio.wait_for(dead.wait_failed(), 10)
     assert isinstance(failure, MemberIdInUse)
+
+
+async def test_a_process_that_registers_again_has_lost_nothing_since_its_first_registration(
+    feed: ClusterStateFeed, membership_of: Join, etcd: EtcdClient
+) -> None:
+    membership = membership_of(replace(broker_member(1), intact_since=NO_EPOCH))
+    await membership.start()
+    first_epoch = membership.epoch
+    state = await feed.wait_for_revision(first_epoch, 10)
+    assert state.brokers[1].intact_since == NO_EPOCH
+    await etcd.transaction([], [op.delete(KEY)])
+    state = await feed.wait_for(lambda state: 1 in state.brokers and state.brokers[1].epoch > first_epoch, 10)
+    assert state.brokers[1].intact_since == first_epoch
+    await membership.close()
 
 
 @pytest.mark.slow

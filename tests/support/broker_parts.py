@@ -11,8 +11,16 @@ from ottla_broker.connection import Delayed
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.refused_batches import RefusedBatches
 from ottla_core.clock import SystemClock
-from tests.support.group_cluster import BROKER, LISTENER
+from ottla_core.cluster.model import Member
+from tests.support.group_cluster import BROKER, LISTENER, broker_member
 from tests.support.raw_client import decode_response, encode_request, response_type_of
+
+
+@dataclass(frozen=True)
+class Registered:
+    """Stands for the broker's membership."""
+
+    member: Member
 
 
 @dataclass
@@ -29,7 +37,6 @@ def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any
     config = BrokerConfig.model_validate({"node.id": BROKER, "log.dirs": (Path("/nowhere"),), **(settings or {})})
     missing = dict.fromkeys(
         (
-            "membership",
             "controller",
             "store",
             "partitions",
@@ -42,7 +49,8 @@ def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any
             "group_topic",
         )
     )
-    parts = {**missing, "refused_batches": RefusedBatches(), **parts}
+    registered = Registered(broker_member(BROKER))
+    parts = {**missing, "membership": registered, "refused_batches": RefusedBatches(), **parts}
     return Broker(config=config, clock=SystemClock(), feed=feed, **parts)
 
 

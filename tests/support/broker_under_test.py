@@ -32,10 +32,6 @@ GROUP_SETTINGS = {
     "group.initial.rebalance.delay.ms": "300",
     "group.consumer.session.timeout.ms": "6000",
     "group.consumer.heartbeat.interval.ms": "500",
-}
-# Apache Kafka also has lower bounds for these.
-REFERENCE_SETTINGS = {
-    **GROUP_SETTINGS,
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.min.heartbeat.interval.ms": "500",
 }
@@ -74,7 +70,7 @@ def running_broker(directory: Path) -> Iterator[BrokerUnderTest]:
         data = os.environ.get(DATA_VARIABLE)
         yield BrokerUnderTest(bootstrap=bootstrap, data=Path(data) if data else None)
     elif os.environ.get(REFERENCE_VARIABLE):
-        with ReferenceKafka(directory / "reference-kafka", settings=REFERENCE_SETTINGS) as kafka:
+        with ReferenceKafka(directory / "reference-kafka", settings=GROUP_SETTINGS) as kafka:
             yield BrokerUnderTest(
                 bootstrap=kafka.bootstrap, data=kafka.data, pid=kafka.process.pid, is_reference=True
             )

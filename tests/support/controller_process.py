@@ -17,7 +17,7 @@ class ControllerProcess:
     def __init__(self, directory: Path, controller_id: int, *, settings: Sequence[str]):
         self.id = controller_id
         self._log = directory / f"controller-{controller_id}.log"
-        command = [sys.executable, "-m", "ottla_controller.app"]
+        command = [sys.executable, "-m", "ottla_controller"]
         for setting in (f"node.id={controller_id}", "rpc.listener=127.0.0.1:0", *settings):
             command += ["--set", setting]
         self.child = ChildProcess(f"controller-{controller_id}", command, log=self._log)

@@ -12,6 +12,7 @@ from kio.schema.offset_fetch.v8 import request as fetch_v8
 from ottla_core.cluster.model import NO_EPOCH, PartitionState, Shard, Topic
 from ottla_core.group_shards import GROUP_TOPIC
 from ottla_core.rpc.server import RpcServer
+from ottla_group_coordinator.attention import UNATTENDED_MS_MAX
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.coordinator import GroupCoordinator
 from ottla_proto.gen.ottla.group_relay_pb2_grpc import add_GroupRelayServicer_to_server
@@ -43,19 +44,21 @@ class StatedPlace:
 
 
 class SteppedClock:
-    """Time passes when the test says so."""
+    """Time passes when the test says so; the wall clock may be set."""
 
     def __init__(self) -> None:
-        self.now_s = 1_700_000_000.0
+        self.wall_ms = 1_700_000_000_000
+        self.passed_ms = 100_000_000
 
     def time_ms(self) -> int:
-        return int(self.now_s * 1000)
+        return self.wall_ms
 
     def monotonic(self) -> float:
-        return self.now_s - 1_600_000_000.0
+        return self.passed_ms / 1000
 
     def pass_ms(self, duration_ms: int) -> None:
-        self.now_s += duration_ms / 1000
+        self.wall_ms += duration_ms
+        self.passed_ms += duration_ms
 
 
 class CoordinatorUnderTest:
@@ -67,18 +70,20 @@ class CoordinatorUnderTest:
         self.place = StatedPlace(epoch)
         self.clock = SteppedClock()
         self.sequences_lost = 0
+        self.epoch_floor: int | None = None
         config = GroupCoordinatorConfig.model_validate({"node.id": coordinator_id, **settings})
         self.coordinator = GroupCoordinator(
             config=config,
             feed=feed,
             place=self.place,
-            on_sequence_lost=self._on_sequence_lost,
+            register_anew=self._register_anew,
             clock=self.clock,
         )
         self.address = ""
 
-    def _on_sequence_lost(self) -> None:
-        self.sequences_lost += 1
+    def _register_anew(self, epoch_floor: int | None) -> None:
+        self.sequences_lost += epoch_floor is None
+        self.epoch_floor = epoch_floor
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator["CoordinatorUnderTest"]:
@@ -93,6 +98,13 @@ class CoordinatorUnderTest:
             await self.coordinator.close_shards()
             await self.coordinator.close_streams()
             await server.stop()
+
+    def pass_ms(self, duration_ms: int) -> None:
+        """Let time pass while the process is awake."""
+        while duration_ms > 0:
+            self.clock.pass_ms(min(duration_ms, UNATTENDED_MS_MAX))
+            duration_ms -= UNATTENDED_MS_MAX
+            self.coordinator.attention.tick()
 
     def status(self, shard: int = 0) -> str | None:
         runtime = self.coordinator.shards.get(shard)

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -38,21 +39,31 @@ class EtcdProcess:
         endpoint: its client URL; stays the same over restarts.
     """
 
-    def __init__(self, directory: Path, *, arguments: Sequence[str] = (), tls: bool = False):
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        arguments: Sequence[str] = (),
+        tls: bool = False,
+        name: str = "test",
+        peer_ports: Mapping[str, int] | None = None,
+    ):
         self.directory = directory
-        self.client_port, peer_port = free_ports(2)
+        ports = dict(peer_ports) if peer_ports is not None else dict(zip([name], free_ports(1), strict=True))
+        peer_port = ports[name]
+        (self.client_port,) = free_ports(1)
         scheme = "https" if tls else "http"
         self.endpoint = f"{scheme}://{LOOPBACK}:{self.client_port}"
         self._tls = tls
         command = [
             etcd_program(),
-            *("--name", "test"),
+            *("--name", name),
             *("--data-dir", str(directory / "data")),
             *("--listen-client-urls", self.endpoint),
             *("--advertise-client-urls", self.endpoint),
             *("--listen-peer-urls", f"http://{LOOPBACK}:{peer_port}"),
             *("--initial-advertise-peer-urls", f"http://{LOOPBACK}:{peer_port}"),
-            *("--initial-cluster", f"test=http://{LOOPBACK}:{peer_port}"),
+            *("--initial-cluster", ",".join(f"{each}=http://{LOOPBACK}:{port}" for each, port in ports.items())),
             *("--heartbeat-interval", "50"),
             *("--election-timeout", "500"),
             "--unsafe-no-fsync",
@@ -74,6 +85,13 @@ class EtcdProcess:
                 return False
 
         eventually(takes_connections, f"etcd takes connections on port {self.client_port}")
+
+    def watchers(self) -> int:
+        """How many watches it serves."""
+        with urllib.request.urlopen(f"{self.endpoint}/metrics", timeout=5) as response:
+            lines = response.read().decode().splitlines()
+        (count,) = [line.split()[1] for line in lines if line.startswith("etcd_debugging_mvcc_watcher_total ")]
+        return int(float(count))
 
     def stop(self) -> None:
         """Ends it; the data stays."""

@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Entity
 
 from ottla_broker.log.producer_state import ProducerStates
-from ottla_core.errors import KafkaError
+from ottla_core.errors import InvalidProducerEpoch, KafkaError
 from ottla_core.group_shards import GROUP_TOPIC
 from ottla_core.rpc.channel import CHANNEL_OPTIONS
 from ottla_core.rpc.frame_queue import MESSAGE_SIZE_OPTIONS, FrameQueue
@@ -56,6 +56,11 @@ class FakeShardLog:
         self._producers.record(header, header.last_offset, header.max_timestamp)
         base_offset, self.end_offset = self.end_offset, header.next_offset
         return base_offset
+
+    @property
+    def newest_epoch(self) -> int:
+        """The producer epoch of the last batch."""
+        return self.batches[-1][0].producer_epoch
 
     def put(self, *batches: bytes) -> None:
         """Let batches of another time and producer stand in the log, unchecked."""
@@ -107,6 +112,7 @@ class FakeRelayBroker:
         append_count: appends that were asked for.
         read_offsets: offsets of the reads that were asked for.
         message_sizes: how many frames came in each message.
+        topics_revision: when topics have last come or gone, as far as it says that it knows.
     """
 
     def __init__(self, broker_id: int, epoch: int, logs: defaultdict[int, FakeShardLog] | None = None) -> None:
@@ -123,6 +129,7 @@ class FakeRelayBroker:
         self.append_count = 0
         self.read_offsets: list[int] = []
         self.message_sizes: list[int] = []
+        self.topics_revision = 0
         self.ended = asyncio.Event()
         self._outgoing = FrameQueue()
         self._asked: dict[int, asyncio.Future[bytes]] = {}
@@ -164,7 +171,9 @@ class FakeRelayBroker:
         """Send a request as it is; the frame's id is the number of requests so far."""
         answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._asked[self._last_id] = answered
-        request = pb.GroupRequest(shard=shard, frame=frame, client_host=CLIENT_HOST)
+        request = pb.GroupRequest(
+            shard=shard, frame=frame, client_host=CLIENT_HOST, topics_revision=self.topics_revision
+        )
         self._outgoing.put(pb.Frame(id=self._last_id, group_request=request))
         return answered
 
@@ -216,6 +225,10 @@ class FakeRelayBroker:
             return pb.LogAppended(error_code=code.value, error_message="as the test says", base_offset=-1)
         try:
             return pb.LogAppended(base_offset=self.logs[request.shard].append(request.batch))
+        except InvalidProducerEpoch as error:
+            return pb.LogAppended(
+                error_code=error.code.value, base_offset=-1, seen_producer_epoch=self.logs[request.shard].newest_epoch
+            )
         except KafkaError as error:
             return pb.LogAppended(error_code=error.code.value, error_message=error.message, base_offset=-1)
 

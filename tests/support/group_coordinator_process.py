@@ -15,7 +15,7 @@ class GroupCoordinatorProcess(ControllerProcess):
         self.id = coordinator_id
         name = f"group-coordinator-{coordinator_id}"
         self._log = directory / f"{name}.log"
-        command = [sys.executable, "-m", "ottla_group_coordinator.app"]
+        command = [sys.executable, "-m", "ottla_group_coordinator"]
         for setting in (f"node.id={coordinator_id}", "rpc.listener=127.0.0.1:0", *settings):
             command += ["--set", setting]
         self.child = ChildProcess(name, command, log=self._log)

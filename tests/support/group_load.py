@@ -3,12 +3,15 @@
 All groups read one topic, so that few records keep all of them busy. Groups take turns in their protocol: classic and
 eager, classic and cooperative, and the consumer protocol. Every member is a thread with a librdkafka consumer; it
 commits what it has read once a second, one commit at a time, because librdkafka may send a commit again after a later
-one when its coordinator moves. A watcher asks for all committed offsets again and again.
+one when its coordinator moves. A watcher asks every broker for all
+committed offsets again and again.
 
 Threads of one process are enough: what is to die is the coordinator, and a member notes times within its callbacks,
 before it answers to them.
 """
 
+import contextlib
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +31,7 @@ SESSION_TIMEOUT_S = 6.0
 HEARTBEAT_INTERVAL_MS = 1000
 COMMIT_INTERVAL_S = 1.0
 PRODUCE_INTERVAL_S = 0.5
-WATCH_INTERVAL_S = 0.5
+WATCH_INTERVAL_S = 0.25
 LOOK_INTERVAL_S = 0.5
 POLL_S = 0.25
 BATCH_RECORDS_MAX = 200
@@ -217,19 +220,12 @@ class GroupLoad:
         producer.flush(STOP_DEADLINE_S)
 
     def _watch(self) -> None:
-        client: RawClient | None = None
-        try:
-            while not self._ending.wait(WATCH_INTERVAL_S):
-                try:
-                    client = client or RawClient.to(self._bootstrap)
-                    self._note_offsets(client)
-                except (OSError, Silence):
-                    if client is not None:
-                        client.close()
-                    client = None
-        finally:
-            if client is not None:
-                client.close()
+        """Asks one broker after the other, so that each is asked, whatever it knows of the others."""
+        for address in itertools.cycle(self._bootstrap.split(",")):
+            if self._ending.wait(WATCH_INTERVAL_S):
+                return
+            with contextlib.suppress(OSError, Silence), RawClient.to(address) as client:
+                self._note_offsets(client)
 
     def _note_offsets(self, client: RawClient) -> None:
         asked_s = time.monotonic()

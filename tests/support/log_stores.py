@@ -10,6 +10,7 @@ from uuid import UUID
 
 from ottla_broker.log.log_duties import LogSettings
 from ottla_broker.log.log_store import LogStore
+from ottla_broker.log.retirement import Retirement
 from ottla_core.clock import SystemClock
 from ottla_core.throttle_config import UNLIMITED
 from ottla_core.topic_config import TopicConfig
@@ -67,3 +68,13 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(DEADLINE_S):
         while not condition():
             await asyncio.sleep(0.01)
+
+
+async def retire(
+    store: LogStore, topic_partition: TopicPartition, retirement: Retirement = Retirement.DELETE
+) -> None:
+    """Take a log out of use, as the reconciler does."""
+    log = store.logs[topic_partition]
+    async with store.at_rest(log):
+        retired = store.take_away(log, retirement)
+    await store.sync_retired(retired)

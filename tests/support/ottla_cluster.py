@@ -47,6 +47,12 @@ class OttlaCluster:
         directory: the cluster's data directory.
         bootstrap: known after `start`.
         services: one entry per process, known after `start`.
+
+    Args:
+        directory: where the cluster keeps everything.
+        brokers: how many; likewise `controllers` and `coordinators`.
+        arguments: more of `ottla up`.
+        command: the `ottla` to run; this environment's by default.
     """
 
     def __init__(
@@ -57,13 +63,14 @@ class OttlaCluster:
         controllers: int = 1,
         coordinators: int = 1,
         arguments: Sequence[str] = (),
+        command: str | None = None,
     ):
         self.directory = directory
         self.base_port = free_port_block(brokers)
         self.bootstrap = ""
         self.services: list[Service] = []
         self._command = [
-            ottla_command(),
+            command or ottla_command(),
             "up",
             *("--dir", str(directory)),
             *("--base-port", str(self.base_port)),
@@ -80,6 +87,12 @@ class OttlaCluster:
     def broker(self) -> Service:
         """The first broker."""
         return next(service for service in self.services if service.role == "broker")
+
+    @property
+    def supervisor_pid(self) -> int:
+        """The process of `ottla up`."""
+        assert self._launcher is not None
+        return self._launcher.pid
 
     def start(self) -> None:
         """Starts the cluster and waits until it is ready.

@@ -1,6 +1,6 @@
 """A real PostgreSQL server for tests: on loopback, with trust authentication, without fsync, stopped by its own pid.
 
-Its programs are those on PATH or in Debian's /usr/lib/postgresql/VERSION/bin. PostgreSQL refuses to run as root, so
+PostgreSQL refuses to run as root, so
 root runs it as the user `postgres` (else `nobody`); that user may not enter pytest's temporary folders, so the data
 is then in a folder of its own, which `close` removes.
 """
@@ -16,33 +16,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
-import pytest
 from psycopg import sql
 
 from tests.support.child_process import ChildProcess
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_port
+from tests.support.postgres_programs import find_program
+from tests.support.requirements import require
 
-INSTALL_COMMAND = "apt-get install postgresql"
-DEBIAN_PROGRAMS = "/usr/lib/postgresql"
 SUPERUSER = "postgres"
 STOP_DEADLINE_S = 30.0
-
-
-def find_program(name: str) -> str | None:
-    """The path of one of PostgreSQL's programs, of the newest version that is installed; None if none is."""
-    if on_path := shutil.which(name):
-        return on_path
-    versions = Path(DEBIAN_PROGRAMS)
-    folders = sorted(versions.iterdir(), key=lambda each: float(each.name)) if versions.is_dir() else []
-    found = [folder / "bin" / name for folder in folders if (folder / "bin" / name).is_file()]
-    return str(found[-1]) if found else None
-
-
-def require_postgres() -> None:
-    """Skips the test where PostgreSQL is not installed."""
-    if find_program("initdb") is None or find_program("postgres") is None:
-        pytest.skip(f"PostgreSQL is not installed: {INSTALL_COMMAND}")
 
 
 class PostgresServer:
@@ -54,7 +37,7 @@ class PostgresServer:
     """
 
     def __init__(self, directory: Path):
-        require_postgres()
+        require("postgresql")
         self.port = free_port()
         self._prefix: list[str] = []
         self._own_directory = os.geteuid() == 0
@@ -141,7 +124,7 @@ class PostgresServer:
 
 @contextmanager
 def running_postgres(directory: Path) -> Iterator[PostgresServer]:
-    """A server that runs; the test is skipped where PostgreSQL is not installed."""
+    """A server that runs."""
     server = PostgresServer(directory)
     try:
         server.start()

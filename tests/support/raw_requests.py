@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from kio.schema.alter_partition_reassignments.v1 import request as alter_reassignments
 from kio.schema.create_topics.v7 import request as create_topics
 from kio.schema.delete_records.v2 import request as delete_records
 from kio.schema.delete_topics.v6 import request as delete_topics
@@ -126,6 +127,22 @@ def delete_topic_request(topic: str) -> Any:
     """DeleteTopics of one topic, by name."""
     doomed = delete_topics.DeleteTopicState(name=TopicName(topic), topic_id=None)
     return delete_topics.DeleteTopicsRequest(topics=(doomed,), timeout=TIMEOUT)
+
+
+def reassign_request(topic: str, *replicas: tuple[int, ...] | None, may_change_factor: bool = True) -> Any:
+    """AlterPartitionReassignments of a topic's first partitions; None cancels a partition's."""
+    partitions = tuple(
+        alter_reassignments.ReassignablePartition(
+            partition_index=i32(index),
+            replicas=None if ids is None else tuple(BrokerId(broker_id) for broker_id in ids),
+        )
+        for index, ids in enumerate(replicas)
+    )
+    return alter_reassignments.AlterPartitionReassignmentsRequest(
+        timeout=TIMEOUT,
+        allow_replication_factor_change=may_change_factor,
+        topics=(alter_reassignments.ReassignableTopic(name=TopicName(topic), partitions=partitions),),
+    )
 
 
 def produced(response: Any) -> Any:

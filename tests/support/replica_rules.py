@@ -21,10 +21,13 @@ DIRECTORY_BASE = 1000
 
 
 def live(*words: str) -> dict[int, Member]:
-    """Registered brokers: `2@6` under epoch 6; with `!` it is shutting down; with `~` it has a new directory."""
+    """Registered brokers: `2@6` under epoch 6, shutting down with `!`, with a new directory with `~`.
+
+    With `?` it comes back from an unclean shutdown.
+    """
     brokers = {}
     for word in words:
-        broker_id, epoch = map(int, word.strip("!~").split("@"))
+        broker_id, epoch = map(int, word.strip("!~?").split("@"))
         brokers[broker_id] = Member(
             role=Role.BROKER,
             id=broker_id,
@@ -34,6 +37,7 @@ def live(*words: str) -> dict[int, Member]:
             version="1",
             directory_ids=(UUID(int=DIRECTORY_BASE + (epoch if "~" in word else -broker_id)),),
             shutting_down="!" in word,
+            intact_since=NO_EPOCH if "?" in word else 0,
         )
     return brokers
 

@@ -54,6 +54,7 @@ class ControllerProcess:
         number: int = NODE_ID,
         logs: Path | None = None,
         settings: Mapping[str, str] | None = None,
+        watch: bool = False,
     ):
         (self.rpc_port,) = free_ports(1)
         properties = {
@@ -62,7 +63,7 @@ class ControllerProcess:
             **_etcd_properties(etcd),
             **(settings or {}),
         }
-        self.process = _service("ottla-controller", directory, properties, logs)
+        self.process = _service("ottla-controller", directory, properties, logs, watch)
 
     def start(self) -> None:
         self.process.start()
@@ -82,6 +83,7 @@ class GroupCoordinatorProcess:
         number: int = NODE_ID,
         logs: Path | None = None,
         settings: Mapping[str, str] | None = None,
+        watch: bool = False,
     ):
         (rpc_port,) = free_ports(1)
         properties = {
@@ -90,7 +92,7 @@ class GroupCoordinatorProcess:
             **_etcd_properties(etcd),
             **(settings or {}),
         }
-        self.process = _service("ottla-group-coordinator", directory, properties, logs)
+        self.process = _service("ottla-group-coordinator", directory, properties, logs, watch)
 
     def start(self) -> None:
         self.process.start()
@@ -119,6 +121,7 @@ class BrokerProcess:
         data: Path | None = None,
         logs: Path | None = None,
         settings: Mapping[str, str] | None = None,
+        watch: bool = False,
     ):
         self.number = number
         self.port, rpc_port = free_ports(2)
@@ -131,7 +134,7 @@ class BrokerProcess:
             **_etcd_properties(etcd),
             **(settings or {}),
         }
-        self.process = _service("ottla-broker", directory, properties, logs)
+        self.process = _service("ottla-broker", directory, properties, logs, watch)
 
     @property
     def bootstrap(self) -> str:
@@ -161,7 +164,8 @@ class SingleBrokerServices:
     """An etcd, a controller, group coordinators and a broker, started in this order and stopped in the other.
 
     The broker's data and the services' logs may lie elsewhere than in `directory`. Most tests of a single broker need
-    no consumer groups, so there are no coordinators unless they are asked for.
+    no consumer groups, so there are no coordinators unless they are asked for. With `watch` each process notes in
+    `delays_file` of its directory how long its event loop was held up (`watched_service`).
     """
 
     def __init__(
@@ -174,10 +178,11 @@ class SingleBrokerServices:
         broker_settings: Mapping[str, str] | None = None,
         controller_settings: Mapping[str, str] | None = None,
         coordinator_settings: Mapping[str, str] | None = None,
+        watch: bool = False,
     ):
         self.etcd = EtcdProcess(directory / "etcd")
         self.controller = ControllerProcess(
-            directory / "controller", self.etcd, logs=logs, settings=controller_settings
+            directory / "controller", self.etcd, logs=logs, settings=controller_settings, watch=watch
         )
         self.coordinators = [
             GroupCoordinatorProcess(
@@ -186,10 +191,13 @@ class SingleBrokerServices:
                 number=number,
                 logs=None if logs is None else logs / f"group-coordinator-{number}",
                 settings=coordinator_settings,
+                watch=watch,
             )
             for number in range(1, coordinators + 1)
         ]
-        self.broker = BrokerProcess(directory / "broker", self.etcd, data=data, logs=logs, settings=broker_settings)
+        self.broker = BrokerProcess(
+            directory / "broker", self.etcd, data=data, logs=logs, settings=broker_settings, watch=watch
+        )
 
     def __enter__(self) -> Self:
         try:
@@ -239,10 +247,19 @@ def _etcd_properties(etcd: EtcdProcess) -> dict[str, str]:
     }
 
 
-def _service(name: str, directory: Path, properties: Mapping[str, str], logs: Path | None) -> ChildProcess:
+def delays_file(directory: Path) -> Path:
+    """Where a watched service notes how long its event loop was held up."""
+    return directory / "loop-delay"
+
+
+def _service(
+    name: str, directory: Path, properties: Mapping[str, str], logs: Path | None, watch: bool
+) -> ChildProcess:
     directory.mkdir(parents=True, exist_ok=True)
     config = directory / f"{name}.properties"
     config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-    return ChildProcess(
-        name, [service_command(name), "--config", str(config)], log=(logs or directory) / f"{name}.log"
-    )
+    program = [service_command(name)]
+    if watch:
+        module = f"{name.replace('-', '_')}.app"
+        program = [sys.executable, "-m", "tests.support.watched_service", str(delays_file(directory)), module]
+    return ChildProcess(name, [*program, "--config", str(config)], log=(logs or directory) / f"{name}.log")

@@ -43,5 +43,6 @@ def fill(directory: Path, *, leave_bytes: int, name: str = "ballast") -> Path:
     ballast = directory / name
     size = max(0, usage.f_bavail * usage.f_frsize - leave_bytes)
     with ballast.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, size // BLOCK_BYTES * BLOCK_BYTES)
+        if size >= BLOCK_BYTES:
+            os.posix_fallocate(file.fileno(), 0, size // BLOCK_BYTES * BLOCK_BYTES)
     return ballast

@@ -16,9 +16,7 @@ from tests.compat.java import kafka_tools
 from tests.compat.java.kafka_tools import run_tool
 from tests.compat.kafka_python.client import KafkaPythonClient
 from tests.compat.kcat.client import KcatClient
-from tests.compat.kcat.client import unavailable_reason as no_kcat
 from tests.support.broker_under_test import make_topic
-from tests.support.kafka_jars import unavailable_reason as no_java
 from tests.support.partition_logs import NOW_MS, append, empty_batch, open_log
 from tests.support.service_process import SingleBrokerServices
 
@@ -73,7 +71,7 @@ def fill(directory: Path) -> None:
         ConfluentClient(),
         KafkaPythonClient(),
         AioKafkaClient(),
-        pytest.param(KcatClient(), marks=pytest.mark.skipif(no_kcat() is not None, reason=str(no_kcat()))),
+        pytest.param(KcatClient(), marks=pytest.mark.requires("kcat")),
     ],
     ids=lambda client: type(client).__name__,
 )
@@ -84,7 +82,7 @@ def test_a_client_reads_the_records_and_nothing_else(gappy: GappyTopic, client: 
     assert client.end_offset(gappy.bootstrap, gappy.topic, 0) == END
 
 
-@pytest.mark.skipif(no_java() is not None, reason=str(no_java()))
+@pytest.mark.requires("kafka")
 def test_kafkas_console_consumer_reads_the_records(gappy: GappyTopic) -> None:
     output = run_tool(
         kafka_tools.CONSOLE_CONSUMER,
@@ -95,7 +93,7 @@ def test_kafkas_console_consumer_reads_the_records(gappy: GappyTopic) -> None:
     assert [line for line in output.splitlines() if len(line) == 1] == [value.decode() for _, value in RECORDS]
 
 
-@pytest.mark.skipif(no_java() is not None, reason=str(no_java()))
+@pytest.mark.requires("kafka")
 def test_kafkas_dump_finds_nothing_wrong(gappy: GappyTopic) -> None:
     (log,) = gappy.directory.glob("*.log")
     output = run_tool(kafka_tools.DUMP_LOG_SEGMENTS, "--deep-iteration", "--files", str(log))

@@ -18,6 +18,7 @@ from tests.support.raw_requests import (
     produced,
 )
 from tests.support.record_batches import batch_of, read_values
+from tests.support.requirements import does_not_apply
 from tests.support.sparse_request import sparse_request
 from tests.system.conftest import TwoEpochs
 
@@ -128,7 +129,7 @@ def test_a_fetch_whose_time_is_up_is_answered_with_what_there_is(bootstrap: str,
 
 def test_a_waiting_fetch_does_not_hold_back_what_is_asked_after_it(broker: BrokerUnderTest, topic: str) -> None:
     if broker.is_reference:
-        pytest.skip("Kafka handles one request of a connection after the other")
+        does_not_apply("Kafka handles one request of a connection after the other")
     first, second = fetch(topic, [{}], max_wait=PLENTY_MS), fetch(topic, [{}], max_wait=PLENTY_MS)
     with RawClient.to(broker.bootstrap) as client:
         client.send_request(first)

@@ -17,12 +17,13 @@ from tests.support.eventually import eventually
 from tests.support.raw_client import RawClient
 from tests.support.raw_requests import end_offset, fetch_request, fetched, produce_request, produced
 from tests.support.record_batches import batch_of, read_values
+from tests.support.requirements import lack
 from tests.support.service_process import BrokerProcess, SingleBrokerServices
-from tests.support.small_disk import fill, small_disk, unavailable_reason
+from tests.support.small_disk import fill, small_disk
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
+    pytest.mark.requires("small disk"),
 ]
 
 DISK_BYTES = 64 << 20
@@ -38,7 +39,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         with small_disk(tmp_path / "disk", size_bytes=DISK_BYTES) as mounted:
             yield mounted
     except OSError as refusal:
-        pytest.skip(str(refusal))
+        lack(str(refusal))
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from tests.support.free_ports import LOOPBACK
 from tests.support.raw_client import Closed, RawClient, Silence, encode_request, request_type
 from tests.support.raw_requests import end_offset, fetch_request, metadata_request, produce_request, produced
 from tests.support.record_batches import batch_of
+from tests.support.requirements import does_not_apply
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +68,7 @@ def test_clients_that_say_nothing_or_half_a_frame_hold_nobody_up(
 
 def test_large_declared_lengths_reserve_no_memory(broker: BrokerUnderTest, new_topic: TopicFactory) -> None:
     if broker.is_reference:
-        pytest.skip("Kafka allocates what a length prefix declares")
+        does_not_apply("Kafka allocates what a length prefix declares")
     topic = new_topic()
     before = resident_bytes(broker)
     with ExitStack() as held:

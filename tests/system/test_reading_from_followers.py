@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,21 @@ def test_a_follower_serves_consumers_up_to_the_high_watermark(cluster: Replicate
         assert old.error_code is ErrorCode.not_leader_or_follower, "who knows nothing of racks reads from the leader"
         beyond = fetched(client.ask(fetch(topic, 7)))
         assert beyond.error_code is ErrorCode.offset_out_of_range
+
+
+def test_every_replica_describes_the_producers_that_it_knows(cluster: ReplicatedCluster) -> None:
+    topic = cluster.create_topic("producers")
+    leader = cluster.state_of(topic).leader
+    sequenced = replace(batch_of([b"a", b"b"]), producer_id=987_654, producer_epoch=3, base_sequence=0)
+    publish(cluster, topic, b"x")
+    with RawClient.to(cluster.brokers[leader].bootstrap) as client:
+        assert produced(client.ask(produce_request(topic, sequenced.encode()))).error_code is ErrorCode.none
+    wanted = [{"name": topic, "partition_indexes": [0]}]
+    for broker in RACKS:
+        with RawClient.to(cluster.brokers[broker].bootstrap) as client:
+            (answer,) = client.ask(sparse_request("describe_producers", 0, topics=wanted)).topics[0].partitions
+        assert answer.error_code is ErrorCode.none, f"broker {broker}: {answer.error_message}"
+        assert [(each.producer_id, each.last_sequence) for each in answer.active_producers] == [(987_654, 1)]
 
 
 def test_a_consumer_with_a_rack_reads_from_the_follower_there(cluster: ReplicatedCluster) -> None:

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from kio.schema.alter_partition_reassignments.v1 import request as alter_reassignments
 from kio.schema.alter_replica_log_dirs.v2 import request as alter_directories
 from kio.schema.describe_log_dirs.v4 import request as describe_directories
 from kio.schema.describe_quorum.v2 import request as describe_quorum
@@ -23,6 +22,7 @@ from kio.static.primitive import i8, i32, i32Timedelta
 
 from tests.conftest import TopicFactory
 from tests.support.raw_client import RawClient
+from tests.support.raw_requests import reassign_request
 
 pytestmark = pytest.mark.slow
 
@@ -98,20 +98,7 @@ def test_the_first_version_elects_the_preferred_leader(client: RawClient, new_to
 
 
 def reassign(client: RawClient, topic: str, *replicas: tuple[int, ...] | None, may_change_factor: bool = True) -> Any:
-    partitions = tuple(
-        alter_reassignments.ReassignablePartition(
-            partition_index=i32(index),
-            replicas=None if ids is None else tuple(BrokerId(broker_id) for broker_id in ids),
-        )
-        for index, ids in enumerate(replicas)
-    )
-    return client.ask(
-        alter_reassignments.AlterPartitionReassignmentsRequest(
-            timeout=TIMEOUT,
-            allow_replication_factor_change=may_change_factor,
-            topics=(alter_reassignments.ReassignableTopic(name=TopicName(topic), partitions=partitions),),
-        )
-    )
+    return client.ask(reassign_request(topic, *replicas, may_change_factor=may_change_factor))
 
 
 def reassignment_errors(response: Any) -> list[ErrorCode]:

@@ -375,7 +375,14 @@ def test_a_broker_shows_its_settings_with_their_sources(client: RawClient) -> No
 
 
 @pytest.mark.parametrize(
-    "configs", [{"log.segment.bytes": "much"}, {"listeners": "PLAINTEXT://127.0.0.1:1"}], ids=str
+    "configs",
+    [
+        {"log.segment.bytes": "much"},
+        {"listeners": "PLAINTEXT://127.0.0.1:1"},
+        {"no.such.setting": "1"},
+        {"max.connections": "0"},
+    ],
+    ids=str,
 )
 def test_a_dynamic_setting_that_cannot_be_is_refused(client: RawClient, configs: dict[str, str]) -> None:
     changes = [{"name": name, "value": value} for name, value in configs.items()]
@@ -383,6 +390,40 @@ def test_a_dynamic_setting_that_cannot_be_is_refused(client: RawClient, configs:
     (answer,) = client.ask(sparse_request("incremental_alter_configs", 1, resources=[resource])).responses
     assert answer.error_code in {ErrorCode.invalid_config, ErrorCode.invalid_request}
     assert answer.error_message
+
+
+def test_limits_of_connections_change_while_the_broker_runs(client: RawClient, cluster: OttlaCluster) -> None:
+    def is_served() -> bool:
+        try:
+            with RawClient.to(cluster.bootstrap) as another:
+                another.ask(sparse_request("metadata", 12, topics=[]))
+        except ConnectionError:
+            return False
+        return True
+
+    assert is_served()
+    try:
+        alter(client, BROKER, "1", {"max.connections.per.ip": "1"})
+        eventually(lambda: not is_served(), "no further connection from this address is taken")
+        shown = describe(client, BROKER, "1", "max.connections.per.ip")["max.connections.per.ip"]
+        assert shown[:2] == ("1", DYNAMIC_BROKER)
+        assert [source for _, _, source in shown.synonyms] == [DYNAMIC_BROKER, BUILT_IN]
+    finally:
+        alter(client, BROKER, "1", {"max.connections.per.ip": None})
+    eventually(is_served, "connections are taken again")
+
+
+def test_what_nothing_follows_from_is_kept_with_a_note(client: RawClient, cluster: OttlaCluster) -> None:
+    (controller,) = (service for service in cluster.services if service.role == "controller")
+    kept = {"num.io.threads": "16", "background.threads": "20", "log.cleaner.threads": "2"}
+    try:
+        alter(client, BROKER, EVERY_BROKER, kept)
+        shown = describe(client, BROKER, EVERY_BROKER)
+        assert {name: shown[name][:2] for name in kept} == {n: (v, DYNAMIC_DEFAULT) for n, v in kept.items()}
+        eventually(lambda: "nothing follows from them" in controller.log.read_text(), "the controller says so")
+    finally:
+        alter(client, BROKER, EVERY_BROKER, dict.fromkeys(kept))
+    assert describe(client, BROKER, EVERY_BROKER) == {}
 
 
 def test_only_a_broker_itself_describes_its_settings(client: RawClient) -> None:

@@ -1,19 +1,67 @@
-"""The tree of commands: every group and command that `ottla` has, in the order in which help shows them."""
+"""The tree of commands: every group and command that `ottla` has, in the order in which help shows them.
 
-from typing import Annotated
+A command's module is imported when the command, or the list of all commands, is asked for: `ottla up` stays in memory
+as long as its cluster runs, and needs nothing of what the others need.
+"""
+
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from ottla.commands import bench, cluster, config, connect, consume, group, local_cluster, log, produce, topic
 from ottla.plugin_commands import WithPluginCommands
+
+_MODULE_EACH = ("produce", "consume", "topic", "config", "group", "connect", "cluster", "log", "bench")
+MODULES = {
+    **dict.fromkeys(("up", "status", "down"), "local_cluster"),
+    **{name: name for name in _MODULE_EACH},
+}
+"""By command: its module in `ottla.commands`, which has either a group `app` or a function `register(app)`."""
+
+CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"]}
+
+
+class AllCommands(WithPluginCommands):
+    """The group of all commands: those of `MODULES`, and those of plugins."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return [*MODULES, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command; None if there is none of this name."""
+        if cmd_name in MODULES:
+            return _group(MODULES[cmd_name]).get_command(ctx, cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that was typed; if there is none of this name, suggestions come from `commands`."""
+        if args and self.get_command(ctx, args[0]) is None:
+            self.commands = {name: self.get_command(ctx, name) for name in MODULES}
+        return super().resolve_command(ctx, args)
+
+
+@cache
+def _group(module_name: str) -> TyperGroup:
+    """Return a module's commands as a group of their own."""
+    module = import_module(f"ottla.commands.{module_name}")
+    commands = typer.Typer(rich_markup_mode="rich", context_settings=CONTEXT_SETTINGS)
+    if hasattr(module, "register"):
+        module.register(commands)
+    else:
+        commands.add_typer(module.app, name=module_name)
+    return typer.main.get_group(commands)
+
 
 app = typer.Typer(
     name="ottla",
-    cls=WithPluginCommands,
+    cls=AllCommands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=CONTEXT_SETTINGS,
     help="Ottla: a streaming platform that speaks the Kafka protocol.\n\n"
     "Start a cluster with [bold]ottla up[/bold], then use it with any Kafka client or with the commands below. "
     "Every command explains itself: [bold]ottla COMMAND --help[/bold].",
@@ -35,15 +83,3 @@ def _options(
     ] = False,
 ) -> None:
     pass
-
-
-local_cluster.register(app)
-app.add_typer(topic.app, name="topic")
-app.add_typer(config.app, name="config")
-produce.register(app)
-consume.register(app)
-app.add_typer(group.app, name="group")
-app.add_typer(connect.app, name="connect")
-app.add_typer(cluster.app, name="cluster")
-app.add_typer(log.app, name="log")
-app.add_typer(bench.app, name="bench")

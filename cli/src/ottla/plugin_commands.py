@@ -6,13 +6,15 @@ commands, is asked for, so that no other command gets slower.
 """
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ottla.errors import CommandError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "ottla.commands"
 KNOWN = {"sql": "ottla-spark"}
@@ -42,12 +44,14 @@ class WithPluginCommands(TyperGroup):
 
 
 @cache
-def _found() -> dict[str, EntryPoint]:
+def _found() -> "dict[str, EntryPoint]":
+    from importlib.metadata import entry_points  # noqa: PLC0415 - a command of ours needs nothing of it
+
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
 @cache
-def _command(point: EntryPoint) -> Any:
+def _command(point: "EntryPoint") -> Any:
     try:
         register = point.load().register
     except Exception as error:  # noqa: BLE001 - whatever a plugin's import raises must not take other commands away

@@ -117,6 +117,9 @@ class ServiceConfig(BaseModel):
         }
 
 
+VIEW_AGE_MAX_MS_MIN = 3000
+
+
 class EtcdSettings(ServiceConfig):
     """How a service reaches etcd, and its place there."""
 
@@ -149,6 +152,15 @@ class EtcdSettings(ServiceConfig):
         description="Milliseconds after which a silent process loses its place in the cluster. At least 1.5 times "
         "etcd's election timeout.",
     )
+
+    @property
+    def view_age_max_ms(self) -> int:
+        """Milliseconds after which a view of the cluster that cannot be confirmed counts as out of date.
+
+        The lease's own time, for the same reason; a shorter one than `VIEW_AGE_MAX_MS_MIN` would be over before a
+        watch that stalls is replaced.
+        """
+        return max(self.member_lease_ttl_ms, VIEW_AGE_MAX_MS_MIN)
 
 
 class ClusterProcessConfig(EtcdSettings):

@@ -16,11 +16,15 @@ from typing import Any
 
 import structlog
 
+from ottla_core.background import background, note_failure, start_awaited
 from ottla_core.errors import ConfigurationError, OttlaError
 
 EXIT_CLEAN = 0
 EXIT_FAILURE = 1
 EXIT_BAD_CONFIGURATION = 2
+
+ORDERLY_END_S = 30.0
+"""How long a process in which a vital task has failed may take to end in order."""
 
 GC_YOUNG_THRESHOLD = 50_000
 """Objects allocated between two runs of the cyclic collector; the default of 700 costs a busy service CPU."""
@@ -68,18 +72,36 @@ async def _run(name: str, main: Callable[[asyncio.Event], Awaitable[None]]) -> N
 
     for received in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(received, on_signal, received)
+    loop.set_exception_handler(_report_callback)
+    # What a vital task did may be what the end waits for.
+    background().vital_failure.add_done_callback(
+        lambda failed: None if failed.cancelled() else loop.call_later(ORDERLY_END_S, os._exit, EXIT_FAILURE)
+    )
     await main(stop)
 
 
+def _report_callback(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Note what asyncio itself has caught: a callback that raised, a future whose exception nobody has asked for."""
+    error = context.get("exception")
+    if isinstance(error, Exception):
+        note_failure("callback", error, reason=context.get("message"))
+    else:
+        structlog.get_logger("asyncio").error(context.get("message"), error=repr(error))
+
+
+async def _vital_failure() -> OttlaError:
+    return await asyncio.shield(background().vital_failure)
+
+
 async def wait_for_end(stop: asyncio.Event, *failures: Coroutine[Any, Any, OttlaError | None]) -> None:
-    """Return when the process shall stop, raise when it must.
+    """Return when the process shall stop, raise when it must, also because a vital task has failed.
 
     Args:
         stop: set when it shall.
         failures: each waits for something that ends the process, and returns or raises the error.
     """
-    stopped = asyncio.create_task(stop.wait())
-    failed = [asyncio.create_task(failure) for failure in failures]
+    stopped = start_awaited("stop", stop.wait())
+    failed = [start_awaited("failure", failure) for failure in (_vital_failure(), *failures)]
     try:
         await asyncio.wait((stopped, *failed), return_when=asyncio.FIRST_COMPLETED)
         for failure in failed:
@@ -96,3 +118,9 @@ def raise_open_files_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def open_files_limit() -> int:
+    """Return how many file descriptors this process may have."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft

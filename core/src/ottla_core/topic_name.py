@@ -27,6 +27,6 @@ def check_topic_name(name: str) -> None:
         raise InvalidTopic(f"Topic name is invalid: {problem}")
 
 
-def collides(name: str, other: str) -> bool:
-    """Return whether two names differ only in '.' and '_', which metrics cannot tell apart."""
-    return name != other and name.replace(".", "_") == other.replace(".", "_")
+def canonical_topic_name(name: str) -> str:
+    """Return what topics that metrics cannot tell apart have in common: '.' and '_' look alike there."""
+    return name.replace(".", "_")

@@ -9,6 +9,7 @@ from tests.support.kafka_jars import java_command
 DEADLINE_S = 120.0
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
+ACLS = "org.apache.kafka.tools.AclCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 GET_OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 BROKER_API_VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"

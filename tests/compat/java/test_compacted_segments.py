@@ -11,12 +11,11 @@ from tests.compat.cases import CODECS
 from tests.compat.java.kafka_tools import CONSOLE_CONSUMER, DUMP_LOG_SEGMENTS, run_tool
 from tests.support.broker_under_test import make_topic
 from tests.support.eventually import eventually
-from tests.support.kafka_jars import unavailable_reason
 from tests.support.service_process import SingleBrokerServices
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
+    pytest.mark.requires("kafka"),
 ]
 
 KEYS = 20

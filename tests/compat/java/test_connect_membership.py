@@ -17,12 +17,11 @@ from tests.support.certificates import Certificates
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
 from tests.support.group_workers import GroupWorker, Watch, is_even
-from tests.support.kafka_jars import unavailable_reason
 from tests.support.reference_kafka import ReferenceKafka
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
+    pytest.mark.requires("kafka"),
 ]
 
 CONNECTORS = {"flights": 4, "orders": 2}
@@ -45,7 +44,7 @@ class SecuredKafka:
         server.write_text(certificates.path("server.key").read_text() + certificates.path("server.pem").read_text())
         listeners = f"PLAINTEXT://{kafka.bootstrap},SASL_SSL://{LOOPBACK}:{port}"
         kafka._settings |= {
-            "listeners": f"{listeners},CONTROLLER://{LOOPBACK}:{kafka._controller_port}",
+            "listeners": f"{listeners},CONTROLLER://{kafka.controller_address}",
             "advertised.listeners": listeners,
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT",
             "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",

@@ -7,12 +7,11 @@ import pytest
 
 from tests.support.connect_cluster import ConnectCluster
 from tests.support.eventually import eventually
-from tests.support.kafka_jars import unavailable_reason
 from tests.support.reference_kafka import ReferenceKafka
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
+    pytest.mark.requires("kafka"),
 ]
 
 LINES = [f"line {number}" for number in range(5000)]

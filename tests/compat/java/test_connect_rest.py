@@ -17,13 +17,12 @@ import httpx
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.kafka_jars import unavailable_reason
 from tests.support.ottla_cluster import OttlaCluster
 from tests.support.reference_connect import ReferenceConnect
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
+    pytest.mark.requires("kafka"),
 ]
 
 LINES = 3

@@ -10,11 +10,10 @@ from tests.compat.confluent.client import ConfluentClient
 from tests.compat.java.kafka_tools import dump_segments
 from tests.conftest import TopicFactory
 from tests.support.broker_under_test import BrokerUnderTest
-from tests.support.kafka_jars import unavailable_reason
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
+    pytest.mark.requires("kafka"),
 ]
 
 SEGMENT_BYTES = 1 << 20

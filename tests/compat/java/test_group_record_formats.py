@@ -14,11 +14,10 @@ from ottla_core.wire.records import Record, encode_batch
 from ottla_group_coordinator.records import encode_key, encode_value
 from tests.compat.java.kafka_tools import DUMP_LOG_SEGMENTS, run_tool
 from tests.support.group_records import EXAMPLES
-from tests.support.kafka_jars import unavailable_reason
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
+    pytest.mark.requires("kafka"),
 ]
 
 LINE = re.compile(r"^\| offset: (\d+) .* key: (\{.*\}) payload: (.*)$", re.MULTILINE)

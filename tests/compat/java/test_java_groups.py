@@ -10,7 +10,6 @@ from tests.compat.group_cases import CASES_WITHOUT_COMMANDS, case_name
 from tests.compat.group_crew import Crew, PythonClient, Variant
 from tests.compat.java.group_client import JavaGroupClient
 from tests.support.eventually import eventually
-from tests.support.kafka_jars import unavailable_reason
 
 RANGE = Variant(name="range", assignor="range")
 COOPERATIVE = Variant(name="cooperative-sticky", assignor="cooperative-sticky")
@@ -19,7 +18,7 @@ EVERY_CASE = pytest.mark.parametrize("case", CASES_WITHOUT_COMMANDS, ids=case_na
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
+    pytest.mark.requires("kafka"),
 ]
 
 

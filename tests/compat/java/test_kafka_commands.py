@@ -9,11 +9,10 @@ import pytest
 from tests.compat.java import kafka_tools
 from tests.compat.java.kafka_tools import ToolFailed, run_tool
 from tests.conftest import TopicFactory
-from tests.support.kafka_jars import unavailable_reason
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
+    pytest.mark.requires("kafka"),
 ]
 
 RECORDS = 20_000
@@ -30,6 +29,16 @@ def test_producer_performance_and_console_consumer_agree(bootstrap: str, new_top
     assert offsets_of(bootstrap, topic) == {0: RECORDS}
     read = consume(bootstrap, topic, offset="earliest", count=RECORDS)
     assert len([line for line in read.splitlines() if len(line) == 1000]) == RECORDS
+
+
+def test_a_producer_that_wants_transactions_is_refused_at_once(bootstrap: str, new_topic: TopicFactory) -> None:
+    output = kafka_tools.run_tool_anyhow(
+        kafka_tools.PRODUCER_PERFORMANCE,
+        *("--topic", new_topic(), "--num-records", "10", "--record-size", "10", "--throughput", "-1"),
+        *("--producer-props", f"bootstrap.servers={bootstrap}", "max.block.ms=100000"),
+        *("--transactional-id", "t", "--transaction-duration-ms", "100"),
+    )
+    assert "TransactionalIdAuthorizationException" in output, output
 
 
 def test_what_the_console_producer_sent_the_console_consumer_shows(bootstrap: str, new_topic: TopicFactory) -> None:
@@ -77,6 +86,33 @@ def test_configs_are_altered_and_described(bootstrap: str, new_topic: TopicFacto
     assert "max.message.bytes=2000000" in described
     assert "segment.ms=" not in described
     assert "DYNAMIC_TOPIC_CONFIG:max.message.bytes=2000000" in described
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "setting", "value", "default"),
+    [
+        ("groups", "a-group-with-settings", "consumer.heartbeat.interval.ms", "900", ""),
+        ("brokers", "1", "log.cleaner.threads", "2", ""),
+        ("brokers", "1", "num.io.threads", "9", ""),
+        ("broker-loggers", "1", "root", "WARN", "INFO"),
+    ],
+)
+def test_configs_of_groups_brokers_and_loggers_are_altered_and_described(
+    bootstrap: str, kind: str, name: str, setting: str, value: str, default: str
+) -> None:
+    entity = ("--bootstrap-server", bootstrap, "--entity-type", kind, "--entity-name", name)
+    run_tool(kafka_tools.CONFIGS, *entity, "--alter", "--add-config", f"{setting}={value}")
+    try:
+        assert f"{setting}={value}" in run_tool(kafka_tools.CONFIGS, *entity, "--describe")
+    finally:
+        back = ("--add-config", f"{setting}={default}") if default else ("--delete-config", setting)
+        run_tool(kafka_tools.CONFIGS, *entity, "--alter", *back)
+    assert f"{setting}={value}" not in run_tool(kafka_tools.CONFIGS, *entity, "--describe")
+
+
+def test_access_control_lists_are_said_to_be_disabled(bootstrap: str) -> None:
+    output = kafka_tools.run_tool_anyhow(kafka_tools.ACLS, "--bootstrap-server", bootstrap, "--list")
+    assert "SecurityDisabledException: No Authorizer is configured" in output, output
 
 
 def test_offsets_are_told_by_time(bootstrap: str, new_topic: TopicFactory) -> None:

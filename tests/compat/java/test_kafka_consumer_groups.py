@@ -11,11 +11,10 @@ from tests.compat.group_crew import Crew, PythonClient, Variant
 from tests.compat.java import kafka_tools
 from tests.compat.java.kafka_tools import run_tool
 from tests.support.eventually import eventually
-from tests.support.kafka_jars import unavailable_reason
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
+    pytest.mark.requires("kafka"),
 ]
 
 CLIENT = PythonClient("tests.compat.confluent.member")

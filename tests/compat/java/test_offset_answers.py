@@ -15,14 +15,13 @@ from ottla_core.cluster.model import ClusterState
 from ottla_core.wire import group_responses as api
 from ottla_core.wire.conversion import convert, item_type, message_of
 from tests.support.eventually import eventually
-from tests.support.kafka_jars import unavailable_reason
 from tests.support.raw_client import RawClient
 from tests.support.reference_kafka import ReferenceKafka
 from tests.support.shard_under_test import ShardUnderTest, cluster_of, commit_request, fetch_request
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
+    pytest.mark.requires("kafka"),
 ]
 
 CREATE_TOPICS, METADATA = 19, 3

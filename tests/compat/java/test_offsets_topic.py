@@ -12,11 +12,11 @@ from tests.compat.group_crew import Crew, PythonClient, Variant
 from tests.compat.java import kafka_tools
 from tests.compat.java.kafka_tools import run_tool, run_tool_anyhow
 from tests.support.broker_under_test import BrokerUnderTest
-from tests.support.kafka_jars import unavailable_reason
+from tests.support.requirements import does_not_apply
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
+    pytest.mark.requires("kafka"),
 ]
 
 CLIENT = PythonClient("tests.compat.confluent.member")
@@ -90,7 +90,7 @@ def test_every_record_of_both_protocols_is_dumped(
     broker: BrokerUnderTest, bootstrap: str, new_crew: CrewFactory
 ) -> None:
     if broker.data is None:
-        pytest.skip("the broker's files are not known")
+        does_not_apply("the broker's files are not known")
     classic, consumer = used_group(new_crew(CLIENT, CLASSIC)), used_group(new_crew(CLIENT, CONSUMER))
     files = sorted(broker.data.rglob(f"{OFFSETS_TOPIC}-*/*.log"))
     output = run_tool(

@@ -15,7 +15,6 @@ from kio.schema.errors import ErrorCode
 from tests.compat.java import kafka_tools
 from tests.compat.java.kafka_tools import run_tool, run_tool_anyhow
 from tests.support.eventually import eventually
-from tests.support.kafka_jars import unavailable_reason
 from tests.support.raw_client import RawClient
 from tests.support.raw_requests import create_topic_request, produce_request, produced
 from tests.support.record_batches import batch_of
@@ -23,7 +22,7 @@ from tests.support.replicated_cluster import ReplicatedCluster
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
+    pytest.mark.requires("kafka"),
 ]
 
 SPARE = 4

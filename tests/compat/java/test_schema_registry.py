@@ -1,6 +1,5 @@
 """The converters with a schema registry that others wrote, and that checks what it is given: Apicurio's."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,15 +8,12 @@ from ottla_schema_registry import AvroConverter, JsonSchemaConverter, ProtobufCo
 from ottla_sdk import Converter, DataError, Role
 from ottla_sdk.schema import INT32, STRING, struct_schema
 from tests.support.apicurio_registry import running_apicurio
-from tests.support.kafka_jars import unavailable_reason
 from tests.unit.plugins.schema_registry.schemas import EVERYTHING, VALUE
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
-    pytest.mark.skipif(
-        "OTTLA_TEST_APICURIO" not in os.environ, reason="a 140 MB download: set OTTLA_TEST_APICURIO=1"
-    ),
+    pytest.mark.requires("kafka"),
+    pytest.mark.requires("apicurio"),
 ]
 
 CONVERTERS = (

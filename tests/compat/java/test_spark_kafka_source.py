@@ -11,12 +11,11 @@ from tests.conftest import TopicFactory
 from tests.support.class_archive import options_for_spark
 from tests.support.connect_cluster import ConnectCluster
 from tests.support.eventually import eventually
-from tests.support.kafka_jars import unavailable_reason
 from tests.support.spark_kafka_jars import spark_kafka_jars
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
+    pytest.mark.requires("kafka"),
 ]
 
 DEADLINE_S = 240.0

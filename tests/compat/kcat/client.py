@@ -5,12 +5,9 @@ timestamp, nor tell an empty value from a null one, nor publish a record with ne
 for the lengths of key and value in the output, so that any bytes come through.
 """
 
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
-from functools import cache
 
 from tests.compat.cases import Header, Message, PublishCase
 
@@ -86,18 +83,6 @@ def parse_output(output: bytes) -> list[Message]:
             )
         )
     return messages
-
-
-@cache
-def unavailable_reason() -> str | None:
-    """Why kcat cannot run here, or None where it can; root gets Debian's package installed on the way."""
-    if shutil.which("kcat") is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "install", "--yes", "kcat"], capture_output=True, check=False)
-    return (
-        None
-        if shutil.which("kcat")
-        else "kcat is not installed; Debian's package is `kcat`, and only root can add it"
-    )
 
 
 def _headers(text: str) -> tuple[Header, ...]:

@@ -7,14 +7,13 @@ import pytest
 from tests.compat.conftest import CrewFactory
 from tests.compat.group_cases import CASES_WITHOUT_COMMANDS, a_pattern_finds_topics_that_come_later, case_name
 from tests.compat.group_crew import Crew, Variant
-from tests.compat.kcat.client import unavailable_reason
 from tests.compat.kcat.group_client import KcatGroupClient
 
 RANGE = Variant(name="range", assignor="range")
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason())),
+    pytest.mark.requires("kcat"),
 ]
 
 

@@ -11,12 +11,12 @@ from tests.compat.cases import (
     publish_and_read_back,
 )
 from tests.compat.confluent.client import ConfluentClient
-from tests.compat.kcat.client import KcatClient, unavailable_reason
+from tests.compat.kcat.client import KcatClient
 from tests.conftest import TopicFactory
 
 CLIENT = KcatClient()
 
-pytestmark = pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
+pytestmark = pytest.mark.requires("kcat")
 
 
 @pytest.mark.parametrize("case", PUBLISH_CASES, ids=case_name)

@@ -15,6 +15,7 @@ from ottla_broker.log.log_reader import LogSlice
 from ottla_broker.log.segment_file import SegmentFile
 from ottla_broker.receive_buffer import BufferPool, RequestBudget
 from ottla_core.errors import InvalidRequest
+from ottla_core.slices import started
 
 DEADLINE_SECONDS = 10
 
@@ -35,6 +36,10 @@ class Owner:
     frames: list[bytes] = field(default_factory=list)
     waiting: list[Connection] = field(default_factory=list)
     closed: int = 0
+    unsent_bytes: int = 0
+
+    def unsent_changed(self, difference: int) -> None:
+        self.unsent_bytes += difference
 
     def handle(self, frame: memoryview, connection: Connection) -> Outcome:
         self.frames.append(bytes(frame))
@@ -158,7 +163,7 @@ async def test_what_was_truncated_meanwhile_is_not_sent_but_the_connection_close
     path = tmp_path / "segment"
     path.write_bytes(b"r" * 2000)
     file = SegmentFile(path)
-    file.valid.end_position = 1000
+    file.valid.cut_at(1000)
     sizes = {b"kept": 1000, b"lost": 1001}
     peer = await connect(Owner(lambda frame: [struct.pack(">i", 1000), LogSlice(file, 0, sizes[bytes(frame)])]))
     peer.writer.write(framed(b"kept"))
@@ -231,13 +236,13 @@ async def test_requests_beyond_the_pipelining_limit_wait_and_are_all_answered(co
 
 async def test_a_large_frame_waits_for_the_budget(connect) -> None:
     owner = Owner(lambda frame: [framed(b"done")], budget=RequestBudget(500_000))
-    assert owner.budget.reserve(400_000)
+    assert owner.budget.reserve("others", 499_000)
     peer = await connect(owner)
     peer.writer.write(framed(bytes(200_000)))
     await wait_until(lambda: bool(owner.waiting))
     assert owner.frames == []
 
-    owner.budget.release(400_000)
+    owner.budget.release("others")
     owner.budget_released()
     assert await peer.receive() == b"done"
     assert owner.budget.reserved == 0
@@ -248,7 +253,7 @@ async def test_closing_cancels_what_is_still_handled_and_gives_the_memory_back(c
     owner = Owner(lambda frame: never)
     peer = await connect(owner)
     peer.writer.write(framed(b"wait") + framed(bytes(100_000))[:50_000])
-    await wait_until(lambda: owner.frames == [b"wait"] and owner.budget.reserved == 100_000)
+    await wait_until(lambda: owner.frames == [b"wait"] and owner.budget.reserved > 0)
     peer.writer.close()
     await wait_until(lambda: owner.closed == 1)
 
@@ -268,3 +273,97 @@ async def test_a_handler_that_fails_unexpectedly_closes_only_its_connection(conn
     assert await victim.is_closed()
     bystander.writer.write(framed(b"hello"))
     assert await bystander.receive() == b"hello"
+
+
+async def test_a_request_that_is_handled_in_slices_is_handled_alone(connect) -> None:
+    done: asyncio.Future = asyncio.get_running_loop().create_future()
+    order: list[bytes] = []
+
+    async def in_slices(frame: bytes) -> list[bytes]:
+        await done
+        order.append(frame)
+        return [framed(frame)]
+
+    def answer(frame: bytes) -> Outcome:
+        if frame.startswith(b"long"):
+            return started(in_slices(frame))
+        order.append(frame)
+        return [framed(frame)]
+
+    owner = Owner(answer)
+    peer = await connect(owner)
+    long_frame = b"long" + bytes(200_000)
+    peer.writer.write(framed(b"before") + framed(long_frame) + framed(b"after"))
+    await wait_until(lambda: owner.frames[-1:] == [long_frame])
+    peer.writer.write(framed(b"last"))
+    assert await peer.receive() == b"before"
+    assert owner.budget.reserved > 0, "a copy of the frame is worked on"
+    assert order == [b"before"]
+    done.set_result(None)
+
+    assert [await peer.receive() for _ in range(3)] == [long_frame, b"after", b"last"]
+    assert order == [b"before", long_frame, b"after", b"last"]
+    assert owner.budget.reserved == 0
+
+
+async def test_a_connection_that_closes_while_its_request_is_handled_in_slices_frees_the_budget(connect) -> None:
+    async def never() -> list[bytes]:
+        await asyncio.Event().wait()
+        return []
+
+    owner = Owner(lambda _frame: started(never()))
+    peer = await connect(owner)
+    peer.writer.write(framed(bytes(200_000)))
+    await wait_until(lambda: len(owner.frames) == 1)
+    peer.connection.close()
+    assert owner.budget.reserved == 0
+
+
+async def test_many_large_responses_in_one_read_do_not_come_together_in_memory(connect) -> None:
+    owner = Owner(lambda _frame: [framed(bytes(1_000_000))])
+    peer = await connect(owner)
+    peer.connection._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    peer.reader._transport.pause_reading()  # type: ignore[attr-defined]
+    peer.writer.write(framed(b"give") * 100)
+    await wait_until(lambda: owner.unsent_bytes > 0)
+    await asyncio.sleep(0)
+
+    assert owner.unsent_bytes <= 1_000_004
+    peer.reader._transport.resume_reading()  # type: ignore[attr-defined]
+    for _ in range(100):
+        assert len(await peer.receive()) == 1_000_000
+    await wait_until(lambda: owner.unsent_bytes == 0)
+
+
+async def test_a_peer_that_leaves_too_much_unread_is_given_up(connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla_broker.connection.UNSENT_BYTES_MAX", 3_000_000)
+    asked: list[asyncio.Future] = []
+
+    def answer(_frame: bytes) -> Outcome:
+        asked.append(asyncio.get_running_loop().create_future())
+        return asked[-1]
+
+    owner = Owner(answer)
+    peer = await connect(owner)
+    peer.reader._transport.pause_reading()  # type: ignore[attr-defined]
+    peer.writer.write(framed(b"give") * 8)
+    await wait_until(lambda: len(asked) == 8)
+    for waiting in asked:
+        waiting.set_result([framed(bytes(1_000_000))])
+
+    await wait_until(lambda: owner.closed == 1)
+    assert owner.unsent_bytes == 0
+
+
+async def test_a_frame_that_finds_no_room_to_grow_goes_on_when_there_is_some(connect) -> None:
+    owner = Owner(lambda frame: [framed(frame[:5])])
+    owner.budget = RequestBudget(500_000)
+    assert owner.budget.reserve("the oldest", 450_000)
+    peer = await connect(owner)
+    peer.writer.write(framed(b"large" + bytes(700_000)))
+    await wait_until(lambda: bool(owner.waiting))
+    assert not owner.frames
+
+    owner.budget.release("the oldest")
+    owner.budget_released()
+    assert await peer.receive() == b"large"

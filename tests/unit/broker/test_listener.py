@@ -1,6 +1,7 @@
 """Listening sockets: limits on connections, and connections that are given up."""
 
 import asyncio
+import contextlib
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -113,6 +114,73 @@ async def test_small_requests_pass_while_the_budget_is_spent(listen: Callable[..
         await asyncio.sleep(0.01)  # without it the kernel may join the halves; the test would then prove less
     async with asyncio.timeout(DEADLINE_SECONDS):
         assert await reader.readexactly(9) == framed(b"hello")
+
+
+async def test_connections_that_announce_much_and_send_little_hold_up_no_large_request(
+    listen: Callable[..., int],
+) -> None:
+    port = listen(**{"queued.max.request.bytes": 10_000_000})
+    for _ in range(3):
+        _, hoarder = await asyncio.open_connection("127.0.0.1", port)
+        hoarder.write(struct.pack(">i", 100_000_000) + b"and then next to nothing")
+        await hoarder.drain()
+
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    content = bytes(5_000_000)
+    writer.write(framed(content))
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        assert await reader.readexactly(5_000_004) == framed(content)
+
+
+async def test_a_large_request_that_arrives_too_slowly_closes_its_connection(
+    listen: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener_module, "REQUEST_STALL_SECONDS", 0.2)
+    port = listen()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(struct.pack(">i", 1_000_000))
+
+    async def drip() -> None:
+        while True:
+            writer.write(b".")
+            await asyncio.sleep(0.02)
+
+    dripping = asyncio.create_task(drip())
+    assert await is_closed(reader)
+    dripping.cancel()
+
+
+async def test_a_peer_that_reads_nothing_is_closed(listen: Callable[..., int]) -> None:
+    port = listen(**{"connections.max.idle.ms": 300})
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
+    reader._transport.pause_reading()  # type: ignore[attr-defined]
+    with contextlib.suppress(ConnectionError):
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while True:
+                writer.write(framed(bytes(1_000_000)))
+                await writer.drain()
+
+
+async def test_peers_that_leave_most_unread_are_given_up_when_memory_runs_out(
+    listen: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener_module, "UNSENT_BYTES_OVERALL_MAX", 12_000_000)
+    port = listen()
+    unread: list[asyncio.StreamWriter] = []
+    for size in (5_000_000, 20_000_000):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
+        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(framed(bytes(size)))
+        await writer.drain()
+        unread.append(writer)
+    with contextlib.suppress(ConnectionError):
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while True:
+                unread[1].write(bytes(1000))
+                await unread[1].drain()
+                await asyncio.sleep(0.01)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    assert await echoes(reader, writer)
 
 
 def test_a_port_in_use_is_named() -> None:

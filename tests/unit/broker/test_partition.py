@@ -216,9 +216,9 @@ def test_answers_of_another_leader_epoch_are_refused(make: Callable[..., Partiti
     follower = make(2)
     follower.apply(STATE, leads=False)
     with pytest.raises(FencedLeaderEpoch):
-        follower.truncate_to_diverging(3, 0, leader_epoch=4, now_ms=NOW_MS)
+        follower.diverging_offset(3, 0, leader_epoch=4)
     with pytest.raises(UnknownLeaderEpoch):
-        follower.truncate_to_diverging(3, 0, leader_epoch=6, now_ms=NOW_MS)
+        follower.truncate_to(0, leader_epoch=6, now_ms=NOW_MS)
     follower.apply(replace(STATE, leader=2, leader_epoch=6), leads=True)
     with pytest.raises(FencedLeaderEpoch):
         follower.restart_at(9, leader_epoch=6, now_ms=NOW_MS)
@@ -230,7 +230,9 @@ def test_a_former_leader_cuts_what_the_new_one_never_had(make: Callable[..., Par
     kept = append(partition)
     append(partition)
     partition.apply(replace(STATE, leader=2, leader_epoch=6), leads=False)
-    assert partition.truncate_to_diverging(5, kept, leader_epoch=6, now_ms=NOW_MS) == kept
+    assert partition.diverging_offset(5, kept, leader_epoch=6) == kept
+    partition.truncate_to(kept, leader_epoch=6, now_ms=NOW_MS)
+    assert partition.log.log_end_offset == kept
 
 
 def test_an_epoch_in_which_nothing_was_appended_is_forgotten(make: Callable[..., Partition]) -> None:
@@ -239,7 +241,8 @@ def test_an_epoch_in_which_nothing_was_appended_is_forgotten(make: Callable[...,
     end = append(partition)
     partition.apply(replace(STATE, leader_epoch=7), leads=True)
     partition.apply(replace(STATE, leader=2, leader_epoch=8), leads=False)
-    assert partition.truncate_to_diverging(5, end, leader_epoch=8, now_ms=NOW_MS) == end
+    assert partition.diverging_offset(5, end, leader_epoch=8) == end
+    partition.truncate_to(end, leader_epoch=8, now_ms=NOW_MS)
     assert partition.fetch_position().last_fetched_epoch == 5
 
 

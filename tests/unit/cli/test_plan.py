@@ -23,21 +23,32 @@ def properties(made: ClusterPlan, name: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
 
 
-def test_etcd_starts_before_controllers_and_they_before_coordinators_and_brokers():
+def test_etcd_starts_before_the_services_which_wait_for_each_other_by_themselves():
     made = plan(ClusterOptions(brokers=2, controllers=2, coordinators=2, base_port=9092))
     names = [[spec.name for spec in stage] for stage in made.stages]
     assert names == [
         ["etcd-1"],
-        ["controller-1", "controller-2"],
-        ["group-coordinator-1", "group-coordinator-2", "broker-1", "broker-2"],
+        ["controller-1", "controller-2", "group-coordinator-1", "group-coordinator-2", "broker-1", "broker-2"],
     ]
+    assert {spec.role for spec in made.processes if spec.is_needed_to_stop} == {"controller"}
+
+
+def test_services_are_forked_and_everything_else_is_executed():
+    made = plan(ClusterOptions(brokers=1, controllers=1, coordinators=1, base_port=9092, connect_ports=(8083,)))
+    assert {spec.name: spec.service_module for spec in made.processes} == {
+        "etcd-1": None,
+        "controller-1": "ottla_controller.app",
+        "group-coordinator-1": "ottla_group_coordinator.app",
+        "broker-1": "ottla_broker.app",
+        "connect-1": None,
+    }
 
 
 def test_a_coordinator_is_told_its_id_its_listeners_and_etcd_and_nothing_of_brokers():
     made = plan(ClusterOptions(brokers=1, controllers=1, coordinators=2, base_port=9092))
     spec = next(spec for spec in made.processes if spec.name == "group-coordinator-2")
     assert spec.command[1:] == (
-        *("-m", "ottla_group_coordinator.app"),
+        *("-m", "ottla_group_coordinator"),
         *("--config", "/data/config/group-coordinator-2.properties"),
     )
     assert f"{spec.host}:{spec.port}" == spec.rpc

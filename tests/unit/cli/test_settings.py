@@ -2,7 +2,20 @@
 
 import pytest
 
-from ottla.local.settings import BadSetting, Setting, parse_setting, properties_text, settings_for
+from ottla.local.settings import (
+    BadSetting,
+    Setting,
+    check_settings,
+    parse_setting,
+    properties_text,
+    settings_for,
+)
+from ottla_broker.config import BrokerConfig
+from ottla_controller.config import ControllerConfig
+from ottla_core.config import ClusterProcessConfig
+from ottla_group_coordinator.config import GroupCoordinatorConfig
+
+MODELS = {"broker": BrokerConfig, "controller": ControllerConfig, "group-coordinator": GroupCoordinatorConfig}
 
 
 def test_a_setting_names_its_role_key_and_value():
@@ -68,3 +81,33 @@ def test_a_setting_for_one_process_wins_over_one_for_its_role():
 
 def test_properties_are_one_line_each():
     assert properties_text({"a.b": "1", "c": ""}).splitlines()[1:] == ["a.b=1", "c="]
+
+
+def test_every_setting_that_two_roles_know_reaches_both_whichever_it_is_set_for():
+    for role, model in MODELS.items():
+        for key in model.known_keys():
+            reached = {
+                other for other in MODELS if settings_for([Setting(role, None, key, "x")], other, 1).get(key) == "x"
+            }
+            known = {other for other, its in MODELS.items() if key in its.known_keys()}
+            assert reached == ({role} if key in ClusterProcessConfig.known_keys() else known), f"{role}:{key}"
+
+
+def test_what_a_role_is_told_itself_wins_over_what_the_other_one_is_told():
+    settings = [Setting("broker", None, "num.partitions", "3"), Setting("controller", None, "num.partitions", "4")]
+    for ordered in (settings, settings[::-1]):
+        assert settings_for(ordered, "broker", 1) == {"num.partitions": "3"}
+        assert settings_for(ordered, "controller", 1) == {"num.partitions": "4"}
+
+
+def test_what_one_process_is_told_is_its_own():
+    assert settings_for([Setting("broker", 1, "num.partitions", "3")], "controller", 1) == {}
+
+
+def test_a_broker_can_be_told_what_to_tell_clients_but_several_not_the_same():
+    address = "advertised.listeners=PLAINTEXT://broker.example:9092"
+    for_all, for_one = parse_setting(f"broker:{address}"), parse_setting(f"broker-1:{address}")
+    check_settings([for_all], 1)
+    check_settings([for_one], 3)
+    with pytest.raises(BadSetting, match="broker-1:advertised"):
+        check_settings([for_all], 3)

@@ -221,6 +221,12 @@ def test_the_override_policy_decides_what_connectors_may_set() -> None:
     assert len(none.override_problems("consumer", anything)) == 3
 
 
+def test_the_rest_api_is_reached_from_this_machine_alone_unless_somebody_opens_it() -> None:
+    config = WorkerConfig.parse({})
+    assert [str(listener) for listener in config.listeners] == ["http://127.0.0.1:8083"]
+    assert config.advertised_url(8083, "host-1") == "http://127.0.0.1:8083"
+
+
 def test_other_workers_find_this_one_where_it_advertises_itself() -> None:
     everywhere = WorkerConfig.parse({"listeners": "http://:8083"})
     assert everywhere.advertised_url(8083, "host-1") == "http://host-1:8083"

@@ -39,6 +39,53 @@ def judge(
     return plan_isr_changes(*proposer, [change, *more], topics, stand(brokers), rules_of=lambda _: rules(min_insync))
 
 
+def lost(**changes: int) -> IsrChange:
+    return replace(proposal(**changes), lost_log=True)
+
+
+def test_a_follower_that_has_lost_its_log_leaves_the_set_and_the_eligible_leaders() -> None:
+    (out,) = judge(lost(), proposer=(2, 6), min_insync=2)
+    assert (out.result.error_code, out.partition) == (ErrorCode.none, replace(PRESENT, isr=(1,)))
+    waiting = partition("1", "1@5", 3, eligible="2")
+    (out,) = judge(lost(), proposer=(2, 6), present=waiting, min_insync=2)
+    assert out.partition == replace(waiting, eligible_leaders=())
+
+
+def test_a_leader_that_has_lost_its_log_is_replaced_by_one_in_sync_or_eligible() -> None:
+    (out,) = judge(lost())
+    assert out.partition == partition("2", "2@6", 4)
+    (out,) = judge(lost(), present=partition("1", "1@5", 3, eligible="3"), min_insync=2)
+    assert out.partition == partition("3", "3@7", 4)
+
+
+def test_nobody_leads_when_the_only_one_in_sync_has_lost_its_log() -> None:
+    (out,) = judge(lost(), present=partition("1", "1@5", 3))
+    assert (out.result.error_code, out.partition) == (ErrorCode.none, partition("", "none", 4))
+
+
+def test_an_unclean_election_prefers_others_and_begins_a_new_epoch_in_any_case() -> None:
+    alone = partition("1", "1@5", 3, replicas="12")
+    for brokers, elected in ((BROKERS, "2@6"), (live("1@5"), "1@5")):
+        plans = plan_isr_changes(
+            1, 5, [lost()], state_of(alone, brokers=brokers).topics_by_id, stand(brokers),
+            rules_of=lambda _: rules(1, unclean=True),
+        )  # fmt: skip
+        assert plans[0].partition == partition(elected[0], elected, 4, replicas="12")
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lost(leader_epoch=2), ErrorCode.fenced_leader_epoch),
+        (lost(partition_epoch=41), ErrorCode.invalid_update_version),
+        (lost(partition_epoch=43), ErrorCode.not_controller),
+    ],
+)
+def test_a_loss_that_is_told_of_an_older_state_counts_for_nothing(change: IsrChange, code: ErrorCode) -> None:
+    (refused,) = judge(change)
+    assert (refused.result.error_code, refused.partition) == (code, None)
+
+
 def test_the_isr_grows_and_shrinks_as_proposed() -> None:
     (grown,) = judge(proposal("1@5", "2@6", "3@7"))
     assert (grown.result.error_code, grown.partition) == (ErrorCode.none, replace(PRESENT, isr=(1, 2, 3)))

@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 from ottla_controller.leader_election import elections, first_state, needs_attention, partitions_to_examine
+from ottla_controller.partition_change import TopicRules
+from ottla_controller.topic_rules import rules_of_topics
 from ottla_core.cluster.model import ClusterState, PartitionState, Topic
 from tests.support.replica_rules import ID, live, partition, remembered, rules, stand
 
@@ -63,3 +65,19 @@ def test_only_what_can_have_become_wrong_is_examined() -> None:
     assert names(grown, configured) == ["a0", "a1"]
     restarted = replace(grown, brokers=live("1@6"))
     assert names(grown, restarted) == ["a0", "a1", "b0"]
+    unclean = replace(grown, broker_configs={None: {"unclean.leader.election.enable": "true"}})
+    assert names(grown, unclean) == ["a0", "a1", "b0"]
+    assert names(unclean, replace(unclean, broker_configs={**unclean.broker_configs, 1: {"x": "y"}})) == []
+
+
+def test_a_partition_without_a_leader_gets_one_when_unclean_election_is_switched_on_for_the_cluster() -> None:
+    leaderless = partition("", "none", replicas="12")
+    topic = Topic(name="a", id=ID, partitions=(leaderless,))
+    former = ClusterState(brokers=live("2@6"), topics={"a": topic})
+    new = replace(former, broker_configs={None: {"unclean.leader.election.enable": " True"}})
+    (elected,) = elections(
+        partitions_to_examine(former, new),
+        stand(new.brokers),
+        rules_of=rules_of_topics(new.broker_configs[None], TopicRules()),
+    )
+    assert (elected.leader, elected.isr) == (2, (2,))

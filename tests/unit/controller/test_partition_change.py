@@ -55,6 +55,43 @@ def test_brokers_come_and_go_with_two_needed_in_sync(
     assert look(state(*before), brokers, rules(2)) == state(*after), story
 
 
+@pytest.mark.parametrize(
+    ("story", "before", "brokers", "after"),
+    [
+        ("the first back may lack records", ("", "none", 4, "123"), live("1@8?"), ("", "none", 4, "23")),
+        ("so may the next", ("", "none", 4, "23"), live("1@8", "2@9?"), ("", "none", 4, "3")),
+        ("nobody has more than the last", ("", "none", 4, "3"), live("1@8", "3@9?"), ("3", "3@9", 5, "")),
+        ("one that was merely killed leads", ("", "none", 4, "123"), live("1@8?", "3@9"), ("3", "3@9", 5, "2")),
+        ("all lost power", ("", "none", 4, "12"), live("1@8?", "2@9?"), ("1", "1@8", 5, "2")),
+        ("both unseen", ("12", "1@5", 4, ""), live("1@8?", "2@9"), ("2", "2@9", 5, "")),
+        ("both unseen and unclean", ("12", "1@5", 4, ""), live("1@8?", "2@9?"), ("12", "1@8", 5, "")),
+        ("the only one in sync", ("1", "1@5", 4, ""), live("1@8?", "3@7"), ("1", "1@8", 5, "")),
+        ("elected as the last", ("3", "3@9", 5, "2"), live("3@9?"), ("3", "3@9", 5, "2")),
+    ],
+)
+def test_who_comes_back_from_an_unclean_shutdown_leads_only_if_nobody_else_can_have_more(
+    story: str,
+    before: tuple[str, str, int, str],
+    brokers: Brokers,
+    after: tuple[str, str, int, str],
+) -> None:
+    def state(isr: str, leader: str, epoch: int, eligible: str) -> PartitionState:
+        return partition(isr, leader, epoch, eligible=eligible)
+
+    known = remembered("1@5", "2@6", "3@7")
+    for broker_id, member in brokers.items():
+        if member.epoch == 8 and member.intact_since == 0:  # attended to before
+            known[broker_id] = replace(known[broker_id], broker_epoch=8)
+    assert look(state(*before), brokers, rules(2), known) == state(*after), story
+
+
+def test_an_unclean_election_prefers_those_that_were_merely_killed() -> None:
+    before = partition("", "none", 4)
+    known = remembered("1@5", "2@6", "3@7")
+    after = look(before, live("1@8?", "2@9"), rules(unclean=True), known)
+    assert (after.leader, after.isr) == (2, (2,))
+
+
 def test_a_state_that_needs_no_change_is_returned_as_it_is() -> None:
     before = partition("123", "1@5")
     assert look(before, ALL) is before

@@ -2,18 +2,29 @@
 
 import pytest
 
-from ottla_controller.producer_ids import BLOCK_LENGTH, PRODUCER_ID_MAX, next_block
+from ottla_controller.producer_ids import BELIEVABLE_ID_MAX, BLOCK_LENGTH, PRODUCER_ID_MAX, next_block
 from ottla_core.errors import KafkaError
 
 
 def test_blocks_follow_each_other_without_overlap() -> None:
-    first = next_block(0)
-    second = next_block(first.first + first.length)
+    first = next_block(0, -1)
+    second = next_block(first.first + first.length, 0)
     assert (first.first, first.length) == (0, BLOCK_LENGTH)
     assert second.first == BLOCK_LENGTH
 
 
 def test_the_last_ids_are_not_handed_out_beyond_the_end() -> None:
-    assert next_block(PRODUCER_ID_MAX - BLOCK_LENGTH).length == BLOCK_LENGTH
+    assert next_block(PRODUCER_ID_MAX - BLOCK_LENGTH, -1).length == BLOCK_LENGTH
     with pytest.raises(KafkaError, match="no producer ids are left"):
-        next_block(PRODUCER_ID_MAX - BLOCK_LENGTH + 1)
+        next_block(PRODUCER_ID_MAX - BLOCK_LENGTH + 1, -1)
+
+
+def test_an_id_in_the_logs_that_was_not_counted_is_passed_over() -> None:
+    assert next_block(1000, 999).first == 1000
+    assert next_block(1000, 1000).first == 1001
+    assert next_block(1000, 7345).first == 7346
+
+
+def test_an_id_that_nobody_can_have_been_given_is_not_believed() -> None:
+    assert next_block(1000, BELIEVABLE_ID_MAX + 1).first == 1000
+    assert next_block(1000, PRODUCER_ID_MAX).first == 1000

@@ -96,6 +96,20 @@ def test_a_change_keeps_the_producer_id_raises_its_epoch_and_names_the_revision_
     )
 
 
+@pytest.mark.parametrize(("floor", "expected"), [(4, (101, 6)), (5, (101, 6)), (9, (101, 10))])
+def test_an_epoch_that_a_log_has_seen_is_not_given_again(floor: int, expected: tuple[int, int]) -> None:
+    coordinators = live("1@10", "2@21")
+    coordinators[2] = replace(coordinators[2], producer_epoch_floor=floor)
+    (shard,) = reassigned_shards(2, owned("1@10", "2@20"), coordinators)
+    assert (shard.producer_id, shard.producer_epoch) == expected
+
+
+def test_when_a_log_has_seen_the_last_epoch_the_shard_gets_another_producer_id() -> None:
+    coordinators = {2: replace(live("2@21")[2], producer_epoch_floor=PRODUCER_EPOCH_MAX)}
+    (shard,) = reassigned_shards(1, owned("2@20"), coordinators)
+    assert (shard.producer_id, shard.producer_epoch) == (NO_PRODUCER_ID, 0)
+
+
 def test_without_coordinators_shards_have_no_owner_and_new_ones_are_not_written() -> None:
     (shard,) = reassigned_shards(3, owned("1@10"), {})
     assert (shard.coordinator, shard.coordinator_epoch, shard.producer_epoch) == (NO_COORDINATOR, NO_EPOCH, 6)

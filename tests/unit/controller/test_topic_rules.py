@@ -22,6 +22,8 @@ def test_the_topic_then_the_cluster_then_the_own_file() -> None:
     assert of({}, {"min.insync.replicas": "2"}).min_insync_replicas == 2
     assert of({"min.insync.replicas": " 4"}, {"min.insync.replicas": "2"}).min_insync_replicas == 4
     assert not of({"unclean.leader.election.enable": "False"}, {}).allows_unclean
+    assert not of({}, {"unclean.leader.election.enable": "false"}).allows_unclean
+    assert of({"unclean.leader.election.enable": "true"}, {"unclean.leader.election.enable": "false"}).allows_unclean
 
 
 STATE = state_of(

@@ -1,6 +1,7 @@
 """Creating, deleting and growing topics: who gets what, and every refusal."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -8,8 +9,9 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
+from ottla_controller import topics
 from ottla_controller.leader_election import first_state
-from ottla_controller.topics import TopicDefaults, plan_creations, plan_deletions, plan_growths
+from ottla_controller.topics import PARTITIONS_PER_REQUEST_MAX, CreationPlan, DeletionPlan, GrowthPlan, TopicDefaults
 from ottla_core.cluster.controller_api import (
     NewPartitions,
     NewTopic,
@@ -17,6 +19,7 @@ from ottla_core.cluster.controller_api import (
     TopicReference,
 )
 from ottla_core.cluster.model import ClusterState, Member, Role, Topic
+from ottla_core.errors import PolicyViolation
 from ottla_core.group_shards import GROUP_TOPIC
 
 BROKERS = {
@@ -41,6 +44,18 @@ EXISTING = Topic(
 STATE = ClusterState(
     revision=50, brokers=BROKERS, topics={"my.topic": EXISTING}, topics_by_id={EXISTING_ID: EXISTING}
 )
+
+
+def plan_creations(requested: Sequence[NewTopic], state: ClusterState, defaults: TopicDefaults) -> list[CreationPlan]:
+    return list(topics.plan_creations(requested, state, defaults))
+
+
+def plan_deletions(requested: Sequence[TopicReference], state: ClusterState) -> list[DeletionPlan]:
+    return list(topics.plan_deletions(requested, state))
+
+
+def plan_growths(requested: Sequence[NewPartitions], state: ClusterState) -> list[GrowthPlan]:
+    return list(topics.plan_growths(requested, state))
 
 
 def assigned(*replicas: tuple[int, ...], first: int = 0) -> tuple[PartitionAssignment, ...]:
@@ -218,3 +233,47 @@ def test_the_topic_that_keeps_groups_does_not_grow() -> None:
     (plan,) = plan_growths([NewPartitions(topic=GROUP_TOPIC, total_count=3)], state)
     assert plan.topic is None
     assert plan.result.error_code is ErrorCode.invalid_partitions
+
+
+def test_a_creation_that_is_repeated_after_the_topic_was_deleted_brings_nothing_back() -> None:
+    new = NewTopic(name="t", topic_id=UUID(int=5))
+    deleted = replace(STATE, deleted_topics={new.topic_id: 40})
+    (plan,) = plan_creations([new], deleted, DEFAULTS)
+    assert plan.topic is None
+    assert plan.result.error_code is ErrorCode.unknown_topic_id
+
+
+def test_a_request_for_too_many_partitions_is_refused_before_any_is_placed() -> None:
+    half = PARTITIONS_PER_REQUEST_MAX // 2
+    with pytest.raises(PolicyViolation, match=f"at most {PARTITIONS_PER_REQUEST_MAX} partitions"):
+        plan_creations([NewTopic(name="a", partition_count=2_000_000_000)], STATE, DEFAULTS)
+    with pytest.raises(PolicyViolation, match=f"asks for {2 * half + 1}"):
+        plan_creations(
+            [NewTopic(name="a", partition_count=half), NewTopic(name="b", partition_count=half + 1)], STATE, DEFAULTS
+        )
+    with pytest.raises(PolicyViolation):
+        plan_growths([NewPartitions(topic="my.topic", total_count=PARTITIONS_PER_REQUEST_MAX + 3)], STATE)
+    with pytest.raises(PolicyViolation):
+        plan_deletions([TopicReference(name="my.topic")] * (PARTITIONS_PER_REQUEST_MAX + 1), STATE)
+
+
+def test_topics_that_will_be_refused_count_too() -> None:
+    nameless = [NewTopic(name="", partition_count=-7)] * (PARTITIONS_PER_REQUEST_MAX + 1)
+    with pytest.raises(PolicyViolation):
+        plan_creations(nameless, STATE, DEFAULTS)
+
+
+def test_a_cluster_grows_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla_controller.topics.PARTITIONS_PER_CLUSTER_MAX", 5)
+    assert created(NewTopic(name="a", partition_count=3)).name == "a"
+    with pytest.raises(PolicyViolation, match="at most 5 partitions; this one has 2, and 4 more"):
+        plan_creations([NewTopic(name="a", partition_count=4)], STATE, DEFAULTS)
+
+
+def test_new_topics_of_one_request_must_not_collide_either() -> None:
+    plans = plan_creations([NewTopic(name="a_b"), NewTopic(name="a.b"), NewTopic(name="a-b")], STATE, DEFAULTS)
+    assert [plan.result.error_code for plan in plans] == [
+        ErrorCode.none,
+        ErrorCode.invalid_topic_exception,
+        ErrorCode.none,
+    ]

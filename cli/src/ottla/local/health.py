@@ -10,6 +10,8 @@ import urllib.request
 from dataclasses import dataclass
 from typing import Protocol
 
+from ottla_core import health_names
+
 CHECK_TIMEOUT_S = 2.0
 HEALTH_METHOD = "/grpc.health.v1.Health/Check"
 
@@ -74,12 +76,17 @@ class GrpcHealth:
                 response_deserializer=health_pb2.HealthCheckResponse.FromString,
             )
             try:
-                answer = await check(health_pb2.HealthCheckRequest(), timeout=CHECK_TIMEOUT_S)
+                whole = await check(health_pb2.HealthCheckRequest(), timeout=CHECK_TIMEOUT_S)
+                request = health_pb2.HealthCheckRequest(service=health_names.BACKGROUND)
+                in_background = await check(request, timeout=CHECK_TIMEOUT_S)
             except grpc.aio.AioRpcError as error:
                 return f"its health check fails ({error.code().name})"
-        serving = health_pb2.HealthCheckResponse.SERVING
-        status = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
-        return None if answer.status == serving else f"it reports {status}"
+        answers = health_pb2.HealthCheckResponse
+        if whole.status != answers.SERVING:
+            return f"it reports {answers.ServingStatus.Name(whole.status)}"
+        if in_background.status != answers.SERVING:
+            return "a task in its background fails again and again; its log says which"
+        return None
 
 
 def http_get(url: str) -> bytes:

@@ -8,12 +8,13 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ottla.errors import CommandError
+from ottla.errors import CommandError, UsageProblem
 from ottla.local import ports
 from ottla.local.cluster_directory import ClusterDirectory, DirectoryInUse, UnusableDirectory
 from ottla.local.cluster_report import (
@@ -28,7 +29,8 @@ from ottla.local.health import http_get
 from ottla.local.plan import ClusterOptions, ClusterPlan, internal_port_count, plan_cluster
 from ottla.local.process import ProcessFailed
 from ottla.local.process_identity import ProcessIdentity, identify, is_alive, send_signal
-from ottla.local.settings import Setting
+from ottla.local.service_launcher import ServiceLauncher
+from ottla.local.settings import BadSetting, Setting, check_settings
 from ottla.local.supervisor import StopRequested, StopSignal, Supervisor, log, log_to
 
 BASE_PORT_DEFAULT = 9092
@@ -105,9 +107,13 @@ def settle(wish: Wish, last: ClusterReport | None) -> ClusterOptions:
 
     Raises:
         CommandError: the directory's etcd has another number of members than was typed, or Connect workers have no
-            group coordinator.
+            group coordinator, or the settings do not fit so many brokers.
     """
     brokers = wish.brokers or (last.brokers if last else 1)
+    try:
+        check_settings(wish.settings, brokers)
+    except BadSetting as error:
+        raise UsageProblem(f"--set: {error}") from None
     etcd = wish.etcd_endpoints
     if etcd is None:
         etcd = () if last is None or last.embedded_etcd else last.etcd
@@ -310,13 +316,18 @@ async def _supervise(
         loop.add_signal_handler(received, stop.request)
     stop_on(loop, stop)
     try:
-        await Supervisor(plan.stages, publish).run(stop)
+        await Supervisor(plan.stages, publish, _service_launcher(directory)).run(stop)
     except ProcessFailed as failure:
         log.error("%s", failure)
         raise
     except StopRequested:
         log.info("stopped before everything was ready")
         raise
+
+
+def _service_launcher(directory: ClusterDirectory) -> ServiceLauncher | None:
+    """Return what forks the services, where a fork of a process that has imported so much is safe."""
+    return ServiceLauncher(directory.supervisor_log) if sys.platform == "linux" else None
 
 
 def identify_self() -> ProcessIdentity:

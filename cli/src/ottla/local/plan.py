@@ -1,7 +1,8 @@
 """Which processes make a local cluster, with which settings, in which order. Pure.
 
 `plan_cluster` turns what the user asked for, the ports that were found free and the directory's paths into
-`ProcessSpec`s, in stages: a stage starts when the one before is ready, and stops when the one after has gone.
+`ProcessSpec`s, in stages: a stage starts when the one before is ready, and stops when the one after has gone. All
+services that need nothing but etcd are one stage: they wait for each other by themselves.
 """
 
 import sys
@@ -18,6 +19,9 @@ from ottla.local.settings import Setting, properties_text, settings_for
 ETCD_HEARTBEAT_MS = 100
 ETCD_ELECTION_MS = 1000
 """Both are etcd's defaults; with less, a busy disk of a small machine is enough to make it elect for no reason."""
+ETCD_HEARTBEAT_ALONE_MS = 20
+ETCD_ELECTION_ALONE_MS = 100
+"""A single member elects itself, which nothing can take from it, but only when up to two of these have passed."""
 LEASE_TTL_ALONE_MS = 2000
 """With a single etcd member nothing is to be waited out, but etcd grants no lease below 1.5 election timeouts."""
 LEASE_TTL_MS = 6000
@@ -27,13 +31,18 @@ ETCD_STOP_S = 10.0
 SERVICE_STOP_S = 20.0
 CONNECT_STOP_S = 30.0
 SERVICE_MODULES = {
+    "controller": "ottla_controller",
+    "group-coordinator": "ottla_group_coordinator",
+    "broker": "ottla_broker",
+    "connect": "ottla_connect.app",
+}
+FORKED_MODULES = {
     "controller": "ottla_controller.app",
     "group-coordinator": "ottla_group_coordinator.app",
     "broker": "ottla_broker.app",
-    "connect": "ottla_connect.app",
 }
-SERVICE_STAGES = (("controller",), ("group-coordinator", "broker"), ("connect",))
-"""Coordinators and brokers do not wait for each other, so they start side by side."""
+"""Services whose `main` runs in a process that is forked from one that has done their imports."""
+SERVICE_STAGES = (("controller", "group-coordinator", "broker"), ("connect",))
 REPLICAS_MAX = 3
 """Copies of a partition where nobody says how many, if there are as many brokers."""
 
@@ -73,6 +82,8 @@ class ProcessSpec:
         stop_s: seconds it has to stop after SIGTERM before it is killed.
         environment: variables set on top of the launcher's own.
         hidden_variables: variables of the launcher that the process must not see.
+        service_module: whose `main` does the same as the command; None for what can only be executed.
+        is_needed_to_stop: the others of its stage need it to stop in order, so it stops after them.
     """
 
     role: str
@@ -87,6 +98,8 @@ class ProcessSpec:
     metrics: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     hidden_variables: frozenset[str] = frozenset()
+    service_module: str | None = None
+    is_needed_to_stop: bool = False
 
     @property
     def name(self) -> str:
@@ -174,16 +187,17 @@ def _plan_etcd(
     # A single member has no peers, but etcd insists on listening for them.
     peer_ports = options.etcd_peer_ports if options.etcd_nodes > 1 else (0,)
     peer_urls = {_etcd_name(options, number): _url(port) for number, port in enumerate(peer_ports, start=1)}
+    is_alone = options.etcd_nodes == 1
     shared = {
         "initial-cluster": ",".join(f"{name}={url}" for name, url in peer_urls.items()),
-        "heartbeat-interval": str(ETCD_HEARTBEAT_MS),
-        "election-timeout": str(ETCD_ELECTION_MS),
+        "heartbeat-interval": str(ETCD_HEARTBEAT_ALONE_MS if is_alone else ETCD_HEARTBEAT_MS),
+        "election-timeout": str(ETCD_ELECTION_ALONE_MS if is_alone else ETCD_ELECTION_MS),
         "auto-compaction-mode": "periodic",
         "auto-compaction-retention": "1h",
         "log-level": "warn",
         "log-outputs": "stderr",
     }
-    if options.etcd_nodes > 1:
+    if not is_alone:
         # Members of another cluster that happen to know one of the peer ports must not be taken for ours.
         shared["initial-cluster-token"] = f"ottla-{directory.path}"
     members = []
@@ -253,9 +267,7 @@ def _plan_service(
     if role == "broker":
         properties |= _broker_properties(options, directory, node_id, kafka_port)
     elif role == "controller":
-        # Controllers and brokers have to agree about these, so what is set for brokers holds for both.
-        of_brokers = settings_for(options.settings, "broker", None)
-        properties |= {key: of_brokers.get(key, value) for key, value in _replication_defaults(options).items()}
+        properties |= _replication_defaults(options)
     elif role == "group-coordinator":
         # As in the configuration that Kafka brings for trying it out: whoever comes first need not wait for others.
         properties["group.initial.rebalance.delay.ms"] = "0"
@@ -274,6 +286,8 @@ def _plan_service(
         environment={"PYTHONUNBUFFERED": "1"},
         # A service prefers OTTLA_… variables to its file; for what the file says here, the file must win.
         hidden_variables=frozenset(_variable_of(key) for key in properties),
+        service_module=FORKED_MODULES[role],
+        is_needed_to_stop=role == "controller",  # brokers hand over their partitions through it
     )
     return spec, properties_text(properties)
 

@@ -1,7 +1,8 @@
 """One supervised process: started with its output in its log, asked for its health, waited for, stopped.
 
 It runs in a session of its own, so that Ctrl-C in the terminal reaches the supervisor alone, and it dies with the
-supervisor whatever happens to that one (see `tied_exec`).
+supervisor whatever happens to that one (see `tied_exec`). A service is forked from a launcher where there is one, and
+then says by itself when it is ready; everything else is executed, and asked.
 """
 
 import asyncio
@@ -11,15 +12,18 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from ottla.local import tied_exec
 from ottla.local.cluster_directory import last_lines
 from ottla.local.cluster_report import ProcessReport, ProcessState
 from ottla.local.plan import ProcessSpec
 from ottla.local.process_identity import identify
+from ottla.local.service_launcher import LaunchedProcess, ServiceLauncher
+from ottla.local.service_process import ServiceStart
 
 START_DEADLINE_S = 60.0
-HEALTH_INTERVAL_S = 0.05
+HEALTH_INTERVAL_S = 0.02
 LOG_TAIL_LINES = 12
 LOG_LINE_LENGTH_MAX = 400
 LOG_SIZE_MAX_BYTES = 20 * 1024 * 1024
@@ -31,13 +35,19 @@ class ProcessFailed(Exception):
 
 
 class ManagedProcess:
-    """The present incarnation of a `ProcessSpec`, and how often there had to be a new one."""
+    """The present incarnation of a `ProcessSpec`, and how often there had to be a new one.
 
-    def __init__(self, spec: ProcessSpec) -> None:
+    Args:
+        spec: what it is.
+        launcher: forks it if it is a service; without one, every process is executed.
+    """
+
+    def __init__(self, spec: ProcessSpec, launcher: ServiceLauncher | None = None) -> None:
         self.spec = spec
         self.state: ProcessState = "stopped"
         self.restarts = 0
-        self._child: asyncio.subprocess.Process | None = None
+        self._launcher = launcher
+        self._child: asyncio.subprocess.Process | LaunchedProcess | None = None
         self._start = ""
 
     def is_running(self) -> bool:
@@ -54,17 +64,12 @@ class ManagedProcess:
         assert not self.is_running()
         self.state = "starting"
         await self._spawn()
-        deadline = time.monotonic() + START_DEADLINE_S
-        while True:
-            problem = await self.spec.health.problem()
-            if not self.is_running():
-                raise ProcessFailed(self.describe_end("ended while it was starting"))
-            if problem is None:
-                self.state = "ready"
-                return
-            if time.monotonic() > deadline:
-                raise ProcessFailed(self._with_log(f"was not ready within {START_DEADLINE_S:.0f} s: {problem}"))
-            await asyncio.sleep(HEALTH_INTERVAL_S)
+        problem = await (self._listen() if isinstance(self._child, LaunchedProcess) else self._ask())
+        if not self.is_running():
+            raise ProcessFailed(self.describe_end("ended while it was starting"))
+        if problem is not None:
+            raise ProcessFailed(self._with_log(f"was not ready within {START_DEADLINE_S:.0f} s: {problem}"))
+        self.state = "ready"
 
     async def wait(self) -> int:
         """Wait for its end and return the exit code, negative for a signal."""
@@ -102,23 +107,31 @@ class ManagedProcess:
             restarts=self.restarts,
         )
 
+    async def _listen(self) -> str | None:
+        """Wait until it says that it is ready, or has ended; returns what is missing if it takes too long."""
+        assert isinstance(self._child, LaunchedProcess)
+        return None if await self._child.wait_ready(START_DEADLINE_S) else "it has not said that it is ready"
+
+    async def _ask(self) -> str | None:
+        """Ask until it is ready, or has ended; returns what is missing if it takes too long."""
+        deadline = time.monotonic() + START_DEADLINE_S
+        while (problem := await self.spec.health.problem()) is not None and self.is_running():
+            if time.monotonic() > deadline:
+                return problem
+            await asyncio.sleep(HEALTH_INTERVAL_S)
+        return None
+
     async def _spawn(self) -> None:
         spec = self.spec
-        command = [sys.executable, "-I", "-S", tied_exec.__file__, str(os.getpid()), *spec.command]
-        inherited = {key: value for key, value in os.environ.items() if key not in spec.hidden_variables}
         set_aside_big_log(spec.log)
         with spec.log.open("ab", buffering=0) as log:
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             with contextlib.suppress(OSError):  # a line that does not fit on a full disk is no reason not to start
                 log.write(f"{START_MARK}{now} ottla starts {spec.name}: {' '.join(spec.command)}\n".encode())
-            self._child = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                env={**inherited, **spec.environment},
-            )
+            if self._launcher is not None and spec.service_module is not None:
+                self._child = await self._launcher.start(_service_start(spec, spec.service_module), log.fileno())
+            else:
+                self._child = await _execute(spec, log)
         identity = identify(self._child.pid)
         self._start = identity.start if identity else ""
 
@@ -137,6 +150,23 @@ class ManagedProcess:
         shown = [f"  | {line[:LOG_LINE_LENGTH_MAX]}" for line in own_lines]
         tail = ":\n" + "\n".join(shown) if shown else " (empty)"
         return f"{self.spec.name} {what}; its log is {self.spec.log}{tail}"
+
+
+def _service_start(spec: ProcessSpec, module: str) -> ServiceStart:
+    return ServiceStart(module, spec.command, dict(spec.environment), sorted(spec.hidden_variables))
+
+
+async def _execute(spec: ProcessSpec, log: BinaryIO) -> asyncio.subprocess.Process:
+    inherited = {key: value for key, value in os.environ.items() if key not in spec.hidden_variables}
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", tied_exec.__file__, str(os.getpid())),
+        *spec.command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+        env={**inherited, **spec.environment},
+    )
 
 
 def describe_exit(code: int | None) -> str:

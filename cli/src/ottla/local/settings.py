@@ -1,7 +1,8 @@
 """`--set` of `ottla up`: settings for the services it starts.
 
 `ROLE:KEY=VALUE` reaches every process of a role, `ROLE-ID:KEY=VALUE` one of them. Keys that the launcher itself
-decides (addresses, ids) are refused, because the rest of the cluster counts on them.
+decides (addresses, ids) are refused, because the rest of the cluster counts on them. Keys that several roles
+have to agree on (`SHARED_KEYS`) reach all of these, whichever of them they are set for.
 """
 
 import re
@@ -14,7 +15,6 @@ LAUNCHER_KEYS = frozenset(
         "node.id",
         "broker.id",
         "listeners",
-        "advertised.listeners",
         "rpc.listener",
         "metrics.listener",
         "etcd.endpoints",
@@ -22,6 +22,22 @@ LAUNCHER_KEYS = frozenset(
         "standalone",
     }
 )
+SHARED_KEYS: Mapping[frozenset[str], frozenset[str]] = {
+    frozenset({"broker", "controller"}): frozenset(
+        {"default.replication.factor", "min.insync.replicas", "num.partitions", "unclean.leader.election.enable"}
+    ),
+    frozenset({"broker", "controller", "group-coordinator"}): frozenset(
+        {
+            "group.consumer.heartbeat.interval.ms",
+            "group.consumer.max.heartbeat.interval.ms",
+            "group.consumer.max.session.timeout.ms",
+            "group.consumer.min.heartbeat.interval.ms",
+            "group.consumer.min.session.timeout.ms",
+            "group.consumer.session.timeout.ms",
+        }
+    ),
+}
+"""What several roles know, besides the settings that every process has for itself; a test compares."""
 _ASSIGNMENT = re.compile(r"(?P<role>[a-z]+(-[a-z]+)*)(-(?P<id>[0-9]+))?:(?P<key>[^=\s]+)\s*=(?P<value>[^\n\r]*)")
 
 
@@ -67,9 +83,35 @@ def parse_setting(text: str) -> Setting:
 
 
 def settings_for(settings: Iterable[Setting], role: str, node_id: int | None) -> Mapping[str, str]:
-    """Return the settings of one process, or of a whole role; one for the process wins over one for the role."""
-    matching = [each for each in settings if each.role == role and each.node_id in (None, node_id)]
-    return {each.key: each.value for each in sorted(matching, key=lambda each: each.node_id is not None)}
+    """Return the settings of one process, or of a whole role.
+
+    One for the process wins over one for the role, and that over one that another sharing role is given.
+    """
+    matching = [each for each in settings if _reaches(each, role) and each.node_id in (None, node_id)]
+    return {
+        each.key: each.value
+        for each in sorted(matching, key=lambda each: (each.role == role, each.node_id is not None))
+    }
+
+
+def _reaches(setting: Setting, role: str) -> bool:
+    if setting.role == role:
+        return True
+    sharing = next((roles for roles, keys in SHARED_KEYS.items() if setting.key in keys), frozenset())
+    return setting.node_id is None and setting.role in sharing and role in sharing
+
+
+def check_settings(settings: Iterable[Setting], brokers: int) -> None:
+    """See that settings can hold together in a cluster of this size.
+
+    Raises:
+        BadSetting: several brokers would tell clients the same address.
+    """
+    for each in settings:
+        if each.key == "advertised.listeners" and each.role == "broker" and each.node_id is None and brokers > 1:
+            raise BadSetting(
+                f"each of {brokers} brokers needs an address of its own: broker-1:advertised.listeners={each.value}"
+            )
 
 
 def properties_text(values: Mapping[str, str]) -> str:

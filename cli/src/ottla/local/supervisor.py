@@ -20,6 +20,7 @@ from ottla.local.cluster_report import ClusterPhase, ProcessReport
 from ottla.local.plan import ProcessSpec
 from ottla.local.process import ManagedProcess, ProcessFailed, describe_exit
 from ottla.local.restart_policy import RESTARTS_MAX, RestartPolicy
+from ottla.local.service_launcher import ServiceLauncher
 
 KILL_DEADLINE_S = 5.0
 REFUSED_RETRY_S = 2.0
@@ -61,10 +62,14 @@ class Supervisor:
     Args:
         stages: what to start together; each stage waits for the one before.
         publish: called with the phase and all processes whenever something changed; an OSError of its is no harm.
+        launcher: forks the services; without one, they are executed. It is closed at the end.
     """
 
-    def __init__(self, stages: Sequence[Sequence[ProcessSpec]], publish: Publish) -> None:
-        self._stages = [[ManagedProcess(spec) for spec in stage] for stage in stages]
+    def __init__(
+        self, stages: Sequence[Sequence[ProcessSpec]], publish: Publish, launcher: ServiceLauncher | None = None
+    ) -> None:
+        self._stages = [[ManagedProcess(spec, launcher) for spec in stage] for stage in stages]
+        self._launcher = launcher
         self._publish = publish
         self._phase: ClusterPhase = "starting"
         self._is_unpublished = False
@@ -82,6 +87,7 @@ class Supervisor:
         """
         outcome: ClusterPhase = "failed"
         try:
+            await self._open_launcher()
             for stage in self._stages:
                 await self._start_stage(stage, stop)
             self._enter("running")
@@ -92,7 +98,18 @@ class Supervisor:
             raise
         finally:
             await self._stop_all(stop)
+            if self._launcher is not None:
+                await self._launcher.close()
             self._enter(outcome)
+
+    async def _open_launcher(self) -> None:
+        """Have it do its imports while the first stage starts."""
+        if self._launcher is None:
+            return
+        try:
+            await self._launcher.open()
+        except OSError as error:
+            raise ProcessFailed(f"the launcher of services cannot be started: {error}") from None
 
     async def _start_stage(self, stage: Sequence[ManagedProcess], stop: StopSignal) -> None:
         """Start a stage's processes side by side; an end of any process, or a wish to stop, ends the attempt."""
@@ -200,7 +217,9 @@ class Supervisor:
         self._phase = "stopping" if self._phase == "running" else self._phase
         self._changed()
         for stage in reversed(self._stages):
-            await asyncio.gather(*(self._stop(process, stop) for process in stage))
+            for is_last in (False, True):
+                stopping = [each for each in stage if each.spec.is_needed_to_stop is is_last]
+                await asyncio.gather(*(self._stop(process, stop) for process in stopping))
 
     async def _stop(self, process: ManagedProcess, stop: StopSignal) -> None:
         if not process.is_running():

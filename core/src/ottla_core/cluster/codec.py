@@ -59,6 +59,9 @@ def encode_member(member: Member) -> bytes:
             ],
             "directory_ids": [str(directory_id) for directory_id in member.directory_ids],
             "shutting_down": member.shutting_down,
+            "highest_producer_id": member.highest_producer_id,
+            "producer_epoch_floor": member.producer_epoch_floor,
+            "intact_since": member.intact_since,
         }
     )
 
@@ -81,6 +84,9 @@ def decode_member(key: MemberKey, value: bytes, create_revision: int) -> Member:
         endpoints=tuple(_decode_endpoint(f"{key}.endpoints", item) for item in fields.items("endpoints")),
         directory_ids=fields.uuids("directory_ids"),
         shutting_down=fields.flag("shutting_down"),
+        highest_producer_id=fields.integer("highest_producer_id", -1),
+        producer_epoch_floor=fields.integer("producer_epoch_floor", -1),
+        intact_since=fields.integer("intact_since", 0),
     )
 
 
@@ -220,18 +226,18 @@ def decode_shard(key: ShardKey, value: bytes, mod_revision: int) -> Shard:
     )
 
 
-def encode_broker_config(configs: Mapping[str, str]) -> bytes:
-    """Return the value of a broker's dynamic settings."""
+def encode_config(configs: Mapping[str, str]) -> bytes:
+    """Return the value of a broker's dynamic settings, or a group's."""
     return _to_bytes({"configs": dict(configs)})
 
 
-def decode_broker_config(value: bytes) -> Mapping[str, str]:
-    """Return a broker's dynamic settings.
+def decode_config(value: bytes) -> Mapping[str, str]:
+    """Return a broker's dynamic settings, or a group's.
 
     Raises:
         BadValue: the value holds no settings.
     """
-    return _Fields("broker configs", value).texts("configs")
+    return _Fields("configs", value).texts("configs")
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:

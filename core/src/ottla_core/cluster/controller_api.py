@@ -94,6 +94,14 @@ class ConfigResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+    @classmethod
+    def name_of(cls, number: int) -> str:
+        """Return the name of a type as Kafka writes it, or its number if it has none."""
+        return cls(number).name if number in set(cls) else f"type {number}"
 
 
 class ConfigOperation(IntEnum):
@@ -154,12 +162,14 @@ class InSyncReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrChange:
-    """The in-sync set that a leader proposes for one of its partitions.
+    """The in-sync set that a leader proposes for one of its partitions, or a replica's report that its log is lost.
 
     Attributes:
         leader_epoch: the epoch under which the proposer leads.
         partition_epoch: that of the state which the proposal is to replace.
-        isr: the whole set, the leader included.
+        isr: the whole set, the leader included; empty in a report.
+        lost_log: the sender, leader or not, had to begin its log anew although it counts as one that has every
+            committed record.
     """
 
     topic_id: UUID
@@ -167,6 +177,7 @@ class IsrChange:
     leader_epoch: int
     partition_epoch: int
     isr: tuple[InSyncReplica, ...]
+    lost_log: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from grpc import aio
 
+from ottla_core.background import ensure_awaited
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster import controller_messages as messages
 from ottla_core.cluster.controller_api import (
@@ -255,7 +256,10 @@ class ControllerClient:
         Raises:
             KafkaError: the controller's refusal of the whole request.
         """
-        reason = "no controller leads"
+        leader = self._feed.state.controller
+        reason = (
+            "no controller leads" if leader is None else f"the request leaves no time to ask controller {leader.id}"
+        )
         while (left_s := deadline - self._clock.monotonic()) > 0:
             leader = self._feed.state.controller
             if leader is not None:
@@ -276,7 +280,7 @@ class ControllerClient:
     async def _ask(self, leader: ControllerLeader, call: Call[Response], left_s: float) -> Response:
         """Ask one leader for as long as it leads; one that hangs is left when another takes over."""
         stub = ControllerStub(await self._channels.channel(leader.rpc_address))
-        asking = asyncio.ensure_future(call(stub, left_s))
+        asking = ensure_awaited(call(stub, left_s))
 
         def look(_former: ClusterState, new: ClusterState) -> None:
             if new.controller is not None and new.controller.epoch != leader.epoch:

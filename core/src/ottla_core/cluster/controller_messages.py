@@ -198,6 +198,7 @@ def isr_change_to_message(change: IsrChange) -> pb.IsrChange:
         leader_epoch=change.leader_epoch,
         partition_epoch=change.partition_epoch,
         isr=[pb.InSyncReplica(broker_id=r.broker_id, broker_epoch=r.broker_epoch) for r in change.isr],
+        lost_log=change.lost_log,
     )
 
 
@@ -209,6 +210,7 @@ def isr_change_from_message(message: pb.IsrChange) -> IsrChange:
         leader_epoch=message.leader_epoch,
         partition_epoch=message.partition_epoch,
         isr=tuple(InSyncReplica(broker_id=r.broker_id, broker_epoch=r.broker_epoch) for r in message.isr),
+        lost_log=message.lost_log,
     )
 
 

@@ -9,6 +9,7 @@ import asyncio
 
 import structlog
 
+from ottla_core.background import start_awaited
 from ottla_core.cluster import etcd_operations as op
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.etcd_connection import RETRY_DELAY_S
@@ -40,7 +41,7 @@ class Leadership:
 
     async def wait_over(self) -> None:
         """Return when the term has ended."""
-        waits = [asyncio.create_task(event.wait()) for event in (self._over, self._lease.ended)]
+        waits = [start_awaited("end of the term", event.wait()) for event in (self._over, self._lease.ended)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import grpc
 from grpc import aio
 
+from ottla_core.cluster import etcd_operations as op
 from ottla_core.cluster.etcd_connection import (
     ATTEMPT_TIMEOUT_S,
     REQUIRE_LEADER,
@@ -118,6 +119,25 @@ class EtcdClient:
                 return Listing(tuple(entries), request.revision)
             request.key = response.kvs[-1].key + b"\0"
 
+    async def newest_revision(self) -> int:
+        """Return a revision of the store that no change which was answered before this call comes after.
+
+        Raises:
+            EtcdError: see `list_prefix`.
+        """
+        response = await self._range(RangeRequest(key=b"\0", keys_only=True))
+        return response.header.revision
+
+    async def touch(self, key: str) -> int | None:
+        """Write a key anew, unchanged, and return the revision of that; None if there is no such key.
+
+        Raises:
+            WriteOutcomeUnknown: no answer.
+            EtcdError: etcd refused.
+        """
+        result = await self.transaction([op.exists(key)], [op.touch(key)])
+        return result.revision if result.succeeded else None
+
     async def server_version(self) -> str:
         """Return the version of the etcd server that answers, such as 3.5.16."""
         response = await self._connection.read(lambda e: e.maintenance.Status, StatusRequest())
@@ -204,8 +224,14 @@ class EtcdClient:
             WatchHistoryLost: changes can no longer be told from here; list again.
             StoreWentBack: nor were those so far ones of this store.
         """
+        return self.prefix_watch(prefix, start_revision, on_resume).batches()
+
+    def prefix_watch(
+        self, prefix: str, start_revision: int, on_resume: Callable[[], Awaitable[None]] | None = None
+    ) -> EtcdWatch:
+        """Return the watch whose changes `watch_prefix` yields."""
         request = WatchCreateRequest(key=prefix.encode(), range_end=range_end(prefix), start_revision=start_revision)
-        return EtcdWatch(self._connection, request, on_resume).batches()
+        return EtcdWatch(self._connection, request, on_resume)
 
     async def wait_for_deletion(self, key: str, after_revision: int) -> None:
         """Return once `key` has been deleted after `after_revision`.

@@ -17,6 +17,7 @@ from ottla_core.cluster.etcd_endpoints import etcd_targets
 from ottla_core.cluster.etcd_errors import EtcdUnavailable, is_no_answer, is_stale_token, refusal, write_error
 from ottla_core.config import EtcdSettings
 from ottla_core.errors import ConfigurationError
+from ottla_core.rpc.status import described
 from ottla_proto.gen.etcd.rpc_pb2 import AuthenticateRequest
 from ottla_proto.gen.etcd.rpc_pb2_grpc import AuthStub, KVStub, LeaseStub, MaintenanceStub, WatchStub
 
@@ -129,7 +130,7 @@ class EtcdConnection:
                     raise refusal(error) from None
                 if time.monotonic() >= deadline:
                     raise EtcdUnavailable(
-                        f"etcd did not answer within {READ_TIMEOUT_S:.0f} s: {error.details()}"
+                        f"etcd did not answer within {READ_TIMEOUT_S:.0f} s: {described(error)}"
                     ) from None
             await asyncio.sleep(RETRY_DELAY_S)
 

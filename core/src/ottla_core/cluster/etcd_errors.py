@@ -4,6 +4,7 @@ import grpc
 from grpc import aio
 
 from ottla_core.errors import OttlaError
+from ottla_core.rpc.status import described
 
 
 class EtcdError(OttlaError):
@@ -61,7 +62,7 @@ def is_stale_token(error: aio.AioRpcError) -> bool:
 def write_error(error: aio.AioRpcError) -> EtcdError:
     """Return what a failed write means."""
     if is_no_answer(error):
-        return WriteOutcomeUnknown(f"etcd did not answer a write: {error.details()}")
+        return WriteOutcomeUnknown(f"etcd did not answer a write: {described(error)}")
     return refusal(error)
 
 

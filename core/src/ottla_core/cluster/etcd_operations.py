@@ -14,6 +14,11 @@ def created_at(key: str, create_revision: int) -> Compare:
     return Compare(key=key.encode(), target=Compare.CREATE, result=Compare.EQUAL, create_revision=create_revision)
 
 
+def exists(key: str) -> Compare:
+    """The key exists."""
+    return Compare(key=key.encode(), target=Compare.CREATE, result=Compare.GREATER, create_revision=ABSENT)
+
+
 def modified_at(key: str, mod_revision: int) -> Compare:
     """The key was last written at this revision; `ABSENT`: it does not exist."""
     return Compare(key=key.encode(), target=Compare.MOD, result=Compare.EQUAL, mod_revision=mod_revision)

@@ -19,7 +19,11 @@ from ottla_core.cluster.etcd_connection import REQUIRE_LEADER, RETRY_DELAY_S, Et
 from ottla_core.cluster.etcd_errors import StoreWentBack, WatchHistoryLost
 from ottla_core.cluster.etcd_messages import key_change
 from ottla_core.cluster.key_value import KeyChange
+from ottla_core.rpc.status import described
 from ottla_proto.gen.etcd.rpc_pb2 import RangeRequest, WatchCreateRequest, WatchRequest, WatchResponse
+
+CREATION_TIMEOUT_S = 2.0
+"""etcd confirms a watch at once; a member that stalls says nothing, while its connection stays open."""
 
 log = structlog.get_logger("etcd")
 
@@ -59,6 +63,14 @@ class EtcdWatch:
         self._request.progress_notify = True
         self._on_resume = on_resume
         self._interrupted = False
+        self._call: aio.StreamStreamCall[WatchRequest, WatchResponse] | None = None
+        self._is_broken_off = False
+
+    def break_off(self) -> None:
+        """Go on at another member: this one does not deliver."""
+        if self._call is not None:
+            self._is_broken_off = True
+            self._call.cancel()
 
     async def batches(self) -> AsyncGenerator[WatchBatch, None]:
         """Yield the changes from the request's start revision on.
@@ -76,10 +88,18 @@ class EtcdWatch:
                         yield batch
                 reason = "the stream ended"
             except aio.AioRpcError as error:
-                reason = error.details() or error.code().name
+                reason = described(error)
+            except TimeoutError:
+                reason = "etcd does not answer"
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if not self._is_broken_off or (task is not None and task.cancelling()):
+                    raise
+                reason = "etcd delivers nothing"
             except (_Cancelled, asyncio.InvalidStateError) as error:
                 reason = str(error)
                 self._connection.forget_token()
+            self._is_broken_off = False
             if not self._interrupted:
                 self._interrupted = True
                 log.warning("watch interrupted", reason=reason, resume_at=self._request.start_revision)
@@ -88,14 +108,18 @@ class EtcdWatch:
 
     async def _one_stream(self) -> AsyncGenerator[WatchBatch, None]:
         metadata = await self._connection.metadata(REQUIRE_LEADER)
-        call = self._connection.endpoint.watch.Watch(metadata=metadata)
+        call = self._call = self._connection.endpoint.watch.Watch(metadata=metadata)
         try:
-            await call.write(WatchRequest(create_request=self._request))
-            while isinstance(response := await call.read(), WatchResponse):
+            async with asyncio.timeout(CREATION_TIMEOUT_S):
+                await call.write(WatchRequest(create_request=self._request))
+                response = await call.read()
+            while isinstance(response, WatchResponse):
                 batch = await self._understand(response)
                 if batch is not None:
                     yield batch
+                response = await call.read()
         finally:
+            self._call = None
             call.cancel()
 
     async def _understand(self, response: WatchResponse) -> WatchBatch | None:

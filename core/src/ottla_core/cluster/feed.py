@@ -18,11 +18,14 @@ from itertools import count
 
 import structlog
 
+from ottla_core.background import start_recurring, start_vital
+from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.codec import BadValue
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.etcd_connection import RETRY_DELAY_S
 from ottla_core.cluster.etcd_errors import EtcdError, StoreWentBack, WatchHistoryLost
-from ottla_core.cluster.etcd_watch import WatchBatch
+from ottla_core.cluster.etcd_watch import EtcdWatch, WatchBatch
+from ottla_core.cluster.freshness import ViewFreshness
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.model import ClusterState, PartitionState, Shard
 from ottla_core.cluster.state import ClusterReplaced, StateTracker
@@ -34,16 +37,38 @@ log = structlog.get_logger("cluster state")
 
 
 class ClusterStateFeed:
-    """Cluster state as this process has seen it so far."""
+    """Cluster state as this process has seen it so far.
 
-    def __init__(self, etcd: EtcdClient, cluster_name: str) -> None:
+    Args:
+        etcd: where it is.
+        cluster_name: whose.
+        age_max_ms: from which age on the state counts as out of date; None: etcd is not asked for that.
+        clock: for tests.
+    """
+
+    def __init__(
+        self, etcd: EtcdClient, cluster_name: str, *, age_max_ms: int | None = None, clock: Clock | None = None
+    ) -> None:
         self._etcd = etcd
+        self._clock = clock or SystemClock()
         self._key_space = KeySpace(cluster_name)
         self._tracker = StateTracker(self._key_space)
         self._listeners: list[Listener] = []
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._waiter_numbers = count()
         self._task: asyncio.Task[None] | None = None
+        self._watch: EtcdWatch | None = None
+        self._freshness: ViewFreshness | None = None
+        self._freshness_task: asyncio.Task[None] | None = None
+        if age_max_ms is not None:
+            self._freshness = ViewFreshness(
+                etcd,
+                self._key_space.cluster_id,
+                age_max_s=age_max_ms / 1000,
+                wait_for_revision=self.wait_for_revision,
+                break_off=self._break_off,
+                clock=self._clock,
+            )
         self._failure: asyncio.Future[OttlaError] = asyncio.get_running_loop().create_future()
 
     async def start(self) -> None:
@@ -53,7 +78,9 @@ class ClusterStateFeed:
             EtcdError: etcd cannot be reached or refuses.
         """
         await self._list()
-        self._task = asyncio.create_task(self._run(), name="cluster state feed")
+        self._task = start_vital("cluster state feed", self._run())
+        if self._freshness is not None:
+            self._freshness_task = start_recurring("freshness of the view", self._freshness.keep)
 
     async def wait_failed(self) -> OttlaError:
         """Return when the state can no longer be followed, with what happened; this process must end then.
@@ -64,14 +91,19 @@ class ClusterStateFeed:
 
     async def close(self) -> None:
         """Stop watching; whoever waits for a revision is cancelled."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        for task in (self._freshness_task, self._task):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        self._freshness_task = self._task = None
         for _, _, waiter in self._waiters:
             waiter.cancel()
         self._waiters.clear()
+
+    def is_fresh(self) -> bool:
+        """Return whether the state shows all that was known `age_max_ms` ago; always true without that limit."""
+        return self._freshness is None or self._freshness.is_fresh()
 
     @property
     def state(self) -> ClusterState:
@@ -157,7 +189,7 @@ class ClusterStateFeed:
     async def _follow(self) -> None:
         while True:
             try:
-                await self._watch()
+                await self._follow_watch()
             except (ClusterReplaced, StoreWentBack):
                 raise
             except (WatchHistoryLost, EtcdError) as error:
@@ -167,13 +199,17 @@ class ClusterStateFeed:
                 await asyncio.sleep(RETRY_DELAY_S)
             await self._list_patiently()
 
-    async def _watch(self) -> None:
-        batches = self._etcd.watch_prefix(
+    async def _follow_watch(self) -> None:
+        self._watch = self._etcd.prefix_watch(
             self._key_space.prefix, self.state.revision + 1, on_resume=self._check_same_cluster
         )
-        async with aclosing(batches):
+        async with aclosing(self._watch.batches()) as batches:
             async for batch in batches:
                 self._advance(batch)
+
+    def _break_off(self) -> None:
+        if self._watch is not None:
+            self._watch.break_off()
 
     async def _check_same_cluster(self) -> None:
         """See that etcd was not exchanged while the watch was broken.
@@ -183,7 +219,10 @@ class ClusterStateFeed:
         self._tracker.check_cluster_id(await self._etcd.read(self._key_space.cluster_id))
 
     async def _list(self) -> None:
+        asked_s = self._clock.monotonic()
         listing = await self._etcd.list_prefix(self._key_space.prefix)
+        if self._freshness is not None:
+            self._freshness.listed(asked_s)
         former = self.state
         _report(self._tracker.reload(listing.entries, listing.revision))
         self._publish(former)

@@ -11,12 +11,14 @@ cluster never overlaps another's, since a cluster's name holds no slash.
 ``topics/<name>``                       topic id, partition count, configs
 ``partitions/<topic id>/<index>``       one partition's replicas, ISR and leader
 ``configs/brokers/<id or "default">``   dynamic broker settings
+``configs/groups/<group id>``           settings of a group; the id is quoted as in a URL
 ``shards/<internal topic>/<index>``     which coordinator owns a partition of the topic, and as which producer
 ``producer-ids``                        first producer id that was never handed out
 ======================================  ==================================================================
 """
 
 from dataclasses import dataclass
+from urllib.parse import quote, unquote
 from uuid import UUID
 
 from ottla_core.cluster.model import Role
@@ -79,6 +81,13 @@ class ShardKey:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupConfigKey:
+    """Holds the settings of one group."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerConfigKey:
     """Holds the dynamic settings of one broker, or with None of all brokers."""
 
@@ -95,6 +104,7 @@ Key = (
     | PartitionKey
     | ShardKey
     | BrokerConfigKey
+    | GroupConfigKey
 )
 
 
@@ -148,6 +158,10 @@ class KeySpace:
         """Return the key of a broker's dynamic settings; None stands for the default of all brokers."""
         return f"{self.prefix}configs/brokers/{DEFAULT_BROKER if broker_id is None else broker_id}"
 
+    def group_config(self, group_id: str) -> str:
+        """Return the key of a group's settings; a group's id may hold any character."""
+        return f"{self.prefix}configs/groups/{quote(group_id, safe='')}"
+
     def parse(self, key: str) -> Key | None:
         """Return what a key stands for, or None when this version does not know it."""
         if not key.startswith(self.prefix):
@@ -178,6 +192,8 @@ def _parse(parts: list[str]) -> Key | None:
             return RegistrationKey(int(broker_id))
         case ["configs", "brokers", broker_id]:
             return BrokerConfigKey(None if broker_id == DEFAULT_BROKER else int(broker_id))
+        case ["configs", "groups", quoted]:
+            return GroupConfigKey(unquote(quoted))
         case ["controller"]:
             return ControllerKey()
         case ["id"]:

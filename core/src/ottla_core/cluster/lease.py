@@ -17,6 +17,7 @@ import math
 
 import structlog
 
+from ottla_core.background import start_vital
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.etcd_connection import READ_TIMEOUT_S, RETRY_DELAY_S
@@ -88,7 +89,7 @@ class LeaseSession:
                 self._lease = await self._grant()
         except TimeoutError:
             raise EtcdUnavailable(f"etcd granted no lease within {READ_TIMEOUT_S:.0f} s") from None
-        self._task = asyncio.create_task(self._run(), name="lease")
+        self._task = start_vital("lease", self._run())
 
     @property
     def ttl_s(self) -> float:

@@ -22,6 +22,7 @@ from dataclasses import replace
 
 import structlog
 
+from ottla_core.background import start_awaited, start_vital
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster import codec
 from ottla_core.cluster import etcd_operations as op
@@ -57,6 +58,8 @@ class Membership:
             is up to date then. It must not block.
         resume: whether a registration that has lapsed by this process's clock, and that etcd still has, is taken up
             again under its epoch.
+        view_is_fresh: whether this process sees what becomes of the cluster; while it does not, it may have been
+            replaced although its lease is valid, and acts as if that had lapsed.
         clock: for tests.
 
     Attributes:
@@ -72,8 +75,11 @@ class Membership:
         lease_ttl_ms: int,
         on_change: Callable[[], None] | None = None,
         resume: bool = False,
+        view_is_fresh: Callable[[], bool] = lambda: True,
         clock: Clock | None = None,
     ) -> None:
+        self._resume = resume
+        self._view_is_fresh = view_is_fresh
         self.session = LeaseSession(etcd, ttl_ms=lease_ttl_ms, resume=resume, clock=clock)
         self._etcd = etcd
         self._member = member
@@ -98,12 +104,24 @@ class Membership:
         except OttlaError:
             await self.session.close()
             raise
-        self._task = asyncio.create_task(self._stay_registered(), name="membership")
+        self._task = start_vital("membership", self._stay_registered())
+
+    @property
+    def member(self) -> Member:
+        """What this process registers as; its epoch says nothing."""
+        return self._member
 
     @property
     def epoch(self) -> int:
         """The epoch of the present registration (a broker's broker epoch), or `NO_EPOCH` while there is none."""
-        return self._epoch if self._lease is not None and self._lease.is_valid() else NO_EPOCH
+        lease = self._lease
+        if lease is None or not lease.is_valid():
+            return NO_EPOCH
+        if not self._view_is_fresh():
+            if not self._resume:
+                lease.end()  # for good, since who is told so may step down
+            return NO_EPOCH
+        return self._epoch
 
     @property
     def registered_epoch(self) -> int:
@@ -130,6 +148,12 @@ class Membership:
             return
         value = codec.encode_member(self._member)
         await self._etcd.transaction([op.created_at(self._key, self._epoch)], [op.put(self._key, value, lease.id)])
+
+    def register_anew(self, *, producer_epoch_floor: int | None = None) -> None:
+        """Give up the registration; the next one says what is given here."""
+        if producer_epoch_floor is not None:
+            self._member = replace(self._member, producer_epoch_floor=producer_epoch_floor)
+        self.session.lease.end()
 
     async def close(self) -> None:
         """Leave the cluster: delete the key and revoke the lease."""
@@ -167,8 +191,8 @@ class Membership:
     async def _wait_until_unregistered(self, lease: Lease) -> None:
         """Return when the lease is lost or somebody has deleted the key."""
         waits = [
-            asyncio.create_task(lease.ended.wait()),
-            asyncio.create_task(self._wait_for_deletion()),
+            start_awaited("lease end", lease.ended.wait()),
+            start_awaited("deletion of the member key", self._wait_for_deletion()),
         ]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -213,6 +237,8 @@ class Membership:
                 continue
             if isinstance(found, int):
                 self._lease, self._epoch = lease, found
+                if self._member.intact_since == NO_EPOCH:  # the next registration of this process has lost nothing
+                    self._member = replace(self._member, intact_since=found)
                 log.info("registered", role=self._member.role, id=self._member.id, epoch=found)
                 self._tell_change()
                 return

@@ -45,6 +45,13 @@ class Member:
         rpc_address: host:port of its gRPC server.
         shutting_down: it is about to leave (controlled shutdown); brokers only. The process writes this into its own
             key, so it needs no answer and outlives the controller of the moment.
+        highest_producer_id: in its logs when it started, or -1; brokers only. The logs know better than an etcd that
+            was restored from a backup.
+        producer_epoch_floor: the highest producer epoch by which the log of a shard was seen to refuse an owner that
+            etcd names, or -1; group coordinators only.
+        intact_since: its logs have lost nothing since this epoch, which is that of its first registration after an
+            unclean shutdown (a power failure; the end of a process is none); `NO_EPOCH` for the present one, 0 if
+            there never was any; brokers only.
     """
 
     role: Role
@@ -57,6 +64,9 @@ class Member:
     endpoints: tuple[Endpoint, ...] = ()
     directory_ids: tuple[UUID, ...] = ()
     shutting_down: bool = False
+    highest_producer_id: int = -1
+    producer_epoch_floor: int = -1
+    intact_since: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +180,7 @@ class ClusterState:
         shards: the partitions of ``__consumer_offsets`` that the controller has assigned, by index. A new topic's
             are assigned a moment after it has appeared, and go a moment after it has gone.
         broker_configs: dynamic broker settings by broker id; the key None holds the cluster-wide default.
+        group_configs: the settings of the groups that have any, by group id.
         deleted_topics: topics whose deletion this process has seen happen, with the revision at which it happened;
             the oldest are forgotten (see `state.DELETIONS_REMEMBERED_MAX`). A topic that has gone from `topics_by_id`
             without being here is merely missing: it was not in a new listing, lost a partition's key, or had its
@@ -188,4 +199,10 @@ class ClusterState:
     topics_by_id: Mapping[UUID, Topic] = field(default_factory=dict)
     shards: Mapping[int, Shard] = field(default_factory=dict)
     broker_configs: Mapping[int | None, Mapping[str, str]] = field(default_factory=dict)
+    group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     deleted_topics: Mapping[UUID, int] = field(default_factory=dict, compare=False)
+
+    @property
+    def highest_producer_id(self) -> int:
+        """The highest producer id that a live broker has found in its logs, or -1."""
+        return max((broker.highest_producer_id for broker in self.brokers.values()), default=-1)

@@ -25,6 +25,7 @@ from ottla_core.cluster.keys import (
     BrokerConfigKey,
     ClusterIdKey,
     ControllerKey,
+    GroupConfigKey,
     KeySpace,
     MemberKey,
     PartitionKey,
@@ -127,6 +128,7 @@ class StateTracker:
             topics_by_id={topic.id: topic for topic in topics.values()},
             shards=_keep_identity(before.shards, after.shards),
             broker_configs=_keep_identity(before.broker_configs, after.broker_configs),
+            group_configs=_keep_identity(before.group_configs, after.group_configs),
             deleted_topics={i: at for i, at in before.deleted_topics.items() if i not in fresh._topics},
         )
         self.state = fresh.state
@@ -226,6 +228,9 @@ class StateTracker:
             case BrokerConfigKey(broker_id):
                 configs = former.broker_configs.get(broker_id)
                 return replace(draft, broker_configs=_with(draft.broker_configs, broker_id, configs))
+            case GroupConfigKey(group_id):
+                configs = former.group_configs.get(group_id)
+                return replace(draft, group_configs=_with(draft.group_configs, group_id, configs))
             case ShardKey() | ProducerIdsKey() | None:
                 pass
         return draft
@@ -258,8 +263,11 @@ class StateTracker:
             case ClusterIdKey():
                 return replace(draft, cluster_id=codec.decode_cluster_id(entry.value) if entry else "")
             case BrokerConfigKey(broker_id):
-                configs = codec.decode_broker_config(entry.value) if entry else None
+                configs = codec.decode_config(entry.value) if entry else None
                 return replace(draft, broker_configs=_with(draft.broker_configs, broker_id, configs))
+            case GroupConfigKey(group_id):
+                configs = codec.decode_config(entry.value) if entry else None
+                return replace(draft, group_configs=_with(draft.group_configs, group_id, configs))
             case ShardKey() | ProducerIdsKey() | None:
                 pass
         return draft

@@ -11,6 +11,8 @@ from typing import TextIO, cast
 
 import structlog
 
+from ottla_core.observe.log_levels import LEVELS, ROOT
+
 
 class _LossyStream:
     """A stream that loses lines rather than fail.
@@ -37,7 +39,24 @@ class _LossyStream:
         return self._stream.isatty()
 
 
-LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+SEVERITIES = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+KAFKA_LEVELS = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "ERROR"}
+
+
+class _NamedLogger(structlog.PrintLogger):
+    """A logger that knows its name, by which its level is found."""
+
+    def __init__(self, name: str, file: TextIO) -> None:
+        super().__init__(file)
+        self.name = name
+
+
+def _leave_out(logger: object, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Drop what is less severe than the logger's level, which may have changed since the start."""
+    number = structlog.processors.NAME_TO_LEVEL.get(method, logging.CRITICAL)
+    if isinstance(logger, _NamedLogger) and not LEVELS.shows(logger.name, number):
+        raise structlog.DropEvent
+    return event
 
 
 def configure_logs(service: str, *, level: str = "info", stream: TextIO | None = None) -> None:
@@ -45,7 +64,7 @@ def configure_logs(service: str, *, level: str = "info", stream: TextIO | None =
 
     Args:
         service: name put into every event, for example ``broker-1``.
-        level: the least severe level that is shown; a key of `LEVELS`.
+        level: the least severe level that loggers show, until `log_levels.LEVELS` is changed; a key of `SEVERITIES`.
         stream: where the lines go; standard error by default.
     """
     target = cast("TextIO", _LossyStream(stream or sys.stderr))
@@ -66,10 +85,14 @@ def configure_logs(service: str, *, level: str = "info", stream: TextIO | None =
         event.setdefault("service", service)
         return event
 
+    def make_logger(name: str = ROOT, *_arguments: object) -> _NamedLogger:
+        return _NamedLogger(name, target)
+
+    LEVELS.begin(KAFKA_LEVELS[level])
     structlog.configure(
-        processors=[name_service, *shared, renderer],
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(target),
+        processors=[_leave_out, name_service, *shared, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        logger_factory=make_logger,
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(target)
@@ -79,4 +102,4 @@ def configure_logs(service: str, *, level: str = "info", stream: TextIO | None =
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
-    logging.basicConfig(handlers=[handler], level=max(LEVELS[level], logging.WARNING), force=True)
+    logging.basicConfig(handlers=[handler], level=max(SEVERITIES[level], logging.WARNING), force=True)

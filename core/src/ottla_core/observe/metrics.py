@@ -8,6 +8,7 @@ without an endpoint pays nothing, not even the import.
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from ottla_core.background import failures
 from ottla_core.config import HostPort
 from ottla_core.errors import OttlaError
 
@@ -51,6 +52,12 @@ class MetricsServer:
             self._server, self._thread = start_http_server(address.port, address.host, REGISTRY)
         except OSError as error:
             raise MetricsError(f"cannot serve metrics on {address}: {error.strerror}") from None
+        self.counter(
+            "ottla_background_task_failures",
+            "Unexpected exceptions of background tasks.",
+            "1",
+            lambda: [(count, {"task": kind}) for kind, count in tuple(failures.items())],
+        )
 
     def counter(self, name: str, description: str, unit: str, read: Reader) -> None:
         """Add a metric that only grows."""

@@ -1,10 +1,12 @@
 """The gRPC server of a service: one listening address, the standard health service, errors translated.
 
 `RpcServer.bind` comes first, so that the address is known to what the process registers and serves; then servicers
-are added, `start` answers calls, and `set_serving(True)` makes the health service say SERVING.
+are added, `start` answers calls, and `set_serving(True)` makes the health service say SERVING. Under the name
+`ottla.background` it says NOT_SERVING while a background task fails again and again.
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -14,6 +16,8 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health
 
+from ottla_core import health_names
+from ottla_core.background import background, start_detached
 from ottla_core.errors import KafkaError, OttlaError
 from ottla_core.rpc.status import status_of
 
@@ -67,6 +71,8 @@ class RpcServer:
     async def start(self) -> None:
         """Begin to answer; the health service says NOT_SERVING until `set_serving`."""
         await self.set_serving(serving=False)
+        await self._tell_background()
+        background().listeners.append(self._on_background_changed)
         await self.server.start()
 
     async def set_serving(self, *, serving: bool) -> None:
@@ -74,8 +80,19 @@ class RpcServer:
         response = health_pb2.HealthCheckResponse
         await self._health.set(WHOLE_SERVER, response.SERVING if serving else response.NOT_SERVING)
 
+    def _on_background_changed(self) -> None:
+        start_detached("health", self._tell_background())
+
+    async def _tell_background(self) -> None:
+        response = health_pb2.HealthCheckResponse
+        await self._health.set(
+            health_names.BACKGROUND, response.NOT_SERVING if background().failing else response.SERVING
+        )
+
     async def stop(self) -> None:
         """Refuse new calls, give running ones `STOP_GRACE_S` and stop."""
+        with suppress(ValueError):  # a server that was never started
+            background().listeners.remove(self._on_background_changed)
         await self._health.enter_graceful_shutdown()
         await self.server.stop(STOP_GRACE_S)
 

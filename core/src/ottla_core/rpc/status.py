@@ -16,6 +16,7 @@ CODE_METADATA = "ottla-error-code"
 MESSAGE_METADATA = "ottla-error-message-bin"
 """Binary, as a message may hold any character and metadata only ASCII."""
 
+LOST_REASON = "Internal error from Core"
 _STATUS_OF_CODE = {
     ErrorCode.unknown_server_error: grpc.StatusCode.INTERNAL,
     ErrorCode.request_timed_out: grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -38,12 +39,25 @@ def status_of(error: KafkaError) -> tuple[grpc.StatusCode, tuple[tuple[str, str 
     )
 
 
+def described(error: aio.AioRpcError) -> str:
+    """Return what is known of a failed call, for people.
+
+    gRPC's Python layer answers "Internal error from Core" where a stream ends while it is being written to; what it
+    knows of the reason stands elsewhere then.
+    """
+    details = error.details() or ""
+    if details != LOST_REASON:
+        return f"{error.code().name}: {details}" if details else error.code().name
+    known = error.debug_error_string()
+    return f"the other process has ended the stream while it was written to{f' ({known})' if known else ''}"
+
+
 def kafka_error(error: aio.AioRpcError) -> KafkaError:
     """Return the error that the called process raised, or `RpcUnavailable` when it gave no answer."""
     metadata = dict(error.trailing_metadata() or ())
     code_text = metadata.get(CODE_METADATA)
     if code_text is None:
-        return RpcUnavailable(f"{error.code().name}: {error.details()}")
+        return RpcUnavailable(described(error))
     code = ErrorCode(int(code_text))
     message = metadata.get(MESSAGE_METADATA, b"")
     return error_with_code(code, message.decode() if isinstance(message, bytes) else message)

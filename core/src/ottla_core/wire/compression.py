@@ -10,6 +10,7 @@ A few bytes can be made to expand into gigabytes, so decompression never produce
 import struct
 from collections.abc import Mapping
 from enum import IntEnum
+from mmap import mmap
 from typing import Final
 
 import cramjam
@@ -87,11 +88,20 @@ def decompress(codec: Codec, data: Buffer, *, size_bytes_max: int = DECOMPRESSED
     Raises:
         InvalidRecord: the data is damaged, or would expand beyond `size_bytes_max`.
     """
+    return bytes(decompressed_view(codec, data, size_bytes_max=size_bytes_max))
+
+
+def decompressed_view(codec: Codec, data: Buffer, *, size_bytes_max: int) -> memoryview:
+    """Return `data` decompressed, without a copy at the end, which would hold up all other threads.
+
+    Raises:
+        InvalidRecord: the data is damaged, or would expand beyond `size_bytes_max`.
+    """
     try:
         if codec is Codec.NONE:
-            return _bounded(data, size_bytes_max)
+            return memoryview(_bounded(data, size_bytes_max))
         if codec is Codec.SNAPPY:
-            return _decompress_snappy(memoryview(data), size_bytes_max)
+            return memoryview(_decompress_snappy(memoryview(data), size_bytes_max))
         return _decompress_growing(codec, data, size_bytes_max)
     except cramjam.DecompressionError as error:
         raise InvalidRecord(f"Records compressed with {codec.name.lower()} cannot be read: {error}") from None
@@ -109,7 +119,7 @@ def _expands_too_far(codec: Codec, size_bytes_max: int) -> InvalidRecord:
     )
 
 
-def _decompress_growing(codec: Codec, data: Buffer, size_bytes_max: int) -> bytes:
+def _decompress_growing(codec: Codec, data: Buffer, size_bytes_max: int) -> memoryview:
     """Decompress into ever larger buffers: the formats do not say reliably how much comes out."""
     into = {
         Codec.GZIP: cramjam.gzip.decompress_into,
@@ -119,14 +129,16 @@ def _decompress_growing(codec: Codec, data: Buffer, size_bytes_max: int) -> byte
     source = bytes(data)
     capacity = min(size_bytes_max, max(_FIRST_GUESS_BYTES_MIN, _GROWTH * len(source)))
     while True:
-        output = bytearray(capacity)
+        output = (
+            memoryview(mmap(-1, capacity)) if capacity > _FIRST_GUESS_BYTES_MIN else memoryview(bytearray(capacity))
+        )
         try:
             size = into(source, output)
         except cramjam.DecompressionError as error:
             if _BUFFER_FULL not in str(error):
                 raise
         else:
-            return bytes(memoryview(output)[:size])
+            return output[:size].toreadonly()
         if capacity >= size_bytes_max:
             raise _expands_too_far(codec, size_bytes_max)
         capacity = min(size_bytes_max, capacity * _GROWTH)

@@ -20,7 +20,7 @@ from kio.serial.errors import SerialError
 from kio.static.protocol import Entity, RequestPayload
 
 from ottla_core.errors import InvalidRequest
-from ottla_core.wire.bounds import bounds_checker, skip_tagged_fields
+from ottla_core.wire.bounds import ITEMS_MAX, bounds_checker, skip_tagged_fields
 from ottla_core.wire.conversion import convert
 from ottla_core.wire.primitives import NO_TAGGED_FIELDS
 
@@ -94,15 +94,20 @@ class MessageCodec:
         self._read = entity_reader(self.request_type)
         self._write: Callable[[Any, Any], None] = entity_writer(self.response_type)
 
-    def read_request(self, frame: memoryview, header: RequestHeader) -> Entity:
+    def read_request(self, frame: memoryview, header: RequestHeader, *, items_max: int = ITEMS_MAX) -> Entity:
         """Return the request in this version's class.
+
+        Args:
+            frame: the request without its length.
+            header: its header.
+            items_max: the most array items that it may have, nested ones included.
 
         Raises:
             InvalidRequest: the bytes are no such request.
         """
         try:
             offset = self.body_offset(frame, header)
-            self._check_bounds(frame, offset)
+            self._check_bounds(frame, offset, items_max)
             return self._read(frame, offset)[0]
         except (SerialError, ValueError, OverflowError, IndexError, KeyError) as error:
             raise InvalidRequest(

@@ -12,8 +12,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ottla_core.errors import InvalidRequest
-from ottla_core.wire.bounds import ITEMS_MAX, read_unsigned_varint, skip_tagged_fields
+from ottla_core.wire.bounds import read_unsigned_varint, skip_tagged_fields
 
+PARTITIONS_MAX = 20_000
+"""Topics of a request, and partitions of a topic: a mebibyte has no room for as many batches."""
 FIRST_FLEXIBLE_VERSION = 9
 FIRST_VERSION_BY_TOPIC_ID = 13
 
@@ -120,7 +122,7 @@ def _not_null(topic: str | UUID | None) -> str | UUID:
 
 def _checked_count(frame: memoryview, position: int, count: int) -> int:
     """Return an array's count (null counts as empty) if so many items can follow."""
-    if count > min(ITEMS_MAX, len(frame) - position):
+    if count > min(PARTITIONS_MAX, len(frame) - position):
         raise InvalidRequest(f"{count} items are announced, {len(frame) - position} bytes follow")
     return max(count, 0)
 

@@ -7,19 +7,22 @@ written anew. Nothing is believed before it is compared with the bytes that are 
 """
 
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from ottla_core.errors import InvalidRecord
 from ottla_core.wire.record_batch import RecordBatchHeader
 from ottla_core.wire.records import read_varint, write_varint
 
-WalkedRecord = tuple[int, int, int, bytes | None, bool]
+Section = TypeVar("Section", bytes, memoryview)
+
+WalkedRecord = tuple[int, int, int, Section | None, bool]
 """Where a record starts and ends in its section, its offset, its key, and whether it has a value."""
 
 Span = tuple[int, int]
 """Where one or several records start and end in their section."""
 
 
-def walk_records(section: bytes, header: RecordBatchHeader) -> Iterator[WalkedRecord]:  # noqa: PLR0912 - see above
+def walk_records(section: Section, header: RecordBatchHeader) -> Iterator[WalkedRecord[Section]]:  # noqa: PLR0912 - see above
     """Yield every record of a batch's section, which is decompressed.
 
     Raises:

@@ -9,7 +9,14 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ottla_core.errors import InvalidRecord
-from ottla_core.wire.compression import DECOMPRESSED_BYTES_MAX, Codec, codec_of, compress, decompress
+from ottla_core.wire.compression import (
+    DECOMPRESSED_BYTES_MAX,
+    Codec,
+    codec_of,
+    compress,
+    decompress,
+    decompressed_view,
+)
 from ottla_core.wire.record_batch import (
     CONTROL_FLAG,
     HEADER_SIZE_BYTES,
@@ -89,6 +96,12 @@ def records_section(
     """
     section = memoryview(batch)[HEADER_SIZE_BYTES : header.size_bytes]
     return decompress(codec_of(header.codec_id), section, size_bytes_max=size_bytes_max)
+
+
+def section_view(batch: Buffer, header: RecordBatchHeader, *, size_bytes_max: int) -> memoryview:
+    """Return the batch's records section, decompressed, as `records_section` does but without copying it."""
+    section = memoryview(batch)[HEADER_SIZE_BYTES : header.size_bytes]
+    return decompressed_view(codec_of(header.codec_id), section, size_bytes_max=size_bytes_max)
 
 
 def iterate_records(

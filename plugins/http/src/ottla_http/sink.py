@@ -276,7 +276,7 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
         next_try_s = self._outbox.next_try_s()
         if next_try_s is None or next_try_s <= now_s:
             return None
-        return _Failure(f"the next try is in {next_try_s - now_s:.1f} s")
+        return _Failure("what failed before is not due yet")
 
     def _ask_for_pause(self) -> None:
         next_try_s = self._outbox.next_try_s()

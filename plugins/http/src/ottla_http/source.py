@@ -169,7 +169,7 @@ class HttpSourceTask(SourceTask[HttpSourceConfig]):
         )
         wait_ms = max(wait_ms, min(retry_after_ms or 0, config.retry_backoff_max_ms), config.request_interval_ms)
         self._due_s = time.monotonic() + wait_ms / 1000
-        raise RetriableError(f"{reason}; will ask again in {wait_ms / 1000:.1f} s")
+        raise RetriableError(reason, retry_in_ms=round(wait_ms))
 
 
 def source_partition(config: HttpSourceConfig) -> Mapping[str, str]:

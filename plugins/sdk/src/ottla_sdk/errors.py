@@ -22,7 +22,15 @@ class ConnectError(Exception):
 
 
 class RetriableError(ConnectError):
-    """What failed may work a little later: a connection was lost, a server is busy."""
+    """What failed may work a little later: a connection was lost, a server is busy.
+
+    Attributes:
+        retry_in_ms: until then trying again is of no use, as far as the plugin knows; `poll` is not called before.
+    """
+
+    def __init__(self, message: str, *, retry_in_ms: int = 0) -> None:
+        super().__init__(message)
+        self.retry_in_ms = retry_in_ms
 
 
 class DataError(ConnectError):

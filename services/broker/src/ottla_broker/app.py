@@ -5,7 +5,6 @@ loop (`python -m benchmarks small`); everything else is the same.
 """
 
 import asyncio
-import sys
 
 import uvloop
 
@@ -27,7 +26,3 @@ def main() -> int:
         await run_broker(config, stop)
 
     return run_service(PROGRAM, serve, uvloop.new_event_loop)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

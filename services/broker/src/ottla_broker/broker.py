@@ -96,12 +96,26 @@ class Broker:
         """Return where a client that came through `listener` reaches a broker."""
         return next((endpoint for endpoint in member.endpoints if endpoint.listener == listener), None)
 
+    def live_brokers(self, listener: str) -> list[tuple[Member, Endpoint]]:
+        """Return the live brokers that a client that came through `listener` can reach, and where.
+
+        After an outage of etcd every registration may have lapsed. This broker then names itself: librdkafka forgets
+        all brokers that an answer leaves out, and never asks again after an answer without any (its issue 5301).
+        """
+        members = [*self.state.brokers.values()]
+        found = [(member, endpoint) for member in members if (endpoint := self.endpoint(member, listener))]
+        if found:
+            return found
+        itself = self.membership.member
+        endpoint = self.endpoint(itself, listener)
+        return [(itself, endpoint)] if endpoint else []
+
     def reachable_brokers(self, listener: str) -> list[int]:
         """Return the ids of the live brokers that a client that came through `listener` can reach.
 
         Those that are about to stop are left out, unless there are no others.
         """
-        found = [member for member in self.state.brokers.values() if self.endpoint(member, listener) is not None]
+        found = [member for member, _ in self.live_brokers(listener)]
         return [member.id for member in found if not member.shutting_down] or [member.id for member in found]
 
     def current_leader(self, named: str | UUID, index: int) -> CurrentLeader | None:

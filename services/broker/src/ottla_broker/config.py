@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from ottla_broker.replication_config import ReplicationConfig
 from ottla_core.config import DescribedKey, HostPort, parse_address
+from ottla_core.consumer_group_settings import ConsumerGroupSettings
 from ottla_core.errors import InvalidConfig
 from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, topic_defaults
 
@@ -61,7 +62,7 @@ def _paths(value: object) -> object:
     return tuple(Path(word.strip()) for word in value.split(",") if word.strip()) if isinstance(value, str) else value
 
 
-class BrokerConfig(ReplicationConfig):
+class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
     """All settings of a broker process."""
 
     listeners: Listeners = Field(
@@ -108,7 +109,11 @@ class BrokerConfig(ReplicationConfig):
         description="Bytes of large requests that may be arriving at once, over all connections.",
     )
     max_connections: int = Field(
-        MAX_INT, alias="max.connections", ge=1, le=MAX_INT, description="Client connections at once."
+        MAX_INT,
+        alias="max.connections",
+        ge=1,
+        le=MAX_INT,
+        description="Client connections at once; never so many that logs lack file descriptors.",
     )
     max_connections_per_ip: int = Field(
         MAX_INT, alias="max.connections.per.ip", ge=1, le=MAX_INT, description="Connections at once from one address."
@@ -276,6 +281,15 @@ class BrokerConfig(ReplicationConfig):
                 f" it must be at least {DEDUPE_BUFFER_BYTES_MIN}"
             )
         return self
+
+    @field_validator("listeners", "advertised_listeners")
+    @classmethod
+    def _check_names_are_unique(cls, listeners: tuple[ListenerAddress, ...]) -> tuple[ListenerAddress, ...]:
+        """Refuse two listeners of one name: clients of one would be sent to the other's address."""
+        names = [listener.name for listener in listeners]
+        if repeated := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"{', '.join(sorted(repeated))} names more than one listener; each needs its own name")
+        return listeners
 
     @model_validator(mode="after")
     def _check_advertised_listeners(self) -> Self:

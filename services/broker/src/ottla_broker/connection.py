@@ -8,8 +8,9 @@ frame that did not fit goes into a `PartialFrame`. Each request takes a `_Reply`
 at once or later, and pipelined requests are handled side by side; the responses leave from the head of the queue.
 
 Bounds: a connection stops reading while a response waits for a slow reader, while `PIPELINED_REQUESTS_MAX`
-requests are unanswered, and while the broker's budget for arriving frames is spent. Bytes that are no Kafka
-request close the connection with one log line and do nothing else.
+requests are unanswered, while a request is handled in slices (`ottla_core.slices`), and while the broker's budget
+for arriving frames is spent. A peer that lets more than `UNSENT_BYTES_MAX` of responses come together is given up.
+Bytes that are no Kafka request close the connection with one log line and do nothing else.
 """
 
 import asyncio
@@ -24,13 +25,21 @@ from typing import Any, Protocol
 import structlog
 
 from ottla_broker.log.log_reader import LogSlice
-from ottla_broker.receive_buffer import BufferPool, PartialFrame, RequestBudget
+from ottla_broker.receive_buffer import UNRESERVED_FRAME_BYTES, BufferPool, PartialFrame, RequestBudget
+from ottla_core.background import ensure_awaited, note_failure
 from ottla_core.errors import InvalidRequest
+from ottla_core.slices import Unfinished
 
 PIPELINED_REQUESTS_MAX = 128
 SENT_AT_ONCE_BYTES_MAX = 4 * 1024 * 1024
 """How much one connection sends before the others have their turn."""
+FRAMES_AT_ONCE_MAX = 64
+"""How many requests of one connection are handled before the others have their turn; a read may bring thousands."""
 GATHERED_PARTS_MAX = 64
+GATHERED_BYTES_MAX = 256 * 1024
+"""How much may come together in memory before it is sent; a peer that does not read stops here."""
+UNSENT_BYTES_MAX = 64 * 1024 * 1024
+"""How much of several responses a peer may leave unread: those to requests that were under way when it stopped."""
 
 _LENGTH = struct.Struct(">i")
 
@@ -38,8 +47,12 @@ Part = bytes | LogSlice
 Parts = list[Part]
 """A response: whole frames of bytes and file ranges, ready to send."""
 
-Outcome = Parts | None | Awaitable[Parts | None]
-"""What handling a frame gives: the response, None where none is due, or either of them later."""
+Answer = Parts | None
+"""The response, or None where none is due."""
+
+Outcome = Answer | Awaitable[Answer] | Awaitable[Answer | Awaitable[Answer]]
+"""What handling a frame gives: the answer, at once or later. A request that is worked on in slices may have to wait
+for its answer when it has taken effect, and then gives an awaitable itself."""
 
 logger = structlog.get_logger("connection")
 
@@ -68,6 +81,9 @@ class ConnectionOwner(Protocol):
     def budget_released(self) -> None:
         """Let connections that wait for the budget try again."""
 
+    def unsent_changed(self, difference: int) -> None:
+        """Note that connections have so many bytes more, or fewer, of responses that their peers do not read."""
+
 
 class Delayed(Protocol):
     """A request that waits and could be answered at once."""
@@ -95,11 +111,15 @@ class Connection:
         listener_name: through which listener the client came.
         delayed: the requests that hold back the responses behind them and need not.
         last_active: when bytes last moved, by the loop's clock.
+        sent_bytes: what the socket took since the connection was accepted.
+        unsent_bytes: of the responses that wait to be sent, what is in memory and not in files.
         is_closed: whether either side has closed it.
     """
 
     __slots__ = (
         "__weakref__",
+        "_alone",
+        "_charged",
         "_fd",
         "_held",
         "_loop",
@@ -108,6 +128,7 @@ class Connection:
         "_partial",
         "_reading",
         "_replies",
+        "_reported_bytes",
         "_socket",
         "_waiting",
         "_waits_for_budget",
@@ -118,6 +139,8 @@ class Connection:
         "last_active",
         "listener_name",
         "peer",
+        "sent_bytes",
+        "unsent_bytes",
     )
 
     def __init__(
@@ -141,8 +164,13 @@ class Connection:
         self._held = b""
         self._partial: PartialFrame | None = None
         self._replies: deque[_Reply] = deque()
-        self._waiting: set[asyncio.Future[Parts | None]] = set()
+        self._waiting: set[asyncio.Future[Answer | Awaitable[Answer]]] = set()
         self._outgoing: deque[memoryview | LogSlice] = deque()
+        self.sent_bytes = 0
+        self.unsent_bytes = 0
+        self._reported_bytes = 0
+        self._alone: asyncio.Future[Answer | Awaitable[Answer]] | None = None
+        self._charged: PartialFrame | None = None
         self._waits_for_budget = False
         self._writing = False
         self._reading = True
@@ -158,6 +186,21 @@ class Connection:
         """Whether a request has begun to arrive and the rest of it is awaited."""
         return self._partial is not None or bool(self._held and self._reading)
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether responses wait for the peer to read."""
+        return self._writing
+
+    def falls_behind(self, now: float, window_s: float, bytes_per_second_min: float) -> bool:
+        """Return whether a large request that has begun arrives too slowly, though nothing here holds it up."""
+        partial = self._partial
+        if partial is None or partial.size <= UNRESERVED_FRAME_BYTES:
+            return False
+        if not self._reading:
+            partial.restart_window(now)
+            return False
+        return partial.falls_behind(now, window_s, bytes_per_second_min)
+
     def close(self, reason: str = "") -> None:
         """Close the connection; a reason is logged. Requests still being handled are cancelled."""
         if self.is_closed:
@@ -169,8 +212,12 @@ class Connection:
             waiting.cancel()
         if self._partial is not None:
             self._end_partial(self._partial)
+        if self._charged is not None:
+            self._end_partial(self._charged)
         self._replies.clear()
         self._outgoing.clear()
+        self.unsent_bytes = 0
+        self._report_unsent()
         self._held = b""
         self._socket.close()
         self._owner.on_closed(self)
@@ -192,8 +239,8 @@ class Connection:
 
     @property
     def _is_blocked(self) -> bool:
-        """Whether the client must first read what it asked for."""
-        return self._writing or len(self._replies) >= PIPELINED_REQUESTS_MAX
+        """Whether what the client asked for before must first be handled, or read by it."""
+        return self._writing or self._alone is not None or len(self._replies) >= PIPELINED_REQUESTS_MAX
 
     def _set_reading(self, wanted: bool) -> None:
         if wanted == self._reading:
@@ -212,6 +259,9 @@ class Connection:
                 self._continue_length_prefix(buffer)
             elif count := self._receive(buffer):
                 self._guarded(self._take_frames, buffer[:count])
+        elif not self._owner.budget.reserve(partial, partial.buffer_bytes):
+            self._set_reading(False)
+            self._wait_for_budget()
         elif self._receive(partial.free_space()):
             self._guarded(self._continue_frame, partial)
 
@@ -255,14 +305,19 @@ class Connection:
     def _take_frames(self, received: memoryview) -> None:
         """Handle the complete frames of what was received and set the rest aside."""
         start, end = 0, len(received)
+        taken = 0
         while end - start >= _LENGTH.size:
-            if len(self._replies) + len(self._outgoing) >= PIPELINED_REQUESTS_MAX:
+            if (
+                len(self._replies) + len(self._outgoing) >= PIPELINED_REQUESTS_MAX
+                or self.unsent_bytes >= GATHERED_BYTES_MAX
+            ):
                 self._flush()
             if self.is_closed:
                 return
-            if self._is_blocked:
+            if self._is_blocked or taken == FRAMES_AT_ONCE_MAX:
                 self._hold(received[start:])
                 return
+            taken += 1
             (size,) = _LENGTH.unpack_from(received, start)
             self._check_size(size)
             frame_end = start + _LENGTH.size + size
@@ -280,12 +335,17 @@ class Connection:
 
     def _begin_frame(self, size: int, beginning: memoryview) -> None:
         """Give a frame that has not arrived whole a buffer, or stop reading until there is room for it."""
-        if self._owner.budget.reserve(size):
-            self._partial = PartialFrame(self._owner.pool, size, beginning[_LENGTH.size :])
+        partial = PartialFrame(self._owner.pool, size, beginning[_LENGTH.size :], self._loop.time())
+        if self._owner.budget.reserve(partial, partial.buffer_bytes):
+            self._partial = partial
         else:
+            partial.release()
             self._hold(beginning)
-            self._waits_for_budget = True
-            self._owner.wait_for_budget(self)
+            self._wait_for_budget()
+
+    def _wait_for_budget(self) -> None:
+        self._waits_for_budget = True
+        self._owner.wait_for_budget(self)
 
     def _hold(self, received: memoryview) -> None:
         self._held = bytes(received)
@@ -293,15 +353,19 @@ class Connection:
 
     def _continue_frame(self, partial: PartialFrame) -> None:
         if partial.complete:
+            self._partial = None
             try:
                 self._handle(partial.content())
             finally:
-                self._end_partial(partial)
+                if self._alone is not None and not self.is_closed:  # a copy of the frame is still worked on
+                    self._charged = partial
+                else:
+                    self._end_partial(partial)
 
     def _end_partial(self, partial: PartialFrame) -> None:
-        self._partial = None
+        self._partial = self._charged = None
         partial.release()
-        self._owner.budget.release(partial.size)
+        self._owner.budget.release(partial)
         self._owner.budget_released()
 
     # Handling
@@ -319,23 +383,35 @@ class Connection:
             reply.parts = outcome
             reply.ready = True
             return
-        future = asyncio.ensure_future(outcome)
+        self._await(reply, outcome)
+
+    def _await(self, reply: _Reply, outcome: Awaitable[Answer | Awaitable[Answer]]) -> None:
+        future = ensure_awaited(outcome)
+        if isinstance(outcome, Unfinished):
+            self._alone = future
         self._waiting.add(future)
         future.add_done_callback(functools.partial(self._on_answered, reply))
 
-    def _on_answered(self, reply: _Reply, future: "asyncio.Future[Parts | None]") -> None:
+    def _on_answered(self, reply: _Reply, future: "asyncio.Future[Answer | Awaitable[Answer]]") -> None:
         self._waiting.discard(future)
         if self.is_closed or future.cancelled():
             return
+        if self._alone is future:
+            self._alone = None
+            if self._charged is not None:
+                self._end_partial(self._charged)
         error = future.exception()
         if isinstance(error, InvalidRequest):
             self.close(f"bad request: {error.message}")
         elif error is not None:
-            logger.error("a request failed unexpectedly", peer=self.peer, exc_info=error)
+            note_failure("request", error, peer=self.peer)
             self.close("a request failed unexpectedly")
         else:
-            reply.parts = future.result()
-            reply.ready = True
+            result = future.result()
+            if result is None or isinstance(result, list):
+                reply.parts, reply.ready = result, True
+            else:  # a request that has taken effect, and is answered later
+                self._await(reply, result)
             self._flush()
 
     # Writing
@@ -347,8 +423,14 @@ class Connection:
         replies = self._replies
         while replies and replies[0].ready:
             self._queue(replies.popleft().parts or [])
-        if self._outgoing and not self._writing:
-            self._send()
+        if not self._writing:
+            if self._outgoing:
+                self._send()
+        elif self.unsent_bytes > UNSENT_BYTES_MAX and len(self._outgoing) > 1:
+            self.close(f"{self.unsent_bytes} bytes of responses are not read")
+            return
+        else:
+            self._report_unsent()
         if self._held and not (self._reading or self._waits_for_budget or self._is_blocked):
             self._loop.call_soon(self.resume)
 
@@ -359,13 +441,24 @@ class Connection:
             else:
                 assert part, "an empty part would never be sent"
                 self._outgoing.append(memoryview(part))
+                self.unsent_bytes += len(part)
+
+    def _report_unsent(self) -> None:
+        """Tell the listener how much the peer leaves unread."""
+        difference = self.unsent_bytes - self._reported_bytes
+        if not difference:
+            return
+        self._reported_bytes = self.unsent_bytes
+        self._owner.unsent_changed(difference)
 
     def _send(self) -> None:
         """Send until everything is gone, the socket is full, or it is the others' turn."""
         budget = SENT_AT_ONCE_BYTES_MAX
         try:
             while self._outgoing and budget > 0:
-                budget -= self._send_next()
+                sent = self._send_next()
+                budget -= sent
+                self.sent_bytes += sent
         except (BlockingIOError, InterruptedError):
             pass
         except OSError:
@@ -378,6 +471,8 @@ class Connection:
         elif self._writing and not blocked:
             self._loop.remove_writer(self._fd)
         self._writing = blocked
+        if blocked or self._reported_bytes:
+            self._report_unsent()
 
     def _on_writable(self) -> None:
         self.last_active = self._loop.time()
@@ -393,6 +488,7 @@ class Connection:
             return self._send_slice(head)
         if len(self._outgoing) == 1:
             sent = self._socket.send(head)
+            self.unsent_bytes -= sent
             if sent < len(head):
                 self._outgoing[0] = head[sent:]
             else:
@@ -405,6 +501,7 @@ class Connection:
             buffers.append(part)
         flags = socket.MSG_MORE if len(buffers) < len(self._outgoing) else 0
         sent = self._socket.sendmsg(buffers, (), flags)
+        self.unsent_bytes -= sent
         left = sent
         while left:
             part = self._outgoing.popleft()

@@ -13,6 +13,7 @@ from functools import partial
 
 from ottla_broker.connection import Parts
 from ottla_broker.partition import Partition, ReplicationNotice
+from ottla_core.background import start_detached
 from ottla_core.errors import KafkaError, RequestTimedOut
 from ottla_core.wire.produce_response import PartitionProduced
 
@@ -63,7 +64,7 @@ class DelayedProduce:
         # The conditions that are not met yet, and one more until all are counted.
         self._open = 1 + len(self._unreplicated) + sum(each.flushed for each in unsafe)
         self._timer = loop.call_later(timeout_s, self._expire) if self._unreplicated else None
-        self._flushes = [asyncio.create_task(self._flush(each)) for each in unsafe if each.flushed]
+        self._flushes = [start_detached("flush of a produce", self._flush(each)) for each in unsafe if each.flushed]
         self.answered.add_done_callback(self._forget)
         for each in tuple(self._unreplicated):
             each.notice = partial(self._on_replicated, each)
@@ -82,7 +83,11 @@ class DelayedProduce:
             await unsafe.partition.log.flushed(unsafe.end_offset)
         except KafkaError as error:
             unsafe.fail(error)
-        self._settle()
+        except Exception:
+            unsafe.fail(KafkaError("the flush failed unexpectedly; the broker's log says why"))
+            raise
+        finally:
+            self._settle()
 
     def _expire(self) -> None:
         for unsafe in tuple(self._unreplicated):

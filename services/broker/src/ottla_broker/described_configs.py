@@ -5,12 +5,14 @@ dynamic settings, the dynamic defaults of all brokers, the broker's file, the bu
 shows the value, its source and, on request, every place that has a say ("synonyms").
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from ottla_broker.config import TOPIC_DEFAULT_KEYS, BrokerConfig
 from ottla_core.cluster.model import Topic
+from ottla_core.dynamic_broker_config import PROCESS_DEFINITIONS
+from ottla_core.group_config import BROKER_SYNONYMS, GROUP_CONFIG_DEFINITIONS
 from ottla_core.throttle_config import THROTTLE_DEFINITIONS, UNLIMITED
 from ottla_core.topic_config import (
     TOPIC_CONFIG_DEFINITIONS,
@@ -32,6 +34,8 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
+    GROUP = 8
 
 
 CONFIG_TYPE_CODES: Mapping[ConfigType, int] = {
@@ -121,18 +125,53 @@ def _describe_topic_config(
     )
 
 
+def describe_group(own: Mapping[str, str], config: BrokerConfig) -> list[DescribedConfig]:
+    """Return every setting of a group.
+
+    Args:
+        own: the group's own settings.
+        config: the settings of the broker that answers; it is told what the coordinators are told.
+    """
+    values = config.as_properties()
+    described = []
+    for name, (definition, default) in GROUP_CONFIG_DEFINITIONS.items():
+        behind = ConfigSynonym(name, values.get(BROKER_SYNONYMS.get(name, ""), default), ConfigSource.DEFAULT)
+        # Kafka does not show what is behind a group's own value.
+        decides = ConfigSynonym(name, own[name], ConfigSource.GROUP) if name in own else behind
+        described.append(
+            DescribedConfig(
+                name=name,
+                value=decides.value,
+                source=decides.source,
+                type_code=CONFIG_TYPE_CODES[definition.type],
+                documentation=definition.documentation,
+                synonyms=(decides,),
+            )
+        )
+    return described
+
+
 def describe_broker(config: BrokerConfig, settings: BrokerSettings) -> list[DescribedConfig]:
     """Return every setting of a broker: its own, its throttles, and those that give topics their defaults."""
-    return [*_describe_own_settings(config), *_describe_throttles(settings), *_describe_topic_defaults(settings)]
+    return [
+        *_describe_own_settings(config),
+        *_describe_process_settings(config, settings),
+        *_describe_throttles(settings),
+        *_describe_topic_defaults(settings),
+    ]
 
 
-def describe_dynamic_defaults(settings: BrokerSettings) -> list[DescribedConfig]:
+def describe_dynamic_defaults(config: BrokerConfig, settings: BrokerSettings) -> list[DescribedConfig]:
     """Return the dynamic settings that hold for every broker."""
     defaults = BrokerSettings({}, settings.dynamic_default, {})
     return [
-        config
-        for config in (*_describe_throttles(defaults), *_describe_topic_defaults(defaults))
-        if config.source == ConfigSource.DYNAMIC_DEFAULT_BROKER
+        described
+        for described in (
+            *_describe_process_settings(config, defaults),
+            *_describe_throttles(defaults),
+            *_describe_topic_defaults(defaults),
+        )
+        if described.source == ConfigSource.DYNAMIC_DEFAULT_BROKER
     ]
 
 
@@ -140,7 +179,7 @@ def _describe_own_settings(config: BrokerConfig) -> Iterator[DescribedConfig]:
     static = config.static_properties()
     values = config.as_properties()
     for key, name in config.fields_by_key().items():
-        if key in TOPIC_DEFAULT_KEYS:
+        if key in TOPIC_DEFAULT_KEYS or key in PROCESS_DEFINITIONS:
             continue
         source = ConfigSource.STATIC_BROKER if key in static else ConfigSource.DEFAULT
         sensitive = key in SENSITIVE_KEYS
@@ -155,6 +194,29 @@ def _describe_own_settings(config: BrokerConfig) -> Iterator[DescribedConfig]:
             is_sensitive=sensitive,
             synonyms=(ConfigSynonym(key, value, source),),
         )
+
+
+def _describe_process_settings(config: BrokerConfig, settings: BrokerSettings) -> Iterator[DescribedConfig]:
+    """Yield what can be changed at run time; of what is kept for Kafka's tools, what somebody has set."""
+    fields, models = config.fields_by_key(), type(config).model_fields
+    for name, definition in PROCESS_DEFINITIONS.items():
+        synonyms = [*settings.values_of(name)]
+        if (field_name := fields.get(name)) is not None:
+            synonyms.append(ConfigSynonym(name, str(models[field_name].get_default()), ConfigSource.DEFAULT))
+        if synonyms:
+            yield _described(name, definition, synonyms)
+
+
+def _described(name: str, definition: ConfigDefinition, synonyms: Sequence[ConfigSynonym]) -> DescribedConfig:
+    """Return a setting whose value is that of the first synonym."""
+    return DescribedConfig(
+        name=name,
+        value=synonyms[0].value,
+        source=synonyms[0].source,
+        type_code=CONFIG_TYPE_CODES[definition.type],
+        documentation=definition.documentation,
+        synonyms=tuple(synonyms),
+    )
 
 
 def _type_code(value: object) -> int:
@@ -172,14 +234,7 @@ def _type_code(value: object) -> int:
 def _describe_throttles(settings: BrokerSettings) -> Iterator[DescribedConfig]:
     for name, definition in THROTTLE_DEFINITIONS.items():
         synonyms = [*settings.values_of(name), ConfigSynonym(name, str(UNLIMITED), ConfigSource.DEFAULT)]
-        yield DescribedConfig(
-            name=name,
-            value=synonyms[0].value,
-            source=synonyms[0].source,
-            type_code=CONFIG_TYPE_CODES[definition.type],
-            documentation=definition.documentation,
-            synonyms=tuple(synonyms),
-        )
+        yield _described(name, definition, synonyms)
 
 
 def _describe_topic_defaults(settings: BrokerSettings) -> Iterator[DescribedConfig]:

@@ -4,8 +4,9 @@
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ottla_broker.broker import Broker, Request
@@ -17,11 +18,14 @@ from ottla_broker.handlers import (
     api_versions,
     consumer_group_describe,
     consumer_group_heartbeat,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_groups,
     delete_records,
     delete_topics,
+    describe_acls,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -50,9 +54,15 @@ from ottla_broker.handlers import (
     sync_group,
     unregister_broker,
 )
+from ottla_broker.long_requests import LONG_FRAME_BYTES, LongRequest
+from ottla_broker.request_parts import ItemLists, without_repetitions
 from ottla_core.errors import InvalidRequest
+from ottla_core.slices import started
+from ottla_core.wire.group_id import GroupMessage, read_group_id
 from ottla_core.wire.messages import (
     API_VERSIONS_KEY,
+    MessageCodec,
+    RequestHeader,
     api_name,
     message_codec,
     newest_version,
@@ -75,7 +85,11 @@ class Api:
     `advertised_from` may lie below `oldest`: librdkafka before 2.0 sends uncompressed batches to a broker that does
     not advertise Produce from version 0 on, although it never uses that version (KAFKA-18659).
 
-    With `keeps_frame` the handler is given the frame as well; it goes on to another process.
+    Where every item of a list is answered on its own, `lists` names the lists of its requests and responses, for
+    versions that have them: long requests are then handled in parts, and what is named twice is answered once.
+
+    With `keeps_frame` the handler is given the frame as well; it goes on to another process. With `reads_group_id`
+    only the group's id is read here, as the process that it goes on to reads it all; long ones are read here too.
     """
 
     key: int
@@ -85,6 +99,8 @@ class Api:
     advertised_from: int
     reader: Reader | None = None
     keeps_frame: bool = False
+    lists: tuple[ItemLists, ...] = ()
+    reads_group_id: bool = False
 
 
 def _api(
@@ -94,55 +110,65 @@ def _api(
     advertised_from: int | None = None,
     reader: Reader | None = None,
     keeps_frame: bool = False,
+    lists: Sequence[tuple[str, str]] = (),
 ) -> tuple[int, Api]:
     oldest = oldest_version(key)
     advertised_from = oldest if advertised_from is None else advertised_from
-    return key, Api(key, handler, oldest, newest_version(key), advertised_from, reader, keeps_frame)
+    item_lists = tuple(ItemLists(*names) for names in lists)
+    return key, Api(key, handler, oldest, newest_version(key), advertised_from, reader, keeps_frame, item_lists)
 
 
-def _group_api(key: int, handler: Handler) -> tuple[int, Api]:
-    """Return the entry of an API whose requests go on to a group coordinator."""
-    return _api(key, handler, keeps_frame=True)
+def _group_api(key: int, handler: Handler, lists: Sequence[tuple[str, str]] = ()) -> tuple[int, Api]:
+    """Return the entry of an API whose requests go on to group coordinators."""
+    return _api(key, handler, keeps_frame=True, lists=lists)
+
+
+def _frequent_group_api(key: int, handler: Handler, lists: Sequence[tuple[str, str]] = ()) -> tuple[int, Api]:
+    """Return the entry of an API that members use all the time, and whose requests begin with their group's id."""
+    return key, replace(_group_api(key, handler, lists)[1], reads_group_id=True)
 
 
 APIS: Mapping[int, Api] = dict(
     [
         _api(0, produce.handle, advertised_from=0, reader=read_produce_request),
         _api(FETCH_KEY, fetch.handle),
-        _api(2, list_offsets.handle),
-        _api(3, metadata.handle),
-        _group_api(8, offset_commit.handle),
-        _group_api(9, offset_fetch.handle),
-        _api(10, find_coordinator.handle),
+        _api(2, list_offsets.handle, lists=[("topics", "topics")]),
+        _api(3, metadata.handle, lists=[("topics", "topics")]),
+        _frequent_group_api(8, offset_commit.handle, [("topics", "topics")]),
+        _group_api(9, offset_fetch.handle, [("groups", "groups"), ("topics", "topics")]),
+        _api(10, find_coordinator.handle, lists=[("coordinator_keys", "coordinators")]),
         _group_api(11, join_group.handle),
-        _group_api(12, heartbeat.handle),
-        _group_api(13, leave_group.handle),
+        _frequent_group_api(12, heartbeat.handle),
+        _group_api(13, leave_group.handle, [("members", "members")]),
         _group_api(14, sync_group.handle),
-        _group_api(15, describe_groups.handle),
+        _group_api(15, describe_groups.handle, [("groups", "groups")]),
         _group_api(16, list_groups.handle),
         _api(API_VERSIONS_KEY, lambda broker, request: api_versions.handle(broker, request, APIS.values())),
         _api(19, create_topics.handle),
         _api(20, delete_topics.handle),
-        _api(21, delete_records.handle),
+        _api(21, delete_records.handle, lists=[("topics", "topics")]),
         _api(22, init_producer_id.handle),
-        _api(23, offset_for_leader_epoch.handle),
-        _api(32, describe_configs.handle),
+        _api(23, offset_for_leader_epoch.handle, lists=[("topics", "topics")]),
+        _api(29, describe_acls.handle),
+        _api(30, create_acls.handle),
+        _api(31, delete_acls.handle),
+        _api(32, describe_configs.handle, lists=[("resources", "results")]),
         _api(33, alter_configs.handle),
         _api(34, alter_replica_log_dirs.handle),
         _api(35, describe_log_dirs.handle),
         _api(37, create_partitions.handle),
-        _group_api(42, delete_groups.handle),
+        _group_api(42, delete_groups.handle, [("groups_names", "results")]),
         _api(43, elect_leaders.handle),
         _api(44, incremental_alter_configs.handle),
         _api(45, alter_partition_reassignments.handle),
-        _api(46, list_partition_reassignments.handle),
-        _group_api(47, offset_delete.handle),
+        _api(46, list_partition_reassignments.handle, lists=[("topics", "topics")]),
+        _group_api(47, offset_delete.handle, [("topics", "topics")]),
         _api(55, describe_quorum.handle),
         _api(60, describe_cluster.handle),
-        _api(61, describe_producers.handle),
+        _api(61, describe_producers.handle, lists=[("topics", "topics")]),
         _api(64, unregister_broker.handle),
-        _group_api(68, consumer_group_heartbeat.handle),
-        _group_api(69, consumer_group_describe.handle),
+        _frequent_group_api(68, consumer_group_heartbeat.handle),
+        _group_api(69, consumer_group_describe.handle, [("group_ids", "groups")]),
         _api(74, list_config_resources.handle),
         _api(75, describe_topic_partitions.handle),
     ]
@@ -159,6 +185,7 @@ class Dispatcher:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.request_counts: Counter[int] = Counter()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="long requests")
 
     def handle(self, frame: memoryview, connection: Connection) -> Outcome:
         """Handle one frame.
@@ -179,9 +206,27 @@ class Dispatcher:
         if connection.delayed and api.key != FETCH_KEY:  # two fetches that hurried each other would never wait
             for delayed in tuple(connection.delayed):
                 delayed.hurry()
-        if api.reader is None:
+        if api.reader is None and len(frame) >= LONG_FRAME_BYTES:
+            return started(self._long_request(frame, header, api, codec, connection).handle(self._thread))
+        if api.reads_group_id:
+            group_id = read_group_id(frame, codec.body_offset(frame, header), flexible=codec.flexible)
+            message: Any = GroupMessage(group_id)
+        elif api.reader is None:
             message = codec.read_request(frame, header)
+            if api.lists:
+                message = without_repetitions(message, api.lists)
         else:
             message = api.reader(frame, codec.body_offset(frame, header), header.api_version)
         kept = bytes(frame) if api.keeps_frame else b""
         return api.handler(self._broker, Request(header, message, codec, connection, kept))
+
+    def _long_request(
+        self, frame: memoryview, header: RequestHeader, api: Api, codec: MessageCodec, connection: Connection
+    ) -> LongRequest:
+        return LongRequest(
+            self._broker, bytes(frame), header, codec, connection, api.handler, api.lists, api.keeps_frame
+        )
+
+    def close(self) -> None:
+        """End the thread; what it still has to do is done for nobody."""
+        self._thread.shutdown(wait=False, cancel_futures=True)

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import errno
 import socket
+import sys
 from collections import Counter
 
 import structlog
@@ -15,6 +16,7 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.connection import Connection
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.receive_buffer import BufferPool, RequestBudget
+from ottla_core.background import start_recurring
 from ottla_core.config import HostPort
 from ottla_core.errors import OttlaError
 
@@ -26,6 +28,15 @@ ACCEPT_PAUSE_SECONDS = 1.0
 CHECKS_PER_TIMEOUT = 10
 REQUEST_STALL_SECONDS = 30.0
 """How long a request that has begun may bring no byte, before its connection is closed and its memory is freed."""
+REQUEST_BYTES_PER_SECOND_MIN = 4 * 1024
+"""How fast a large request has to arrive, taken over `REQUEST_STALL_SECONDS`."""
+STARVED_WINDOW_SECONDS = 5.0
+STARVED_BYTES_PER_SECOND_MIN = 256 * 1024
+"""How fast it has to arrive, over that window, while others wait for the memory that such requests hold."""
+UNREAD_BYTES_PER_SECOND_MIN = 4 * 1024
+"""How fast a peer has to read what it asked for, over `connections.max.idle.ms`; deleted segments wait for it."""
+UNSENT_BYTES_OVERALL_MAX = 256 * 1024 * 1024
+"""What all peers together may leave unread, of responses that are in memory; those that leave most are given up."""
 
 logger = structlog.get_logger("listener")
 
@@ -61,18 +72,28 @@ class Listener:
         handle: what handles a frame.
         accepted: how many were accepted since the start.
         refused: how many were closed at once because of a limit.
+        unsent_bytes: of responses in memory that peers do not read.
     """
 
     def __init__(
-        self, config: BrokerConfig, sockets: list[tuple[str, socket.socket]], dispatcher: Dispatcher
+        self,
+        config: BrokerConfig,
+        sockets: list[tuple[str, socket.socket]],
+        dispatcher: Dispatcher,
+        *,
+        files_for_connections: int = sys.maxsize,
     ) -> None:
         self._config = config
         self._sockets = sockets
+        self._files_for_connections = files_for_connections
         self.handle = dispatcher.handle
         self._loop = asyncio.get_running_loop()
         self.shared_buffer = memoryview(bytearray(SHARED_BUFFER_BYTES))
         self.pool = BufferPool()
         self.budget = RequestBudget(config.queued_max_request_bytes)
+        self.unsent_bytes = 0
+        self._is_shedding = False
+        self._unread_since: dict[Connection, tuple[float, int]] = {}
         self.request_bytes_max = config.socket_request_max_bytes
         self.connections: set[Connection] = set()
         self.accepted = 0
@@ -81,12 +102,16 @@ class Listener:
         self._wanting_budget: set[Connection] = set()
         self._idle_check: asyncio.Task[None] | None = None
 
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Go by other limits of connections from now on; those that are open stay."""
+        self._config = config
+
     def start(self) -> None:
         """Listen."""
         for name, sock in self._sockets:
             sock.listen(BACKLOG)
             self._loop.add_reader(sock.fileno(), self._accept, name, sock)
-        self._idle_check = asyncio.create_task(self._close_idle(), name="idle connections")
+        self._idle_check = start_recurring("idle connections", self._close_idle)
 
     async def close(self) -> None:
         """Stop listening and close every connection."""
@@ -115,9 +140,24 @@ class Listener:
         """Forget a connection."""
         self.connections.discard(connection)
         self._wanting_budget.discard(connection)
+        self._unread_since.pop(connection, None)
         self._by_address[connection.address] -= 1
         if not self._by_address[connection.address]:
             del self._by_address[connection.address]
+
+    def unsent_changed(self, difference: int) -> None:
+        """Keep account of what peers leave unread, and give up some of them if it is too much."""
+        self.unsent_bytes += difference
+        if self.unsent_bytes > UNSENT_BYTES_OVERALL_MAX and not self._is_shedding:
+            self._is_shedding = True
+            self._loop.call_soon(self._shed)  # not from within the connection that has more by now
+
+    def _shed(self) -> None:
+        self._is_shedding = False
+        by_unsent = sorted(self.connections, key=lambda connection: connection.unsent_bytes)
+        while self.unsent_bytes > UNSENT_BYTES_OVERALL_MAX and by_unsent:
+            worst = by_unsent.pop()
+            worst.close(f"{worst.unsent_bytes} bytes of responses are not read, and memory for them runs out")
 
     # Accepting
 
@@ -142,6 +182,8 @@ class Listener:
         limit = ""
         if len(self.connections) >= self._config.max_connections:
             limit = "max.connections"
+        elif len(self.connections) >= self._files_for_connections:
+            limit = "open files (ulimit -n)"
         elif self._by_address[host] >= self._config.max_connections_per_ip:
             limit = "max.connections.per.ip"
         if limit:
@@ -162,8 +204,31 @@ class Listener:
             await asyncio.sleep(min(idle_s, REQUEST_STALL_SECONDS) / CHECKS_PER_TIMEOUT)
             now = self._loop.time()
             for connection in tuple(self.connections):
-                silent_s = now - connection.last_active
-                if connection.is_in_mid_request and silent_s > REQUEST_STALL_SECONDS:
-                    connection.close(f"a request stopped arriving {silent_s:.0f} s ago")
-                elif connection.is_idle and silent_s > idle_s:
-                    connection.close()
+                self._close_if_idle(connection, now, idle_s)
+
+    def _close_if_idle(self, connection: Connection, now: float, idle_s: float) -> None:
+        silent_s = now - connection.last_active
+        if not connection.is_unread:
+            self._unread_since.pop(connection, None)
+        if connection.is_in_mid_request and silent_s > REQUEST_STALL_SECONDS:
+            connection.close(f"a request stopped arriving {silent_s:.0f} s ago")
+        elif connection.is_in_mid_request and self._falls_behind(connection, now):
+            connection.close("a request arrives too slowly")
+        elif connection.is_unread:
+            if self._reads_too_slowly(connection, now, idle_s):
+                connection.close(f"responses were hardly read for {idle_s:.0f} s")
+        elif connection.is_idle and silent_s > idle_s:
+            connection.close()
+
+    def _falls_behind(self, connection: Connection, now: float) -> bool:
+        if self._wanting_budget:
+            return connection.falls_behind(now, STARVED_WINDOW_SECONDS, STARVED_BYTES_PER_SECOND_MIN)
+        return connection.falls_behind(now, REQUEST_STALL_SECONDS, REQUEST_BYTES_PER_SECOND_MIN)
+
+    def _reads_too_slowly(self, connection: Connection, now: float, idle_s: float) -> bool:
+        """Return whether the socket took too little in the last `idle_s`, in all of which responses had to wait."""
+        began, sent_bytes = self._unread_since.setdefault(connection, (now, connection.sent_bytes))
+        if now - began < idle_s:
+            return False
+        del self._unread_since[connection]
+        return connection.sent_bytes - sent_bytes < (now - began) * UNREAD_BYTES_PER_SECOND_MIN

@@ -19,6 +19,7 @@ from ottla_broker.log.append_validation import AppendOrigin
 from ottla_broker.log.appended import Appended
 from ottla_broker.log.log_reader import LogSlice
 from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.unpacking import LookedInto
 from ottla_broker.replication.follower_replica import FetchPosition, truncation_offset
 from ottla_broker.replication.leader_replica import FollowerContact, IsrProposal, LeaderReplica
 from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, PartitionState
@@ -66,6 +67,7 @@ class ReplicationContext:
         monotonic_ms: the clock by which followers lag.
         live_brokers: who is registered and not about to stop; replaced when the cluster state changes.
         on_out_of_sync_fetch: told when a follower outside the in-sync set has fetched, for it may have caught up.
+        on_lost_log: told when a replica has found out that it has lost its log, so that the controller learns of it.
     """
 
     broker_id: int
@@ -73,6 +75,7 @@ class ReplicationContext:
     monotonic_ms: Callable[[], int]
     live_brokers: Collection[int] = frozenset()
     on_out_of_sync_fetch: Callable[["Partition"], None] | None = None
+    on_lost_log: Callable[["Partition"], None] | None = None
 
 
 class Partition:
@@ -81,6 +84,8 @@ class Partition:
     Attributes:
         state: what the controller decided last.
         leads: whether this broker is the leader under its present registration.
+        has_lost_log: the log had to be begun anew although this replica counts as one that has every committed
+            record. It neither leads nor follows until the controller has taken it out of the in-sync set.
     """
 
     __slots__ = (
@@ -90,6 +95,7 @@ class Partition:
         "_unreplicated",
         "_unreplicated_numbers",
         "_watchers",
+        "has_lost_log",
         "leads",
         "log",
         "state",
@@ -105,6 +111,7 @@ class Partition:
         self.log = log
         self.state = state
         self.leads = False
+        self.has_lost_log = False
         self._context = context
         self._leader: LeaderReplica | None = None
         self._led_epoch = NO_EPOCH
@@ -160,6 +167,10 @@ class Partition:
         if led != leads or former is not state:
             self._tell_change()
 
+    def counts_as_complete(self, state: PartitionState) -> bool:
+        """Return whether a state takes this replica for one that has every committed record, and may lead."""
+        return self.broker_id in state.isr or self.broker_id in state.eligible_leaders
+
     def step_down(self) -> None:
         """Lead no longer, whatever the state says: the partition is about to go."""
         self.leads = False
@@ -189,6 +200,7 @@ class Partition:
         now_ms: int,
         all_in_sync: bool,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        looked_into: LookedInto | None = None,
     ) -> Appended:
         """Append one batch as the leader.
 
@@ -197,6 +209,7 @@ class Partition:
             now_ms: the broker's clock, for timestamps.
             all_in_sync: whether the producer waits for all in-sync replicas (acks=all).
             origin: who has made the batch.
+            looked_into: what the log's `look_into` returned for it.
 
         Raises:
             KafkaError: the batch is refused; the log is unchanged.
@@ -208,7 +221,7 @@ class Partition:
             raise self._not_enough_replicas(records)
         former_end_offset = self.log.log_end_offset
         appended = self.log.append_as_leader(
-            records, leader_epoch=self.state.leader_epoch, now_ms=now_ms, origin=origin
+            records, leader_epoch=self.state.leader_epoch, now_ms=now_ms, origin=origin, looked_into=looked_into
         )
         if not appended.duplicate:
             if leader.followers:
@@ -354,25 +367,24 @@ class Partition:
         if log_start_offset > log.log_start_offset:
             log.delete_records_before(min(log_start_offset, log.high_watermark))
 
-    def truncate_to_diverging(self, epoch: int, end_offset: int, *, leader_epoch: int, now_ms: int) -> int:
-        """Cut the log where it parts from the leader's, and return its new end.
+    def diverging_offset(self, epoch: int, end_offset: int, *, leader_epoch: int) -> int:
+        """Return where to cut the log, because it parts from the leader's.
 
         Args:
             epoch: the largest epoch that the leader knows up to that of this log's last record.
             end_offset: where that epoch ends in the leader's log.
             leader_epoch: under which the fetch was made.
-            now_ms: the broker's clock.
 
         Raises:
             FencedLeaderEpoch, UnknownLeaderEpoch: the answer is of another leader epoch.
-            KafkaStorageError: the disk failed.
         """
         self._check_follows(leader_epoch)
-        self.log.truncate_to(truncation_offset(self.log, epoch, end_offset), now_ms)
-        return self.log.log_end_offset
+        return truncation_offset(self.log, epoch, end_offset)
 
     def truncate_to(self, offset: int, *, leader_epoch: int, now_ms: int) -> None:
-        """Cut the log at the end of the leader's, which is shorter (after an unclean election).
+        """Cut the log where it parts from the leader's, or at the end of the leader's, which is shorter.
+
+        Both are prepared by the log before, and settled after (`replication/truncation.py`).
 
         Raises:
             FencedLeaderEpoch, UnknownLeaderEpoch: the answer is of another leader epoch.

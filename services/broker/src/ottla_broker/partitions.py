@@ -101,12 +101,21 @@ class PartitionTable:
             NotLeaderOrFollower: this broker holds no replica of it that is in sync, or should lead it and does not.
         """
         partition = self.replica_of(named, index)
+        if partition.has_lost_log:
+            raise partition.not_leader()
         if partition.leads:
             if not self._leads_safely(partition):
                 raise partition.not_leader()
         elif partition.state.leader == partition.broker_id or partition.broker_id not in partition.state.isr:
             raise partition.not_leader()
         return partition
+
+    def looks_into_records(self, named: str | UUID, index: int) -> bool:
+        """Return whether what is produced to a topic may have to be unpacked, going by one of its partitions here."""
+        state = self._feed.state
+        topic = state.topics_by_id.get(named) if isinstance(named, UUID) else state.topics.get(named)
+        partition = None if topic is None else self._partitions.get(TopicPartition(topic.name, index))
+        return partition is not None and partition.log.looks_into_records
 
     def _leads_safely(self, partition: Partition) -> bool:
         """Return whether nobody else can have been elected.

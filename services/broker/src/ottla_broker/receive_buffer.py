@@ -12,6 +12,7 @@ SMALLEST_BUFFER_BYTES = 4 * 1024
 UNRESERVED_FRAME_BYTES = 64 * 1024
 POOLED_BYTES_MAX = 32 * 1024 * 1024
 """How much the pool keeps for reuse; what is given back beyond that is freed."""
+_GROWTH = 4
 
 
 class BufferPool:
@@ -54,24 +55,34 @@ class PartialFrame:
         received: how many of them are here.
     """
 
-    __slots__ = ("_buffer", "_pool", "received", "size")
+    __slots__ = ("_buffer", "_pool", "_window_began", "_window_missed", "_window_received", "received", "size")
 
-    def __init__(self, pool: BufferPool, size: int, beginning: memoryview) -> None:
+    def __init__(self, pool: BufferPool, size: int, beginning: memoryview, now: float = 0.0) -> None:
         self._pool = pool
         self.size = size
         self.received = len(beginning)
-        self._buffer = pool.take_pooled(size) or pool.take(min(size, 2 * max(len(beginning), SMALLEST_BUFFER_BYTES)))
+        self._buffer = pool.take_pooled(size) or pool.take(first_buffer_bytes(size, len(beginning)))
         self._buffer[: self.received] = beginning
+        self._window_began = now
+        self._window_received = self.received
+        self._window_missed = False
 
     @property
     def complete(self) -> bool:
         """Whether the last byte has arrived."""
         return self.received == self.size
 
+    @property
+    def buffer_bytes(self) -> int:
+        """The memory that the frame has, or has to be given before more of it can be received."""
+        if self.received < len(self._buffer):
+            return len(self._buffer)
+        return min(self.size, _GROWTH * self.received)
+
     def free_space(self) -> memoryview:
         """Return where the next bytes go: never beyond the frame's end, and never empty while incomplete."""
         if self.received == len(self._buffer):
-            larger = self._pool.take(min(self.size, 4 * self.received))
+            larger = self._pool.take(self.buffer_bytes)
             larger[: self.received] = self._buffer
             self._pool.give_back(self._buffer)
             self._buffer = larger
@@ -86,35 +97,59 @@ class PartialFrame:
         """Give the buffer back to the pool."""
         self._pool.give_back(self._buffer)
 
+    def falls_behind(self, now: float, window_s: float, bytes_per_second_min: float) -> bool:
+        """Return whether too little has come for two windows on end, of at least `window_s` each.
+
+        One such window may be ours: a loop that was held up has not read yet what is there.
+        """
+        elapsed = now - self._window_began
+        if elapsed < window_s:
+            return False
+        missed = self.received - self._window_received < elapsed * bytes_per_second_min
+        missed_before, self._window_missed = self._window_missed, missed
+        self._window_began, self._window_received = now, self.received
+        return missed and missed_before
+
+    def restart_window(self, now: float) -> None:
+        """Count from now on: it was not the client's fault that nothing came."""
+        self._window_began, self._window_received, self._window_missed = now, self.received, False
+
+
+def first_buffer_bytes(size: int, received: int) -> int:
+    """Return the size of the buffer that a frame begins with, unless the pool has one for the whole of it."""
+    return min(size, 2 * max(received, SMALLEST_BUFFER_BYTES))
+
 
 class RequestBudget:
     """How many bytes of arriving large frames the broker holds at once.
 
-    A frame's whole size is reserved before it gets a buffer, so that every frame that has begun can be completed;
-    connections whose reservation is refused stop reading and are woken when there is room. Frames of up to
-    `UNRESERVED_FRAME_BYTES` need no reservation: a few that announce much must not hold up everybody's small ones.
+    A frame is charged for the memory that it has, which grows with what has arrived: what a length prefix announces
+    holds nobody up. Where growing would exceed the limit, a connection stops reading and is woken when there is room.
+    The frame that has been charged for the longest time may always grow, or several could wait for each other for
+    ever; so the limit is exceeded by one request at most. Frames of up to `UNRESERVED_FRAME_BYTES` are not charged:
+    the small ones of others must not wait either.
 
     Attributes:
         limit: bytes in all.
-        reserved: bytes promised at present.
+        reserved: bytes charged at present.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.reserved = 0
+        self._charged: dict[object, int] = {}
 
-    def reserve(self, size: int) -> bool:
-        """Reserve room for a frame, or return False; an idle broker admits any frame that is legal."""
-        if size <= UNRESERVED_FRAME_BYTES:
+    def reserve(self, owner: object, size_bytes: int) -> bool:
+        """Charge an owner with so much memory in all, or return False and leave its charge as it is."""
+        if size_bytes <= UNRESERVED_FRAME_BYTES:
             return True
-        if self.reserved and self.reserved + size > self.limit:
+        additional = size_bytes - self._charged.get(owner, 0)
+        if self.reserved + additional > self.limit and next(iter(self._charged), owner) is not owner:
             return False
-        self.reserved += size
+        self._charged[owner] = size_bytes
+        self.reserved += additional
         return True
 
-    def release(self, size: int) -> None:
-        """Give back what `reserve` granted."""
-        if size <= UNRESERVED_FRAME_BYTES:
-            return
-        self.reserved -= size
-        assert self.reserved >= 0
+    def release(self, owner: object) -> None:
+        """Charge an owner with nothing any more."""
+        self.reserved -= self._charged.pop(owner, 0)

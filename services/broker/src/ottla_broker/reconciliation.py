@@ -2,9 +2,13 @@
 
 The controller decides, the watch brings its decisions, and `Reconciler` carries them out: it creates the logs of
 partitions assigned to this broker, retires those of deleted topics and those assigned to others, makes each
-partition lead or follow, and tells the fetchers whom to follow. It always compares what is held with the newest
-state, so a burst of changes is carried out as one, and whatever failed (a full disk, say) is tried again without
-holding up the other topics.
+partition lead or follow, and tells the fetchers whom to follow. A burst of changes is carried out as one, and
+whatever failed (a full disk, say) is tried again without holding up the other topics.
+
+A pass says only which topics are looked at. What is done to a partition is decided by the newest state at the moment
+when it is done, with nothing awaited in between: a pass takes seconds where many logs are created, and what its first
+state took away from this broker may have come back, and be in sync, by the time that it is its turn. Passes do not
+overlap, so a partition's log is never created while it is being retired.
 
 Files of a topic are deleted only if its deletion was seen. A topic that merely is not there (any more), because this
 broker was away or etcd lost it, has its files set aside.
@@ -12,15 +16,19 @@ broker was away or etcd lost it, has its files set aside.
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Protocol
+from uuid import UUID
 
 import structlog
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.log.log_store import LogStore
+from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.retirement import Retirement
 from ottla_broker.partition import Partition, ReplicationContext
 from ottla_broker.partitions import PartitionTable
+from ottla_core.background import start_recurring
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, ClusterState, Member, PartitionState, Topic
@@ -76,14 +84,24 @@ class Reconciler:
         self._epoch = NO_EPOCH
         self._failed: set[str] = set()
         self._without_role: set[str] = set()
+        self._held: set[tuple[UUID, int]] = set()
+        self._lost: set[TopicPartition] = set()
+        self._topics_at_start: frozenset[UUID] = frozenset()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Carry out the present cluster state, then follow it."""
         self._feed.subscribe(lambda _former, _new: self._changed.set())
-        await self._set_aside_unknown_logs(self._feed.state)
-        await self._reconcile(self._feed.state)
-        self._task = asyncio.create_task(self._follow(), name="reconciliation")
+        self._lost, self._topics_at_start = self._store.lost, frozenset(self._feed.state.topics_by_id)
+        for name in tuple(self._lost):
+            topic = self._feed.state.topics.get(name.topic)
+            if topic is None or not self._is_mine(topic, name.partition):
+                self._settle_loss(name)
+        await self._reconcile()
+        for name, log in tuple(self._store.logs.items()):
+            if self._partitions.get(name) is None:
+                await self._set_aside_unless_wanted(log)
+        self._task = start_recurring("reconciliation", self._follow)
 
     async def close(self) -> None:
         """Stop following the cluster state."""
@@ -107,26 +125,32 @@ class Reconciler:
                 async with asyncio.timeout(RETRY_SECONDS if self._failed else None):
                     await self._changed.wait()
             self._changed.clear()
-            await self._reconcile(self._feed.state)
+            try:
+                await self._reconcile()
+            except BaseException:
+                self._changed.set()  # or a pass that failed unexpectedly would wait for the next change
+                raise
 
-    async def _reconcile(self, state: ClusterState) -> None:
-        former = self._reached
+    async def _reconcile(self) -> None:
+        former, target = self._reached, self._feed.state
         self.give_roles()
-        failed: set[str] = set()
-        if self._failed or former.topics_by_id.keys() != state.topics_by_id.keys():
+        names = [
+            name for name, topic in target.topics.items()
+            if former.topics.get(name) is not topic or name in self._failed
+        ]  # fmt: skip
+        gone: dict[str, list[Partition]] = {}
+        if self._failed or former.topics_by_id.keys() != target.topics_by_id.keys():
+            self._held = {key for key in self._held if key[0] not in target.deleted_topics}
             for partition in self._partitions:
-                name = partition.topic_partition.topic
-                topic = state.topics.get(name)
-                if topic is None or topic.id != partition.topic_id:
-                    with self._reporting(name, failed):
-                        await self._retire(partition, deletion_seen=partition.topic_id in state.deleted_topics)
-        for name, topic in state.topics.items():
-            if former.topics.get(name) is not topic or name in self._failed:
-                with self._reporting(name, failed):
-                    await self._hold_what_is_assigned(topic, state)
+                if partition.topic_id not in target.topics_by_id:
+                    gone.setdefault(partition.topic_partition.topic, []).append(partition)
+        failed: set[str] = set()
+        for name in dict.fromkeys((*gone, *names)):
+            with self._reporting(name, failed):
+                await self._bring_in_step(name, gone.get(name, ()))
         self._failed = failed | self._without_role
         async with self._progress:
-            self._reached = state
+            self._reached = target
             self._progress.notify_all()
 
     @contextlib.contextmanager
@@ -134,6 +158,10 @@ class Reconciler:
         """Note a topic that could not be brought in step; the others must not wait for it."""
         try:
             yield
+        except KafkaStorageError as error:
+            if topic not in self._failed:
+                logger.error("cannot bring a topic in step; trying again", topic=topic, error=str(error))
+            failed.add(topic)
         except Exception as error:
             if topic not in self._failed:
                 logger.exception("cannot bring a topic in step; trying again", topic=topic, error=str(error))
@@ -161,6 +189,11 @@ class Reconciler:
         self._without_role = failed
         self._roles, self._epoch = state, epoch
 
+    def give_roles_again(self, topics: Collection[str]) -> None:
+        """The same, also to the partitions of some topics where nothing has changed."""
+        self._without_role.update(topics)
+        self.give_roles()
+
     def _give_roles_of(self, topic: Topic, state: ClusterState, epoch: int, known: Sequence[PartitionState]) -> None:
         """Give the partitions of one topic their roles, but for those whose state is known already."""
         config = self._partitions.topic_config(topic, state)
@@ -176,6 +209,14 @@ class Reconciler:
 
     def _give_role(self, partition: Partition, wanted: PartitionState, state: ClusterState, epoch: int) -> None:
         leader = state.brokers.get(wanted.leader)
+        if partition.has_lost_log:
+            if partition.counts_as_complete(wanted):
+                # Not even to be copied: a fetch would let it stay in the set, and the log's owner might be elected.
+                self._fetchers.unfollow(partition)
+                partition.apply(wanted, leads=False)
+                return
+            partition.has_lost_log = False
+        self._settle_loss(partition.topic_partition)
         if self._broker_id not in wanted.replicas:  # its log goes as soon as that is its turn
             self._fetchers.unfollow(partition)
             partition.apply(wanted, leads=False)
@@ -190,6 +231,24 @@ class Reconciler:
         else:
             self._fetchers.follow(partition, leader)
 
+    def _give_first_roles(self, name: str, held: Sequence[Partition]) -> None:
+        """Give roles and settings to partitions of one topic that were not there when roles were given last."""
+        topic = self._roles.topics.get(name)
+        if topic is None or not held:
+            return  # they are retired as soon as that is carried out
+        config = self._partitions.topic_config(topic, self._roles)
+        for partition in held:
+            index = partition.topic_partition.partition
+            if partition.topic_id != topic.id or index >= len(topic.partitions):
+                continue
+            if partition.log.config != config:  # it may have changed since the log was begun
+                partition.log.update_config(config)
+            try:
+                self._give_role(partition, topic.partitions[index], self._roles, self._epoch)
+            except Exception:
+                self._without_role.add(name)
+                raise
+
     def _leads(self, partition: Partition, state: PartitionState, epoch: int) -> bool:
         """Return whether this broker leads: elected under its present registration, or irreplaceable.
 
@@ -202,67 +261,125 @@ class Reconciler:
 
     # Logs
 
-    async def _hold_what_is_assigned(self, topic: Topic, state: ClusterState) -> None:
-        """Create the logs of a topic that are missing, and drop those that are others' now."""
-        for partition_state in topic.partitions:
-            held = self._partitions.get(TopicPartition(topic.name, partition_state.index))
-            if held is None:
-                continue
-            if held.topic_id != topic.id:
-                raise KafkaStorageError(f"a log of an earlier topic {topic.name} could not be retired yet")
-            if self._broker_id not in partition_state.replicas:
-                await self._retire(held, deletion_seen=True)
-        missing = [
-            partition_state
-            for partition_state in topic.partitions
-            if self._broker_id in partition_state.replicas
-            and self._partitions.get(TopicPartition(topic.name, partition_state.index)) is None
-        ]
-        config = self._partitions.topic_config(topic, state)
+    async def _bring_in_step(self, name: str, gone: Iterable[Partition]) -> None:
+        """Retire the logs of a name that are not to be here any more, and create those that are missing."""
+        for partition in gone:
+            await self._retire(partition)
+        topic = self._feed.state.topics.get(name)
+        indexes = range(len(topic.partitions) if topic is not None else 0)
+        for held in [self._partitions.get(TopicPartition(name, index)) for index in indexes]:
+            if held is not None and self._retirement_of(held) is not None:
+                await self._retire(held)
+        missing = [index for index in indexes if self._topic_lacking(TopicPartition(name, index)) is not None]
         for start in range(0, len(missing), LOGS_CREATED_AT_ONCE_MAX):
-            batch = missing[start : start + LOGS_CREATED_AT_ONCE_MAX]
-            # All of them have ended before this goes on: a straggler would hold a log of a topic that is gone.
-            outcomes = await asyncio.gather(
-                *(self._hold(topic, partition, config) for partition in batch), return_exceptions=True
-            )
-            self.give_roles()
-            for outcome in outcomes:
-                if outcome is not None:
-                    raise outcome
+            await self._create_missing(name, missing[start : start + LOGS_CREATED_AT_ONCE_MAX])
 
-    async def _hold(self, topic: Topic, state: PartitionState, config: TopicConfig) -> None:
-        name = TopicPartition(topic.name, state.index)
+    async def _create_missing(self, name: str, indexes: Sequence[int]) -> None:
+        topic = self._feed.state.topics.get(name)
+        if topic is None:
+            return
+        config = self._partitions.topic_config(topic)
+        # All of them have ended before this goes on: a straggler would hold a log of a topic that is gone.
+        outcomes = await asyncio.gather(
+            *(self._create_if_missing(TopicPartition(name, index), config) for index in indexes),
+            return_exceptions=True,
+        )
+        self.give_roles()
+        held = [outcome for outcome in outcomes if isinstance(outcome, Partition)]
+        for partition in held:
+            self._partitions.add(partition)
+            self._note_held(partition)
+        self._give_first_roles(name, held)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _create_if_missing(self, name: TopicPartition, config: TopicConfig) -> Partition | None:
         log = self._store.get(name)
-        if log is None or log.topic_id != topic.id:
-            # One that has had a leader before has a log somewhere, unless this broker never came to create it.
-            is_new = state.leader_epoch == 0 or self._broker_id in state.adding
-            log = await self._store.create(name, topic.id, config, is_new=is_new)
-        partition = Partition(name, log, self._context, state)
-        self._partitions.add(partition)
-        newest = self._roles.topics.get(topic.name)
-        if newest is None or newest.id != topic.id or self._broker_id not in newest.partitions[state.index].replicas:
-            return  # it is retired as soon as that state is carried out
-        try:
-            self._give_role(partition, newest.partitions[state.index], self._roles, self._epoch)
-        except Exception:
-            self._without_role.add(topic.name)
-            raise
+        if log is not None:
+            await self._set_aside_unless_wanted(log)
+        topic = self._topic_lacking(name)
+        if topic is None:
+            return None
+        state = topic.partitions[name.partition]
+        # One that was there before this process, or has had a leader, may have a log in a directory that is away.
+        may_be_here = state.leader_epoch > 0 or topic.id in self._topics_at_start
+        is_new = not may_be_here or self._broker_id in state.adding
+        log = await self._store.create(name, topic.id, config, is_new=is_new)
+        return Partition(name, log, self._context, state)
 
-    async def _retire(self, partition: Partition, *, deletion_seen: bool) -> None:
+    def _note_held(self, partition: Partition) -> None:
+        """Find out whether a partition's log is one begun anew in place of one that has been here."""
+        log = partition.log
+        key = partition.topic_id, partition.topic_partition.partition
+        is_empty = log.log_end_offset == 0
+        if is_empty and (key in self._held or self._was_lost_at_start(partition)):
+            partition.has_lost_log = partition.counts_as_complete(partition.state)
+        self._held.add(key)
+        if partition.has_lost_log:
+            logger.error(
+                "a replica that counts as in sync has lost its log; it does not lead before the controller knows",
+                partition=str(partition.topic_partition),
+            )
+            if self._context.on_lost_log is not None:
+                self._context.on_lost_log(partition)
+
+    def _settle_loss(self, name: TopicPartition) -> None:
+        """Forget a log that was missing at the start: the controller knows, or it was no replica's that counts."""
+        if name in self._lost:
+            self._lost.discard(name)
+            self._store.settle_loss(name)
+
+    def _was_lost_at_start(self, partition: Partition) -> bool:
+        """Return whether this broker came back without a log that it had; a topic created since is another one."""
+        return partition.topic_partition in self._lost and partition.topic_id in self._topics_at_start
+
+    def _topic_lacking(self, name: TopicPartition) -> Topic | None:
+        """Return a partition's topic if this broker should hold the partition by the newest state and does not."""
+        topic = self._feed.state.topics.get(name.topic)
+        if topic is None or not self._is_mine(topic, name.partition) or self._partitions.get(name) is not None:
+            return None
+        return topic
+
+    async def _retire(self, partition: Partition) -> None:
+        """Take a log out of use, unless it is wanted again when nothing works in its directory any more."""
         self._fetchers.unfollow(partition)
         partition.step_down()
-        if deletion_seen:
-            await self._store.delete(partition.topic_partition)
-        else:
-            await self._store.set_aside(partition.topic_partition)
-        self._partitions.remove(partition)
+        async with self._store.at_rest(partition.log):
+            # It may have come back while its log came to rest, and be in sync by now. No await from here to the
+            # removal from the table: a partition whose log is gone would follow, and claim to have what that had.
+            retirement = self._retirement_of(partition)
+            if retirement is None:
+                self._without_role.add(partition.topic_partition.topic)  # it has stepped down
+                self.give_roles()
+                return
+            retired = self._store.take_away(partition.log, retirement)
+            self._partitions.remove(partition)
+            partition.has_lost_log = False  # which is nobody's concern any more
+            self._settle_loss(partition.topic_partition)
+        await self._store.sync_retired(retired)
 
-    async def _set_aside_unknown_logs(self, state: ClusterState) -> None:
-        """Keep, but do not serve, logs on disk whose topic the cluster does not know, or has given to others."""
-        for name, log in tuple(self._store.logs.items()):
-            topic = state.topics.get(name.topic)
-            if topic is None or topic.id != log.topic_id or not self._is_mine(topic, name.partition):
-                await self._store.set_aside(name)
+    def _retirement_of(self, partition: Partition) -> Retirement | None:
+        """Return what is to become of a partition's log by the newest state, or None if it stays."""
+        state = self._feed.state
+        topic = state.topics_by_id.get(partition.topic_id)
+        if topic is None:
+            return Retirement.DELETE if partition.topic_id in state.deleted_topics else Retirement.SET_ASIDE
+        return None if self._is_mine(topic, partition.topic_partition.partition) else Retirement.DELETE
+
+    async def _set_aside_unless_wanted(self, log: PartitionLog) -> None:
+        """Keep, but do not serve, a log on disk whose topic the cluster does not know, or has given to others."""
+        if self._is_wanted(log):
+            return
+        async with self._store.at_rest(log):
+            if self._is_wanted(log):
+                return
+            retired = self._store.take_away(log, Retirement.SET_ASIDE)
+        await self._store.sync_retired(retired)
+
+    def _is_wanted(self, log: PartitionLog) -> bool:
+        topic = self._feed.state.topics.get(log.topic_partition.topic)
+        return topic is not None and topic.id == log.topic_id and self._is_mine(topic, log.topic_partition.partition)
 
     def _is_mine(self, topic: Topic, index: int) -> bool:
         return index < len(topic.partitions) and self._broker_id in topic.partitions[index].replicas

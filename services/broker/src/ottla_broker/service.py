@@ -21,8 +21,10 @@ from ottla_broker.broker_metrics import serve_metrics
 from ottla_broker.config import BrokerConfig
 from ottla_broker.controlled_shutdown import hand_over
 from ottla_broker.dispatch import Dispatcher
+from ottla_broker.dynamic_config import as_started, keep_applied
 from ottla_broker.effective_topic_config import effective_topic_config
 from ottla_broker.fetch_sessions import FETCH_SESSION_ID_MAX, FetchSessionCache
+from ottla_broker.file_shares import share_files
 from ottla_broker.groups.group_topic import GroupTopicCreation
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.groups.shard_log import ShardLog
@@ -47,7 +49,8 @@ from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, ClusterState, Endpoint, Member, Role
 from ottla_core.errors import RequestTimedOut
-from ottla_core.lifecycle import wait_for_end
+from ottla_core.lifecycle import open_files_limit, wait_for_end
+from ottla_core.readiness import announce_ready
 from ottla_core.rpc.server import RpcServer
 from ottla_core.throttle_config import LOG_DIRECTORY_MOVE_RATE, throttle_rate
 
@@ -76,13 +79,23 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
         ports = {name: sock.getsockname()[1] for name, sock in sockets}
         broker = await _open_broker(config, ports, rpc_port, closing)
         dispatcher = Dispatcher(broker)
-        listener = Listener(config, sockets, dispatcher)
+        closing.callback(dispatcher.close)
+        listener = Listener(
+            config, sockets, dispatcher, files_for_connections=share_files(open_files_limit()).connections
+        )
+
+        def apply(changed: BrokerConfig) -> None:
+            listener.reconfigure(changed)
+            broker.store.cleaner.reconfigure(_cleaner_settings(changed))
+
+        keep_applied(config, broker.feed, apply)
         if config.metrics_listener is not None:
             closing.callback(serve_metrics(broker, listener, dispatcher).close)
         listener.start()
         closing.push_async_callback(listener.close)
         await rpc_server.set_serving(serving=True)
         logger.info("ready", id=broker.id, listeners=ports, rpc_port=rpc_port, partitions=len(broker.partitions))
+        announce_ready()
         await wait_for_end(stop, broker.membership.wait_failed(), broker.feed.wait_failed())
         if config.controlled_shutdown_enable:
             await hand_over(broker.id, broker.membership, broker.feed, broker.reconciler)
@@ -138,7 +151,9 @@ async def _open_broker(
             config.max_incremental_fetch_session_cache_slots, lambda: 1 + randbelow(FETCH_SESSION_ID_MAX)
         ),
         refused_batches=RefusedBatches(),
-        producer_ids=ProducerIds(controller, place.membership, config.node_id),
+        producer_ids=ProducerIds(
+            controller, place.membership, config.node_id, lambda: feed.state.highest_producer_id
+        ),
         groups=groups,
         group_topic=group_topic,
     )
@@ -151,7 +166,7 @@ async def _join_cluster(
     etcd = EtcdClient.from_settings(config)
     closing.push_async_callback(etcd.close)
     cluster_id = await ensure_cluster_id(etcd, config.cluster_name)
-    feed = ClusterStateFeed(etcd, config.cluster_name)
+    feed = ClusterStateFeed(etcd, config.cluster_name, age_max_ms=config.view_age_max_ms)
     await feed.start()
     closing.push_async_callback(feed.close)
     store = await LogStore.open(
@@ -160,7 +175,7 @@ async def _join_cluster(
         cluster_id=cluster_id,
         config_for=lambda name: effective_topic_config(feed.state.topics.get(name), feed.state, config),
         clock=SystemClock(),
-        settings=_log_settings(config),
+        settings=_log_settings(as_started(config, feed.state.broker_configs)),
         move_rate=lambda: throttle_rate(LOG_DIRECTORY_MOVE_RATE, config.node_id, feed.state.broker_configs),
     )
     closing.push_async_callback(store.close)
@@ -172,8 +187,10 @@ async def _join_cluster(
         lease_ttl_ms=config.member_lease_ttl_ms,
         on_change=changed.set,
         resume=True,
+        view_is_fresh=feed.is_fresh,
     )
     await membership.start()
+    await store.registered(membership.registered_epoch)
     closing.push_async_callback(membership.close)
     await feed.wait_for(lambda state: config.node_id in state.brokers, REGISTRATION_TIMEOUT_SECONDS)
     controller = ControllerClient(feed)
@@ -194,7 +211,10 @@ async def _start_replication(
     )
     throttles = ReplicationThrottles()
     fetchers = ReplicaFetchers(
-        config, broker_epoch=lambda: membership.registered_epoch, clock=clock, throttles=throttles
+        as_started(config, feed.state.broker_configs),
+        broker_epoch=lambda: membership.registered_epoch,
+        clock=clock,
+        throttles=throttles,
     )
     closing.push_async_callback(fetchers.close)
     reconciler = Reconciler(
@@ -265,6 +285,7 @@ def _log_settings(config: BrokerConfig) -> LogSettings:
         recovery_threads_per_directory=config.num_recovery_threads_per_data_dir,
         producer_expiration_ms=config.producer_id_expiration_ms,
         producer_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
+        open_files_max=share_files(open_files_limit()).segments,
         cleaner=_cleaner_settings(config),
     )
 
@@ -301,4 +322,6 @@ def _describe_self(config: BrokerConfig, ports: Mapping[str, int], rpc_port: int
         rack=config.broker_rack,
         endpoints=tuple(endpoints),
         directory_ids=tuple(store.directory_ids.values()),
+        highest_producer_id=store.highest_producer_id,
+        intact_since=store.intact_since,
     )

@@ -9,6 +9,8 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from ottla_core.config import CommaSeparated, HostPort, ServiceConfig
 
+DEFAULT_HOST = "127.0.0.1"
+"""Whoever reaches the REST API may run connectors: with the rights of the worker, and with what plugins can do."""
 DEFAULT_PORT = 8083
 WILDCARD_HOSTS = ("", "0.0.0.0", "::")  # noqa: S104 - recognised, not bound here
 
@@ -79,10 +81,11 @@ class RestSettings(ServiceConfig):
     """What the REST API can be told."""
 
     listeners: Listeners = Field(
-        (Listener("http", "", DEFAULT_PORT),),
+        (Listener("http", DEFAULT_HOST, DEFAULT_PORT),),
         alias="listeners",
         description="URLs that the REST API listens on, separated by commas: http://HOST:PORT or https://HOST:PORT. "
-        "No host means every interface; port 0 takes any free one.",
+        "No host means every interface; port 0 takes any free one. Who reaches it may do everything, unless "
+        "listeners.https.ssl.client.auth asks for a certificate; other workers reach this one by it.",
     )
     rest_advertised_host_name: str | None = Field(
         None,

@@ -6,14 +6,14 @@ after it, shards likewise; see `change_sequence` for what becomes of a change th
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import structlog
 
 from ottla_controller import configs, topics
 from ottla_controller.change_sequence import ChangeSequence
-from ottla_controller.configs import BrokerTarget, ConfigPlan, TopicTarget
+from ottla_controller.configs import BrokerTarget, ConfigPlan, GroupTarget, TopicTarget
 from ottla_controller.partition_change import TopicRules
 from ottla_controller.producer_ids import next_block
 from ottla_controller.replica_controller import ReplicaController
@@ -27,6 +27,7 @@ from ottla_controller.state_writer import StateWriter, Write
 from ottla_controller.state_writes import StateWrites
 from ottla_controller.topic_rules import partitions_to_clear
 from ottla_controller.topics import TopicDefaults
+from ottla_controller.turns import Urgency
 from ottla_core.cluster import codec
 from ottla_core.cluster.controller_api import (
     AlteredResource,
@@ -44,14 +45,19 @@ from ottla_core.cluster.etcd_operations import ABSENT
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.model import NO_COORDINATOR, ClusterState, Shard, Topic
+from ottla_core.dynamic_broker_config import KEPT
 from ottla_core.errors import StaleBrokerEpoch
+from ottla_core.group_config import ConsumerGroupLimits
 from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.slices import in_slices
 
 log = structlog.get_logger("controller")
 
 
 class ActiveController:
     """Decides and writes, for one term.
+
+    `timeout_s` says how long a caller waits: what has not begun by then is not done any more.
 
     Attributes:
         replicas: the part that decides about replicas.
@@ -66,6 +72,7 @@ class ActiveController:
         key_space: KeySpace,
         defaults: TopicDefaults,
         default_rules: TopicRules,
+        group_limits: ConsumerGroupLimits,
     ) -> None:
         self._etcd = etcd
         self._keys = key_space
@@ -73,45 +80,50 @@ class ActiveController:
         self._changes = ChangeSequence(feed, writer, self._writes)
         self.replicas = ReplicaController(self._changes, self._writes, default_rules)
         self._defaults = defaults
+        self._group_limits = group_limits
         self._shards_examined: ClusterState | None = None
         self._own_producer_ids: deque[int] = deque()
 
     async def create_topics(
-        self, requested: Sequence[NewTopic], *, validate_only: bool
+        self, requested: Sequence[NewTopic], *, validate_only: bool, timeout_s: float | None = None
     ) -> tuple[list[CreatedTopic], int]:
         """Create topics; return the results and the revision that contains them."""
 
         async def change() -> tuple[list[CreatedTopic], int]:
-            plans = topics.plan_creations(requested, self._changes.state, self._defaults)
+            plans = await in_slices(topics.plan_creations(requested, self._changes.state, self._defaults))
             created = [plan.topic for plan in plans if plan.topic is not None]
             if not validate_only:
-                await self._changes.write([write for topic in created for write in self._writes.creation(topic)])
+                await self._changes.write(
+                    await in_slices(write for topic in created for write in self._writes.creation(topic))
+                )
                 for topic in created:
                     log.info("topic created", topic=topic.name, partitions=len(topic.partitions))
             return [plan.result for plan in plans], self._changes.state.revision
 
-        return await self._changes.make(change)
+        return await self._changes.make(change, timeout_s=timeout_s)
 
-    async def delete_topics(self, requested: Sequence[TopicReference]) -> tuple[list[DeletedTopic], int]:
+    async def delete_topics(
+        self, requested: Sequence[TopicReference], *, timeout_s: float | None = None
+    ) -> tuple[list[DeletedTopic], int]:
         """Delete topics; return the results and the revision that contains them."""
 
         async def change() -> tuple[list[DeletedTopic], int]:
-            plans = topics.plan_deletions(requested, self._changes.state)
+            plans = await in_slices(topics.plan_deletions(requested, self._changes.state))
             deleted = [plan.topic for plan in plans if plan.topic is not None]
-            await self._changes.write([write for topic in deleted for write in self._deletion(topic)])
+            await self._changes.write(await in_slices(write for topic in deleted for write in self._deletion(topic)))
             for topic in deleted:
                 log.info("topic deleted", topic=topic.name)
             return [plan.result for plan in plans], self._changes.state.revision
 
-        return await self._changes.make(change)
+        return await self._changes.make(change, timeout_s=timeout_s)
 
     async def create_partitions(
-        self, requested: Sequence[NewPartitions], *, validate_only: bool
+        self, requested: Sequence[NewPartitions], *, validate_only: bool, timeout_s: float | None = None
     ) -> tuple[list[GrownTopic], int]:
         """Add partitions; return the results and the revision that contains them."""
 
         async def change() -> tuple[list[GrownTopic], int]:
-            plans = topics.plan_growths(requested, self._changes.state)
+            plans = await in_slices(topics.plan_growths(requested, self._changes.state))
             if not validate_only:
                 writes: list[Write] = []
                 for plan in plans:
@@ -121,15 +133,22 @@ class ActiveController:
                 await self._changes.write(writes)
             return [plan.result for plan in plans], self._changes.state.revision
 
-        return await self._changes.make(change)
+        return await self._changes.make(change, timeout_s=timeout_s)
 
     async def alter_configs(
-        self, requested: Sequence[ConfigResourceChange], *, replace_all: bool, validate_only: bool
+        self,
+        requested: Sequence[ConfigResourceChange],
+        *,
+        replace_all: bool,
+        validate_only: bool,
+        timeout_s: float | None = None,
     ) -> tuple[list[AlteredResource], int]:
         """Change settings; return the results and the revision that contains them."""
 
         async def change() -> tuple[list[AlteredResource], int]:
-            plans = configs.plan_config_changes(requested, self._changes.state, replace_all=replace_all)
+            plans = configs.plan_config_changes(
+                requested, self._changes.state, replace_all=replace_all, group_limits=self._group_limits
+            )
             if not validate_only:
                 state = self._changes.state
                 cleared = {p: None for plan in plans for p in partitions_to_clear(plan, state)}
@@ -142,9 +161,11 @@ class ActiveController:
                 )
             return [plan.result for plan in plans], self._changes.state.revision
 
-        return await self._changes.make(change)
+        return await self._changes.make(change, timeout_s=timeout_s)
 
-    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ProducerIdBlock:
+    async def allocate_producer_ids(
+        self, broker_id: int, broker_epoch: int, *, timeout_s: float | None = None
+    ) -> ProducerIdBlock:
         """Return a block of producer ids for a broker.
 
         Raises:
@@ -158,7 +179,7 @@ class ActiveController:
                 raise StaleBrokerEpoch(f"broker {broker_id} is not registered under epoch {broker_epoch}")
             return await self._take_producer_id_block()
 
-        return await self._changes.make(change)
+        return await self._changes.make(change, timeout_s=timeout_s)
 
     async def begin_term(self) -> None:
         """Attend to what earlier terms left: half-made and half-deleted topics, partitions without a live leader.
@@ -179,7 +200,7 @@ class ActiveController:
                 await self._write_shards(reassigned_shards(len(topic.partitions), state.shards, state.coordinators))
             self._shards_examined = state
 
-        await self._changes.make(change)
+        await self._changes.make(change, urgency=Urgency.ELECTION)
 
     async def _write_shards(self, shards: Sequence[Shard]) -> None:
         if not shards:
@@ -198,7 +219,8 @@ class ActiveController:
 
     async def _take_producer_id_block(self) -> ProducerIdBlock:
         found = await self._etcd.read(self._keys.producer_ids)
-        block = next_block(codec.decode_next_producer_id(found.value) if found else 0)
+        counted = codec.decode_next_producer_id(found.value) if found else 0
+        block = next_block(counted, self._changes.state.highest_producer_id)
         value = codec.encode_next_producer_id(block.first + block.length)
         replaces = found.mod_revision if found else ABSENT
         await self._changes.write([Write(key=self._keys.producer_ids, value=value, replaces=replaces)])
@@ -218,13 +240,33 @@ class ActiveController:
             case BrokerTarget(broker_id):
                 if state.broker_configs.get(broker_id, {}) == plan.configs:
                     return None
-                key = self._keys.broker_config(broker_id)
-                found = await self._etcd.read(key)
-                replaces = found.mod_revision if found else ABSENT
-                return Write(key=key, value=codec.encode_broker_config(plan.configs), replaces=replaces)
+                _note_kept(broker_id, state.broker_configs.get(broker_id, {}), plan.configs)
+                return await self._replacement(self._keys.broker_config(broker_id), plan.configs)
+            case GroupTarget(group_id):
+                return await self._group_config_write(group_id, plan.configs)
             case None:
                 return None
+
+    async def _replacement(self, key: str, configs: Mapping[str, str]) -> Write:
+        found = await self._etcd.read(key)
+        replaces = found.mod_revision if found else ABSENT
+        return Write(key=key, value=codec.encode_config(configs), replaces=replaces)
+
+    async def _group_config_write(self, group_id: str, configs: Mapping[str, str]) -> Write | None:
+        """Return what stores a group's settings; a group without any has no key."""
+        if self._changes.state.group_configs.get(group_id, {}) == configs:
+            return None
+        write = await self._replacement(self._keys.group_config(group_id), configs)
+        return write if configs else replace(write, value=None)
 
     def _deletion(self, topic: Topic) -> list[Write]:
         shards = self._changes.state.shards.values() if topic.name == GROUP_TOPIC else ()
         return self._writes.deletion(topic, shards)
+
+
+def _note_kept(broker_id: int | None, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Say which settings are stored for Kafka's tools alone."""
+    kept = sorted(name for name in KEPT if after.get(name) not in (None, before.get(name)))
+    if kept:
+        whose = "all brokers" if broker_id is None else f"broker {broker_id}"
+        log.info("settings are kept, and nothing follows from them", of=whose, names=kept)

@@ -4,7 +4,6 @@ It listens, registers itself under its address, and campaigns. Any number may ru
 """
 
 import asyncio
-import sys
 from contextlib import AsyncExitStack
 from uuid import uuid4
 
@@ -23,6 +22,7 @@ from ottla_core.cluster.model import NO_EPOCH, Member, Role
 from ottla_core.config import load_config
 from ottla_core.lifecycle import run_service, wait_for_end
 from ottla_core.observe.logs import configure_logs
+from ottla_core.readiness import announce_ready
 from ottla_core.rpc.server import RpcServer
 from ottla_proto.gen.ottla.controller_pb2_grpc import add_ControllerServicer_to_server
 
@@ -55,7 +55,7 @@ async def run_controller(config: ControllerConfig, stop: asyncio.Event) -> None:
         etcd = EtcdClient.from_settings(config)
         closing.push_async_callback(etcd.close)
         await ensure_cluster_id(etcd, config.cluster_name)
-        feed = ClusterStateFeed(etcd, config.cluster_name)
+        feed = ClusterStateFeed(etcd, config.cluster_name, age_max_ms=config.view_age_max_ms)
         await feed.start()
         closing.push_async_callback(feed.close)
 
@@ -78,7 +78,8 @@ async def run_controller(config: ControllerConfig, stop: asyncio.Event) -> None:
             closing.callback(serve_metrics(config, feed, leadership).close)
         await server.set_serving(serving=True)
         log.info("ready", id=config.node_id, rpc_address=rpc_address)
-        await wait_for_end(stop, feed.wait_failed(), membership.wait_failed(), leadership.wait_failed())
+        announce_ready()
+        await wait_for_end(stop, feed.wait_failed(), membership.wait_failed())
         await server.set_serving(serving=False)
 
 
@@ -91,7 +92,3 @@ def _member(config: ControllerConfig, rpc_address: str) -> Member:
         rpc_address=rpc_address,
         version=ottla_controller.__version__,
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,16 +1,17 @@
 """What the live brokers are worth as replicas; pure.
 
 A broker is live while it is registered. What it said when it registered is compared with what the controller
-remembers of it (`BrokerRegistration`), and that makes three kinds of live brokers special until the controller has
+remembers of it (`BrokerRegistration`), and that makes four kinds of live brokers special until the controller has
 attended to them: those that are *departing* (they have said that they will shut down), those that have *restarted*
-(back under another registration, so they were away, even if nobody saw that), and those that have *lost* data (back
-without a log directory they had before).
+(back under another registration, so they were away, even if nobody saw that), those of them that had an *unclean*
+shutdown (a power failure, say, so they may lack what was not fsynced), and those that have *lost* data (back without
+a log directory they had before).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ottla_core.cluster.model import BrokerRegistration, Member
+from ottla_core.cluster.model import NO_EPOCH, BrokerRegistration, Member
 
 Brokers = Mapping[int, Member]
 Registrations = Mapping[int, BrokerRegistration]
@@ -24,6 +25,7 @@ class Standings:
         live: every live broker by id.
         departing: those about to leave.
         restarted: those whose present registration was not attended to yet.
+        unclean: those of them that may have lost records since the registration that was attended to.
         lost: those that lack a log directory which they had under an earlier registration.
         fit: live brokers that are none of these.
     """
@@ -31,6 +33,7 @@ class Standings:
     live: Brokers
     departing: frozenset[int] = frozenset()
     restarted: frozenset[int] = frozenset()
+    unclean: frozenset[int] = frozenset()
     lost: frozenset[int] = frozenset()
     fit: frozenset[int] = frozenset()
 
@@ -42,6 +45,9 @@ def standings(brokers: Brokers, registrations: Registrations) -> Standings:
         (member, registrations[broker_id]) for broker_id, member in brokers.items() if broker_id in registrations
     ]
     restarted = frozenset(member.id for member, former in known if former.broker_epoch != member.epoch)
+    unclean = frozenset(
+        member.id for member, former in known if member.id in restarted and _was_unclean(member, former.broker_epoch)
+    )
     lost = frozenset(
         member.id for member, former in known if not set(former.directory_ids).issubset(member.directory_ids)
     )
@@ -49,9 +55,15 @@ def standings(brokers: Brokers, registrations: Registrations) -> Standings:
         live=brokers,
         departing=departing,
         restarted=restarted,
+        unclean=unclean,
         lost=lost,
         fit=frozenset(brokers.keys() - departing - restarted - lost),
     )
+
+
+def _was_unclean(member: Member, former_epoch: int) -> bool:
+    """Return whether a broker may have lost records since an earlier registration; also in between two later ones."""
+    return member.intact_since == NO_EPOCH or former_epoch < member.intact_since
 
 
 def due_registrations(brokers: Brokers, registrations: Registrations) -> list[BrokerRegistration]:

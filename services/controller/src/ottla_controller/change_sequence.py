@@ -3,7 +3,7 @@
 A change looks at the state, lets pure functions decide, writes, and waits until the own state shows it. So each
 decision sees all that were made before. A change that turns out to have been decided on an outdated state is decided
 again. What a cut-short change leaves behind (partitions that no topic counts, shards of a topic that has gone) is
-removed before the next one.
+removed before the next one. `turns` says which change is next.
 """
 
 import asyncio
@@ -14,10 +14,12 @@ import structlog
 
 from ottla_controller.state_writer import StateWriter, Write, WriteConflict
 from ottla_controller.state_writes import StateWrites
+from ottla_controller.turns import Turns, Urgency
+from ottla_core.background import start_awaited
 from ottla_core.cluster.etcd_errors import EtcdError
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.model import ClusterState
-from ottla_core.errors import KafkaError
+from ottla_core.errors import KafkaError, RequestTimedOut
 
 OWN_WRITE_TIMEOUT_S = 10.0
 CONFLICT_ATTEMPTS = 5
@@ -25,6 +27,10 @@ CONFLICT_ATTEMPTS = 5
 Result = TypeVar("Result")
 
 log = structlog.get_logger("controller")
+
+
+class StateKeptChanging(KafkaError):
+    """A change met conflicts as often as it was decided."""
 
 
 class ChangeSequence:
@@ -43,7 +49,7 @@ class ChangeSequence:
         self._feed = feed
         self._writer = writer
         self._writes = writes
-        self._changing = asyncio.Lock()
+        self._turns = Turns()
         self._running: set[asyncio.Task[Any]] = set()
         self._may_have_orphans = True  # the term before may have ended in the middle of a change
         self.attend_first: Callable[[], Coroutine[None, None, None]] | None = None
@@ -61,21 +67,35 @@ class ChangeSequence:
         """
         await self._feed.wait_for_revision(revision, OWN_WRITE_TIMEOUT_S)
 
-    async def make(self, change: Callable[[], Coroutine[None, None, Result]]) -> Result:
-        """Make a change, to its end even if the caller is cancelled, for example because its client hung up.
+    async def make(
+        self,
+        change: Callable[[], Coroutine[None, None, Result]],
+        *,
+        urgency: Urgency = Urgency.ADMINISTRATION,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """Make a change when it is its turn. Once begun it is made to its end, even if its caller hangs up.
 
-        `change` may be called again if the state has moved on since it decided.
+        Args:
+            change: may be called again if the state has moved on since it decided.
+            urgency: which changes it overtakes.
+            timeout_s: how long the caller waits; a change whose turn comes later is not made. None: for ever.
 
         Raises:
+            RequestTimedOut: its turn did not come in time.
+            StateKeptChanging: it met a conflict whenever it was decided.
             KafkaError: the change is refused, this controller no longer leads, or etcd fails.
         """
-        task = asyncio.create_task(self._in_turn(change))
+        deadline = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
+        await self._turns.take(urgency, deadline)
+        task = start_awaited("change", self._decide(change, deadline))
         self._running.add(task)
         task.add_done_callback(self._ended)
         return await asyncio.shield(task)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
+        self._turns.pass_on()
         if not task.cancelled():
             task.exception()  # the caller hears of it; asyncio need not complain if that one has gone
 
@@ -84,27 +104,37 @@ class ChangeSequence:
         revision = await self._writer.write(writes)
         await self._feed.wait_for_revision(revision, OWN_WRITE_TIMEOUT_S)
 
-    async def _in_turn(self, change: Callable[[], Coroutine[None, None, Result]]) -> Result:
-        """Make a change when the earlier ones are done, deciding anew when the state turns out to have moved on."""
-        async with self._changing:
-            for _ in range(CONFLICT_ATTEMPTS):
-                try:
-                    await self._tidy_up()
-                    if self.attend_first is not None:
-                        await self.attend_first()
-                    return await change()
-                except WriteConflict as conflict:
-                    log.info("deciding again", reason=str(conflict))
-                    self._may_have_orphans = True
-                    await self._feed.wait_for_revision(conflict.revision, OWN_WRITE_TIMEOUT_S)
-                except EtcdError as error:
-                    log.error("etcd failed a change", error=str(error))
-                    self._may_have_orphans = True
-                    raise KafkaError(f"the change could not be stored: {error}") from error
-                except KafkaError:  # the term is over, or the own state does not follow
-                    self._may_have_orphans = True
-                    raise
-            raise KafkaError("the cluster's state kept changing underneath; try again")
+    async def write_each(self, writes: Sequence[Write]) -> WriteConflict | None:
+        """Write what is independent of each other, as part of a change; return what conflicted.
+
+        What was written has happened; the own state shows it, and what the conflicts were about.
+        """
+        revision, conflict = await self._writer.write_each(writes)
+        await self._feed.wait_for_revision(revision, OWN_WRITE_TIMEOUT_S)
+        return conflict
+
+    async def _decide(self, change: Callable[[], Coroutine[None, None, Result]], deadline: float | None) -> Result:
+        """Make a change, deciding anew when the state turns out to have moved on."""
+        for _ in range(CONFLICT_ATTEMPTS):
+            if deadline is not None and asyncio.get_running_loop().time() >= deadline:
+                raise RequestTimedOut("there was no time left to decide the change")
+            try:
+                await self._tidy_up()
+                if self.attend_first is not None:
+                    await self.attend_first()
+                return await change()
+            except WriteConflict as conflict:
+                log.info("deciding again", reason=str(conflict))
+                self._may_have_orphans = True
+                await self._feed.wait_for_revision(conflict.revision, OWN_WRITE_TIMEOUT_S)
+            except EtcdError as error:
+                log.error("etcd failed a change", error=str(error))
+                self._may_have_orphans = True
+                raise KafkaError(f"the change could not be stored: {error}") from error
+            except KafkaError:  # the term is over, or the own state does not follow
+                self._may_have_orphans = True
+                raise
+        raise StateKeptChanging("the cluster's state kept changing underneath; try again")
 
     async def _tidy_up(self) -> None:
         """After a failure, remove what the change that failed has written."""

@@ -3,9 +3,10 @@
 from pydantic import Field
 
 from ottla_core.config import ClusterProcessConfig
+from ottla_core.consumer_group_settings import ConsumerGroupSettings
 
 
-class ControllerConfig(ClusterProcessConfig):
+class ControllerConfig(ConsumerGroupSettings, ClusterProcessConfig):
     """What a controller can be told; see `ServiceConfig` for where the values come from."""
 
     num_partitions: int = Field(

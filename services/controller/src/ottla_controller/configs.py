@@ -1,9 +1,10 @@
 """What changes of settings come to; pure.
 
-Topics take the settings of `ottla_core.topic_config`. Brokers take, dynamically, those that provide the defaults of
-topic settings in their plainest unit (`log.retention.ms`, not `.hours`), and the throttles of replication; everything
-else needs a restart. A change is refused as a whole per resource; resources of one request are judged in order, each
-as if those before it were done. Rules and codes are Kafka's (ConfigurationControlManager, ConfigAdminManager).
+Topics take the settings of `ottla_core.topic_config`, groups those of `ottla_core.group_config`. Brokers take,
+dynamically, those that provide the defaults of topic settings in their plainest unit (`log.retention.ms`, not
+`.hours`), the throttles of replication, and what `ottla_core.dynamic_broker_config` lists; everything else needs a
+restart. A change is refused as a whole per resource; resources of one request are judged in order, each as if those
+before it were done. Rules and codes are Kafka's (ConfigurationControlManager, ConfigAdminManager).
 """
 
 from collections import Counter
@@ -21,7 +22,9 @@ from ottla_core.cluster.controller_api import (
     ConfigResourceType,
 )
 from ottla_core.cluster.model import ClusterState
+from ottla_core.dynamic_broker_config import PROCESS_DEFINITIONS
 from ottla_core.errors import InvalidConfig, InvalidRequest, KafkaError, UnknownTopicOrPartition
+from ottla_core.group_config import ConsumerGroupLimits, check_group_configs, group_definition
 from ottla_core.throttle_config import THROTTLE_DEFINITIONS
 from ottla_core.topic_config import (
     TOPIC_CONFIG_DEFINITIONS,
@@ -32,18 +35,15 @@ from ottla_core.topic_config import (
 )
 
 DYNAMIC_BROKER_CONFIGS: Mapping[str, ConfigDefinition] = {
-    definition.synonyms[0].name: definition
-    for definition in TOPIC_CONFIG_DEFINITIONS.values()
-    if definition.synonyms and definition.name != "unclean.leader.election.enable"
-} | dict(THROTTLE_DEFINITIONS)
-"""Broker settings that can change while a broker runs: each with the topic setting whose default it is, or its own.
+    definition.synonyms[0].name: definition for definition in TOPIC_CONFIG_DEFINITIONS.values() if definition.synonyms
+} | {**THROTTLE_DEFINITIONS, **PROCESS_DEFINITIONS}
+"""Broker settings that can change at run time, each with the topic setting whose default it is, or its own."""
 
-Unclean election is decided by the controller, by the topic's setting or its own file.
-"""
+CLUSTER_WIDE_CONFIGS = frozenset({"min.insync.replicas", "unclean.leader.election.enable"})
+"""Those that must be the same for every broker: who leads must not change what counts as replicated, and who may lead
+is decided by the controller."""
 
-CLUSTER_WIDE_CONFIGS = frozenset({"min.insync.replicas"})
-"""Those that must be the same for every broker: who leads must not change what counts as replicated."""
-
+NO_OTHER_LIMITS = ConsumerGroupLimits()
 _DEFAULTS = TopicConfig()
 
 
@@ -61,7 +61,14 @@ class BrokerTarget:
     broker_id: int | None
 
 
-Target = TopicTarget | BrokerTarget
+@dataclass(frozen=True, slots=True)
+class GroupTarget:
+    """Settings of the group of this id, whether there is such a group or not."""
+
+    group_id: str
+
+
+Target = TopicTarget | BrokerTarget | GroupTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +81,11 @@ class ConfigPlan:
 
 
 def plan_config_changes(
-    resources: Sequence[ConfigResourceChange], state: ClusterState, *, replace_all: bool
+    resources: Sequence[ConfigResourceChange],
+    state: ClusterState,
+    *,
+    replace_all: bool,
+    group_limits: ConsumerGroupLimits = NO_OTHER_LIMITS,
 ) -> list[ConfigPlan]:
     """Return one plan per resource, in order.
 
@@ -82,6 +93,7 @@ def plan_config_changes(
         resources: the changes.
         state: the cluster as it is.
         replace_all: settings that a resource's changes do not name lose their value.
+        group_limits: what holds for all groups.
     """
     times = Counter((resource.type, resource.name) for resource in resources)
     plans: list[ConfigPlan] = []
@@ -100,6 +112,8 @@ def plan_config_changes(
                 case BrokerTarget(broker_id):
                     check_broker_configs(brokers, {**brokers, broker_id: configs}, broker_id, topics)
                     brokers[broker_id] = configs
+                case GroupTarget():
+                    check_group_configs(configs, group_limits)
         except KafkaError as error:
             result = AlteredResource(
                 type=resource.type, name=resource.name, error_code=error.code, error_message=error.message
@@ -121,7 +135,13 @@ def _find(resource: ConfigResourceChange, state: ClusterState) -> tuple[Target, 
     if resource.type == ConfigResourceType.BROKER:
         broker_id = _broker_id(resource.name)
         return BrokerTarget(broker_id), state.broker_configs.get(broker_id, {})
-    raise InvalidRequest(f"Resources of type {resource.type} have no settings that can be changed.")
+    if resource.type == ConfigResourceType.GROUP:
+        if not resource.name:
+            raise InvalidRequest("Default group resources are not allowed.")
+        return GroupTarget(resource.name), state.group_configs.get(resource.name, {})
+    raise InvalidRequest(
+        f"Settings of {ConfigResourceType.name_of(resource.type)} '{resource.name}' cannot be changed here."
+    )
 
 
 def _broker_id(name: str) -> int | None:
@@ -182,3 +202,5 @@ def _definition(target: Target, name: str) -> ConfigDefinition:
             if name not in DYNAMIC_BROKER_CONFIGS:
                 raise InvalidConfig(f"Broker config {name} is unknown or cannot be changed dynamically")
             return DYNAMIC_BROKER_CONFIGS[name]
+        case GroupTarget():
+            return group_definition(name)

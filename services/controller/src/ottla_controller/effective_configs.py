@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
+from ottla_core.dynamic_broker_config import check_process_configs
 from ottla_core.errors import InvalidConfig
 from ottla_core.throttle_config import THROTTLE_DEFINITIONS
 from ottla_core.topic_config import TopicConfig, parse_topic_configs, topic_defaults
@@ -51,6 +52,7 @@ def check_broker_configs(
             already are no reason to refuse.
     """
     _check_throttles(after.get(changed, {}))
+    check_process_configs(after.get(changed, {}))
     topic_defaults(after.get(changed, {}))
     for whose, settings in _layers(after):
         try:

@@ -5,6 +5,9 @@ the registration that the leader knows it by. So nothing that was decided on an 
 accepted proposal is written even if it changes nothing: the new partition epoch makes sure that an earlier attempt of
 the same leader, still under way somewhere, is refused when it arrives.
 
+A replica, leader or not, may also report that its log is lost. It is taken out of the set and of the eligible
+leaders, even if that leaves nobody; but only if the state is the one that it knows, or it may have caught up since.
+
 A set that completes a reassignment, or that has somebody to take over from a departing leader, may come with another
 leader; see `partition_change.conclude`. Rules and codes are Kafka's (ReplicationControlManager.alterPartition).
 """
@@ -16,7 +19,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from ottla_controller.broker_standing import Standings
-from ottla_controller.partition_change import RulesOf, conclude
+from ottla_controller.partition_change import RulesOf, conclude, without_log
 from ottla_core.cluster.controller_api import AlteredIsr, InSyncReplica, IsrChange
 from ottla_core.cluster.model import NO_EPOCH, PartitionState, Topic
 from ottla_core.errors import (
@@ -51,7 +54,7 @@ def plan_isr_changes(
     """Return one plan per proposal, in order.
 
     Args:
-        leader_id: the broker that proposes.
+        leader_id: the broker that proposes or reports.
         leader_broker_epoch: its registration, which must be its present one.
         changes: what it proposes.
         topics_by_id: the topics as they are.
@@ -65,12 +68,18 @@ def plan_isr_changes(
             topic, partition = _find(change, topics_by_id)
             if (change.topic_id, change.index) in planned:
                 raise InvalidUpdateVersion("the request has an earlier proposal for the same partition")
-            _check_leadership(change, partition, leader_id, leader_broker_epoch)
-            _check_members(change, partition, standings)
+            if change.lost_log:
+                _check_is_newest(change, partition)
+            else:
+                _check_leadership(change, partition, leader_id, leader_broker_epoch)
+                _check_members(change, partition, standings)
         except KafkaError as error:
             plans.append(IsrPlan(_result(change, error.code, error.message)))
             continue
         planned.add((change.topic_id, change.index))
+        if change.lost_log:
+            plans.append(IsrPlan(_result(change), without_log(leader_id, partition, standings, rules_of(topic))))
+            continue
         wanted = replace(partition, isr=tuple(member.broker_id for member in change.isr))
         concluded = conclude(partition, wanted, standings, rules_of(topic))
         if concluded.leader == leader_id:
@@ -94,21 +103,35 @@ def _find(change: IsrChange, topics_by_id: Mapping[UUID, Topic]) -> tuple[Topic,
     return topic, topic.partitions[change.index]
 
 
-def _check_leadership(change: IsrChange, partition: PartitionState, leader_id: int, leader_broker_epoch: int) -> None:
-    """See that the proposer leads, and has proposed to change the newest state."""
+def _check_is_newest(change: IsrChange, partition: PartitionState) -> None:
+    """See that a change was decided on the newest state."""
+    _check_leader_epoch(change, partition)
+    _check_partition_epoch(change, partition)
+
+
+def _check_leader_epoch(change: IsrChange, partition: PartitionState) -> None:
     if change.leader_epoch > partition.leader_epoch or change.partition_epoch > partition.partition_epoch:
         # The proposer knows more than this controller, which hence cannot be the leading one.
         raise NotController("the proposal is based on a later state than this controller's")
     if change.leader_epoch < partition.leader_epoch:
         raise FencedLeaderEpoch(f"the leader epoch is {partition.leader_epoch}, not {change.leader_epoch}")
-    if partition.leader != leader_id:
-        raise InvalidRequest(f"broker {leader_id} does not lead the partition; broker {partition.leader} does")
-    if partition.leader_broker_epoch != leader_broker_epoch:
-        raise FencedLeaderEpoch(f"the leader was elected under its registration {partition.leader_broker_epoch}")
+
+
+def _check_partition_epoch(change: IsrChange, partition: PartitionState) -> None:
     if change.partition_epoch < partition.partition_epoch:
         raise InvalidUpdateVersion(
             f"the partition epoch is {partition.partition_epoch}, not {change.partition_epoch}"
         )
+
+
+def _check_leadership(change: IsrChange, partition: PartitionState, leader_id: int, leader_broker_epoch: int) -> None:
+    """See that the proposer leads, and has proposed to change the newest state."""
+    _check_leader_epoch(change, partition)
+    if partition.leader != leader_id:
+        raise InvalidRequest(f"broker {leader_id} does not lead the partition; broker {partition.leader} does")
+    if partition.leader_broker_epoch != leader_broker_epoch:
+        raise FencedLeaderEpoch(f"the leader was elected under its registration {partition.leader_broker_epoch}")
+    _check_partition_epoch(change, partition)
 
 
 def _check_members(change: IsrChange, partition: PartitionState, standings: Standings) -> None:

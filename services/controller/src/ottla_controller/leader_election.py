@@ -1,4 +1,4 @@
-"""Which partitions need another leader or in-sync set because brokers came, went or were changed; pure.
+"""Which partitions need another leader or in-sync set because brokers or settings came, went or were changed; pure.
 
 `partition_change.conclude` has the rules; this file says which partitions they are applied to. A look costs next to
 nothing for a partition whose leader and in-sync replicas are all fit.
@@ -56,17 +56,22 @@ def needs_attention(partition: PartitionState, standings: Standings) -> bool:
     return (
         not standings.fit.issuperset(partition.isr)
         or not has_valid_leader(partition, standings)
-        or not standings.lost.isdisjoint(partition.eligible_leaders)
+        or not (standings.lost | standings.unclean).isdisjoint(partition.eligible_leaders)
         or bool(partition.adding or partition.removing)
     )
 
 
 def partitions_to_examine(former: ClusterState | None, new: ClusterState) -> Iterator[tuple[Topic, PartitionState]]:
     """Yield the partitions, each with its topic, that a change of state can have made wrong."""
-    if former is not None and former.topics is new.topics and former.brokers is new.brokers:
+    is_same_ground = (  # what the rules go by beside the topics: who is there, and the settings of all brokers
+        former is not None
+        and former.brokers is new.brokers
+        and former.broker_configs.get(None, {}) == new.broker_configs.get(None, {})
+    )
+    if former is not None and is_same_ground and former.topics is new.topics:
         return
     for name, topic in new.topics.items():
-        before = former.topics.get(name) if former is not None and former.brokers is new.brokers else None
+        before = former.topics.get(name) if former is not None and is_same_ground else None
         if before is topic:
             continue
         if before is None or before.id != topic.id or before.configs != topic.configs:

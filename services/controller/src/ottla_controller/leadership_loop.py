@@ -6,6 +6,7 @@ ends when the lease is lost, when another controller turns out to hold the elect
 
 import asyncio
 import contextlib
+from functools import partial
 
 import structlog
 
@@ -15,6 +16,7 @@ from ottla_controller.partition_change import TopicRules
 from ottla_controller.replica_controller import ReplicaController
 from ottla_controller.state_writer import StateWriter
 from ottla_controller.topics import TopicDefaults
+from ottla_core.background import start_recurring, start_vital
 from ottla_core.cluster.codec import encode_controller
 from ottla_core.cluster.election import Election, Leadership
 from ottla_core.cluster.etcd import EtcdClient
@@ -64,12 +66,7 @@ class LeadershipLoop:
 
     def start(self) -> None:
         """Begin to campaign."""
-        self._task = asyncio.create_task(self._run(), name="leadership")
-
-    async def wait_failed(self) -> None:
-        """Wait for as long as the loop runs, and raise what broke it; only a bug does."""
-        assert self._task is not None, "the loop was not started"
-        await asyncio.shield(self._task)
+        self._task = start_vital("leadership", self._run())
 
     async def close(self) -> None:
         """End the term, if there is one, so that another controller can begin at once."""
@@ -127,18 +124,20 @@ class LeadershipLoop:
                     min_insync_replicas=self._config.min_insync_replicas,
                     allows_unclean=self._config.unclean_leader_election_enable,
                 ),
+                group_limits=self._config.consumer_group_limits(),
             )
             await active.begin_term()
             self._leadership, self._active = leadership, active
             changed.set()
-            duties.append(asyncio.create_task(_attend_to_changes(active, changed), name="elections and assignments"))
+            duties.append(start_recurring("elections and assignments", partial(_attend_to_changes, active, changed)))
             if self._config.auto_leader_rebalance_enable:
-                rebalancing = _rebalance_leaders(
+                rebalancing = partial(
+                    _rebalance_leaders,
                     active.replicas,
                     interval_s=self._config.leader_imbalance_check_interval_seconds,
                     imbalance_percentage=self._config.leader_imbalance_per_broker_percentage,
                 )
-                duties.append(asyncio.create_task(rebalancing, name="preferred leaders"))
+                duties.append(start_recurring("preferred leaders", rebalancing))
             await leadership.wait_over()
         finally:
             unsubscribe()

@@ -4,7 +4,8 @@ Whatever is wanted of a partition (another in-sync set, other replicas, another 
 came or went), `conclude` makes a consistent state of it, in this order:
 
 1. The in-sync set (ISR) keeps those that deserve it: live, and, as long as others remain, neither restarted nor
-   departing. One that has lost data is out in any case, so the ISR may become empty.
+   departing. One that has lost data is out in any case, so the ISR may become empty. So is one that comes back from
+   an unclean shutdown, as long as any other one, alive or not, is believed to have everything (KIP-966).
 2. A reassignment whose target replicas are all in sync is completed.
 3. The leader stays if it can. Else the first replica in the ISR leads; else one of the eligible leaders (see 4),
    alone in the ISR; else, where unclean election is allowed, any live replica, alone in the ISR; else nobody.
@@ -69,7 +70,7 @@ def conclude(
         rules: the topic's.
         prefer_first: the first replica shall lead if it is in sync.
     """
-    lost = standings.lost - {former.leader} if has_valid_leader(former, standings) else standings.lost
+    lost = _lost(former, standings)
     has_records = {*former.isr, *former.eligible_leaders} - lost
     in_sync = tuple(broker_id for broker_id in wanted.isr if broker_id not in lost)
     target = _with_reassignment_completed(replace(wanted, isr=_deserving(in_sync, former, standings)))
@@ -87,6 +88,32 @@ def conclude(
     if _needs_leader_epoch(former, concluded):
         concluded = replace(concluded, leader_epoch=former.leader_epoch + 1)
     return former if concluded == former else concluded
+
+
+def without_log(broker_id: int, partition: PartitionState, standings: Standings, rules: TopicRules) -> PartitionState:
+    """Return the state that follows from a replica's having lost its log, like a broker's having lost a directory.
+
+    If it leads, that ends, and the leader epoch grows even if it is elected again, uncleanly: offsets are used again.
+    """
+    leads = partition.leader == broker_id
+    former = replace(partition, leader=NO_LEADER, leader_broker_epoch=NO_EPOCH) if leads else partition
+    wanted = replace(former, isr=tuple(one for one in partition.isr if one != broker_id))
+    lost = replace(standings, lost=standings.lost | {broker_id}, fit=standings.fit - {broker_id})
+    concluded = conclude(former, wanted, lost, rules)
+    return replace(concluded, leader_epoch=partition.leader_epoch + 1) if leads else concluded
+
+
+def _lost(former: PartitionState, standings: Standings) -> frozenset[int]:
+    """Return who lacks records that others have, or may lack them.
+
+    What came of it for the leader was decided when it was elected under its present registration. Those that had an
+    unclean shutdown may lack what was not fsynced; but where everybody had one, nobody has more to offer.
+    """
+    attended = {former.leader} if has_valid_leader(former, standings) else set()
+    lost = standings.lost - attended
+    unclean = standings.unclean - attended
+    has_everything = {*former.isr, *former.eligible_leaders} - lost - unclean
+    return lost | unclean if has_everything else lost
 
 
 def _deserving(isr: Sequence[int], former: PartitionState, standings: Standings) -> tuple[int, ...]:
@@ -143,7 +170,10 @@ def _choose_leader(
     if rules.allows_unclean:
         anyone = [broker_id for broker_id in target.replicas if broker_id in standings.live]
         if anyone:
-            leader = min(anyone, key=lambda one: (one in standings.lost, one in standings.departing))
+            leader = min(
+                anyone,
+                key=lambda one: (one in standings.lost, one in standings.unclean, one in standings.departing),
+            )
             return _Choice(leader, (leader,), is_unclean=True)
     return _Choice(NO_LEADER, ())
 

@@ -9,14 +9,22 @@ from ottla_core.errors import KafkaError
 
 BLOCK_LENGTH = 1000
 PRODUCER_ID_MAX = 2**63 - 1
+BELIEVABLE_ID_MAX = 2**62
 
 
-def next_block(next_producer_id: int) -> ProducerIdBlock:
+def next_block(next_producer_id: int, highest_in_logs: int) -> ProducerIdBlock:
     """Return the block that begins at the first id never handed out.
+
+    Args:
+        next_producer_id: by what is counted in etcd, which may have been restored from a backup.
+        highest_in_logs: that brokers have found; not believed where no count can have come, as clients may write
+            any id.
 
     Raises:
         KafkaError: there are no ids left.
     """
+    if next_producer_id <= highest_in_logs <= BELIEVABLE_ID_MAX:
+        next_producer_id = highest_in_logs + 1
     if next_producer_id > PRODUCER_ID_MAX - BLOCK_LENGTH:
         raise KafkaError(f"no producer ids are left after {next_producer_id}")
     return ProducerIdBlock(first=next_producer_id, length=BLOCK_LENGTH)

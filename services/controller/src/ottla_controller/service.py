@@ -1,4 +1,7 @@
-"""The controller's gRPC service: messages to values, the active controller's answer, values to messages."""
+"""The controller's gRPC service: messages to values, the active controller's answer, values to messages.
+
+Each request brings its caller's deadline: what has not begun by then is not done.
+"""
 # ruff: noqa: N802 - gRPC's generated code sets the names of the methods
 
 from typing import TYPE_CHECKING, Any
@@ -29,6 +32,7 @@ class ControllerService(ControllerServicer):
         results, revision = await self._active().create_topics(
             [messages.new_topic_from_message(topic) for topic in request.topics],
             validate_only=request.validate_only,
+            timeout_s=context.time_remaining(),
         )
         return pb.CreateTopicsResponse(
             topics=[messages.created_topic_to_message(result) for result in results], revision=revision
@@ -37,7 +41,8 @@ class ControllerService(ControllerServicer):
     async def DeleteTopics(self, request: pb.DeleteTopicsRequest, context: "Context") -> pb.DeleteTopicsResponse:
         """Delete topics."""
         results, revision = await self._active().delete_topics(
-            [messages.topic_reference_from_message(topic) for topic in request.topics]
+            [messages.topic_reference_from_message(topic) for topic in request.topics],
+            timeout_s=context.time_remaining(),
         )
         return pb.DeleteTopicsResponse(
             topics=[messages.deleted_topic_to_message(result) for result in results], revision=revision
@@ -50,6 +55,7 @@ class ControllerService(ControllerServicer):
         results, revision = await self._active().create_partitions(
             [messages.new_partitions_from_message(topic) for topic in request.topics],
             validate_only=request.validate_only,
+            timeout_s=context.time_remaining(),
         )
         return pb.CreatePartitionsResponse(
             topics=[messages.grown_topic_to_message(result) for result in results], revision=revision
@@ -61,6 +67,7 @@ class ControllerService(ControllerServicer):
             [messages.resource_change_from_message(resource) for resource in request.resources],
             replace_all=request.replace_all,
             validate_only=request.validate_only,
+            timeout_s=context.time_remaining(),
         )
         return pb.AlterConfigsResponse(
             resources=[messages.altered_resource_to_message(result) for result in results], revision=revision
@@ -70,7 +77,9 @@ class ControllerService(ControllerServicer):
         self, request: pb.AllocateProducerIdsRequest, context: "Context"
     ) -> pb.AllocateProducerIdsResponse:
         """Hand out a block of producer ids."""
-        block = await self._active().allocate_producer_ids(request.broker_id, request.broker_epoch)
+        block = await self._active().allocate_producer_ids(
+            request.broker_id, request.broker_epoch, timeout_s=context.time_remaining()
+        )
         return pb.AllocateProducerIdsResponse(first_producer_id=block.first, length=block.length)
 
     async def AlterPartitions(
@@ -81,6 +90,7 @@ class ControllerService(ControllerServicer):
             request.broker_id,
             request.broker_epoch,
             [messages.isr_change_from_message(change) for change in request.changes],
+            timeout_s=context.time_remaining(),
         )
         return pb.AlterPartitionsResponse(
             partitions=[messages.altered_isr_to_message(result) for result in results], revision=revision
@@ -90,7 +100,9 @@ class ControllerService(ControllerServicer):
         """Hold elections."""
         partitions = [TopicPartition(partition.topic, partition.index) for partition in request.partitions]
         results, revision = await self._active().replicas.hold_elections(
-            ElectionType(request.type), None if request.all_partitions else partitions
+            ElectionType(request.type),
+            None if request.all_partitions else partitions,
+            timeout_s=context.time_remaining(),
         )
         return pb.ElectLeadersResponse(
             partitions=[messages.elected_leader_to_message(result) for result in results], revision=revision
@@ -103,6 +115,7 @@ class ControllerService(ControllerServicer):
         results, revision = await self._active().replicas.alter_reassignments(
             [messages.reassignment_from_message(reassignment) for reassignment in request.reassignments],
             allow_replication_factor_change=request.allow_replication_factor_change,
+            timeout_s=context.time_remaining(),
         )
         return pb.AlterReassignmentsResponse(
             reassignments=[messages.altered_reassignment_to_message(result) for result in results], revision=revision
@@ -112,7 +125,9 @@ class ControllerService(ControllerServicer):
         self, request: pb.UnregisterBrokerRequest, context: "Context"
     ) -> pb.UnregisterBrokerResponse:
         """Forget a broker that has left for good."""
-        revision = await self._active().replicas.unregister_broker(request.broker_id)
+        revision = await self._active().replicas.unregister_broker(
+            request.broker_id, timeout_s=context.time_remaining()
+        )
         return pb.UnregisterBrokerResponse(revision=revision)
 
     def _active(self) -> ActiveController:

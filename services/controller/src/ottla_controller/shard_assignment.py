@@ -8,6 +8,8 @@ more, and as few shards move as that allows.
 
 Each change is a new ownership with a later producer epoch, or with a new producer id once an id's epochs have run
 out. The new owner writes a batch under it before it reads the shard, and from then on the log refuses the former one.
+An etcd that was restored from a backup counts epochs anew which the log has seen already. Then the log refuses the
+owner, and that registers anew with the epoch that it was refused for: the next ownership's is later.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,6 +47,7 @@ def reassigned_shards(shard_count: int, present: Mapping[int, Shard], coordinato
         coordinators: the live ones.
     """
     owners = _owners(shard_count, present, coordinators)
+    epoch_floor = max((coordinator.producer_epoch_floor for coordinator in coordinators.values()), default=-1)
     changed: list[Shard] = []
     for index, owner in enumerate(owners):
         shard = present.get(index)
@@ -53,7 +56,7 @@ def reassigned_shards(shard_count: int, present: Mapping[int, Shard], coordinato
             if owner != NO_COORDINATOR:
                 changed.append(_first_ownership(index, owner, epoch))
         elif (shard.coordinator, shard.coordinator_epoch) != (owner, epoch):
-            changed.append(_next_ownership(shard, owner, epoch))
+            changed.append(_next_ownership(shard, owner, epoch, epoch_floor))
     return changed
 
 
@@ -76,11 +79,12 @@ def _first_ownership(index: int, owner: int, owner_epoch: int) -> Shard:
     )
 
 
-def _next_ownership(shard: Shard, owner: int, owner_epoch: int) -> Shard:
+def _next_ownership(shard: Shard, owner: int, owner_epoch: int, epoch_floor: int) -> Shard:
     moved = replace(shard, coordinator=owner, coordinator_epoch=owner_epoch)
-    if shard.producer_epoch >= PRODUCER_EPOCH_MAX:
+    last_epoch = max(shard.producer_epoch, epoch_floor)
+    if last_epoch >= PRODUCER_EPOCH_MAX:
         return replace(moved, producer_id=NO_PRODUCER_ID, producer_epoch=0)
-    return replace(moved, producer_epoch=shard.producer_epoch + 1)
+    return replace(moved, producer_epoch=last_epoch + 1)
 
 
 def _owners(shard_count: int, present: Mapping[int, Shard], coordinators: Coordinators) -> list[int]:

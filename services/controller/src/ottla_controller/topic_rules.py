@@ -32,6 +32,9 @@ def rules_of_topics(cluster_wide: Configs, defaults: TopicRules) -> RulesOf:
     min_insync = cluster_wide.get(MIN_INSYNC_REPLICAS)
     if min_insync is not None:
         defaults = replace(defaults, min_insync_replicas=int(min_insync))
+    unclean = cluster_wide.get(UNCLEAN_LEADER_ELECTION)
+    if unclean is not None:
+        defaults = replace(defaults, allows_unclean=_is_true(unclean))
 
     def rules_of(topic: Topic) -> TopicRules:
         own_min_insync = topic.configs.get(MIN_INSYNC_REPLICAS)
@@ -40,10 +43,14 @@ def rules_of_topics(cluster_wide: Configs, defaults: TopicRules) -> RulesOf:
             return defaults
         return TopicRules(
             min_insync_replicas=defaults.min_insync_replicas if own_min_insync is None else int(own_min_insync),
-            allows_unclean=defaults.allows_unclean if own_unclean is None else own_unclean.strip().lower() == "true",
+            allows_unclean=defaults.allows_unclean if own_unclean is None else _is_true(own_unclean),
         )
 
     return rules_of
+
+
+def _is_true(value: str) -> bool:
+    return value.strip().lower() == "true"
 
 
 def partitions_to_clear(plan: ConfigPlan, state: ClusterState) -> Iterator[PartitionState]:

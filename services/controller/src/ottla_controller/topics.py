@@ -1,12 +1,12 @@
 """What creating, deleting and growing topics comes to; pure.
 
 Each function looks at a request and the cluster's state and returns one plan per item: the answer, and for an item
-that is to be carried out the topic as it shall be. Nothing here writes. Rules and codes are Kafka's
-(ReplicationControlManager, ControllerApis).
+that is to be carried out the topic as it shall be. Nothing here writes. Plans are made one at a time as they are
+asked for, since thousands take a while. Rules and codes are Kafka's (ReplicationControlManager, ControllerApis).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ottla_controller.effective_configs import BrokerConfigs, check_topic_configs
@@ -30,13 +30,20 @@ from ottla_core.errors import (
     InvalidRequest,
     InvalidTopic,
     KafkaError,
+    PolicyViolation,
     TopicAlreadyExists,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
 from ottla_core.group_shards import GROUP_TOPIC
 from ottla_core.kafka_uuid import ZERO_UUID
-from ottla_core.topic_name import check_topic_name, collides
+from ottla_core.topic_name import canonical_topic_name, check_topic_name
+
+PARTITIONS_PER_REQUEST_MAX = 10_000
+"""Partitions that one request may create, and topics that one may name. Source: Kafka's ReplicationControlManager."""
+
+PARTITIONS_PER_CLUSTER_MAX = 200_000
+"""Every process of the cluster keeps all partitions in memory and every election looks at each of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,34 +79,47 @@ class GrowthPlan:
     added: tuple[PartitionState, ...] = ()
 
 
-def plan_creations(requested: Sequence[NewTopic], state: ClusterState, defaults: TopicDefaults) -> list[CreationPlan]:
-    """Return one plan per requested topic, in order."""
+def plan_creations(
+    requested: Sequence[NewTopic], state: ClusterState, defaults: TopicDefaults
+) -> Iterator[CreationPlan]:
+    """Yield one plan per requested topic, in order.
+
+    Raises:
+        PolicyViolation: they have more partitions than a request may create or the cluster may have.
+    """
+    _check_partition_count((_wanted_count(new, defaults) for new in requested), state)
     repeated = _repeated(topic.name for topic in requested)
-    accepted: list[str] = []
-    plans: list[CreationPlan] = []
+    taken = {canonical_topic_name(name): name for name in state.topics}
     for new in requested:
         try:
             if new.name in repeated:
                 raise InvalidRequest(f"Topic '{new.name}' appears more than once in the request.")
             existing = state.topics.get(new.name)
             if existing is not None and existing.id == new.topic_id:
-                plans.append(CreationPlan(_created(existing)))
+                yield CreationPlan(_created(existing))
                 continue
-            _check_name(new.name, state.topics, accepted)
+            if new.topic_id in state.deleted_topics:
+                # A repetition that comes late would bring the topic back, with the id of deleted logs.
+                raise UnknownTopicId(f"Topic '{new.name}' was created by this request and has been deleted since.")
+            _check_name(new.name, state.topics, taken)
             topic = _build(new, state, defaults)
         except KafkaError as error:
-            plans.append(
-                CreationPlan(CreatedTopic(name=new.name, error_code=error.code, error_message=error.message))
-            )
+            yield CreationPlan(CreatedTopic(name=new.name, error_code=error.code, error_message=error.message))
         else:
-            accepted.append(new.name)
-            plans.append(CreationPlan(_created(topic), topic))
-    return plans
+            taken[canonical_topic_name(new.name)] = new.name
+            yield CreationPlan(_created(topic), topic)
 
 
-def plan_deletions(requested: Sequence[TopicReference], state: ClusterState) -> list[DeletionPlan]:
-    """Return one plan per topic named, in order."""
-    plans: list[DeletionPlan] = []
+def plan_deletions(requested: Sequence[TopicReference], state: ClusterState) -> Iterator[DeletionPlan]:
+    """Yield one plan per topic named, in order.
+
+    Raises:
+        PolicyViolation: more topics are named than a request may delete.
+    """
+    if len(requested) > PARTITIONS_PER_REQUEST_MAX:
+        raise PolicyViolation(
+            f"A request may delete at most {PARTITIONS_PER_REQUEST_MAX} topics; this one names {len(requested)}."
+        )
     doomed: set[str] = set()
     for reference in requested:
         try:
@@ -113,17 +133,20 @@ def plan_deletions(requested: Sequence[TopicReference], state: ClusterState) -> 
                 error_code=error.code,
                 error_message=error.message,
             )
-            plans.append(DeletionPlan(result))
+            yield DeletionPlan(result)
         else:
             doomed.add(topic.name)
-            plans.append(DeletionPlan(DeletedTopic(name=topic.name, topic_id=topic.id), topic))
-    return plans
+            yield DeletionPlan(DeletedTopic(name=topic.name, topic_id=topic.id), topic)
 
 
-def plan_growths(requested: Sequence[NewPartitions], state: ClusterState) -> list[GrowthPlan]:
-    """Return one plan per topic named, in order."""
+def plan_growths(requested: Sequence[NewPartitions], state: ClusterState) -> Iterator[GrowthPlan]:
+    """Yield one plan per topic named, in order.
+
+    Raises:
+        PolicyViolation: they get more partitions than a request may create or the cluster may have.
+    """
+    _check_partition_count((_added_count(new, state) for new in requested), state)
     repeated = _repeated(topic.topic for topic in requested)
-    plans: list[GrowthPlan] = []
     for new in requested:
         try:
             if new.topic in repeated:
@@ -131,11 +154,10 @@ def plan_growths(requested: Sequence[NewPartitions], state: ClusterState) -> lis
             topic = _find(TopicReference(name=new.topic), state)
             added = _added_partitions(new, topic, state)
         except KafkaError as error:
-            plans.append(GrowthPlan(GrownTopic(topic=new.topic, error_code=error.code, error_message=error.message)))
+            yield GrowthPlan(GrownTopic(topic=new.topic, error_code=error.code, error_message=error.message))
         else:
             grown = replace(topic, partitions=topic.partitions + added)
-            plans.append(GrowthPlan(GrownTopic(topic=new.topic), grown, added))
-    return plans
+            yield GrowthPlan(GrownTopic(topic=new.topic), grown, added)
 
 
 def _created(topic: Topic) -> CreatedTopic:
@@ -148,14 +170,40 @@ def _created(topic: Topic) -> CreatedTopic:
     )
 
 
-def _check_name(name: str, existing: Mapping[str, Topic], accepted: Iterable[str]) -> None:
+def _wanted_count(new: NewTopic, defaults: TopicDefaults) -> int:
+    if new.assignments:
+        return len(new.assignments)
+    return defaults.partition_count if new.partition_count == USE_DEFAULT else new.partition_count
+
+
+def _added_count(new: NewPartitions, state: ClusterState) -> int:
+    topic = state.topics.get(new.topic)
+    return 0 if topic is None else new.total_count - len(topic.partitions)
+
+
+def _check_partition_count(counts: Iterable[int], state: ClusterState) -> None:
+    """Refuse more partitions than can be decided on at once; a topic counts as one even if it will be refused."""
+    wanted = sum(max(1, count) for count in counts)
+    if wanted > PARTITIONS_PER_REQUEST_MAX:
+        raise PolicyViolation(
+            f"A request may create at most {PARTITIONS_PER_REQUEST_MAX} partitions; this one asks for {wanted}."
+        )
+    present = sum(len(topic.partitions) for topic in state.topics.values())
+    if present + wanted > PARTITIONS_PER_CLUSTER_MAX:
+        raise PolicyViolation(
+            f"A cluster may have at most {PARTITIONS_PER_CLUSTER_MAX} partitions; this one has {present}, and"
+            f" {wanted} more are asked for."
+        )
+
+
+def _check_name(name: str, existing: Mapping[str, Topic], taken: Mapping[str, str]) -> None:
+    """Refuse a name that cannot be a new topic's; `taken` has the names in use by their canonical form."""
     check_topic_name(name)
     if name in existing:
         raise TopicAlreadyExists(f"Topic '{name}' already exists.")
-    if "." in name or "_" in name:
-        for other in (*existing, *accepted):
-            if collides(name, other):
-                raise InvalidTopic(f"Topic '{name}' collides with existing topic: {other}")
+    other = taken.get(canonical_topic_name(name))
+    if other is not None:
+        raise InvalidTopic(f"Topic '{name}' collides with existing topic: {other}")
 
 
 def _build(new: NewTopic, state: ClusterState, defaults: TopicDefaults) -> Topic:

@@ -11,7 +11,6 @@ no difference to what a heartbeat or a commit costs (measured).
 """
 
 import asyncio
-import sys
 from contextlib import AsyncExitStack
 from uuid import uuid4
 
@@ -26,6 +25,7 @@ from ottla_core.cluster.model import NO_EPOCH, Member, Role
 from ottla_core.config import load_config
 from ottla_core.lifecycle import run_service, wait_for_end
 from ottla_core.observe.logs import configure_logs
+from ottla_core.readiness import announce_ready
 from ottla_core.rpc.server import RpcServer
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.coordinator import GroupCoordinator
@@ -61,7 +61,7 @@ async def run_group_coordinator(config: GroupCoordinatorConfig, stop: asyncio.Ev
         etcd = EtcdClient.from_settings(config)
         closing.push_async_callback(etcd.close)
         await ensure_cluster_id(etcd, config.cluster_name)
-        feed = ClusterStateFeed(etcd, config.cluster_name)
+        feed = ClusterStateFeed(etcd, config.cluster_name, age_max_ms=config.view_age_max_ms)
         await feed.start()
         closing.push_async_callback(feed.close)
 
@@ -78,9 +78,14 @@ async def run_group_coordinator(config: GroupCoordinatorConfig, stop: asyncio.Ev
             _member(config, rpc_address),
             lease_ttl_ms=config.member_lease_ttl_ms,
             on_change=on_place_changed,
+            view_is_fresh=feed.is_fresh,
         )
         coordinator = GroupCoordinator(
-            config=config, feed=feed, place=membership, on_sequence_lost=lambda: _register_anew(membership)
+            config=config,
+            feed=feed,
+            place=membership,
+            # Under the next registration the controller assigns every shard with a fresh producer epoch.
+            register_anew=lambda floor: membership.register_anew(producer_epoch_floor=floor),
         )
         add_GroupRelayServicer_to_server(coordinator.service, server.server)
         await server.start()
@@ -94,13 +99,9 @@ async def run_group_coordinator(config: GroupCoordinatorConfig, stop: asyncio.Ev
             closing.callback(metrics.close)
         await server.set_serving(serving=True)
         log.info("ready", id=config.node_id, rpc_address=rpc_address)
+        announce_ready()
         await wait_for_end(stop, feed.wait_failed(), membership.wait_failed())
         await server.set_serving(serving=False)
-
-
-def _register_anew(membership: Membership) -> None:
-    """Give up the registration; under the next one the controller assigns every shard with a fresh producer epoch."""
-    membership.session.lease.end()
 
 
 def _member(config: GroupCoordinatorConfig, rpc_address: str) -> Member:
@@ -112,7 +113,3 @@ def _member(config: GroupCoordinatorConfig, rpc_address: str) -> Member:
         rpc_address=rpc_address,
         version=ottla_group_coordinator.__version__,
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from ottla_core.config import ClusterProcessConfig, CommaSeparated
+from ottla_core.consumer_group_settings import ConsumerGroupSettings
 from ottla_group_coordinator.settings import INT32_MAX, MINUTE_MS, GroupSettings
 
 DEFAULTS = GroupSettings()
@@ -16,7 +17,7 @@ MigrationPolicy = Annotated[
 ]
 
 
-class GroupCoordinatorConfig(ClusterProcessConfig):
+class GroupCoordinatorConfig(ConsumerGroupSettings, ClusterProcessConfig):
     """What a group coordinator can be told; see `ServiceConfig` for where the values come from."""
 
     group_min_session_timeout_ms: int = Field(
@@ -46,20 +47,6 @@ class GroupCoordinatorConfig(ClusterProcessConfig):
         ge=1,
         le=INT32_MAX,
         description="Most members of a classic group.",
-    )
-    group_consumer_session_timeout_ms: int = Field(
-        DEFAULTS.consumer_session_timeout_ms,
-        alias="group.consumer.session.timeout.ms",
-        ge=1,
-        le=INT32_MAX,
-        description="Milliseconds without a heartbeat after which a member of a consumer group (KIP-848) is removed.",
-    )
-    group_consumer_heartbeat_interval_ms: int = Field(
-        DEFAULTS.consumer_heartbeat_interval_ms,
-        alias="group.consumer.heartbeat.interval.ms",
-        ge=1,
-        le=INT32_MAX,
-        description="Milliseconds between heartbeats of a member of a consumer group; less than its session timeout.",
     )
     group_consumer_max_size: int = Field(
         DEFAULTS.consumer_group_max_size,
@@ -126,14 +113,10 @@ class GroupCoordinatorConfig(ClusterProcessConfig):
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
-        problems = []
+        # In place of the check of the same name above, so that all that is wrong is said at once.
+        problems = self.consumer_group_problems()
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             problems.append("group.min.session.timeout.ms must not be above group.max.session.timeout.ms")
-        if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
-            problems.append(
-                "group.consumer.heartbeat.interval.ms must be below group.consumer.session.timeout.ms, or members "
-                "are removed between two heartbeats"
-            )
         unknown = [name for name in self.group_consumer_assignors if name not in ASSIGNORS]
         if unknown or not self.group_consumer_assignors:
             problems.append(
@@ -152,7 +135,11 @@ class GroupCoordinatorConfig(ClusterProcessConfig):
             initial_rebalance_delay_ms=self.group_initial_rebalance_delay_ms,
             group_max_size=self.group_max_size,
             consumer_session_timeout_ms=self.group_consumer_session_timeout_ms,
+            consumer_min_session_timeout_ms=self.group_consumer_min_session_timeout_ms,
+            consumer_max_session_timeout_ms=self.group_consumer_max_session_timeout_ms,
             consumer_heartbeat_interval_ms=self.group_consumer_heartbeat_interval_ms,
+            consumer_min_heartbeat_interval_ms=self.group_consumer_min_heartbeat_interval_ms,
+            consumer_max_heartbeat_interval_ms=self.group_consumer_max_heartbeat_interval_ms,
             consumer_group_max_size=self.group_consumer_max_size,
             consumer_assignors=self.group_consumer_assignors,
             consumer_migration_policy=self.group_consumer_migration_policy,

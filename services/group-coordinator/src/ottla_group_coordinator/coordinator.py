@@ -14,15 +14,16 @@ from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.feed import Listener
 from ottla_core.cluster.model import NO_LEADER, ClusterState, Shard
 from ottla_core.group_shards import GROUP_TOPIC
+from ottla_group_coordinator.attention import TICK_S, Attention
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.coordinator_counts import CoordinatorCounts
-from ottla_group_coordinator.epoch_clock import EpochClock
 from ottla_group_coordinator.relay_stream import RelayStream
 from ottla_group_coordinator.request_routing import RequestRouter
 from ottla_group_coordinator.service import GroupRelayService
 from ottla_group_coordinator.shard import GroupShard
 from ottla_group_coordinator.shard_log import ShardLog
-from ottla_group_coordinator.shard_runtime import ShardRuntime, ShardSurroundings
+from ottla_group_coordinator.shard_runtime import ShardRuntime
+from ottla_group_coordinator.shard_surroundings import ShardSurroundings
 from ottla_group_coordinator.shard_table import Place, ShardTable, producer_of
 
 LOADS_AT_ONCE = 4
@@ -49,13 +50,15 @@ class GroupCoordinator:
         config: the settings.
         feed: the cluster state.
         place: our registration; `on_place_changed` is to be called when it has changed.
-        on_sequence_lost: called when a shard cannot be continued under the present registration.
+        register_anew: called when a shard cannot be continued under the present registration, with the producer epoch
+            that the next ownership's must be later than, if the log has seen a later one than etcd knows.
         clock: for tests.
 
     Attributes:
         shards: the owned shards.
         service: what brokers call.
         counts: for metrics.
+        attention: the time that this process was awake.
     """
 
     def __init__(
@@ -64,25 +67,31 @@ class GroupCoordinator:
         config: GroupCoordinatorConfig,
         feed: StateFeed,
         place: Place,
-        on_sequence_lost: Callable[[], None],
+        register_anew: Callable[[int | None], None],
         clock: Clock | None = None,
     ) -> None:
+        clock = clock or SystemClock()
+        self.attention = Attention(clock)
+        self._ticks = asyncio.get_running_loop().call_soon(self._tick)
         self._feed = feed
         self._place = place
         self._settings = config.group_settings()
         self.counts = CoordinatorCounts()
         self._surroundings = ShardSurroundings(
             make_shard=self._make_shard,
-            clock=EpochClock(clock or SystemClock()),
+            attention=self.attention,
+            clock=clock,
             counts=self.counts,
             load_permits=asyncio.Semaphore(LOADS_AT_ONCE),
             load_bytes_max=config.offsets_load_buffer_size,
             batch_bytes_max=self._settings.batch_bytes_max,
             commit_timeout_s=config.offsets_commit_timeout_ms / 1000,
-            on_sequence_lost=on_sequence_lost,
+            on_sequence_lost=lambda: register_anew(None),
+            on_epoch_seen=register_anew,
         )
         self.shards = ShardTable(config.node_id, place, self._make_runtime)
-        self.service = GroupRelayService(RequestRouter(self.shards, self.counts).take)
+        self._router = RequestRouter(self.shards, lambda: feed.state.revision, self.counts)
+        self.service = GroupRelayService(self._router.take)
         feed.subscribe(self._on_cluster_state)
 
     def on_place_changed(self) -> None:
@@ -95,12 +104,19 @@ class GroupCoordinator:
 
     async def close_streams(self) -> None:
         """End the brokers' streams."""
+        self._ticks.cancel()
+        self._router.ahead.close()
         await self.service.close(STREAMS_CLOSE_TIMEOUT_S)
+
+    def _tick(self) -> None:
+        self.attention.tick()
+        self._ticks = asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     def _on_cluster_state(self, former: ClusterState, state: ClusterState) -> None:
         if former.brokers is not state.brokers:
             self.service.on_cluster_state(state)
         self.shards.on_cluster_state(former, state)
+        self._router.ahead.on_revision(state.revision)  # behind the shards, which have the state for their next round
 
     def _make_shard(self) -> GroupShard:
         return GroupShard(settings=self._settings, cluster_state=self._feed.state, draw_uuid=uuid4)

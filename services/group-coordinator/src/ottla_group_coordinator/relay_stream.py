@@ -12,6 +12,7 @@ from typing import Any
 
 import structlog
 
+from ottla_core.background import start_awaited
 from ottla_core.errors import OttlaError
 from ottla_core.rpc.frame_queue import FrameQueue
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
@@ -75,7 +76,7 @@ class RelayStream:
             self._send(write),
             self.closed.wait(),
         )
-        tasks = [asyncio.create_task(part) for part in parts]
+        tasks = [start_awaited("relay stream", part) for part in parts]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:

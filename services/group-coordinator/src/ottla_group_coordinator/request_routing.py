@@ -1,23 +1,28 @@
 """From a frame on a broker's stream to the shard that decides on it."""
 
 import itertools
+from collections.abc import Callable
 
 import structlog
 from kio.index import KioIndexError
 
 from ottla_core.errors import InvalidRequest, KafkaError, UnsupportedVersion
 from ottla_core.rpc.group_relay import ALL_SHARDS
-from ottla_core.wire.group_responses import LIST_GROUPS
+from ottla_core.wire.group_responses import LIST_GROUPS, OFFSET_COMMIT, OFFSET_FETCH
 from ottla_core.wire.messages import message_codec, read_request_header
 from ottla_group_coordinator.coordinator_counts import CoordinatorCounts
 from ottla_group_coordinator.errors import NotCoordinator
 from ottla_group_coordinator.relay_stream import RelayStream
+from ottla_group_coordinator.requests_ahead import RequestsAhead
 from ottla_group_coordinator.shard import HANDLERS
 from ottla_group_coordinator.shard_listing import list_all_shards
 from ottla_group_coordinator.shard_table import ShardTable
 from ottla_group_coordinator.turn import GroupRequest
 from ottla_group_coordinator.waiting_request import UNANSWERABLE, RelayedRequest, WaitingRequest
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
+
+NAMES_TOPICS = frozenset({OFFSET_COMMIT, OFFSET_FETCH})
+"""APIs for which it matters which topic has a name just now."""
 
 log = structlog.get_logger("requests")
 
@@ -27,11 +32,17 @@ class RequestRouter:
 
     Args:
         shards: the shards of this process.
+        seen_revision: returns the revision of the cluster state that they see.
         counts: for metrics.
+
+    Attributes:
+        ahead: requests of brokers that have seen a later one.
     """
 
-    def __init__(self, shards: ShardTable, counts: CoordinatorCounts) -> None:
+    def __init__(self, shards: ShardTable, seen_revision: Callable[[], int], counts: CoordinatorCounts) -> None:
+        self.ahead = RequestsAhead(self._submit)
         self._shards = shards
+        self._seen_revision = seen_revision
         self._counts = counts
         self._tokens = itertools.count()
 
@@ -65,7 +76,14 @@ class RequestRouter:
             self._refuse(waiting, UnsupportedVersion())
         elif relayed.shard == ALL_SHARDS and header.api_key == LIST_GROUPS:
             list_all_shards(waiting, self._shards.owned, self._tokens)
-        elif (shard := self._shards.get(relayed.shard)) is None:
+        elif header.api_key in NAMES_TOPICS and relayed.topics_revision > self._seen_revision():
+            self.ahead.hold(relayed.topics_revision, relayed.shard, waiting)
+        else:
+            self._submit(relayed.shard, waiting)
+
+    def _submit(self, index: int, waiting: WaitingRequest) -> None:
+        shard = self._shards.get(index)
+        if shard is None:
             self._refuse(waiting, NotCoordinator())
         else:
             shard.submit(waiting)

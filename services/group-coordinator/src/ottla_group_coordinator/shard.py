@@ -71,6 +71,7 @@ class GroupShard:
         offsets: the committed offsets, of groups that exist and of those that only commit.
         offset_cleanup: how far the search for offsets that can be forgotten has come.
         timers: what is due when.
+        timestamps_ahead_ms: what is to be added to the time of deadlines for the time of records.
         topic_names_revision: of the cluster state in which topics last came or went, as far as it is known.
     """
 
@@ -86,10 +87,11 @@ class GroupShard:
         self.offsets = OffsetTable()
         self.offset_cleanup = expiry.OffsetCleanup()
         self.timers: Timers[Timer] = Timers()
+        self.timestamps_ahead_ms = 0
 
     def handle(self, request: GroupRequest, now_ms: int) -> Turn:
         """Take a client's request; it is answered in this turn or in a later one."""
-        turn = Turn(now_ms)
+        turn = self._turn(now_ms)
         try:
             self.check_not_being_deleted(getattr(request.message, "group_id", None))
             HANDLERS[request.api_key](self, request, turn)
@@ -113,14 +115,14 @@ class GroupShard:
 
         More may be due then, which `timers.next_deadline_ms` tells.
         """
-        turn = Turn(now_ms)
+        turn = self._turn(now_ms)
         while not turn.records and (timer := self.timers.pop_due(now_ms)) is not None:
             timer.expire(self, turn)
         return turn
 
     def on_cluster_state(self, state: ClusterState, now_ms: int) -> Turn:
         """Take over a newer cluster state: topics may have come, gone or grown."""
-        turn = Turn(now_ms)
+        turn = self._turn(now_ms)
         former, self.cluster_state = self.cluster_state, state
         if former.topics.keys() != state.topics.keys():
             self.topic_names_revision = state.revision
@@ -135,7 +137,7 @@ class GroupShard:
 
     def loaded(self, now_ms: int) -> Turn:
         """Begin to serve after the last `replay`: every member gets a whole session timeout from here."""
-        turn = Turn(now_ms)
+        turn = self._turn(now_ms)
         for begin in ON_LOADED:
             begin(self, turn)
         return turn
@@ -145,6 +147,9 @@ class GroupShard:
         record = CoordinatorRecord(key, value)
         turn.records.append(record)
         self.replay(record)
+
+    def _turn(self, now_ms: int) -> Turn:
+        return Turn(now_ms, now_ms + self.timestamps_ahead_ms)
 
 
 Handler = Callable[[GroupShard, GroupRequest, Turn], None]

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import structlog
 
+from ottla_core.background import start_awaited
 from ottla_core.errors import InvalidRecord, OttlaError
 from ottla_core.wire.record_batch import (
     HEADER_SIZE_BYTES,
@@ -22,7 +23,7 @@ from ottla_core.wire.record_batch import (
 )
 from ottla_core.wire.records import Record, iterate_records
 from ottla_group_coordinator.records import decode_key, decode_value
-from ottla_group_coordinator.shard_log import ShardLog
+from ottla_group_coordinator.shard_log import SequenceLost, ShardLog
 from ottla_group_coordinator.turn import CoordinatorRecord
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
@@ -66,11 +67,13 @@ class ShardLoader:
     Attributes:
         record_count: records that were replayed.
         unreadable_count: records that were passed over because they are damaged.
+        newest_timestamp_ms: of the newest batch that has records; None if none has.
     """
 
     def __init__(self, shard_log: ShardLog, shard: Replaying, *, bytes_max: int) -> None:
         self.record_count = 0
         self.unreadable_count = 0
+        self.newest_timestamp_ms: int | None = None
         self._log = shard_log
         self._shard = shard
         self._bytes_max = bytes_max
@@ -81,6 +84,8 @@ class ShardLoader:
 
         Raises:
             OwnershipLost: the shard may have another owner.
+            SequenceLost: somebody has written behind the fence. It was not ours, but that of an earlier life of the
+                cluster, if etcd was restored from a backup.
             LoadStalled: there has been no progress for a while; if the log has lost its fence, that is noted.
             CorruptMessage, InvalidRecord, UnsupportedCompressionType: a batch cannot be read.
         """
@@ -96,6 +101,8 @@ class ShardLoader:
                         chunk = await reading
                 except TimeoutError:
                     raise self._stalled(chunk, end_offset) from None
+                if chunk.high_watermark > end_offset:
+                    raise SequenceLost(f"the log of shard {self._log.shard} goes on behind its owner's fence")
                 after = next_offset(chunk.batches) or max(position, chunk.log_start_offset)
                 if after >= end_offset:
                     break
@@ -122,7 +129,7 @@ class ShardLoader:
         )
 
     def _read(self, offset: int) -> asyncio.Task[pb.LogRecords]:
-        return asyncio.create_task(self._log.read(offset, self._bytes_max))
+        return start_awaited("shard read", self._log.read(offset, self._bytes_max))
 
     async def _replay(self, batches: bytes, position: int) -> None:
         """Replay the records of whole batches from an offset on."""
@@ -130,7 +137,10 @@ class ShardLoader:
         untimed = 0
         for header, batch in iterate_batches(batches):
             untimed += 1
-            records = () if header.is_control or not header.record_count else iterate_records(batch, header)
+            has_records = header.record_count and not header.is_control
+            if has_records:
+                self.newest_timestamp_ms = header.max_timestamp
+            records = iterate_records(batch, header) if has_records else ()
             for record in records:
                 if record.offset >= position:
                     self._replay_record(record)

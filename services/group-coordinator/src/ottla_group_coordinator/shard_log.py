@@ -23,8 +23,11 @@ from ottla_group_coordinator.shard_batches import FENCING_SEQUENCE, ShardProduce
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
 APPENDS_IN_FLIGHT_MAX = 5
+NO_BYTES = 0
 RETRY_PAUSE_S_MIN = 0.02
 RETRY_PAUSE_S_MAX = 0.5
+WARNING_PATIENCE_S = 5.0
+"""Trouble that is over sooner is not reported: a partition's leader opens the log a moment after it was chosen."""
 WARNING_INTERVAL_S = 10.0
 
 FENCED = frozenset({ErrorCode.invalid_producer_epoch, ErrorCode.producer_fenced})
@@ -35,7 +38,11 @@ log = structlog.get_logger("shard log")
 
 
 class OwnershipLost(OttlaError):
-    """The shard has another owner, or may have."""
+    """The shard has another owner, or may have; `seen_epoch` is that of the later owner, if the log has said so."""
+
+    def __init__(self, message: str, seen_epoch: int | None = None) -> None:
+        super().__init__(message)
+        self.seen_epoch = seen_epoch
 
 
 class SequenceLost(OttlaError):
@@ -82,6 +89,7 @@ class ShardLog:
         self._asked: RelayStream | None = None
         self._answers: list[asyncio.Future[Any]] = []
         self._pause_s = RETRY_PAUSE_S_MIN
+        self._trouble_since_s: float | None = None
         self._warned_at_s = -WARNING_INTERVAL_S
 
     def check_owner(self) -> None:
@@ -145,9 +153,23 @@ class ShardLog:
                 await self._pause("read", str(error))
                 continue
             if records.error_code in {ErrorCode.none, ErrorCode.offset_out_of_range}:
-                self._pause_s = RETRY_PAUSE_S_MIN
+                self._trouble_is_over()
                 return records
             await self._pause("read", _describe(records))
+
+    async def confirm(self) -> None:
+        """Return when the leader says that nobody has written behind us; a later owner begins by doing that.
+
+        Raises:
+            OwnershipLost: the shard has another owner, or may have.
+        """
+        while True:
+            records = await self.read(self.end_offset, NO_BYTES)
+            if records.high_watermark > self.end_offset:
+                raise OwnershipLost(f"somebody has written behind the owner of shard {self.shard}")
+            if records.high_watermark == self.end_offset:
+                return
+            await self._pause("confirm", f"the leader shows {records.high_watermark} of {self.end_offset} offsets")
 
     def on_leaders(self) -> None:
         """Turn to the new leader if there is one; a broker that was cut off may never answer."""
@@ -177,7 +199,7 @@ class ShardLog:
             for answer in answers:
                 answer.cancel()
         if problem is None:
-            self._pause_s = RETRY_PAUSE_S_MIN
+            self._trouble_is_over()
         else:
             await self._pause("append", problem)
         return stored
@@ -198,18 +220,26 @@ class ShardLog:
             self.next_sequence = increment_sequence(header.base_sequence, offset_count)
             return None
         if code in FENCED:
-            raise OwnershipLost(f"shard {self.shard} has a later owner: {_describe(appended)}")
+            seen_epoch = appended.seen_producer_epoch if appended.HasField("seen_producer_epoch") else None
+            raise OwnershipLost(f"shard {self.shard} has a later owner: {_describe(appended)}", seen_epoch)
         if code in SEQUENCE_UNKNOWN:
             raise SequenceLost(f"the log of shard {self.shard} lacks what was stored there: {_describe(appended)}")
         if code in UNSTORABLE:
             raise BatchRefused(f"a batch of shard {self.shard} cannot be stored: {_describe(appended)}")
         return _describe(appended)
 
+    def _trouble_is_over(self) -> None:
+        self._pause_s = RETRY_PAUSE_S_MIN
+        self._trouble_since_s = None
+
     async def _pause(self, what: str, problem: str) -> None:
         now_s = asyncio.get_running_loop().time()
-        if now_s >= self._warned_at_s + WARNING_INTERVAL_S:
+        if self._trouble_since_s is None:
+            self._trouble_since_s = now_s
+        lasted_s = now_s - self._trouble_since_s
+        if lasted_s >= WARNING_PATIENCE_S and now_s >= self._warned_at_s + WARNING_INTERVAL_S:
             self._warned_at_s = now_s
-            log.warning("trying again", shard=self.shard, what=what, problem=problem)
+            log.warning("trying again", shard=self.shard, what=what, problem=problem, for_s=round(lasted_s, 1))
         await asyncio.sleep(self._pause_s)
         self._pause_s = min(2 * self._pause_s, RETRY_PAUSE_S_MAX)
 

@@ -6,29 +6,32 @@ while records are being stored waits for the next round, so nobody ever reads wh
 the shard, the larger its batches.
 
 While the log cannot be reached the round is tried on and on, for it cannot be taken back. Those who wait for it are
-told COORDINATOR_NOT_AVAILABLE after a while, newcomers at once, and the shard's time stands still, because nobody
-could show a sign of life meanwhile. A bug in a rule costs the shard's memory: it is loaded again.
+told COORDINATOR_NOT_AVAILABLE after a while, newcomers at once. The shard's time (`shard_time.py`) stands still while
+a round is being stored, because nobody who waits for an answer could show a sign of life meanwhile. A bug in a rule
+costs the shard's memory: it is loaded again.
 """
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from enum import StrEnum
 
 import structlog
 
+from ottla_core.background import start_vital
 from ottla_core.cluster.model import ClusterState
 from ottla_core.errors import KafkaError, OttlaError
-from ottla_group_coordinator.coordinator_counts import CoordinatorCounts
-from ottla_group_coordinator.epoch_clock import EpochClock
+from ottla_core.wire.group_responses import OFFSET_FETCH
 from ottla_group_coordinator.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator
 from ottla_group_coordinator.shard import GroupShard
 from ottla_group_coordinator.shard_batches import FENCING_SEQUENCE, BatchPacker
 from ottla_group_coordinator.shard_loading import ShardLoader
 from ottla_group_coordinator.shard_log import BatchRefused, OwnershipLost, SequenceLost, ShardLog
-from ottla_group_coordinator.turn import Answer, GroupRequest, Token, Turn
+from ottla_group_coordinator.shard_round import Round
+from ottla_group_coordinator.shard_surroundings import ShardSurroundings
+from ottla_group_coordinator.shard_time import HOLD_MS_MIN, ShardTime
+from ottla_group_coordinator.turn import GroupRequest, Token
 from ottla_group_coordinator.waiting_request import WaitingRequest
 
 ROUND_S_MAX = 0.01
@@ -42,6 +45,12 @@ QUEUED_MAX = 20_000
 
 WAITING_MAX = 100_000
 """Requests that may wait for their answer, those whose turn was taken included."""
+
+RETURN_MS = 3_000
+"""How long time stands still after requests were refused because the log was away: until their clients come again."""
+
+SUCCESSOR_TIMEOUT_S = 5.0
+"""How long after the log has named a later owner the cluster state may take to do so."""
 
 RELOAD_PAUSE_S = 1.0
 """Between a failure and loading the shard again."""
@@ -72,48 +81,6 @@ REFUSALS: Mapping[ShardStatus, type[KafkaError]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardSurroundings:
-    """What all shards of a process share.
-
-    Attributes:
-        make_shard: returns an empty shard that knows the present cluster state.
-        clock: the time that groups live by.
-        counts: for metrics.
-        load_permits: bounds how many shards are read at once.
-        load_bytes_max: how much is read at a time.
-        batch_bytes_max: the size that no batch exceeds.
-        commit_timeout_s: how long requests wait for their round to be stored.
-        on_sequence_lost: called when a shard can only be continued by a new ownership.
-    """
-
-    make_shard: Callable[[], GroupShard]
-    clock: EpochClock
-    counts: CoordinatorCounts
-    load_permits: asyncio.Semaphore
-    load_bytes_max: int
-    batch_bytes_max: int
-    commit_timeout_s: float
-    on_sequence_lost: Callable[[], None]
-
-
-class Round:
-    """What came of the turns that are stored together."""
-
-    __slots__ = ("answers", "now_ms", "packer")
-
-    def __init__(self, packer: BatchPacker, now_ms: int) -> None:
-        self.packer = packer
-        self.now_ms = now_ms
-        self.answers: list[Answer] = []
-
-    def add(self, turn: Turn) -> None:
-        """Take over a turn's records and answers."""
-        if turn.records:
-            self.packer.add(turn.records, turn.now_ms)
-        self.answers += turn.answers
-
-
 class ShardBroken(OttlaError):
     """Memory and log of the shard differ; the log is right."""
 
@@ -142,8 +109,8 @@ class ShardRuntime:
         self._work = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_deadline_ms = 0
-        self._stood_still_ms = 0
-        self._stuck_since_ms = 0
+        self._time = ShardTime(surroundings.attention, surroundings.clock)
+        self._ahead_of_timers: int | None = None
         self._taking: GroupRequest | None = None
         self._is_finishing = False
         self._task: asyncio.Task[None] | None = None
@@ -155,7 +122,7 @@ class ShardRuntime:
 
     def start(self) -> None:
         """Begin to fence, load and serve."""
-        self._task = asyncio.create_task(self._run(), name=f"shard {self.index}")
+        self._task = start_vital("shard", self._run())
 
     def submit(self, waiting: WaitingRequest) -> None:
         """Take a request into the next round, or refuse it."""
@@ -202,15 +169,17 @@ class ShardRuntime:
             return CoordinatorNotAvailable("too many requests wait")
         return None
 
-    def _now_ms(self) -> int:
-        return self._shared.clock.now_ms() - self._stood_still_ms
-
     async def _run(self) -> None:
         try:
             while not self._is_finishing:
                 await self._load_and_serve()
         except OwnershipLost as error:
             log.info("shard given up", shard=self.index, reason=str(error))
+            self._end()
+            if error.seen_epoch is not None:
+                await asyncio.sleep(SUCCESSOR_TIMEOUT_S)  # cancelled when the cluster state names another owner
+                log.error("no later owner is known but to the log", shard=self.index, epoch=error.seen_epoch)
+                self._shared.on_epoch_seen(error.seen_epoch)
         except SequenceLost as error:
             log.error("shard given up", shard=self.index, reason=str(error))
             self._shared.on_sequence_lost()
@@ -221,7 +190,7 @@ class ShardRuntime:
         """Serve from the log until the end, or until memory and log differ."""
         try:
             if self.log.next_sequence == FENCING_SEQUENCE:
-                await self.log.fence(self._now_ms())
+                await self.log.fence(self._time.timestamp_ms())
             await self._serve(await self._load())
         except (OwnershipLost, SequenceLost):
             raise
@@ -243,6 +212,7 @@ class ShardRuntime:
     def _refuse_all(self, error: KafkaError) -> None:
         waiting, self._waiting = self._waiting, {}
         self._queue.clear()
+        self._ahead_of_timers = None
         for request in waiting.values():
             request.refuse(error)
 
@@ -256,6 +226,8 @@ class ShardRuntime:
             self._newer_state = None
             loader = ShardLoader(self.log, shard, bytes_max=self._shared.load_bytes_max)
             await loader.load()
+        if loader.newest_timestamp_ms is not None:
+            self._time.go_on_from(loader.newest_timestamp_ms)
         took_s = time.perf_counter() - began_s
         counts.loads += 1
         counts.load_s += took_s
@@ -286,16 +258,16 @@ class ShardRuntime:
         Raises:
             ShardBroken: a rule failed.
         """
-        now_ms = self._now_ms()
-        packer = BatchPacker(self.log.producer, self.log.next_sequence, self._shared.batch_bytes_max)
-        taken = Round(packer, now_ms)
+        now_ms = self._time.now_ms()
+        shard.timestamps_ahead_ms = self._time.timestamp_ms() - now_ms
+        taken = Round(BatchPacker(self.log.producer, self.log.next_sequence, self._shared.batch_bytes_max))
         try:
             if is_first:
                 taken.add(shard.loaded(now_ms))
             if self._newer_state is not None:
                 state, self._newer_state = self._newer_state, None
                 taken.add(shard.on_cluster_state(state, now_ms))
-            self._take_turns(shard, taken)
+            self._take_turns(shard, taken, now_ms)
         except Exception:
             log.exception("a rule failed", shard=self.index, request=self._taking)
             if self._taking is not None and (waiting := self._waiting.pop(self._taking.token, None)) is not None:
@@ -305,25 +277,43 @@ class ShardRuntime:
             self._taking = None
         return taken
 
-    def _take_turns(self, shard: GroupShard, taken: Round) -> None:
-        """Let the shard decide on timers and requests until the round is full."""
-        now_ms, packer, queue = taken.now_ms, taken.packer, self._queue
+    def _take_turns(self, shard: GroupShard, taken: Round, now_ms: int) -> None:
+        """Let the shard decide on requests and timers until the round is full."""
+        packer, queue = taken.packer, self._queue
         end_s = time.perf_counter() + ROUND_S_MAX
-        while (deadline_ms := shard.timers.next_deadline_ms) is not None and deadline_ms <= now_ms:
-            taken.add(shard.advance(now_ms))
+        while True:
+            if self._is_timers_turn(shard, now_ms):
+                taken.add(shard.advance(now_ms))
+            elif queue:
+                self._taking = queue.popleft()
+                taken.tells_offsets |= self._taking.api_key == OFFSET_FETCH
+                taken.add(shard.handle(self._taking, now_ms))
+                self._taking = None
+                if self._ahead_of_timers:
+                    self._ahead_of_timers -= 1
+            else:
+                return
             if packer.size_bytes >= ROUND_BYTES_MAX or time.perf_counter() >= end_s:
                 return
-        while queue:
-            self._taking = queue.popleft()
-            taken.add(shard.handle(self._taking, now_ms))
-            self._taking = None
-            if packer.size_bytes >= ROUND_BYTES_MAX or time.perf_counter() >= end_s:
-                return
+
+    def _is_timers_turn(self, shard: GroupShard, now_ms: int) -> bool:
+        """Return whether a timer is due, and what was there before it was seen to be due has had its turn.
+
+        What is there may be the sign of life for want of which the timer would remove a member. What comes later
+        does not keep timers from their turn, however busy the shard is.
+        """
+        deadline_ms = shard.timers.next_deadline_ms
+        if deadline_ms is None or deadline_ms > now_ms:
+            self._ahead_of_timers = None
+            return False
+        if self._ahead_of_timers is None:
+            self._ahead_of_timers = len(self._queue)
+        return self._ahead_of_timers == 0
 
     async def _complete(self, taken: Round) -> None:
         """Store what a round has written and give its answers."""
         batches = taken.packer.batches()
-        if batches:
+        if batches or taken.tells_offsets:
             await self._store(batches, taken)
         if taken.answers:
             self.log.check_owner()
@@ -333,35 +323,42 @@ class ShardRuntime:
                     waiting.answer(response)
 
     async def _store(self, batches: list[bytes], taken: Round) -> None:
+        """Store batches, or see that nobody else has: either tells whether the shard is still ours."""
         loop = asyncio.get_running_loop()
-        began_s = loop.time()
+        began_s, began_ms = loop.time(), self._shared.attention.now_ms()
         timeout = loop.call_later(self._shared.commit_timeout_s, self._on_stuck, taken)
         try:
-            await self.log.append(batches)
+            # Without this, a former owner whose view of the cluster state lags would tell offsets of old.
+            await (self.log.append(batches) if batches else self.log.confirm())
         except BatchRefused as error:
             self._refuse_round(taken, KafkaError("what was to be stored is refused by the log"))
             raise ShardBroken(f"a round cannot be stored: {error}") from None
         finally:
             timeout.cancel()
+        self._time.hold(max(0, self._shared.attention.now_ms() - began_ms - HOLD_MS_MIN))
         if self.status is ShardStatus.STUCK:
-            self._stood_still_ms += self._shared.clock.now_ms() - self._stuck_since_ms
+            self._time.hold(RETURN_MS)
             self.status = ShardStatus.SERVING
             log.info("stored at last", shard=self.index)
+        if batches:
+            self._count(batches, taken, loop.time() - began_s)
+
+    def _count(self, batches: list[bytes], taken: Round, took_s: float) -> None:
         counts = self._shared.counts
         counts.appends += 1
         counts.append_batches += len(batches)
         counts.append_bytes += taken.packer.size_bytes
-        counts.append_s += loop.time() - began_s
+        counts.append_s += took_s
 
     def _on_stuck(self, taken: Round) -> None:
         """Tell those who wait for a round that is not stored in time, and those behind it."""
         log.warning("a round is not stored in time; still trying", shard=self.index)
         self._shared.counts.append_timeouts += 1
         self.status = ShardStatus.STUCK
-        self._stuck_since_ms = self._shared.clock.now_ms()
         self._refuse_round(taken, CoordinatorNotAvailable())
         while self._queue:
             self._waiting.pop(self._queue.popleft().token).refuse(CoordinatorNotAvailable())
+        self._ahead_of_timers = None
 
     def _refuse_round(self, taken: Round, error: KafkaError) -> None:
         for token, _ in taken.answers:
@@ -377,7 +374,7 @@ class ShardRuntime:
             return  # a timer that comes early looks again
         if self._timer is not None:
             self._timer.cancel()
-        delay_s = max(0, deadline_ms - self._now_ms()) / 1000
+        delay_s = self._time.until_ms(deadline_ms) / 1000
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._on_deadline)
         self._timer_deadline_ms = deadline_ms
 

@@ -82,7 +82,7 @@ class ShardTable:
         """Follow the cluster state."""
         if former.shards is not state.shards:
             self.reconcile(state)
-        if former.topics is state.topics:
+        if former.topics is state.topics and former.group_configs is state.group_configs:
             return
         has_moved = former.topics.get(GROUP_TOPIC) is not state.topics.get(GROUP_TOPIC)
         for runtime in tuple(self._shards.values()):

@@ -58,9 +58,15 @@ class GroupRequest:
 
 @dataclass(slots=True)
 class Turn:
-    """What comes of one event at `now_ms`."""
+    """What comes of one event.
+
+    Attributes:
+        now_ms: when it happens, as deadlines are counted.
+        timestamp_ms: when it happens in milliseconds since the epoch, as records say; see `shard_time`.
+    """
 
     now_ms: int
+    timestamp_ms: int
     records: list[CoordinatorRecord] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
 

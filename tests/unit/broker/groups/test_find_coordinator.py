@@ -69,6 +69,14 @@ async def test_each_group_is_sent_to_the_broker_that_its_hash_chooses() -> None:
     assert wanted == 0
 
 
+async def test_a_broker_names_itself_when_all_registrations_have_lapsed() -> None:
+    feed = StatedFeed(group_state(COORDINATOR, brokers=()))
+
+    response, _ = await find(feed, FindCoordinatorRequestV3(key="g", key_type=GROUP))
+
+    assert (response.error_code, place(response)) == (ErrorCode.none, (1, "host-1", 9001))
+
+
 @pytest.mark.parametrize(
     "request_of_one", [FindCoordinatorRequestV0(key="g"), FindCoordinatorRequestV3(key="g", key_type=GROUP)]
 )
@@ -121,7 +129,7 @@ async def test_a_group_whose_coordinator_cannot_be_reached_has_to_wait() -> None
 @pytest.mark.parametrize(
     ("key_type", "code"),
     [
-        (TRANSACTION, ErrorCode.coordinator_not_available),
+        (TRANSACTION, ErrorCode.transactional_id_authorization_failed),
         (SHARE, ErrorCode.invalid_request),
         (i8(9), ErrorCode.invalid_request),
     ],

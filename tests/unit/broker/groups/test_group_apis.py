@@ -23,6 +23,7 @@ from kio.schema.types import GroupId
 from kio.static.primitive import i32, i32Timedelta
 
 from ottla_broker.broker import Broker
+from ottla_broker.dispatch import APIS
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.groups.routing import broker_for
 from ottla_broker.groups.shard_log import ShardLog
@@ -146,7 +147,22 @@ async def test_without_an_owner_every_group_api_is_refused_so_that_clients_come_
     assert cluster.requests == []
 
 
-@pytest.mark.parametrize("api_key", GROUP_APIS)
+@pytest.mark.parametrize("api_key", [key for key in GROUP_APIS if APIS[key].reads_group_id])
+async def test_garbage_of_which_only_the_group_is_read_is_refused_by_whoever_reads_it_all(
+    cluster: Cluster, api_key: int
+) -> None:
+    version = max(schema_name_map[api_key_map[api_key]])
+    request = filled_request(load_request_schema(api_key, version), topic="flights", topic_id=UUID(int=5))
+    frame = encode_request(request, 7)
+    cluster.feed.publish(shards={})
+
+    with pytest.raises(InvalidRequest):
+        await ask_frame(cluster.broker, frame[:-2])
+    with pytest.raises(InvalidRequest):
+        await ask_frame(cluster.broker, frame[:20])
+
+
+@pytest.mark.parametrize("api_key", [key for key in GROUP_APIS if not APIS[key].reads_group_id])
 async def test_garbage_does_not_reach_a_coordinator(cluster: Cluster, api_key: int) -> None:
     version = max(schema_name_map[api_key_map[api_key]])
     request = filled_request(load_request_schema(api_key, version), topic="flights", topic_id=UUID(int=5))

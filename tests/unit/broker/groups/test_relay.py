@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -65,6 +66,18 @@ async def test_a_request_reaches_the_owner_of_its_shard_and_the_answer_comes_bac
     ]
     assert [r.shard for _, r in second.requests] == [1, 3]
     assert cluster.relay.relayed_count == 4
+
+
+async def test_a_request_says_which_topics_its_broker_has_seen(cluster: Cluster) -> None:
+    feed, (first, _) = cluster.feed, cluster.coordinators
+    await cluster.ask(0)
+    topic = replace(next(iter(feed.state.topics.values())), name="flights", id=UUID(int=5))
+    feed.publish(topics_by_id={**feed.state.topics_by_id, topic.id: topic})
+    created_at = feed.state.revision
+    feed.publish()
+    await cluster.ask(0)
+
+    assert [request.topics_revision for _, request in first.requests] == [1, created_at]
 
 
 async def test_a_coordinator_is_told_which_broker_has_opened_the_stream(cluster: Cluster) -> None:

@@ -1,5 +1,6 @@
 """The cleaner of a log store, with real cleaning processes."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -15,7 +16,7 @@ from ottla_broker.log.partition_log import PartitionLog
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 from tests.support.compactions import compacted, last_values, pairs_of, put, records_of
-from tests.support.log_stores import FLIGHTS, TOPIC_ID, crash, store_in, until
+from tests.support.log_stores import FLIGHTS, TOPIC_ID, crash, retire, store_in, until
 from tests.support.partition_logs import NOW_MS
 
 pytestmark = pytest.mark.slow
@@ -111,7 +112,7 @@ async def test_a_log_that_is_deleted_while_it_is_compacted_goes_at_once(tmp_path
         log = await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True)
         fill(log)
         await until(lambda: FLIGHTS in store.cleaner._underway)
-        await store.delete(FLIGHTS)
+        await retire(store, FLIGHTS)
         assert FLIGHTS not in store.logs
         assert FLIGHTS not in store.cleaner._underway
         again = await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True)
@@ -124,7 +125,7 @@ async def test_a_log_of_an_old_name_begins_without_the_old_checkpoint(tmp_path: 
         log = await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True)
         fill(log)
         await until(lambda: "flights" in checkpoint_of(tmp_path))
-        await store.delete(FLIGHTS)
+        await retire(store, FLIGHTS)
         await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True)
         assert "flights" not in checkpoint_of(tmp_path)
 
@@ -173,3 +174,24 @@ async def test_a_truncation_during_a_round_makes_it_void(tmp_path: Path) -> None
         assert [offset for offset, _, _ in pairs_of(log)][-1] == 29
         assert (log.compaction.first_dirty_offset or 0) <= 30
         assert store.cleaner.uncleanable_count == 0
+
+
+async def test_other_settings_take_effect_while_the_cleaner_runs(tmp_path: Path) -> None:
+    """A long rest ends at once, and there are as many workers as are wanted, whatever was wanted before."""
+
+    def workers() -> int:
+        return sum(task.get_name().startswith("log cleaner") for task in asyncio.all_tasks())
+
+    never = CleanerSettings(backoff_ms=3_600_000, limits=LIMITS)
+    async with cleaning_store(tmp_path, cleaner=never) as store:
+        log = await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True)
+        await until(lambda: workers() == 1)
+        fill(log)
+        store.cleaner.reconfigure(replace(QUICK, threads=3))
+        await until(lambda: log.compaction.first_dirty_offset == 60)
+        assert workers() == 3
+        store.cleaner.reconfigure(QUICK)
+        await until(lambda: workers() == 1)
+        put(log, (b"a", b"newer"))
+        log.roll(NOW_MS)
+        await until(lambda: log.compaction.first_dirty_offset == 61)

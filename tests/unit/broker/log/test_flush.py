@@ -2,6 +2,10 @@
 
 import asyncio
 import errno
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from ottla_broker.log import flush
+from ottla_broker.log.checkpoint_file import FsyncFailed
+from ottla_broker.log.producer_snapshot import snapshot_path
 from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower
 from ottla_core.topic_config import TopicConfig
 from tests.support.partition_logs import NOW_MS, HeldBackground, append, open_log, read_values, small_segments
@@ -21,6 +27,19 @@ def refuse(*_arguments: object, **_keywords: object) -> None:
 
 def refuse_for_lack_of_space(*_arguments: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@contextmanager
+def without_descriptors() -> Iterator[None]:
+    """Leave this process no descriptor to open anything with."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = os.open("/dev/null", os.O_RDONLY)
+    os.close(taken)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (taken, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 EVERY_RECORD = replace(TopicConfig(), flush_messages=1)
@@ -76,7 +95,7 @@ async def test_a_failed_fsync_ends_appends_but_not_reads(tmp_path: Path) -> None
     append(log, b"v")
     waiter = asyncio.create_task(log.flushed(1))
     await asyncio.sleep(0)
-    background.run_one(OSError(5, "Input/output error"))
+    background.run_one(FsyncFailed(5, "Input/output error"))
     with pytest.raises(KafkaStorageError, match=r"fsync failed in .*Input/output error"):
         await waiter
     with pytest.raises(KafkaStorageError, match="restart the broker"):
@@ -86,6 +105,45 @@ async def test_a_failed_fsync_ends_appends_but_not_reads(tmp_path: Path) -> None
         log.close()
 
 
+async def test_a_flush_that_finds_no_descriptor_is_tried_again(tmp_path: Path) -> None:
+    background = HeldBackground()
+    log = open_log(tmp_path, config=EVERY_RECORD, background=background)
+    append(log, b"v")
+    log.roll(NOW_MS)
+    background.waiting.clear()
+    append(log, b"w")
+    waiter = asyncio.create_task(log.flushed(2))
+    await asyncio.sleep(0)
+    (work, _, failed) = background.waiting.pop()
+    with without_descriptors(), pytest.raises(OSError, match="Too many open files") as refused:
+        work()
+    failed(refused.value)
+    with pytest.raises(KafkaStorageError, match="Too many open files"):
+        await waiter
+    assert log.recovery_point == 0
+
+    append(log, b"x")
+    waiter = asyncio.create_task(log.flushed(3))
+    await asyncio.sleep(0)
+    background.run_one()
+    await waiter
+    assert log.recovery_point == 3
+
+
+async def test_a_producer_snapshot_that_could_not_be_fsynced_is_fsynced_by_the_next_flush(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    background = HeldBackground()
+    log = open_log(tmp_path, background=background)
+    append(log, b"v")
+    log.roll(NOW_MS)
+    background.run_one(OSError(errno.EMFILE, "Too many open files"))
+    synced: list[Path] = []
+    monkeypatch.setattr(flush, "sync_file", synced.append)
+    log.flush()
+    assert snapshot_path(log.directory, 1) in synced
+
+
 async def test_no_flush_succeeds_after_one_that_failed(tmp_path: Path) -> None:
     """The kernel tells of lost writes once; the next fsync succeeds although the records are gone."""
     background = HeldBackground()
@@ -93,7 +151,7 @@ async def test_no_flush_succeeds_after_one_that_failed(tmp_path: Path) -> None:
     append(log, b"v")
     first = asyncio.create_task(log.flushed(1))
     await asyncio.sleep(0)
-    background.run_one(OSError(5, "Input/output error"))
+    background.run_one(FsyncFailed(5, "Input/output error"))
     with pytest.raises(KafkaStorageError):
         await first
     with pytest.raises(KafkaStorageError, match="fsync failed"):
@@ -116,7 +174,7 @@ async def test_of_two_flushes_under_way_neither_counts_if_one_fails(tmp_path: Pa
     await asyncio.sleep(0)
     if not is_first:
         background.waiting.reverse()
-    background.run_one(OSError(5, "Input/output error"))
+    background.run_one(FsyncFailed(5, "Input/output error"))
     background.run_one()
     with pytest.raises(KafkaStorageError, match="fsync failed"):
         await waiter
@@ -133,7 +191,7 @@ def test_a_flush_in_a_thread_does_not_succeed_behind_one_that_failed(
         log.flush_if_due(NOW_MS + 5000 * (1 + len(background.waiting)))
     (first, _, first_failed), (second, _, second_failed) = background.waiting
     with monkeypatch.context() as patch:
-        patch.setattr(flush, "fsync", refuse)
+        patch.setattr("os.fsync", refuse)
         with pytest.raises(OSError, match="Input/output") as refused:
             first()
     with pytest.raises(OSError, match="Input/output"):
@@ -169,7 +227,7 @@ async def test_those_who_wait_are_told_of_a_failure_even_if_it_cannot_be_logged(
     await asyncio.sleep(0)
     monkeypatch.setattr(flush, "_logger", SimpleNamespace(error=refuse))
     with pytest.raises(OSError, match="Input/output"):
-        background.run_one(OSError(5, "Input/output error"))
+        background.run_one(FsyncFailed(5, "Input/output error"))
     with pytest.raises(KafkaStorageError):
         await asyncio.wait_for(waiter, 5)
 

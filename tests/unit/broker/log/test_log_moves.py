@@ -19,7 +19,7 @@ from ottla_core.errors import InvalidTopic, KafkaStorageError, LogDirectoryNotFo
 from ottla_core.throttle_config import UNLIMITED
 from ottla_core.topic_partition import TopicPartition
 from tests.support.compactions import compacted, put
-from tests.support.log_stores import CONFIG, FLIGHTS, TOPIC_ID, crash, store_in, until
+from tests.support.log_stores import CONFIG, FLIGHTS, TOPIC_ID, crash, retire, store_in, until
 from tests.support.partition_logs import NOW_MS, append, problems_in, read_values, segment_files, small_segments
 
 SMALL = small_segments(file_delete_delay_ms=0)
@@ -195,7 +195,7 @@ async def test_a_deleted_topic_ends_its_move(disks: tuple[Path, Path]) -> None:
     async with store_in(*disks, config=SMALL, move_rate=Rate(0)) as store:
         log = await filled(store)
         await store.move(FLIGHTS, other_of(log, disks))
-        await store.delete(FLIGHTS)
+        await retire(store, FLIGHTS)
         await until(lambda: not [path for disk in disks for path in disk.iterdir() if path.is_dir()])
 
 

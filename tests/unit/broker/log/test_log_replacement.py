@@ -12,16 +12,17 @@ from uuid import uuid4
 
 import pytest
 
-from ottla_broker.log import flush, log_creation
+from ottla_broker.log import log_creation
 from ottla_broker.log.log_directory import LogDirectory
 from ottla_broker.log.log_loading import LoadRequest
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.log.offset_checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint, Offsets
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.partition_metadata import write_partition_metadata
+from ottla_broker.log.retirement import Retirement
 from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition
-from tests.support.log_stores import CONFIG, DEADLINE_S, FLIGHTS, TOPIC_ID, crash, store_in, until
+from tests.support.log_stores import CONFIG, DEADLINE_S, FLIGHTS, TOPIC_ID, crash, retire, store_in, until
 from tests.support.partition_logs import NOW_MS, append, read_values, small_segments
 
 
@@ -88,7 +89,7 @@ async def test_a_new_log_does_not_inherit_the_checkpoints_of_one_with_its_name(t
     crash(tmp_path)
     assert checkpointed(tmp_path) == {"recovery-point": 10, "replication": 10, "log-start": 10}
     async with store_in(tmp_path) as store:
-        await store.delete(FLIGHTS)
+        await retire(store, FLIGHTS)
         new = await store.create(FLIGHTS, uuid4(), CONFIG, is_new=True)
         assert checkpointed(tmp_path) == {}, "before the first record can be acknowledged"
         append(new, b"acknowledged")
@@ -111,7 +112,7 @@ async def test_a_checkpoint_under_way_does_not_bring_a_deleted_log_back(
         writing = held_writes(monkeypatch)
         append(await create_while_writes_are_held(store, writing), b"v")
         await until(lambda: writing.count > 0)
-        await store.delete(FLIGHTS)
+        await retire(store, FLIGHTS)
         creation = asyncio.create_task(store.create(FLIGHTS, uuid4(), CONFIG, is_new=True))
         await asyncio.sleep(0)
         writing.go_on.set()
@@ -125,14 +126,14 @@ async def test_a_log_whose_directory_cannot_be_renamed_stays_known(
     async with store_in(tmp_path) as store:
         log = await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True)
         append(log, b"one")
-        for take_away in (store.delete, store.set_aside):
+        for retirement in Retirement:
             with monkeypatch.context() as patch:
                 patch.setattr(Path, "rename", refuse)
                 with pytest.raises(KafkaStorageError, match="Cannot rename"):
-                    await take_away(FLIGHTS)
+                    await retire(store, FLIGHTS, retirement)
             assert store.get(FLIGHTS) is log
             append(log, b"still in use")
-        await store.delete(FLIGHTS)
+        await retire(store, FLIGHTS)
         assert not (tmp_path / "flights-3").exists()
 
 
@@ -148,10 +149,13 @@ async def test_a_directory_in_the_way_is_set_aside(tmp_path: Path) -> None:
         assert (kept / f"{0:020d}.log").read_bytes() == b"old"
 
 
-async def test_a_log_of_another_topic_id_is_set_aside_for_the_new_one(tmp_path: Path) -> None:
+async def test_a_log_of_another_topic_id_is_not_taken_for_the_new_one(tmp_path: Path) -> None:
     async with store_in(tmp_path) as store:
         append(await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True), b"old")
         new_id = uuid4()
+        with pytest.raises(KafkaStorageError, match="in the way"):
+            await store.create(FLIGHTS, new_id, CONFIG, is_new=True)
+        await retire(store, FLIGHTS, Retirement.SET_ASIDE)
         new = await store.create(FLIGHTS, new_id, CONFIG, is_new=True)
         assert (new.topic_id, read_values(new)) == (new_id, [])
         assert len(list(tmp_path.glob("flights-3.*-stray"))) == 1
@@ -216,11 +220,11 @@ async def test_a_deletion_waits_for_the_flush_under_way(tmp_path: Path, monkeypa
             assert go_on.wait(DEADLINE_S)
 
         with monkeypatch.context() as patch:
-            patch.setattr(flush, "fsync", held_fsync)
+            patch.setattr("os.fsync", held_fsync)
             append(log, b"v", leader_epoch=7)
             producer = asyncio.create_task(log.flushed(1))
             await until(started.is_set)
-            deletion = asyncio.create_task(store.delete(FLIGHTS))
+            deletion = asyncio.create_task(retire(store, FLIGHTS))
             await asyncio.sleep(0)
             assert (tmp_path / "flights-3").exists(), "what the flush writes by path must not meet a new log"
             go_on.set()
@@ -235,7 +239,7 @@ async def test_a_deleted_log_does_not_touch_the_one_that_got_its_name(tmp_path: 
         old = await store.create(FLIGHTS, TOPIC_ID, config, is_new=True)
         for _ in range(3):
             append(old, b"old" * 50)
-        await store.delete(FLIGHTS)
+        await retire(store, FLIGHTS)
         new = await store.create(FLIGHTS, uuid4(), config, is_new=True)
         append(new, b"new")
         uses: list[Callable[[], object]] = [

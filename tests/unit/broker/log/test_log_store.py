@@ -13,9 +13,10 @@ from structlog.testing import capture_logs
 
 from ottla_broker.log.log_directory import parse_partition_directory, set_aside_name
 from ottla_broker.log.partition_metadata import read_partition_metadata
+from ottla_broker.log.retirement import Retirement
 from ottla_core.errors import ConfigurationError, KafkaStorageError
 from ottla_core.topic_partition import TopicPartition
-from tests.support.log_stores import CONFIG, FLIGHTS, TOPIC_ID, crash, store_in, until
+from tests.support.log_stores import CONFIG, FLIGHTS, TOPIC_ID, crash, retire, store_in, until
 from tests.support.partition_logs import append, read_values, small_segments
 
 
@@ -86,13 +87,13 @@ async def test_a_deleted_log_is_renamed_and_then_removed(tmp_path: Path) -> None
     async with store_in(tmp_path) as store:
         log = await store.create(FLIGHTS, TOPIC_ID, slow, is_new=True)
         append(log, b"v")
-        await store.delete(FLIGHTS)
+        await retire(store, FLIGHTS)
         assert store.get(FLIGHTS) is None
         (left,) = tmp_path.glob("flights-3*")
         assert left.name.endswith("-delete")
         again = await store.create(FLIGHTS, uuid4(), CONFIG, is_new=True)
         assert read_values(again) == []
-        await store.delete(FLIGHTS)
+        await retire(store, FLIGHTS)
         await until(lambda: len(list(tmp_path.glob("flights-3*"))) == 1)
     async with store_in(tmp_path):
         assert not list(tmp_path.glob("flights-3*")), "what was left is removed at the next start"
@@ -102,7 +103,7 @@ async def test_a_log_of_an_unknown_topic_is_kept_aside(tmp_path: Path) -> None:
     async with store_in(tmp_path) as store:
         append(await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True), b"precious")
         with capture_logs() as logs:
-            await store.set_aside(FLIGHTS)
+            await retire(store, FLIGHTS, Retirement.SET_ASIDE)
         assert [entry["log_level"] for entry in logs] == ["warning"]
     async with store_in(tmp_path) as store:
         assert store.get(FLIGHTS) is None

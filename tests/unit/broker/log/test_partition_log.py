@@ -421,6 +421,19 @@ def test_what_was_read_before_a_truncation_is_known_to_be_lost(tmp_path: Path, k
     assert read_values(open_log(tmp_path)) == values
 
 
+def test_every_truncation_reaches_what_was_read_before_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    slices = []
+    for cut in (5, 2, 4):
+        while log.log_end_offset < 6:
+            append(log, b"%d" % log.log_end_offset, leader_epoch=cut)
+        found = [log.read(offset, max_bytes=1, end_offset=6, at_least_one_batch=True) for offset in range(6)]
+        slices.append([one for one in found if one is not None])
+        log.truncate_to(cut, NOW_MS)
+    lost = [[one.is_lost for one in found] for found in slices]
+    assert lost == [[False] * 2 + [True] * 4, [False] * 2 + [True] * 4, [False] * 4 + [True] * 2]
+
+
 def test_starting_anew_beyond_the_log(many: PartitionLog) -> None:
     many.truncate_fully_and_start_at(1000, NOW_MS)
     assert (many.log_start_offset, many.log_end_offset, many.size_bytes) == (1000, 1000, 0)

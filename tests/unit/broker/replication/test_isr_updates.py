@@ -1,7 +1,7 @@
 """In-sync sets are asked for: together, again when nobody answers, and never twice at once."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,7 @@ class Leader:
 
     def __init__(self, directory: Path, partitions: int) -> None:
         self.now_ms = 0
+        self.given_again: list[set[str]] = []
         self.feed, self.registration, self.controller = Feed(), Registration(), Controller()
         self.context = ReplicationContext(BROKER, LAG_MAX_MS, lambda: self.now_ms)
         config = BrokerConfig.model_validate({"node.id": BROKER, "log.dirs": (directory,)})
@@ -126,6 +127,9 @@ class Leader:
                 partition.apply(
                     replace(partition.state, isr=isr, partition_epoch=self.controller.revision), leads=True
                 )
+
+    def give_roles_again(self, topics: Collection[str]) -> None:
+        self.given_again.append(set(topics))
 
     accepts = True
 
@@ -233,3 +237,33 @@ async def test_a_broker_about_to_stop_is_not_proposed_and_is_when_it_is_back(lea
 
     leader.feed.publish(replace(leader.feed.state, brokers=brokers))
     assert members((await leader.request(0))[0]).keys() == {1, 2, 3}
+
+
+async def test_a_lost_log_is_reported_until_the_controller_has_taken_note(leader: Leader) -> None:
+    leader.accepts = False
+    lost = leader.partitions[1]
+    lost.apply(replace(lost.state, leader=2), leads=False)
+    lost.has_lost_log = True
+    tell = leader.context.on_lost_log
+    assert tell is not None
+    tell(lost)
+
+    for number, answer in enumerate((RequestTimedOut("no controller"), ErrorCode.invalid_update_version)):
+        (report,) = await leader.request(number)
+        assert (report.index, report.lost_log, report.isr) == (1, True, ())
+        assert (report.leader_epoch, report.partition_epoch) == (5, 90)
+        leader.controller.answers.put_nowait(answer)
+    await leader.request(2)
+    assert lost.has_lost_log
+    leader.controller.answers.put_nowait(ErrorCode.none)
+    await eventually_async(lambda: leader.given_again[-1:] == [{"t"}] and not lost.has_lost_log, "it may take part")
+
+
+async def test_a_loss_that_the_state_has_settled_meanwhile_is_not_reported(leader: Leader) -> None:
+    lost = leader.partitions[1]
+    tell = leader.context.on_lost_log
+    assert tell is not None
+    tell(lost)
+    leader.fetch(3)
+    (change,) = await leader.request(0)
+    assert not change.lost_log

@@ -1,6 +1,7 @@
 """A follower's fetching, against a leader that is played over a real socket."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -11,6 +12,7 @@ from structlog.testing import capture_logs
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.truncation import LogTruncation, TruncationContext
 from ottla_broker.partition import Partition, ReplicationContext
 from ottla_broker.replication.fetcher import Fetcher
 from ottla_broker.replication.fetchers import ReplicaFetchers
@@ -197,6 +199,77 @@ async def test_a_log_that_departs_from_the_leader_s_is_cut(lab: Lab) -> None:
     lab.fetchers.follow(partition, lab.member())
     await caught_up(partition, log)
     assert partition.log.leader_epochs.entries == log.leader_epochs.entries
+
+
+async def parted(lab: Lab, parts: Callable[[Partition], object]) -> tuple[PartitionLog, Partition]:
+    """Follow a leader whose log parts at 1 from this replica's, once `parts` has had its way with the latter."""
+    log, partition = lab.led(), lab.replica(leader_epoch=2)
+    for target in (log, partition.log):
+        append(target, b"common", leader_epoch=0)
+    append(partition.log, b"never replicated", leader_epoch=1)
+    partition.log.high_watermark = 1
+    append(log, b"the new leader's", leader_epoch=2)
+    lab.leader.diverging[TOPIC_ID, 0] = (0, 1)
+    parts(partition)
+    lab.fetchers.follow(partition, lab.member())
+    return log, partition
+
+
+async def test_nothing_is_cut_before_the_checkpoints_are_written_nor_fetched_before_the_cut_is_durable(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_write, may_settle = asyncio.Event(), asyncio.Event()
+
+    async def write_checkpoints(_: TopicPartition) -> None:
+        await may_write.wait()
+
+    async def settle_once(self: LogTruncation) -> None:
+        await may_settle.wait()
+        await settled(self)
+
+    settled = LogTruncation.settled
+    monkeypatch.setattr(LogTruncation, "settled", settle_once)
+    log, partition = await parted(
+        lab, lambda it: setattr(it.log.truncation, "context", TruncationContext(write_checkpoints))
+    )
+    await eventually_async(lambda: partition.log.truncation.checkpointed(9) == 1, "the truncation is announced")
+    assert partition.log.log_end_offset == 2
+    may_write.set()
+    await eventually_async(lambda: partition.log.log_end_offset == 1, "the log is cut")
+    assert lab.claimed() == [(0, 2)], "nothing is fetched from the new end yet"
+    may_settle.set()
+    await caught_up(partition, log)
+    assert lab.claimed()[1] == (0, 1)
+
+
+async def test_a_replica_that_leads_by_the_time_a_truncation_is_prepared_keeps_its_records(lab: Lab) -> None:
+    may_write = asyncio.Event()
+
+    async def write_checkpoints(_: TopicPartition) -> None:
+        await may_write.wait()
+
+    _, partition = await parted(
+        lab, lambda it: setattr(it.log.truncation, "context", TruncationContext(write_checkpoints))
+    )
+    await eventually_async(lambda: partition.log.truncation.checkpointed(9) == 1, "the truncation is announced")
+    lab.fetchers.unfollow(partition)
+    partition.apply(replace(partition.state, leader=FOLLOWER, leader_epoch=3), leads=True)
+    append(partition.log, b"led", leader_epoch=3)
+    may_write.set()
+    await eventually_async(lambda: partition.log.truncation.checkpointed(9) == 9, "the truncation is given up")
+    assert partition.log.log_end_offset == 3
+
+
+async def test_a_cut_that_is_not_durable_is_settled_by_whoever_fetches_next(lab: Lab) -> None:
+    log, partition = lab.led(), lab.replica()
+    for _ in range(3):
+        append(log, b"x")
+        append(partition.log, b"x")
+    partition.log.truncate_to(1, 0)
+    assert not partition.log.truncation.is_settled
+    lab.fetchers.follow(partition, lab.member())
+    await caught_up(partition, log)
+    assert partition.log.truncation.is_settled
 
 
 async def test_a_follower_that_fell_out_of_the_leader_s_log_begins_anew_at_its_start(lab: Lab) -> None:

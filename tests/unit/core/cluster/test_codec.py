@@ -50,6 +50,7 @@ MEMBER = Member(
     endpoints=(Endpoint(listener="PLAINTEXT", host="broker-4", port=9092),),
     directory_ids=(UUID(int=3), UUID(int=4)),
     shutting_down=True,
+    intact_since=11,
 )
 
 
@@ -91,7 +92,7 @@ def test_the_small_values_come_back() -> None:
         id=1, epoch=9, rpc_address="h:1"
     )
     assert codec.decode_cluster_id(codec.encode_cluster_id("abc")) == "abc"
-    assert codec.decode_broker_config(codec.encode_broker_config({"a": "b"})) == {"a": "b"}
+    assert codec.decode_config(codec.encode_config({"a": "b"})) == {"a": "b"}
     assert codec.decode_next_producer_id(codec.encode_next_producer_id(2000)) == 2000
 
 
@@ -123,7 +124,7 @@ def decode_partition(value: bytes) -> object:
         (lambda value: codec.decode_topic("flights", value), b'{"partitions":1,"configs":{}}', "flights.id"),
         (lambda value: codec.decode_topic("flights", value), b'{"id":"x"}', "not a UUID"),
         (lambda value: codec.decode_shard(SHARD_KEY, value, 1), b'{"coordinator":1}', "index=7.*coordinator_epoch"),
-        (codec.decode_broker_config, b'{"configs":{"a":1}}', "configs.a"),
+        (codec.decode_config, b'{"configs":{"a":1}}', "configs.a"),
         (codec.decode_cluster_id, b"{}", "cluster_id"),
     ],
 )

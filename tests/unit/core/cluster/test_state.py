@@ -163,8 +163,8 @@ def test_members_the_leader_settings_and_the_cluster_id_come_and_go(tracker: Sta
             member(Role.GROUP_COORDINATOR, 1, 6),
             entry(SPACE.controller, codec.encode_controller(1, "h:1"), 6),
             entry(SPACE.cluster_id, codec.encode_cluster_id("x"), 6),
-            entry(SPACE.broker_config(None), codec.encode_broker_config({"a": "1"}), 6),
-            entry(SPACE.broker_config(1), codec.encode_broker_config({"a": "2"}), 6),
+            entry(SPACE.broker_config(None), codec.encode_config({"a": "1"}), 6),
+            entry(SPACE.broker_config(1), codec.encode_config({"a": "2"}), 6),
         ],
         6,
     )
@@ -293,7 +293,7 @@ def test_what_a_listing_cannot_read_stays_as_it_was(tracker: StateTracker) -> No
             shard(0, 6),
             entry(SPACE.controller, codec.encode_controller(2, "h:1"), 6),
             entry(SPACE.cluster_id, codec.encode_cluster_id("x"), 6),
-            entry(SPACE.broker_config(1), codec.encode_broker_config({"a": "2"}), 6),
+            entry(SPACE.broker_config(1), codec.encode_config({"a": "2"}), 6),
         ],
         6,
     )

@@ -9,6 +9,7 @@ import os
 import pytest
 import structlog
 
+from ottla_core.observe.log_levels import LEVELS
 from ottla_core.observe.logs import configure_logs
 
 
@@ -48,6 +49,21 @@ def test_less_severe_events_are_left_out() -> None:
     configure_logs("broker-1", level="warning", stream=stream)
     structlog.get_logger("y").info("chatter")
     assert stream.getvalue() == ""
+
+
+def test_levels_change_while_the_process_runs() -> None:
+    stream = io.StringIO()
+    configure_logs("broker-1", stream=stream)
+    store, other = structlog.get_logger("log.store"), structlog.get_logger("listener")
+    store.debug("left out")
+    LEVELS.set("log", "DEBUG")
+    LEVELS.set("listener", "ERROR")
+    store.debug("shown")
+    other.warning("left out")
+    LEVELS.set("log", None)
+    store.debug("left out")
+    store.info("shown")
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["shown", "shown"]
 
 
 def test_a_full_disk_loses_lines_and_nothing_else() -> None:

@@ -49,7 +49,7 @@ def test_an_array_of_very_many_tiny_items_is_refused() -> None:
     frame = memoryview((ITEMS_MAX + 1).to_bytes(4, "big") + bytes(2 * ITEMS_MAX + 10)).toreadonly()
 
     with pytest.raises(InvalidRequest, match="items"):
-        bounds_checker(load_request_schema(3, 1))(frame, 0)
+        bounds_checker(load_request_schema(3, 1))(frame, 0, ITEMS_MAX)
 
 
 def test_very_many_items_are_refused_also_when_many_arrays_share_them() -> None:
@@ -59,7 +59,7 @@ def test_very_many_items_are_refused_also_when_many_arrays_share_them() -> None:
     check = bounds_checker(load_request_schema(2, 1))
 
     with pytest.raises(InvalidRequest, match="items"):
-        check(memoryview(b"\xff\xff\xff\xff" + frame).toreadonly(), 0)
+        check(memoryview(b"\xff\xff\xff\xff" + frame).toreadonly(), 0, ITEMS_MAX)
 
 
 def test_very_many_tagged_fields_are_refused() -> None:

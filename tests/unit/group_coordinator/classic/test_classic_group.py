@@ -57,7 +57,7 @@ def a_member(
 
 def a_group(*members: ClassicMember, protocol_type: str = "consumer") -> ClassicGroup:
     """A group in which these members are stable."""
-    group = ClassicGroup("g", now_ms=NOW_MS)
+    group = ClassicGroup("g", timestamp_ms=NOW_MS)
     for member in members:
         group.add(member, protocol_type)
         group.park_join(member, ParkedRequest(member.member_id, 9))
@@ -72,7 +72,7 @@ def a_group(*members: ClassicMember, protocol_type: str = "consumer") -> Classic
 
 @pytest.mark.parametrize(("former", "next_"), list(product(ClassicGroupState, repeat=2)))
 def test_only_the_transitions_of_the_table_are_possible(former: ClassicGroupState, next_: ClassicGroupState) -> None:
-    group = ClassicGroup("g", now_ms=NOW_MS)
+    group = ClassicGroup("g", timestamp_ms=NOW_MS)
     group.state = former
     if former in PREVIOUS_STATES[next_]:
         group.enter(next_, NOW_MS + 1)
@@ -161,7 +161,7 @@ def test_the_age_of_offsets_counts_from_when_the_last_member_went_or_from_the_co
     group.begin_generation(NOW_MS + 2)
     assert (before, group.empty_since_ms) == (None, NOW_MS + 2)
 
-    only_offsets = ClassicGroup("offsets", now_ms=NOW_MS)
+    only_offsets = ClassicGroup("offsets", timestamp_ms=NOW_MS)
     assert only_offsets.empty_since_ms is None
     assert only_offsets.offsets_may_expire
 
@@ -188,11 +188,11 @@ def test_only_an_empty_group_can_be_deleted() -> None:
         group.check_deletable()
     with pytest.raises(GroupIdNotFound):
         group.check_offset_fetch(None, -1)
-    ClassicGroup("empty", now_ms=NOW_MS).check_deletable()
+    ClassicGroup("empty", timestamp_ms=NOW_MS).check_deletable()
 
 
 def test_the_tombstone_of_a_group_names_it() -> None:
-    ((key, value),) = ClassicGroup("g", now_ms=NOW_MS).tombstones()
+    ((key, value),) = ClassicGroup("g", timestamp_ms=NOW_MS).tombstones()
     assert (key, value) == (GroupMetadataKey(group="g"), None)
 
 
@@ -253,7 +253,7 @@ def test_the_topics_of_a_static_member_that_restarts_are_known_at_once() -> None
         protocols=(MemberProtocol("range", subscription(1, "trains")),),
     )
 
-    join(shard, Turn(NOW_MS), joining)
+    join(shard, Turn(NOW_MS, NOW_MS), joining)
 
     assert group.state is ClassicGroupState.STABLE
     assert group.subscribed_topics == frozenset({"trains"})

@@ -209,7 +209,7 @@ def test_offsets_of_a_deleted_topic_are_not_told_even_before_they_are_removed(un
         assert fetched(everything.groups[0].topics) == {(payments, 0): (6, "none")}
 
 
-def test_an_offset_of_another_topic_of_the_same_name_is_not_told_to_those_who_ask_by_id(
+def test_an_offset_of_another_topic_of_the_same_name_is_told_to_nobody_whoever_saw_the_deletion(
     under_test: ShardUnderTest,
 ) -> None:
     commit(under_test, "g")
@@ -217,7 +217,50 @@ def test_an_offset_of_another_topic_of_the_same_name_is_not_told_to_those_who_as
     by_id = under_test.ask(api.OFFSET_FETCH, 10, fetch_request(10, {"g": [(topic_id(3), [0])]}))
     assert fetched(by_id.groups[0].topics) == {(topic_id(3), 0): (-1, "none")}
     by_name = under_test.ask(api.OFFSET_FETCH, 9, fetch_request(9, {"g": [("orders", [0])]}))
-    assert fetched(by_name.groups[0].topics) == {("orders", 0): (5, "none")}
+    assert fetched(by_name.groups[0].topics) == {("orders", 0): (-1, "none")}
+    everything = under_test.ask(api.OFFSET_FETCH, 9, fetch_request(9, {"g": None}))
+    assert fetched(everything.groups[0].topics) == {}
+
+
+@pytest.mark.parametrize("version", [9, 10])
+def test_an_owner_that_comes_after_a_topic_was_made_anew_does_not_tell_the_former_ones_offsets(
+    under_test: ShardUnderTest, version: int
+) -> None:
+    commit(under_test, "g", offsets={("orders", 0): 5, ("payments", 0): 6})
+    under_test.state = cluster_of({"orders": (3, 3), "payments": (2, 1)})
+    under_test.restart()
+    orders, payments = (topic_id(3), PAYMENTS_ID) if version >= 10 else ("orders", "payments")
+    asked = [(orders, [0]), (payments, [0])]
+    response = under_test.ask(api.OFFSET_FETCH, version, fetch_request(version, {"g": asked}))
+    assert fetched(response.groups[0].topics) == {(orders, 0): (-1, "none"), (payments, 0): (6, "none")}
+    commit(under_test, "g", offsets={("orders", 0): 1})
+    response = under_test.ask(api.OFFSET_FETCH, version, fetch_request(version, {"g": asked}))
+    assert fetched(response.groups[0].topics) == {(orders, 0): (1, "none"), (payments, 0): (6, "none")}
+
+
+@pytest.mark.parametrize("seen_first_by", ["the writer", "a later owner"])
+def test_an_offset_without_a_topic_id_is_of_the_topic_that_has_its_name_when_it_is_read_and_goes_with_it(
+    under_test: ShardUnderTest, seen_first_by: str
+) -> None:
+    commit(under_test, "g", 4, retention_time=timedelta(hours=1))
+    assert under_test.log[-1][1] is not None, "the record, which cannot hold an id"
+    if seen_first_by == "a later owner":
+        under_test.restart()
+    by_name = fetch_request(9, {"g": [("orders", [0])]})
+    assert fetched(under_test.ask(api.OFFSET_FETCH, 9, by_name).groups[0].topics) == {("orders", 0): (5, "none")}
+    under_test.change(cluster_of({"orders": (3, 3)}))
+    assert fetched(under_test.ask(api.OFFSET_FETCH, 9, by_name).groups[0].topics) == {("orders", 0): (-1, "none")}
+
+
+def test_an_offset_without_a_topic_id_is_told_until_a_topic_has_its_name(under_test: ShardUnderTest) -> None:
+    commit(under_test, "g", 4, retention_time=timedelta(hours=1))
+    under_test.state = cluster_of({})
+    under_test.restart()
+    response = under_test.ask(api.OFFSET_FETCH, 9, fetch_request(9, {"g": None}))
+    assert fetched(response.groups[0].topics) == {("orders", 0): (5, "none")}
+    under_test.change(cluster_of({"orders": (3, 3)}))
+    response = under_test.ask(api.OFFSET_FETCH, 9, fetch_request(9, {"g": [("orders", [0])]}))
+    assert fetched(response.groups[0].topics) == {("orders", 0): (-1, "none")}
 
 
 def test_a_topic_that_is_missing_is_left_out_where_only_its_id_could_name_it(under_test: ShardUnderTest) -> None:

@@ -194,6 +194,19 @@ def test_a_topic_deleted_while_nobody_served_the_shard_loses_its_offsets_too(und
     assert list(under_test.offsets("g")) == [("payments", 0)]
 
 
+def test_a_topic_deleted_and_made_anew_while_nobody_looked_loses_its_offsets_at_the_next_look(
+    under_test: ShardUnderTest,
+) -> None:
+    commit(under_test, "g", ("orders", 0), ("orders", 1), ("payments", 0))
+    commit(under_test, "h", ("orders", 0), retention_time=timedelta(days=1))
+    under_test.restart()
+    under_test.change(cluster_of({"orders": (3, 3), "payments": (2, 1)}))
+    commit(under_test, "g", ("orders", 1))
+    under_test.advance(CHECK_MS)
+    assert list(under_test.offsets("g")) == [("orders", 1), ("payments", 0)]
+    assert list(under_test.shard.groups) == ["g"]
+
+
 def test_a_topic_deleted_in_the_middle_of_a_look_causes_another_at_once() -> None:
     settings = replace(SETTINGS, batch_bytes_max=1_000, offsets_retention_check_ms=10**8)
     under_test = ShardUnderTest(settings=settings, state=cluster_of({"orders": (1, 50), "payments": (2, 5)}))

@@ -4,6 +4,8 @@ import struct
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla_core.errors import InvalidRecord
 from ottla_group_coordinator.records import (
@@ -21,6 +23,7 @@ from ottla_group_coordinator.records import (
     decode_value,
     encode_key,
     encode_value,
+    offset_commit,
 )
 
 # Written by Kafka 4.2 for consumers of both protocols. Key, value, and what some of the fields say.
@@ -248,3 +251,28 @@ def test_what_is_wrong_with_a_key_is_named(data: str, complaint: str) -> None:
     with pytest.raises(InvalidRecord) as caught:
         decode_key(bytes.fromhex(data))
     assert caught.value.message.startswith(complaint)
+
+
+@given(
+    group=st.text(max_size=40),
+    topic=st.text(max_size=40),
+    partition=st.integers(-(2**31), 2**31 - 1),
+    offset=st.integers(-(2**63), 2**63 - 1),
+    leader_epoch=st.integers(-(2**31), 2**31 - 1),
+    timestamp=st.integers(0, 2**63 - 1),
+    id_bytes=st.one_of(st.just(bytes(16)), st.binary(min_size=16, max_size=16)),
+)
+def test_what_is_written_by_hand_is_what_the_schema_writes(
+    group: str, topic: str, partition: int, offset: int, leader_epoch: int, timestamp: int, id_bytes: bytes
+) -> None:
+    key = OffsetCommitKey(group=group, topic=topic, partition=partition)
+    value = OffsetCommitValue(
+        offset=offset, leader_epoch=leader_epoch, commit_timestamp=timestamp, topic_id=UUID(bytes=id_bytes)
+    )
+    by_schema = bytearray(b"\0\1")
+    offset_commit.OFFSET_COMMIT_KEY.encode(0, key, by_schema)
+    assert encode_key(key) == by_schema
+    by_schema = bytearray(b"\0\4")
+    offset_commit.OFFSET_COMMIT_VALUE.encode(4, value, by_schema)
+    assert encode_value(value) == by_schema
+    assert decode_value(key, encode_value(value)) == value

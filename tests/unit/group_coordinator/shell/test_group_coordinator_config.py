@@ -16,7 +16,11 @@ CHANGED = {
     "group.initial.rebalance.delay.ms": ("0", "initial_rebalance_delay_ms", 0),
     "group.max.size": ("10", "group_max_size", 10),
     "group.consumer.session.timeout.ms": ("50000", "consumer_session_timeout_ms", 50_000),
+    "group.consumer.min.session.timeout.ms": ("1000", "consumer_min_session_timeout_ms", 1000),
+    "group.consumer.max.session.timeout.ms": ("70000", "consumer_max_session_timeout_ms", 70_000),
     "group.consumer.heartbeat.interval.ms": ("4000", "consumer_heartbeat_interval_ms", 4000),
+    "group.consumer.min.heartbeat.interval.ms": ("100", "consumer_min_heartbeat_interval_ms", 100),
+    "group.consumer.max.heartbeat.interval.ms": ("20000", "consumer_max_heartbeat_interval_ms", 20_000),
     "group.consumer.max.size": ("11", "consumer_group_max_size", 11),
     "group.consumer.assignors": ("range, uniform", "consumer_assignors", ("range", "uniform")),
     "group.consumer.migration.policy": ("DISABLED", "consumer_migration_policy", "disabled"),
@@ -41,9 +45,16 @@ def test_the_defaults_are_those_of_the_rules() -> None:
 def test_every_rule_that_kafka_lets_be_set_can_be_set() -> None:
     settings = load(*(f"{key}={text}" for key, (text, _, _) in CHANGED.items())).group_settings()
 
-    assert {name for _, name, _ in CHANGED.values()} == {f.name for f in fields(GroupSettings)} - NOT_CONFIGURABLE
+    known = {f.name for f in fields(GroupSettings)} - NOT_CONFIGURABLE
+    assert {name for _, name, _ in CHANGED.values()} == known
     for key, (_, name, value) in CHANGED.items():
         assert getattr(settings, name) == value, key
+
+
+def test_single_groups_need_limits_that_leave_room() -> None:
+    for kind in ("session.timeout.ms", "heartbeat.interval.ms"):
+        with pytest.raises(ConfigurationError, match=f"group.consumer.min.{kind} must not be above"):
+            load(f"group.consumer.min.{kind}=70000")
 
 
 def test_values_are_checked_against_each_other_and_refused_together() -> None:

@@ -11,8 +11,9 @@ from ottla_core.cluster.model import NO_COORDINATOR
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.records import Record, encode_batch
 from ottla_group_coordinator import coordinator as coordinator_module
-from ottla_group_coordinator import shard_loading
+from ottla_group_coordinator import shard_loading, shard_runtime
 from ottla_group_coordinator.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from ottla_group_coordinator.shard_batches import ShardProducer, fencing_batch
 from tests.support.coordinator_under_test import (
     PRODUCER_ID,
     CoordinatorUnderTest,
@@ -186,6 +187,75 @@ async def test_a_zombie_is_stopped_by_the_log_and_waits_for_a_new_assignment(
     assign(feed, shard_of(coordinator, producer_epoch=2))
     await coordinator.serves()
     assert await committed(broker, "group") == {0: 50}
+
+
+async def test_a_former_owner_that_does_not_know_it_yet_tells_no_offsets(
+    feed: StatedFeed, start: Start, connect: Start
+) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    assign(feed, shard_of(coordinator))
+    await coordinator.serves()
+    assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "none"
+    later_owner = encode_batch(
+        [offset_record(0, offset=50)], producer_id=PRODUCER_ID, producer_epoch=1, base_sequence=0
+    )
+    broker.logs[0].append(later_owner)
+
+    assert fetched(await broker.ask(0, 8, fetch("group")))[0] == "coordinator_load_in_progress"
+    assert coordinator.status() == "ended"
+
+
+async def test_offsets_are_told_when_the_leader_shows_all_that_was_stored(
+    feed: StatedFeed, start: Start, connect: Start
+) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    assign(feed, shard_of(coordinator))
+    await coordinator.serves()
+    assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "none"
+    log = broker.logs[0]
+    log.end_offset -= 1  # a leader that has just been elected does not know yet how much is replicated
+    asked = broker.ask_later(0, 8, fetch("group"))
+    count = len(broker.read_offsets)
+    await eventually_async(lambda: len(broker.read_offsets) > count + 1, "the leader is asked again")
+    assert not asked.is_answered
+    log.end_offset += 1
+
+    assert fetched(await asked.response()) == ("none", {0: 1})
+
+
+async def test_an_owner_whose_epoch_only_the_log_has_seen_asks_for_a_later_one(
+    feed: StatedFeed, start: Start, connect: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_runtime, "SUCCESSOR_TIMEOUT_S", 0.05)
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    of_an_earlier_life = {"producer_id": PRODUCER_ID, "producer_epoch": 7, "base_sequence": 0}
+    broker.logs[0].append(encode_batch([offset_record(0, offset=50)], **of_an_earlier_life))
+
+    assign(feed, shard_of(coordinator, producer_epoch=3))  # as an etcd counts that was restored from a backup
+    await eventually_async(lambda: coordinator.epoch_floor == 7, "the coordinator asks for a later epoch than 7")
+
+    assert coordinator.sequences_lost == 0
+    assign(feed, shard_of(coordinator, producer_epoch=8))
+    await coordinator.serves()
+    assert await committed(broker, "group") == {0: 50}
+
+
+async def test_a_fence_that_is_taken_for_one_of_an_earlier_life_does_not_hide_what_was_stored_behind_it(
+    feed: StatedFeed, start: Start, connect: Start
+) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    broker.logs[0].append(fencing_batch(ShardProducer(PRODUCER_ID, 3), 0))
+    of_an_earlier_life = {"producer_id": PRODUCER_ID, "producer_epoch": 3, "base_sequence": 1}
+    broker.logs[0].append(encode_batch([offset_record(0, offset=50)], **of_an_earlier_life))
+
+    assign(feed, shard_of(coordinator, producer_epoch=3))
+
+    await eventually_async(lambda: coordinator.sequences_lost == 1, "the coordinator asks for another ownership")
+    assert fetched(await broker.ask(0, 8, fetch("group")))[0] == "coordinator_load_in_progress"
 
 
 async def test_a_log_that_lost_what_was_stored_calls_for_a_new_ownership(

@@ -2,16 +2,22 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kio.schema.heartbeat.v3.request import HeartbeatRequest
+from kio.schema.join_group.v3 import request as kio_join_v3
 from kio.schema.join_group.v5 import request as join_v5
+from kio.schema.list_groups.v4.request import ListGroupsRequest
 from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
+from kio.schema.sync_group.v3.request import SyncGroupRequest
 
+from ottla_group_coordinator import requests_ahead, shard_runtime
 from ottla_group_coordinator import shard as shard_module
-from ottla_group_coordinator import shard_runtime
 from ottla_group_coordinator.shard_batches import BatchPacker
 from tests.support.coordinator_under_test import (
     CoordinatorUnderTest,
@@ -29,6 +35,10 @@ from tests.support.group_cluster import BROKER_EPOCH, StatedFeed
 
 Start = Callable[..., Any]
 OFFSET_COMMIT = 8
+SESSION_MS = 6_000
+DAY_MS = 24 * 3_600_000
+CHECK_MS = 600_000
+"""`offsets.retention.check.interval.ms`, by default."""
 
 
 @pytest.fixture
@@ -163,32 +173,174 @@ async def test_after_a_while_waiting_requests_are_refused_and_the_batch_is_still
     assert commit_code(await broker.ask(0, 8, commit("group", 3))) == "none"
 
 
-async def test_time_stands_still_while_the_log_is_stuck(
+def heartbeat(group: str, member_id: str) -> HeartbeatRequest:
+    return HeartbeatRequest(group_id=group, generation_id=1, member_id=member_id, group_instance_id=None)
+
+
+async def member_of(broker: FakeRelayBroker, coordinator: CoordinatorUnderTest, group: str) -> str:
+    """The id of the only member of a stable group, with a session of six seconds."""
+    joining = broker.ask_later(0, 3, join_v3(group))
+    await eventually_async(lambda: groups(coordinator).get(group), "the member has come")
+    coordinator.pass_ms(3000)
+    await broker.ask(0, 8, fetch("anybody"))  # wakes the shard: its own alarm was set by a clock that did not jump
+    joined = await joining.response()
+    assert joined.error_code is ErrorCode.none
+    synced = await broker.ask(0, 3, sync(group, joined.member_id))
+    assert synced.error_code is ErrorCode.none
+    return str(joined.member_id)
+
+
+def join_v3(group: str) -> Any:
+    return kio_join_v3.JoinGroupRequest(
+        group_id=group,
+        session_timeout=timedelta(milliseconds=SESSION_MS),
+        rebalance_timeout=timedelta(milliseconds=SESSION_MS),
+        member_id="",
+        protocol_type="test",
+        protocols=(kio_join_v3.JoinGroupRequestProtocol(name="any", metadata=b""),),
+    )
+
+
+def sync(group: str, member_id: str) -> SyncGroupRequest:
+    return SyncGroupRequest(
+        group_id=group, generation_id=1, member_id=member_id, group_instance_id=None, assignments=()
+    )
+
+
+def groups(coordinator: CoordinatorUnderTest) -> dict[str, Any]:
+    runtime = coordinator.coordinator.shards.get(0)
+    return {} if runtime is None or runtime.shard is None else runtime.shard.groups
+
+
+async def is_alive(broker: FakeRelayBroker, group: str, member_id: str) -> bool:
+    response = await broker.ask(0, 3, heartbeat(group, member_id))
+    return bool(response.error_code is ErrorCode.none)
+
+
+async def test_who_has_spoken_in_time_is_heard_before_sessions_end(
     broker: FakeRelayBroker, coordinator: CoordinatorUnderTest
 ) -> None:
-    offset_retention_ms = 7 * 24 * 3600 * 1000
-    assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "none"
-    broker.refuses_with = ErrorCode.kafka_storage_error
-    await broker.ask(0, 8, commit("other", 1))
-    assert coordinator.status() == "stuck"
+    spoken, silent = [await member_of(broker, coordinator, group) for group in ("spoken", "silent")]
+    broker.appends.clear()
+    count = broker.append_count
+    written = broker.ask_later(0, 8, commit("other", 1))
+    await eventually_async(lambda: broker.append_count > count, "a round is being stored")
+    runtime = coordinator.coordinator.shards.get(0)
+    assert runtime is not None
+    beats = [broker.ask_later(0, 3, heartbeat("spoken", spoken)) for _ in range(3)]
+    await eventually_async(lambda: len(runtime._queue) == len(beats), "the heartbeats wait for their round")
+    runtime._time.hold(-10 * SESSION_MS)  # all sessions are over by the time of the next round
+    broker.appends.set()
 
-    coordinator.clock.pass_ms(2 * offset_retention_ms)
-    broker.refuses_with = None
+    assert [(await beat.response()).error_code for beat in beats] == [ErrorCode.none] * 3
+    assert commit_code(await written.response()) == "none"
+    assert await is_alive(broker, "spoken", spoken)
+    assert not await is_alive(broker, "silent", silent)
+
+
+async def test_a_busy_queue_does_not_keep_timers_from_their_turn(
+    broker: FakeRelayBroker, coordinator: CoordinatorUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_runtime, "ROUND_S_MAX", 0.0)  # one turn a round
+    member_id = await member_of(broker, coordinator, "group")
+    coordinator.pass_ms(2 * SESSION_MS)
+    asked = [broker.ask_later(0, 8, fetch(f"group-{number}")) for number in range(50)]
+    runtime = coordinator.coordinator.shards.get(0)
+    assert runtime is not None
+    handled: list[Any] = []
+    with monkeypatch.context() as endless:
+        rounds = runtime._take_turns
+
+        def busy(shard: Any, taken: Any, now_ms: int) -> None:
+            handled.append(len(shard.groups["group"].members))
+            runtime._queue.append(runtime._queue[0]) if runtime._queue and len(handled) < 500 else None
+            rounds(shard, taken, now_ms)
+
+        endless.setattr(runtime, "_take_turns", busy)
+        await eventually_async(lambda: handled and handled[-1] == 0, "the silent member is gone")
+    assert len(handled) < 500, "the queue was never empty"
+    for one in asked:
+        await one.response()
+    assert not await is_alive(broker, "group", member_id)
+
+
+@pytest.mark.parametrize("duration_ms", [4_000, 65_000])
+async def test_an_outage_of_the_log_ends_no_session(
+    broker: FakeRelayBroker, coordinator: CoordinatorUnderTest, duration_ms: int
+) -> None:
+    member_id = await member_of(broker, coordinator, "group")
+    broker.appends.clear()
+    count = broker.append_count
+    written = broker.ask_later(0, 8, commit("other", 1))
+    await eventually_async(lambda: broker.append_count > count, "a round is being stored")
+    if duration_ms > 5_000:
+        await eventually_async(lambda: coordinator.status() == "stuck", "the round is not stored in time")
+    coordinator.pass_ms(duration_ms)
+    broker.appends.set()
+    await written.response()
     await coordinator.serves()
 
-    assert await committed(broker, "group") == {0: 1}
-    coordinator.clock.pass_ms(2 * offset_retention_ms)
-    assert await committed(broker, "group") == {}
+    coordinator.pass_ms(SESSION_MS - 3_000)
+    assert (
+        commit_code(await broker.ask(0, 8, commit("other", 2))) == "none"
+    )  # a round in which timers have their turn
+    assert await is_alive(broker, "group", member_id)
+    coordinator.pass_ms(2 * SESSION_MS)
+    await broker.ask(0, 8, fetch("other"))
+    await broker.ask(0, 8, fetch("other"))
+    assert not await is_alive(broker, "group", member_id)
+
+
+async def test_a_clock_that_is_set_ends_no_session_and_forgets_no_offset(
+    broker: FakeRelayBroker, coordinator: CoordinatorUnderTest
+) -> None:
+    assert commit_code(await broker.ask(0, 8, commit("idle", 1))) == "none"
+    member_id = await member_of(broker, coordinator, "group")
+    for step_ms in (30 * DAY_MS, -60 * DAY_MS, 90 * DAY_MS):
+        coordinator.clock.wall_ms += step_ms
+        for _ in range(5):
+            coordinator.pass_ms(1000)
+            assert await is_alive(broker, "group", member_id)
+    coordinator.pass_ms(CHECK_MS)
+    await broker.ask(0, 8, fetch("idle"))
+
+    assert await committed(broker, "idle") == {0: 1}
+
+
+async def test_a_clock_that_was_set_between_two_owners_forgets_no_offset(
+    feed: StatedFeed, broker: FakeRelayBroker, coordinator: CoordinatorUnderTest
+) -> None:
+    assert commit_code(await broker.ask(0, 8, commit("idle", 1))) == "none"
+    coordinator.clock.wall_ms += 30 * DAY_MS
+    assert commit_code(await broker.ask(0, 8, commit("busy", 1))) == "none"
+    assign(feed, shard_of(coordinator, producer_epoch=1))
+    await coordinator.serves()
+    coordinator.pass_ms(2 * CHECK_MS)
+    await broker.ask(0, 8, fetch("idle"))
+    await broker.ask(0, 8, fetch("idle"))
+
+    assert await committed(broker, "idle") == {0: 1}
+
+
+async def test_offsets_are_forgotten_after_their_retention(feed: StatedFeed, start: Start, connect: Start) -> None:
+    coordinator: CoordinatorUnderTest = await start(settings={"offsets.retention.minutes": 1})
+    broker: FakeRelayBroker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    assign(feed, shard_of(coordinator))
+    await coordinator.serves()
+    assert commit_code(await broker.ask(0, 8, commit("idle", 1))) == "none"
+
+    coordinator.pass_ms(60_000 + CHECK_MS)
+    await broker.ask(0, 8, fetch("idle"))
+
+    assert await committed(broker, "idle") == {}
 
 
 async def test_timers_run_without_a_request(broker: FakeRelayBroker, coordinator: CoordinatorUnderTest) -> None:
     asked = broker.ask_later(0, 3, join("group"))
-    runtime = coordinator.coordinator.shards.get(0)
-    assert runtime is not None
-    await eventually_async(lambda: "group" in runtime.shard.groups, "the member has come")
+    await eventually_async(lambda: "group" in groups(coordinator), "the member has come")
     assert not asked.is_answered
 
-    coordinator.clock.pass_ms(3000)
+    coordinator.pass_ms(3000)
     # Something else wakes the shard: its own alarm was set by a clock that did not jump.
     await broker.ask(0, 8, fetch("group"))
 
@@ -260,6 +412,51 @@ async def test_new_topics_reach_the_shard(
     topics = {name: topic for name, topic in feed.state.topics.items() if name != "flights"}
     feed.publish(topics=topics, topics_by_id={topic.id: topic for topic in topics.values()})
     assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "unknown_topic_or_partition"
+
+
+def made_anew(feed: StatedFeed) -> dict[str, Any]:
+    """What changes in the cluster state when the topic is deleted and created again."""
+    former = feed.state.topics["flights"]
+    partitions = tuple(replace(partition, topic_id=UUID(int=6)) for partition in former.partitions)
+    topic = replace(former, id=UUID(int=6), partitions=partitions)
+    topics = {**feed.state.topics, topic.name: topic}
+    return {"topics": topics, "topics_by_id": {each.id: each for each in topics.values()}}
+
+
+async def test_what_names_a_topic_waits_until_the_coordinator_has_seen_the_topics_that_the_broker_has_seen(
+    feed: StatedFeed, broker: FakeRelayBroker
+) -> None:
+    assert commit_code(await broker.ask(0, 8, commit("group", 70))) == "none"
+    broker.topics_revision = feed.state.revision + 2
+    read = broker.ask_later(0, 8, fetch("group"))
+    written = broker.ask_later(0, 8, commit("other", 1))
+    assert (await broker.ask(0, 4, ListGroupsRequest(states_filter=()))).error_code is ErrorCode.none
+
+    feed.publish(**made_anew(feed))
+    assert (await broker.ask(0, 4, ListGroupsRequest(states_filter=()))).error_code is ErrorCode.none
+    assert not read.is_answered
+    assert not written.is_answered
+    feed.publish()
+
+    assert fetched(await read.response()) == ("none", {}), "the offsets are another topic's"
+    assert commit_code(await written.response()) == "none"
+    _, value = broker.logs[0].records()[-1]
+    assert value.topic_id == UUID(int=6)  # type: ignore[union-attr]
+    assert await committed(broker, "other") == {0: 1}
+
+
+async def test_what_waits_for_a_cluster_state_that_does_not_come_is_told_to_come_again(
+    feed: StatedFeed, broker: FakeRelayBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests_ahead, "AHEAD_TIMEOUT_S", 0.05)
+    broker.topics_revision = feed.state.revision + 1
+
+    assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "coordinator_load_in_progress"
+    assert fetched(await broker.ask(0, 8, fetch("group")))[0] == "coordinator_load_in_progress"
+    monkeypatch.setattr(requests_ahead, "AHEAD_MAX", 0)
+    assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "coordinator_load_in_progress"
+    feed.publish()
+    assert await committed(broker, "group") == {}
 
 
 async def test_shards_do_not_wait_for_each_other(

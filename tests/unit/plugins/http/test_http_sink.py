@@ -174,7 +174,7 @@ def test_records_without_a_value(service: HttpService, setting: str, sent: list[
         Reply(status=429),
         Reply(status=408),
         RESET,
-        Reply(delay_s=0.3),
+        Reply(delay_s=0.8),
         Reply(body=b"x" * 1000, cut_after=10),
     ],
     ids=["500", "503", "429", "408", "reset", "timeout", "cut"],
@@ -187,7 +187,9 @@ def test_a_service_that_fails_gets_the_records_again_in_order(service: HttpServi
         return trouble if attempts[request.json["n"]] <= 2 and request.json["n"] % 3 == 0 else Reply(status=201)
 
     service.respond = respond
-    with sink(service, numbers(7, partitions=1), http_request_timeout_ms="150") as run:
+    # A good answer must not be late, however busy the machine is: only the service that is slow meets a short limit.
+    timeout_ms = "400" if trouble.delay_s else "30000"
+    with sink(service, numbers(7, partitions=1), http_request_timeout_ms=timeout_ms) as run:
         write(run)
         assert run.context.reported == []
         assert run.context.metrics.values["records"] == 7
@@ -217,7 +219,7 @@ def test_a_services_wish_for_patience_is_respected_up_to_the_maximum(service: Ht
             run.task.put(records)
         assert run.context.retry_ms is not None
         assert 49_000 < run.context.retry_ms <= 50_000
-        with pytest.raises(RetriableError, match="the next try is in"):
+        with pytest.raises(RetriableError, match="not due yet"):
             run.task.put(records)
         run.crash()
     assert len(service.requests) == 1, "it is not asked before"

@@ -31,14 +31,16 @@ class Frame(_message.Message):
     def __init__(self, id: _Optional[int] = ..., group_request: _Optional[_Union[GroupRequest, _Mapping]] = ..., group_response: _Optional[_Union[GroupResponse, _Mapping]] = ..., log_append: _Optional[_Union[LogAppend, _Mapping]] = ..., log_appended: _Optional[_Union[LogAppended, _Mapping]] = ..., log_read: _Optional[_Union[LogRead, _Mapping]] = ..., log_records: _Optional[_Union[LogRecords, _Mapping]] = ...) -> None: ...
 
 class GroupRequest(_message.Message):
-    __slots__ = ("shard", "frame", "client_host")
+    __slots__ = ("shard", "frame", "client_host", "topics_revision")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     FRAME_FIELD_NUMBER: _ClassVar[int]
     CLIENT_HOST_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_REVISION_FIELD_NUMBER: _ClassVar[int]
     shard: int
     frame: bytes
     client_host: str
-    def __init__(self, shard: _Optional[int] = ..., frame: _Optional[bytes] = ..., client_host: _Optional[str] = ...) -> None: ...
+    topics_revision: int
+    def __init__(self, shard: _Optional[int] = ..., frame: _Optional[bytes] = ..., client_host: _Optional[str] = ..., topics_revision: _Optional[int] = ...) -> None: ...
 
 class GroupResponse(_message.Message):
     __slots__ = ("frame",)
@@ -55,14 +57,16 @@ class LogAppend(_message.Message):
     def __init__(self, shard: _Optional[int] = ..., batch: _Optional[bytes] = ...) -> None: ...
 
 class LogAppended(_message.Message):
-    __slots__ = ("error_code", "error_message", "base_offset")
+    __slots__ = ("error_code", "error_message", "base_offset", "seen_producer_epoch")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SEEN_PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     error_code: int
     error_message: str
     base_offset: int
-    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., base_offset: _Optional[int] = ...) -> None: ...
+    seen_producer_epoch: int
+    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., base_offset: _Optional[int] = ..., seen_producer_epoch: _Optional[int] = ...) -> None: ...
 
 class LogRead(_message.Message):
     __slots__ = ("shard", "offset", "bytes_max")

@@ -11,10 +11,12 @@ from grpc import aio
 
 from ottla_broker.groups.relay_session import RelaySession
 from ottla_broker.groups.shard_log import ShardLog
+from ottla_core.background import start_detached, start_recurring
 from ottla_core.cluster.model import Member
 from ottla_core.rpc.channel import CHANNEL_OPTIONS
 from ottla_core.rpc.frame_queue import MESSAGE_SIZE_OPTIONS
 from ottla_core.rpc.group_relay import BROKER_EPOCH_METADATA, BROKER_ID_METADATA
+from ottla_core.rpc.status import described
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 from ottla_proto.gen.ottla.group_relay_pb2_grpc import GroupRelayStub
 
@@ -42,7 +44,7 @@ class CoordinatorStream:
         self._broker_id = broker_id
         self._shard_log = shard_log
         self._ended_count = 0
-        self._task = asyncio.create_task(self._run(), name=f"group-relay-{coordinator.id}")
+        self._task = start_recurring("group relay", self._run, coordinator=coordinator.id)
 
     @property
     def relayed_count(self) -> int:
@@ -84,11 +86,11 @@ class CoordinatorStream:
             session = self.session = RelaySession(self._shard_log)
             was_open = True
             logger.info("connected to a group coordinator", id=coordinator.id, address=coordinator.rpc_address)
-            sending = asyncio.create_task(_send(session, call))
+            sending = start_detached("group relay sending", _send(session, call))
             async for frames in call:
                 session.receive(frames)
         except aio.AioRpcError as error:
-            reason = f"{error.code().name}: {error.details()}"
+            reason = described(error)
         except asyncio.CancelledError:
             if not call.cancelled() or self._task.cancelling():
                 raise

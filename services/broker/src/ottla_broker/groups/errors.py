@@ -17,6 +17,12 @@ class NotCoordinator(KafkaError):
     code = ErrorCode.not_coordinator
 
 
+class TransactionalIdRefused(KafkaError):
+    """Nobody coordinates transactions."""
+
+    code = ErrorCode.transactional_id_authorization_failed
+
+
 class CoordinatorNotAvailable(KafkaError):
     """No coordinator owns the group now."""
 

@@ -19,6 +19,7 @@ from ottla_broker.groups.group_lists import GroupLists, merge, split
 from ottla_broker.groups.relay import answer_or_raise
 from ottla_broker.groups.routing import shard_for
 from ottla_core.errors import InvalidRequest, KafkaError, MessageTooLarge
+from ottla_core.wire.group_id import GroupMessage
 from ottla_core.wire.group_responses import error_response
 
 
@@ -27,7 +28,7 @@ def relay(broker: Broker, request: Request) -> Outcome:
     try:
         shard = shard_for(broker.state, request.message.group_id)
     except NotCoordinator as error:
-        return request.respond(refusal(request, request.message, error))
+        return _refuse(request, error)
     return _relay_whole(broker, request, shard)
 
 
@@ -46,12 +47,24 @@ def _relay_whole(broker: Broker, request: Request, shard: int) -> Outcome:
     try:
         return broker.groups.ask(shard, request.frame, client_host(request), functools.partial(_respond, request))
     except (NotCoordinator, MessageTooLarge) as error:
-        return request.respond(refusal(request, request.message, error))
+        return _refuse(request, error)
+
+
+def _refuse(request: Request, error: KafkaError) -> Parts:
+    """Refuse a request of which only the group's id may have been read; its refusal may have to name all it asks for.
+
+    Raises:
+        InvalidRequest: the rest is malformed.
+    """
+    message = request.message
+    if isinstance(message, GroupMessage):
+        message = request.codec.read_request(memoryview(request.frame), request.header)
+    return request.respond(refusal(request, message, error))
 
 
 def _respond(request: Request, answer: bytes | NotCoordinator) -> Parts:
     if isinstance(answer, NotCoordinator):
-        return request.respond(refusal(request, request.message, answer))
+        return _refuse(request, answer)
     return [accepted(answer)]
 
 

@@ -6,6 +6,7 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.config import BrokerConfig
+from ottla_core.background import start_detached
 from ottla_core.clock import Clock
 from ottla_core.cluster.controller_api import NewTopic
 from ottla_core.cluster.controller_client import ControllerClient
@@ -51,7 +52,7 @@ class GroupTopicCreation:
         exists = GROUP_TOPIC in self._feed.state.topics
         if exists or self._task is not None or self._clock.monotonic() < self._not_before:
             return
-        self._task = asyncio.create_task(self._create(), name="group-topic-creation")
+        self._task = start_detached("creation of the group topic", self._create())
         self._task.add_done_callback(self._ended)
 
     async def close(self) -> None:

@@ -13,6 +13,7 @@ from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.relay_session import Finish, RelaySession
 from ottla_broker.groups.routing import owner_of, owners
 from ottla_broker.groups.shard_log import ShardLog
+from ottla_core.background import start_detached
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.model import ClusterState, Member
 from ottla_core.errors import MessageTooLarge
@@ -48,11 +49,13 @@ class GroupRelay:
         self._broker_id = broker_id
         self._retired: set[asyncio.Task[None]] = set()
         self._retired_count = 0
+        self._topics_revision = 0
         self._unsubscribe: Callable[[], None] | None = None
 
     def start(self) -> None:
         """Connect to the coordinators there are, and to those that come."""
-        self._unsubscribe = self._feed.subscribe(lambda _former, new: self._follow(new))
+        self._unsubscribe = self._feed.subscribe(self._on_cluster_state)
+        self._topics_revision = self._feed.state.revision
         self._follow(self._feed.state)
 
     async def close(self) -> None:
@@ -114,13 +117,18 @@ class GroupRelay:
     ) -> "asyncio.Future[T]":
         if len(frame) > FRAME_BYTES_MAX:
             raise MessageTooLarge(f"a request of {len(frame)} bytes about groups; {FRAME_BYTES_MAX} is the most")
-        return self._session_with(owner).ask(shard, frame, client_host, finish)
+        return self._session_with(owner).ask(shard, frame, client_host, self._topics_revision, finish)
 
     def _session_with(self, owner: Member) -> RelaySession:
         stream = self.streams.get(owner.id)
         if stream is None or stream.coordinator.epoch != owner.epoch or stream.session is None:
             raise NotCoordinator(f"there is no connection to group coordinator {owner.id}")
         return stream.session
+
+    def _on_cluster_state(self, former: ClusterState, state: ClusterState) -> None:
+        if former.topics_by_id.keys() != state.topics_by_id.keys():
+            self._topics_revision = state.revision
+        self._follow(state)
 
     def _follow(self, state: ClusterState) -> None:
         """Keep exactly the streams that the cluster state calls for; nothing changes while it does not."""
@@ -142,6 +150,6 @@ class GroupRelay:
         stream = self.streams.pop(coordinator_id)
         stream.stop()
         self._retired_count += stream.relayed_count
-        closing = asyncio.create_task(stream.closed())
+        closing = start_detached("closing a group relay", stream.closed())
         self._retired.add(closing)
         closing.add_done_callback(self._retired.discard)

@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.shard_log import ShardLog
+from ottla_core.background import start_detached
 from ottla_core.rpc.frame_queue import FrameQueue
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
@@ -64,13 +65,16 @@ class RelaySession:
         """Requests of clients that are not answered yet."""
         return len(self._waiting)
 
-    def ask(self, shard: int, frame: bytes, client_host: str, finish: Finish[T]) -> "asyncio.Future[T]":
+    def ask(
+        self, shard: int, frame: bytes, client_host: str, topics_revision: int, finish: Finish[T]
+    ) -> "asyncio.Future[T]":
         """Pass a client's request on.
 
         Args:
             shard: which shard keeps the group, or `ALL_SHARDS`.
             frame: the request without its length.
             client_host: where the client is.
+            topics_revision: when topics have last come or gone, as far as this broker knows.
             finish: makes the future's result, or its exception, of the coordinator's answer or of its loss. (A task
                 that awaits the answer would cost more than all the rest of the way.)
 
@@ -93,6 +97,7 @@ class RelaySession:
         request.shard = shard
         request.frame = frame
         request.client_host = client_host
+        request.topics_revision = topics_revision
         return outcome
 
     def receive(self, frames: pb.Frames) -> None:
@@ -125,7 +130,7 @@ class RelaySession:
 
     def _start(self, answering: Coroutine[None, None, None]) -> None:
         """Serve a request of the coordinator beside the others; they begin in the order in which they came."""
-        task = asyncio.create_task(answering)
+        task = start_detached("shard log request", answering)
         self._log_requests.add(task)
         task.add_done_callback(self._log_requests.discard)
 

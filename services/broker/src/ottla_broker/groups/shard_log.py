@@ -49,6 +49,14 @@ NO_WRITER = (-1, -1)
 logger = structlog.get_logger("groups")
 
 
+class SeenLaterEpoch(InvalidProducerEpoch):
+    """The log itself has seen a later owner than the batch's: `epoch`."""
+
+    def __init__(self, message: str, epoch: int) -> None:
+        super().__init__(message)
+        self.epoch = epoch
+
+
 class ShardLog:
     """The partitions of `__consumer_offsets` that this broker leads, as coordinators use them.
 
@@ -67,8 +75,11 @@ class ShardLog:
 
     async def append(self, request: pb.LogAppend) -> pb.LogAppended:
         """Append one batch; answers when every in-sync replica has it, and the disk where that is asked for."""
+        seen_epoch: int | None = None
         try:
             base_offset = await self._append(request.shard, request.batch)
+        except SeenLaterEpoch as error:
+            code, message, seen_epoch = error.code, error.message, error.epoch
         except KafkaError as error:
             logger.debug("append to a shard refused", shard=request.shard, code=error.code.name, error=error.message)
             code, message = error.code, error.message
@@ -78,7 +89,9 @@ class ShardLog:
         else:
             self.append_count += 1
             return pb.LogAppended(base_offset=base_offset)
-        return pb.LogAppended(error_code=code.value, error_message=message, base_offset=NO_OFFSET)
+        return pb.LogAppended(
+            error_code=code.value, error_message=message, base_offset=NO_OFFSET, seen_producer_epoch=seen_epoch
+        )
 
     async def _append(self, shard: int, batch: bytes) -> int:
         """Return the offset of the batch's first record, also if it had been appended before.
@@ -89,9 +102,13 @@ class ShardLog:
         partition = self._partitions.leader_of(GROUP_TOPIC, shard)
         header = parse_header(batch)
         self._check_owner(shard, header)
-        appended = partition.append(
-            batch, now_ms=self._clock.time_ms(), all_in_sync=True, origin=AppendOrigin.COORDINATOR
-        )
+        try:
+            appended = partition.append(
+                batch, now_ms=self._clock.time_ms(), all_in_sync=True, origin=AppendOrigin.COORDINATOR
+            )
+        except InvalidProducerEpoch as error:
+            entry = partition.log.producers.get(header.producer_id)
+            raise error if entry is None else SeenLaterEpoch(error.message, entry.producer_epoch) from error
         self._newest_writers[shard] = header.producer_id, header.producer_epoch
         end_offset = appended.last_offset + 1
         if partition.log.flush_is_due:

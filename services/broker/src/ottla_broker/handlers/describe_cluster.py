@@ -8,31 +8,31 @@ from kio.static.primitive import i8, i32
 from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_core.authorized_operations import CLUSTER_OPERATIONS, operations_if
 
 BROKERS = 1
 
 
 def handle(broker: Broker, request: Request) -> Parts:
     """Answer from the cluster state; controllers are not reachable for clients, so only brokers can be asked for."""
-    wanted = request.newest().endpoint_type
+    asked = request.newest()
+    wanted = asked.endpoint_type
     error, message = ErrorCode.none, None
     brokers: list[DescribeClusterBroker] = []
     if wanted != BROKERS:
         error = ErrorCode.unsupported_endpoint_type
         message = f"endpoint type {wanted} is not served here; only brokers (1) are"
     else:
-        for member in broker.state.brokers.values():
-            endpoint = broker.endpoint(member, request.connection.listener_name)
-            if endpoint is not None:
-                brokers.append(
-                    DescribeClusterBroker(
-                        broker_id=BrokerId(member.id),
-                        host=endpoint.host,
-                        port=i32(endpoint.port),
-                        rack=member.rack,
-                        is_fenced=False,
-                    )
-                )
+        brokers = [
+            DescribeClusterBroker(
+                broker_id=BrokerId(member.id),
+                host=endpoint.host,
+                port=i32(endpoint.port),
+                rack=member.rack,
+                is_fenced=False,
+            )
+            for member, endpoint in broker.live_brokers(request.connection.listener_name)
+        ]
     return request.respond(
         DescribeClusterResponse(
             throttle_time=NO_THROTTLE,
@@ -42,5 +42,8 @@ def handle(broker: Broker, request: Request) -> Parts:
             cluster_id=broker.state.cluster_id,
             controller_id=BrokerId(broker.id),
             brokers=tuple(brokers),
+            cluster_authorized_operations=operations_if(
+                asked.include_cluster_authorized_operations, CLUSTER_OPERATIONS
+            ),
         )
     )

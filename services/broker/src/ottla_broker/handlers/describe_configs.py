@@ -18,14 +18,15 @@ from ottla_broker.described_configs import (
     DescribedConfig,
     describe_broker,
     describe_dynamic_defaults,
+    describe_group,
     describe_topic,
 )
 from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_broker.loggers import check_broker_id, describe_loggers
+from ottla_core.cluster.controller_api import ConfigResourceType
 from ottla_core.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from ottla_core.topic_name import check_topic_name
 
-TOPIC_RESOURCE = 2
-BROKER_RESOURCE = 4
 EVERY_BROKER = ""
 
 
@@ -59,16 +60,25 @@ def _describe(broker: Broker, message: Any, resource: Any) -> DescribeConfigsRes
 
 
 def _configs_of(broker: Broker, resource_type: int, name: str) -> list[DescribedConfig]:
-    if resource_type == TOPIC_RESOURCE:
+    if resource_type == ConfigResourceType.TOPIC:
         check_topic_name(name)
         topic = broker.state.topics.get(name)
         if topic is None:
             raise UnknownTopicOrPartition(f"Topic {name} does not exist.")
         return describe_topic(topic, broker.partitions.topic_config(topic), broker_settings(broker))
-    if resource_type != BROKER_RESOURCE:
-        raise InvalidRequest(f"Unsupported resource type: {resource_type}")
+    if resource_type == ConfigResourceType.GROUP:
+        if not name:
+            raise InvalidRequest("Group name must not be empty")
+        return describe_group(broker.state.group_configs.get(name, {}), broker.config)
+    if resource_type == ConfigResourceType.BROKER_LOGGER:
+        check_broker_id(name, broker.id)
+        return describe_loggers()
+    if resource_type != ConfigResourceType.BROKER:
+        raise InvalidRequest(
+            f"Settings of {ConfigResourceType.name_of(resource_type)} '{name}' cannot be described here."
+        )
     if name == EVERY_BROKER:
-        return describe_dynamic_defaults(broker_settings(broker))
+        return describe_dynamic_defaults(broker.config, broker_settings(broker))
     if name != str(broker.id):
         raise InvalidRequest(
             f"Unexpected broker id, expected {broker.id} or empty string, but received {name!r}: ask that broker"

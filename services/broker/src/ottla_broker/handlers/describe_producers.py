@@ -1,4 +1,7 @@
-"""DescribeProducers (key 61): the idempotent producers whose sequence numbers a partition remembers."""
+"""DescribeProducers (key 61): the idempotent producers whose sequence numbers a partition remembers.
+
+Any replica answers for itself, as in Kafka: clients ask the leader, or the broker that they are told to (KIP-664).
+"""
 
 from kio.schema.describe_producers.v0.response import (
     DescribeProducersResponse,
@@ -32,7 +35,7 @@ def handle(broker: Broker, request: Request) -> Parts:
 
 def _answer(broker: Broker, topic: str, index: int) -> PartitionResponse:
     try:
-        producers = _active_producers(broker.partitions.leader_of(topic, index))
+        producers = _active_producers(broker.partitions.replica_of(topic, index))
     except KafkaError as refused:
         return PartitionResponse(
             partition_index=i32(index), error_code=refused.code, error_message=refused.message, active_producers=()

@@ -14,6 +14,7 @@ from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.handlers.metadata import describe_partition
+from ottla_core.authorized_operations import TOPIC_OPERATIONS
 from ottla_core.cluster.model import PartitionState
 from ottla_core.errors import InvalidTopic
 from ottla_core.group_shards import INTERNAL_TOPICS
@@ -62,6 +63,7 @@ def _describe(broker: Broker, name: str, start: int, limit: int) -> tuple[Descri
             topic_id=topic.id,
             is_internal=name in INTERNAL_TOPICS,
             partitions=page,
+            topic_authorized_operations=TOPIC_OPERATIONS,
         ),
         len(topic.partitions),
     )
@@ -73,7 +75,13 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
         check_topic_name(name)
     except InvalidTopic as refused:
         error = refused.code
-    return DescribeTopicPartitionsResponseTopic(error_code=error, name=TopicName(name), topic_id=None, partitions=())
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=error,
+        name=TopicName(name),
+        topic_id=None,
+        partitions=(),
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
 
 
 def _describe_partition(broker: Broker, state: PartitionState) -> DescribeTopicPartitionsResponsePartition:

@@ -5,7 +5,9 @@ named is a matter of spreading the groups; all brokers name the same. It is name
 can be reached, so that clients wait here, where they know how to. Those that are sent on in vain give up sooner:
 librdkafka repeats an OffsetCommit for as long as it finds no coordinator, but tries each that it finds only once.
 
-The first look-up has `__consumer_offsets` created. There are no transactions yet, and no share groups.
+The first look-up has `__consumer_offsets` created. There are no transactions yet, and no share groups. Who looks for
+the coordinator of a transactional id is refused with the one error that ends the matter for every client: librdkafka
+asks again and again upon any but failures of authorization.
 """
 
 from collections.abc import Mapping
@@ -20,7 +22,7 @@ from kio.static.primitive import i32
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Parts
-from ottla_broker.groups.errors import CoordinatorNotAvailable, NotCoordinator
+from ottla_broker.groups.errors import CoordinatorNotAvailable, NotCoordinator, TransactionalIdRefused
 from ottla_broker.groups.routing import broker_for, shard_for
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_core.errors import InvalidRequest, KafkaError
@@ -62,8 +64,11 @@ def _find(broker: Broker, request: Request, key_type: int, key: str) -> Mapping[
     except KafkaError as error:
         refused = {"error_code": error.code, "error_message": error.message}
         return {"node_id": NO_BROKER, "host": "", "port": NO_PORT, **refused}
-    endpoint = broker.endpoint(broker.state.brokers[broker_id], request.connection.listener_name)
-    assert endpoint is not None, "only brokers with this listener are chosen from"
+    endpoint = next(
+        endpoint
+        for member, endpoint in broker.live_brokers(request.connection.listener_name)
+        if member.id == broker_id  # it was chosen from these
+    )
     return {
         "node_id": BrokerId(broker_id),
         "host": endpoint.host,
@@ -78,10 +83,10 @@ def _broker_of(broker: Broker, request: Request, key_type: int, key: str) -> int
 
     Raises:
         CoordinatorNotAvailable: nobody coordinates what the key names now.
-        InvalidRequest: nobody ever will.
+        TransactionalIdRefused, InvalidRequest: nobody ever will.
     """
     if key_type == KeyType.TRANSACTION:
-        raise CoordinatorNotAvailable("this cluster has no transactions")
+        raise TransactionalIdRefused("this cluster has no transactions")
     if key_type != KeyType.GROUP:
         raise InvalidRequest(f"this cluster has no coordinators of key type {key_type}")
     try:

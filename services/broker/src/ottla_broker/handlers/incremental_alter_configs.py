@@ -1,8 +1,12 @@
-"""IncrementalAlterConfigs (key 44): change single settings of topics and brokers (KIP-339)."""
+"""IncrementalAlterConfigs (key 44): change single settings of topics, brokers and groups (KIP-339).
+
+Levels of loggers are this broker's own and are changed here (KIP-412); all else is the controller's.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
+from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1.response import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
@@ -12,11 +16,13 @@ from kio.static.primitive import i8
 from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_broker.loggers import change_levels, check_broker_id, check_level_changes
 from ottla_core.cluster.controller_api import (
     AlteredResource,
     ConfigChange,
     ConfigOperation,
     ConfigResourceChange,
+    ConfigResourceType,
 )
 from ottla_core.errors import InvalidRequest, KafkaError
 
@@ -25,12 +31,16 @@ async def handle(broker: Broker, request: Request) -> Parts:
     """Have the controller make the changes."""
     message = request.newest()
     changes: list[ConfigResourceChange] = []
-    refused: list[AlteredResource] = []
+    decided: list[AlteredResource] = []
     for resource in message.resources:
         try:
-            changes.append(_change(resource))
-        except InvalidRequest as error:
-            refused.append(_refused(resource.resource_type, resource.resource_name, error))
+            change = _change(resource)
+            if change.type == ConfigResourceType.BROKER_LOGGER:
+                decided.append(_alter_loggers(broker, change, validate_only=message.validate_only))
+            else:
+                changes.append(change)
+        except KafkaError as error:
+            decided.append(_refused(resource.resource_type, resource.resource_name, error))
     altered = await alter(broker, changes, validate_only=message.validate_only, replace_all=False)
     return request.respond(
         IncrementalAlterConfigsResponse(
@@ -42,7 +52,7 @@ async def handle(broker: Broker, request: Request) -> Parts:
                     resource_type=i8(result.type),
                     resource_name=result.name,
                 )
-                for result in (*altered, *refused)
+                for result in (*altered, *decided)
             ),
         )
     )
@@ -61,6 +71,14 @@ async def alter(
     except KafkaError as error:
         return [_refused(change.type, change.name, error) for change in changes]
     return results
+
+
+def _alter_loggers(broker: Broker, change: ConfigResourceChange, *, validate_only: bool) -> AlteredResource:
+    check_broker_id(change.name, broker.id)
+    check_level_changes(change.changes)
+    if not validate_only:
+        change_levels(change.changes)
+    return AlteredResource(type=change.type, name=change.name, error_code=ErrorCode.none)
 
 
 def _change(resource: Any) -> ConfigResourceChange:

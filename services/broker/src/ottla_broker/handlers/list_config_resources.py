@@ -1,4 +1,4 @@
-"""ListConfigResources (key 74): which topics and brokers have settings (KIP-1142)."""
+"""ListConfigResources (key 74): which topics, brokers and groups have settings (KIP-1142)."""
 
 from kio.schema.errors import ErrorCode
 from kio.schema.list_config_resources.v1.response import ConfigResource, ListConfigResourcesResponse
@@ -7,21 +7,24 @@ from kio.static.primitive import i8
 from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
-from ottla_broker.handlers.describe_configs import BROKER_RESOURCE, TOPIC_RESOURCE
+from ottla_core.cluster.controller_api import ConfigResourceType
 
-BROKER_LOGGER_RESOURCE = 8
-CLIENT_METRICS_RESOURCE = 16
-GROUP_RESOURCE = 32
-KNOWN = (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
+KNOWN = frozenset(ConfigResourceType)
 
 
 def handle(broker: Broker, request: Request) -> Parts:
     """Answer with the resources of the wanted types; version 0 knows client metrics only, of which there are none."""
-    wanted = set(request.newest().resource_types) or set(KNOWN)
+    wanted = set(request.newest().resource_types) or KNOWN
     if request.version == 0:
-        wanted = {CLIENT_METRICS_RESOURCE}
-    names = {TOPIC_RESOURCE: list(broker.state.topics), BROKER_RESOURCE: [str(id_) for id_ in broker.state.brokers]}
-    error = ErrorCode.none if wanted <= set(KNOWN) else ErrorCode.unsupported_version
+        wanted = {ConfigResourceType.CLIENT_METRICS}
+    brokers = [str(broker_id) for broker_id in broker.state.brokers]
+    names = {
+        ConfigResourceType.TOPIC: list(broker.state.topics),
+        ConfigResourceType.BROKER: brokers,
+        ConfigResourceType.BROKER_LOGGER: brokers,
+        ConfigResourceType.GROUP: list(broker.state.group_configs),
+    }
+    error = ErrorCode.none if wanted <= KNOWN else ErrorCode.unsupported_version
     resources = tuple(
         ConfigResource(resource_name=name, resource_type=i8(resource_type))
         for resource_type in sorted(wanted)

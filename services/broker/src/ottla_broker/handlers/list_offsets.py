@@ -19,10 +19,12 @@ from kio.schema.list_offsets.v11.response import (
 from kio.static.primitive import i32, i64
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Parts
+from ottla_broker.connection import Outcome, Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_broker.log.unpacking import Found, LongSearch
 from ottla_broker.partition import Partition
 from ottla_core.errors import KafkaError, UnsupportedVersion
+from ottla_core.slices import started
 
 
 class Special(IntEnum):
@@ -59,34 +61,26 @@ class OffsetNotAvailable(KafkaError):
     code = ErrorCode.offset_not_available
 
 
-Found = tuple[int, int, int]
-"""Offset, timestamp in milliseconds, and leader epoch."""
-
-
-def handle(broker: Broker, request: Request) -> Parts:
+def handle(broker: Broker, request: Request) -> Outcome:
     """Answer for each partition on its own."""
-    message = request.newest()
-    topics = tuple(
-        ListOffsetsTopicResponse(
-            name=topic.name,
-            partitions=tuple(_answer(broker, request, topic.name, wanted) for wanted in topic.partitions),
-        )
-        for topic in message.topics
-    )
-    return request.respond(ListOffsetsResponse(throttle_time=NO_THROTTLE, topics=topics))
+    return started(_handle(broker, request))
 
 
-def _answer(broker: Broker, request: Request, topic: str, wanted: Any) -> ListOffsetsPartitionResponse:
+async def _handle(broker: Broker, request: Request) -> Parts:
+    topics = []
+    for topic in request.newest().topics:
+        partitions = [await _answer(broker, request, topic.name, wanted) for wanted in topic.partitions]
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
+    return request.respond(ListOffsetsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics)))
+
+
+async def _answer(broker: Broker, request: Request, topic: str, wanted: Any) -> ListOffsetsPartitionResponse:
     error, found = ErrorCode.none, (UNKNOWN, UNKNOWN, UNKNOWN)
     try:
         timestamp = wanted.timestamp
         if request.version < OLDEST_VERSION_OF.get(timestamp, 0) or timestamp < min(Special):
             raise UnsupportedVersion(f"timestamp {timestamp} has no meaning in version {request.version}")
-        replica_id = request.message.replica_id
-        look_up = broker.partitions.replica_of if replica_id == DEBUGGER else broker.partitions.leader_of
-        partition = look_up(topic, wanted.partition_index)
-        partition.check_epoch(wanted.current_leader_epoch)
-        found = _find(partition, timestamp, is_replica=replica_id != CONSUMER)
+        found = await _find(broker, request, topic, wanted)
     except KafkaError as refused:
         error = refused.code
         if isinstance(refused, OffsetNotAvailable) and request.version < FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE:
@@ -101,26 +95,45 @@ def _answer(broker: Broker, request: Request, topic: str, wanted: Any) -> ListOf
     )
 
 
-def _find(partition: Partition, timestamp: int, *, is_replica: bool) -> Found:
-    log = partition.log
-    end_offset = log.log_end_offset if is_replica else log.high_watermark
-    match timestamp:
+def _partition(broker: Broker, request: Request, topic: str, wanted: Any) -> Partition:
+    """Return the partition that is asked about, if this broker may answer for it.
+
+    Raises:
+        KafkaError: it may not.
+    """
+    look_up = broker.partitions.replica_of if request.message.replica_id == DEBUGGER else broker.partitions.leader_of
+    partition = look_up(topic, wanted.partition_index)
+    partition.check_epoch(wanted.current_leader_epoch)
+    return partition
+
+
+async def _find(broker: Broker, request: Request, topic: str, wanted: Any) -> Found:
+    partition = _partition(broker, request, topic, wanted)
+    log, is_replica = partition.log, request.message.replica_id != CONSUMER
+    match wanted.timestamp:
         case Special.LATEST:
             if not is_replica:
                 _check_end_is_known(partition)
-            return end_offset, UNKNOWN, partition.state.leader_epoch
+            return _end_offset(partition, is_replica), UNKNOWN, partition.state.leader_epoch
         case Special.EARLIEST | Special.EARLIEST_LOCAL:
             return log.log_start_offset, UNKNOWN, log.leader_epochs.epoch_at(log.log_start_offset)
         case Special.LATEST_TIERED | Special.EARLIEST_PENDING_UPLOAD:
             return UNKNOWN, UNKNOWN, UNKNOWN  # nothing is ever moved to remote storage
         case Special.MAX_TIMESTAMP:
             latest = log.max_timestamp()
-        case _:
+        case timestamp:
             latest = log.offset_for_timestamp(timestamp)
-    if latest is None or latest[0] >= end_offset:
+    if isinstance(latest, LongSearch):
+        latest = await latest.run()
+        partition = _partition(broker, request, topic, wanted)  # it may have another leader by now
+    if latest is None or latest[0] >= _end_offset(partition, is_replica):
         _check_end_is_known(partition)
         return UNKNOWN, UNKNOWN, UNKNOWN
     return latest
+
+
+def _end_offset(partition: Partition, is_replica: bool) -> int:
+    return partition.log.log_end_offset if is_replica else partition.log.high_watermark
 
 
 def _check_end_is_known(partition: Partition) -> None:

@@ -4,6 +4,7 @@ Asking for an unknown topic by name creates it where both the client and `auto.c
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -21,12 +22,14 @@ from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Outcome, Parts
 from ottla_broker.groups.group_topic import new_group_topic
 from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_core.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from ottla_core.cluster.controller_api import NewTopic
 from ottla_core.cluster.model import NO_LEADER, PartitionState, Topic
 from ottla_core.errors import InvalidTopic, KafkaError
 from ottla_core.group_shards import GROUP_TOPIC, INTERNAL_TOPICS
 from ottla_core.kafka_uuid import ZERO_UUID
 from ottla_core.topic_name import check_topic_name
+from ottla_core.wire.conversion import convert
 
 AUTO_CREATE_TIMEOUT_SECONDS = 2.0
 """How long creating a topic may hold up what the client has sent behind; then it is told to ask again."""
@@ -139,22 +142,33 @@ def describe_partition(broker: Broker, partition: PartitionState) -> MetadataRes
 
 
 def _respond(broker: Broker, request: Request, topics: Sequence[MetadataResponseTopic]) -> Parts:
-    brokers = []
-    for member in broker.state.brokers.values():
-        endpoint = broker.endpoint(member, request.connection.listener_name)
-        if endpoint is not None:
-            brokers.append(
-                MetadataResponseBroker(
-                    node_id=BrokerId(member.id), host=endpoint.host, port=i32(endpoint.port), rack=member.rack
-                )
-            )
-    return request.respond(
-        MetadataResponse(
-            throttle_time=NO_THROTTLE,
-            brokers=tuple(brokers),
-            cluster_id=broker.state.cluster_id,
-            controller_id=BrokerId(broker.id),
-            topics=tuple(topics),
-            error_code=ErrorCode.none,
+    brokers = tuple(
+        MetadataResponseBroker(
+            node_id=BrokerId(member.id), host=endpoint.host, port=i32(endpoint.port), rack=member.rack
         )
+        for member, endpoint in broker.live_brokers(request.connection.listener_name)
+    )
+    response = MetadataResponse(
+        throttle_time=NO_THROTTLE,
+        brokers=brokers,
+        cluster_id=broker.state.cluster_id,
+        controller_id=BrokerId(broker.id),
+        topics=_with_operations(request, topics),
+        error_code=ErrorCode.none,
+    )
+    if not getattr(request.message, "include_cluster_authorized_operations", False):
+        return request.respond(response)
+    # Only versions 8 to 10 have the field; the newest version's class, which handlers are written against, lacks it.
+    old: Any = convert(response, request.codec.response_type)
+    return request.respond(replace(old, cluster_authorized_operations=CLUSTER_OPERATIONS))
+
+
+def _with_operations(request: Request, topics: Sequence[MetadataResponseTopic]) -> tuple[MetadataResponseTopic, ...]:
+    if not request.newest().include_topic_authorized_operations:
+        return tuple(topics)
+    return tuple(
+        topic
+        if topic.error_code == ErrorCode.unknown_topic_id
+        else replace(topic, topic_authorized_operations=TOPIC_OPERATIONS)
+        for topic in topics
     )

@@ -5,15 +5,17 @@ answer leaves when the records are as safe as the producer and the topic ask: in
 in-sync replica, and fsynced where `flush.messages` makes a flush due (`delayed_produce.py`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import structlog
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Outcome, Parts
+from ottla_broker.connection import Answer, Outcome, Parts
 from ottla_broker.delayed_produce import DelayedProduce, Unsafe
+from ottla_broker.log.unpacking import LookedInto
 from ottla_core.errors import (
     InvalidRecord,
     InvalidRequest,
@@ -23,6 +25,7 @@ from ottla_core.errors import (
     PolicyViolation,
 )
 from ottla_core.group_shards import INTERNAL_TOPICS
+from ottla_core.slices import Pace, started
 from ottla_core.wire.leader_hint import NodeEndpoint
 from ottla_core.wire.produce_request import PartitionData, ProduceRequest
 from ottla_core.wire.produce_response import PartitionProduced, TopicProduced, encode_produce_response
@@ -31,6 +34,8 @@ ALL_IN_SYNC = -1
 NO_ACKNOWLEDGEMENT = 0
 ACKS = (ALL_IN_SYNC, NO_ACKNOWLEDGEMENT, 1)
 FIRST_VERSION_WITH_LEADERS = 10
+BATCHES_AT_ONCE_MAX = 200
+"""Batches that are appended without a rest: some milliseconds of work."""
 ADMIN_CLIENT_ID = "__admin_client"
 """The client id with which Kafka lets tools write to internal topics."""
 PASSING_REFUSALS = frozenset(
@@ -47,61 +52,137 @@ class InvalidRequiredAcks(KafkaError):
     code = ErrorCode.invalid_required_acks
 
 
+@dataclass(slots=True)
+class _Work:
+    """A request and what has come of it so far."""
+
+    broker: Broker
+    request: Request
+    topics: list[TopicProduced] = field(default_factory=list)
+    unsafe: list[Unsafe] = field(default_factory=list)
+
+
 def handle(broker: Broker, request: Request) -> Outcome:
     """Append what was sent, then answer: at once, or when the records are as safe as is asked for."""
-    unsafe: list[Unsafe] = []
-    topics: list[TopicProduced] = []
+    if _is_long(broker, request.message):
+        return started(_handle_long(broker, request))
+    work = _Work(broker, request)
     for named, partitions in request.message.topics:
-        topics.append((named, _append_to_topic(broker, request, named, partitions, unsafe)))
+        outcomes: list[PartitionProduced] = []
+        work.topics.append((named, outcomes))
+        for data in partitions:
+            _append(work, named, data, outcomes)
+    return _answer_when_safe(work)
+
+
+def _is_long(broker: Broker, message: ProduceRequest) -> bool:
+    """Return whether the request has very many batches, or one that may have to be unpacked."""
+    count = 0
+    for named, partitions in message.topics:
+        count += 1 + len(partitions)
+        if count > BATCHES_AT_ONCE_MAX:
+            return True
+        if partitions and broker.partitions.looks_into_records(named, partitions[0].partition):
+            return True
+    return False
+
+
+async def _handle_long(broker: Broker, request: Request) -> Answer | Awaitable[Answer]:
+    """Append batch by batch, resting in between; what has to be unpacked is, before it is appended."""
+    message: ProduceRequest = request.message
+    # The frame, into which the records are views, is gone after the first rest.
+    kept = [(named, [_copied(data) for data in partitions]) for named, partitions in message.topics]
+    work = _Work(broker, request)
+    pace = Pace()
+    for named, partitions in kept:
+        outcomes: list[PartitionProduced] = []
+        work.topics.append((named, outcomes))
+        for data in partitions:
+            try:
+                looked_into = await _look_into(broker, named, data)
+            except KafkaError as error:
+                outcomes.append(_refused(broker, named, data.partition, error))
+                continue
+            _append(work, named, data, outcomes, looked_into)
+            if pace.is_over:
+                await pace.rest()
+        if pace.is_over:
+            await pace.rest()
+    return _answer_when_safe(work)
+
+
+def _copied(data: PartitionData) -> PartitionData:
+    return data if data.records is None else PartitionData(data.partition, memoryview(bytes(data.records)))
+
+
+async def _look_into(broker: Broker, named: str | UUID, data: PartitionData) -> LookedInto | None:
+    """Look into a batch, if there is a log here that it may be appended to; if not, appending it says why.
+
+    Raises:
+        KafkaError: the batch breaks a rule.
+    """
+    try:
+        log = broker.partitions.leader_of(named, data.partition).log
+    except KafkaError:
+        return None
+    if not data.records or not log.looks_into_records:
+        return None
+    return await log.look_into(data.records, broker.clock.time_ms())
+
+
+def _answer_when_safe(work: _Work) -> Answer | Awaitable[Answer]:
+    broker, request, topics, unsafe = work.broker, work.request, work.topics, work.unsafe
     if unsafe:
         timeout_s = max(0, request.message.timeout_ms) / 1000
         return DelayedProduce(unsafe, timeout_s, lambda: _answer(broker, request, topics)).answered
     return _answer(broker, request, topics)
 
 
-def _append_to_topic(
-    broker: Broker,
-    request: Request,
+def _append(
+    work: _Work,
     named: str | UUID,
-    partitions: Iterable[PartitionData],
-    unsafe: list[Unsafe],
-) -> list[PartitionProduced]:
-    outcomes: list[PartitionProduced] = []
+    data: PartitionData,
+    outcomes: list[PartitionProduced],
+    looked_into: LookedInto | None = None,
+) -> None:
+    """Append one batch, and add what comes of it to the outcomes of its topic."""
+    broker, request = work.broker, work.request
     message: ProduceRequest = request.message
     acks = message.acks
-    for index, records in partitions:
-        try:
-            if acks not in ACKS:
-                raise InvalidRequiredAcks(f"acks is {acks}; it must be -1, 0 or 1")
-            if message.transactional_id is not None:
-                raise PolicyViolation("this cluster has no transactions")
-            if not records:
-                raise InvalidRecord(f"no record batch for {named}-{index}")
-            partition = broker.partitions.leader_of(named, index)
-            producers = partition.log.producers
-            broker.refused_batches.check(named, index, records, broker.clock.monotonic(), producers)
-            if partition.topic_partition.topic in INTERNAL_TOPICS and request.header.client_id != ADMIN_CLIENT_ID:
-                raise InvalidTopic(f"cannot append to the internal topic {partition.topic_partition.topic}")
-            appended = partition.append(records, now_ms=broker.clock.time_ms(), all_in_sync=acks == ALL_IN_SYNC)
-        except KafkaError as error:
-            if records and error.code in PASSING_REFUSALS:
-                broker.refused_batches.refused(named, index, records, error, broker.clock.monotonic())
-            outcomes.append(_refused(broker, named, index, error))
-            continue
-        log, end_offset = partition.log, appended.last_offset + 1
-        must_replicate, must_flush = acks == ALL_IN_SYNC and log.high_watermark < end_offset, log.flush_is_due
-        if must_replicate or must_flush:
-            unsafe.append(Unsafe(outcomes, len(outcomes), partition, end_offset, must_replicate, must_flush))
-        outcomes.append(
-            PartitionProduced(
-                index,
-                ErrorCode.none,
-                base_offset=appended.base_offset,
-                log_append_time_ms=appended.log_append_time_ms,
-                log_start_offset=appended.log_start_offset,
-            )
+    index, records = data
+    try:
+        if acks not in ACKS:
+            raise InvalidRequiredAcks(f"acks is {acks}; it must be -1, 0 or 1")
+        if message.transactional_id is not None:
+            raise PolicyViolation("this cluster has no transactions")
+        if not records:
+            raise InvalidRecord(f"no record batch for {named}-{index}")
+        partition = broker.partitions.leader_of(named, index)
+        producers = partition.log.producers
+        broker.refused_batches.check(named, index, records, broker.clock.monotonic(), producers)
+        if partition.topic_partition.topic in INTERNAL_TOPICS and request.header.client_id != ADMIN_CLIENT_ID:
+            raise InvalidTopic(f"cannot append to the internal topic {partition.topic_partition.topic}")
+        appended = partition.append(
+            records, now_ms=broker.clock.time_ms(), all_in_sync=acks == ALL_IN_SYNC, looked_into=looked_into
         )
-    return outcomes
+    except KafkaError as error:
+        if records and error.code in PASSING_REFUSALS:
+            broker.refused_batches.refused(named, index, records, error, broker.clock.monotonic())
+        outcomes.append(_refused(broker, named, index, error))
+        return
+    log, end_offset = partition.log, appended.last_offset + 1
+    must_replicate, must_flush = acks == ALL_IN_SYNC and log.high_watermark < end_offset, log.flush_is_due
+    if must_replicate or must_flush:
+        work.unsafe.append(Unsafe(outcomes, len(outcomes), partition, end_offset, must_replicate, must_flush))
+    outcomes.append(
+        PartitionProduced(
+            index,
+            ErrorCode.none,
+            base_offset=appended.base_offset,
+            log_append_time_ms=appended.log_append_time_ms,
+            log_start_offset=appended.log_start_offset,
+        )
+    )
 
 
 def _refused(broker: Broker, named: str | UUID, index: int, error: KafkaError) -> PartitionProduced:

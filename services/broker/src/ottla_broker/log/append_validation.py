@@ -5,6 +5,7 @@ is stored that stops its readers. Compressed records stay packed: what Kafka wou
 found here. Only a topic whose cleanup policy is compaction has its records looked into, as each needs a key there.
 """
 
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Final
 
@@ -41,6 +42,8 @@ from ottla_core.wire.records import check_record_lengths, iterate_records
 
 OLD_RECORD_LENGTH_MIN: Final = 14
 """Bytes of the smallest message of format 0, which Kafka holds every length against."""
+RECORD_ERRORS_MAX: Final = 1000
+"""A response names no more records than that."""
 _CODEC_ID_MAX: Final = max(Codec)
 _REFUSED_FLAGS: Final = CONTROL_FLAG | TRANSACTIONAL_FLAG
 
@@ -183,12 +186,18 @@ def check_keys(batch: memoryview, header: RecordBatchHeader, topic_partition: To
     """
     keyless = [number for number, record in enumerate(iterate_records(batch, header)) if record.key is None]
     if keyless:
-        problem = f"Compacted topic cannot accept message without key in topic partition {topic_partition}."
-        raise InvalidRecord(
-            f"{len(keyless)} of {header.record_count} records have been rejected, the first at {keyless[0]}."
-            f" {problem}",
-            [(number, problem) for number in keyless],
-        )
+        raise keyless_error(keyless, header, topic_partition)
+
+
+def keyless_error(
+    keyless: Sequence[int], header: RecordBatchHeader, topic_partition: TopicPartition
+) -> InvalidRecord:
+    """Return the refusal of a batch of which these records have no key."""
+    problem = f"Compacted topic cannot accept message without key in topic partition {topic_partition}."
+    return InvalidRecord(
+        f"{len(keyless)} of {header.record_count} records have been rejected, the first at {keyless[0]}. {problem}",
+        [(number, problem) for number in keyless[:RECORD_ERRORS_MAX]],
+    )
 
 
 def _check_codec(records: memoryview, codec_id: int, topic_partition: TopicPartition) -> None:

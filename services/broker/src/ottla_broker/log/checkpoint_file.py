@@ -15,11 +15,30 @@ CHECKPOINT_VERSION: Final = 0
 TEMPORARY_SUFFIX: Final = ".tmp"
 
 
+class FsyncFailed(OSError):
+    """The kernel could not write what it had taken, and may have dropped it: a later fsync would not tell.
+
+    All else that the operating system refuses, such as another open file, may succeed the next time.
+    """
+
+
+def sync_descriptor(descriptor: int) -> None:
+    """Fsync an open file or directory.
+
+    Raises:
+        FsyncFailed: it failed.
+    """
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        raise FsyncFailed(*error.args) from error
+
+
 def sync_directory(directory: Path) -> None:
     """Make created, renamed and deleted names in a directory durable; raises OSError."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        sync_descriptor(descriptor)
     finally:
         os.close(descriptor)
 
@@ -28,7 +47,7 @@ def sync_file(path: Path) -> None:
     """Make a file's content durable; raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        sync_descriptor(descriptor)
     finally:
         os.close(descriptor)
 
@@ -39,7 +58,7 @@ def replace_file(path: Path, content: str) -> None:
     with temporary.open("w", encoding="utf-8", newline="\n") as file:
         file.write(content)
         file.flush()
-        os.fsync(file.fileno())
+        sync_descriptor(file.fileno())
     temporary.replace(path)
     sync_directory(path.parent)
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Protocol
 
 import structlog
@@ -23,6 +24,7 @@ from ottla_broker.log.log_compaction import CompactionRound, RoundGivenUp, Round
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.segment_cleaning import MappedKeys
 from ottla_broker.log.segment_swap import remove_cleaned
+from ottla_core.background import start_recurring
 from ottla_core.clock import Clock
 from ottla_core.errors import KafkaError
 from ottla_core.topic_partition import TopicPartition
@@ -99,7 +101,9 @@ class LogCleaner:
         self._clock = clock
         self._settings = settings
         self._stopping = asyncio.Event()
-        self._workers: list[asyncio.Task[None]] = []
+        self._woken = asyncio.Event()
+        self._is_running = False
+        self._workers: dict[int, asyncio.Task[None]] = {}
         self._underway: dict[TopicPartition, _Underway] = {}
         self._paused: Counter[TopicPartition] = Counter()
         self._set_aside: dict[TopicPartition, _SetAside] = {}
@@ -108,19 +112,37 @@ class LogCleaner:
 
     def start(self) -> None:
         """Begin to compact, unless the settings say not to."""
-        if self._settings.enable:
-            for number in range(self._settings.threads):
-                worker = asyncio.create_task(self._work(), name=f"log cleaner {number}")
-                worker.add_done_callback(_report_failure)
-                self._workers.append(worker)
+        self._is_running = self._settings.enable
+        self._start_workers()
+
+    def reconfigure(self, settings: CleanerSettings) -> None:
+        """Go by other settings: rounds under way end as they began, and workers that are too many after them."""
+        if settings == self._settings:
+            return
+        self._settings = settings
+        woken, self._woken = self._woken, asyncio.Event()
+        woken.set()
+        self._start_workers()
+
+    def _start_workers(self) -> None:
+        if not self._is_running or self._stopping.is_set():
+            return
+        # A worker that was too many and is still at its round goes on if it is wanted again.
+        self._workers = {number: worker for number, worker in self._workers.items() if not worker.done()}
+        for number in range(self._settings.threads):
+            if number not in self._workers:
+                self._workers[number] = start_recurring(
+                    "log cleaner", partial(self._work, number), until=self._stopping, number=number
+                )
 
     async def stop(self) -> None:
         """Give up the rounds under way and return when all processes are gone."""
         self._stopping.set()
+        self._woken.set()
         for underway in self._underway.values():
             underway.process.kill()
-        await asyncio.gather(*self._workers, return_exceptions=True)
-        self._workers = []
+        await asyncio.gather(*self._workers.values(), return_exceptions=True)
+        self._workers = {}
 
     @asynccontextmanager
     async def paused(self, topic_partition: TopicPartition) -> AsyncIterator[None]:
@@ -142,30 +164,32 @@ class LogCleaner:
         """Logs that are set aside."""
         return sum(self._is_set_aside(log) for log in self._store.logs.values())
 
-    async def _work(self) -> None:
+    async def _work(self, number: int) -> None:
         process: CleaningProcess | None = None
         is_idle = False
-        while not self._stopping.is_set():
-            log = await self._dirtiest()
-            if log is None:
-                if process is not None and is_idle:  # it has not been needed for a while and takes memory
-                    await process.close()
+        try:
+            while not self._stopping.is_set() and number < self._settings.threads:
+                log = await self._dirtiest()
+                if log is None:
+                    if process is not None and is_idle:  # it has not been needed for a while and takes memory
+                        await process.close()
+                        process = None
+                    is_idle = True
+                    await self._rest()
+                    continue
+                is_idle = False
+                process = process or await self._start_process()
+                if process is not None and not await self._clean(log, process):
                     process = None
-                is_idle = True
-                await self._rest()
-                continue
-            is_idle = False
-            process = process or await self._start_process()
-            if process is not None and not await self._clean(log, process):
-                process = None
-        if process is not None:
-            await process.close()
+        finally:
+            if process is not None:
+                await process.close()
 
     async def _rest(self) -> None:
-        """Wait until logs are looked at again."""
+        """Wait until logs are looked at again, or the settings have changed."""
         with suppress(TimeoutError):
             backoff_ms = max(self._settings.backoff_ms, _BACKOFF_MS_MIN)
-            await asyncio.wait_for(self._stopping.wait(), backoff_ms / 1000)
+            await asyncio.wait_for(self._woken.wait(), backoff_ms / 1000)
 
     async def _start_process(self) -> CleaningProcess | None:
         try:
@@ -292,11 +316,6 @@ class LogCleaner:
             return
         is_permanent = isinstance(error, CleaningFailed) and error.is_permanent
         self._put_aside(log, str(error), is_permanent=is_permanent)
-
-
-def _report_failure(worker: asyncio.Task[None]) -> None:
-    if not worker.cancelled() and (error := worker.exception()) is not None:
-        _logger.error("a log cleaner has died of a defect: restart the broker", exc_info=error)
 
 
 def _remove_cleaned(log: PartitionLog) -> None:

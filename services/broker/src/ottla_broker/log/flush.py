@@ -5,7 +5,8 @@ keeps the recovery point, below which everything is durable. While one fsync run
 meanwhile waits for the next one, which covers all of it.
 
 A failed fsync is final: the kernel may have dropped what it could not write, and a later fsync would not say so.
-So after the first failure no flush succeeds any more, whichever had begun.
+So after the first failure no flush succeeds any more, whichever had begun. Whatever else the operating system refuses
+(a descriptor to open a file with, space for a checkpoint) has lost nothing, and the next flush tries again.
 """
 
 import asyncio
@@ -14,14 +15,13 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from os import fsync
 from pathlib import Path
 from typing import Final, Protocol
 
 import structlog
 
 from ottla_broker.log.background import Background, Failed, Work
-from ottla_broker.log.checkpoint_file import sync_directory, sync_file
+from ottla_broker.log.checkpoint_file import FsyncFailed, sync_descriptor, sync_directory, sync_file
 from ottla_broker.log.leader_epoch_checkpoint import EpochEntry, LeaderEpochs, write_leader_epochs
 from ottla_broker.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from ottla_broker.log.segment_file import SegmentFile
@@ -32,11 +32,9 @@ from ottla_core.topic_partition import TopicPartition
 _logger: Final = structlog.get_logger("log")
 
 
+Epochs = tuple[EpochEntry, ...]
+
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-
-
-class NoSpaceForCheckpoint(OSError):
-    """A file beside the records did not fit on the disk: nothing is lost, and the next flush tries again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +45,9 @@ class FlushPlan:
         directory: the partition's directory.
         files: segments' files.
         paths: index and snapshot files; those that are gone by now need no fsync.
-        sync_names: whether files were created since the last flush.
+        snapshots: the snapshot files among them.
+        sync_names: whether files were created since the last flush, or removed by a truncation.
         sync_place: whether the directory itself was moved since the last flush.
-        leader_epochs: epochs to write, or None where the file has them.
         through_offset: the recovery point afterwards.
         truncation_count: how often the log had been truncated when this was planned.
     """
@@ -57,33 +55,33 @@ class FlushPlan:
     directory: Path
     files: tuple[SegmentFile, ...]
     paths: tuple[Path, ...]
+    snapshots: tuple[Path, ...]
     sync_names: bool
     sync_place: bool
-    leader_epochs: tuple[EpochEntry, ...] | None
     through_offset: int
     truncation_count: int
 
-    def run(self) -> None:
-        """Do it; blocks, and raises OSError."""
+    def run(self, leader_epochs: Epochs | None) -> None:
+        """Do it, and write the epochs unless the file has them; blocks, and raises OSError."""
         for file in self.files:
-            fsync(file.fileno())
+            sync_descriptor(file.fileno())
         for path in self.paths:
             with suppress(FileNotFoundError):
                 sync_file(path)
         with suppress(FileNotFoundError):  # the whole partition may have been deleted meanwhile
-            if self.leader_epochs is not None:
-                self._write_leader_epochs(self.leader_epochs)
+            if leader_epochs is not None:
+                self._write_leader_epochs(leader_epochs)
             if self.sync_names:
                 sync_directory(self.directory)
             if self.sync_place:
                 sync_directory(self.directory.parent)
 
-    def _write_leader_epochs(self, entries: tuple[EpochEntry, ...]) -> None:
+    def _write_leader_epochs(self, entries: Epochs) -> None:
         try:
             write_leader_epochs(self.directory, entries)
-        except OSError as error:
-            if error.errno in _NO_SPACE:
-                raise NoSpaceForCheckpoint(*error.args) from error
+        except FsyncFailed as error:
+            if error.errno in _NO_SPACE:  # the file is written anew the next time, so nothing is lost
+                raise OSError(*error.args) from error
             raise
 
 
@@ -108,8 +106,9 @@ class LogFlush:
     """
 
     __slots__ = (
-        "_background", "_disk_error", "_ended", "_is_closed", "_is_relocated", "_log", "_running", "_running_count",
-        "_snapshots", "_turn", "failure", "last_flush_ms", "recovery_point", "truncation_count",
+        "_background", "_disk_error", "_ended", "_epochs_wanted", "_epochs_written", "_is_closed", "_is_relocated",
+        "_log", "_running", "_running_count", "_settled_count", "_snapshots", "_turn", "failure", "last_flush_ms",
+        "recovery_point", "truncation_count",
     )  # fmt: skip
 
     def __init__(self, log: Flushable, background: Background, recovery_point: int, now_ms: int) -> None:
@@ -126,7 +125,10 @@ class LogFlush:
         self._is_relocated = False
         self._snapshots: list[Path] = []
         self._turn = threading.Lock()
-        self._disk_error: OSError | None = None
+        self._disk_error: FsyncFailed | None = None
+        self._settled_count = 0
+        self._epochs_wanted: Epochs | None = None
+        self._epochs_written: Epochs | None = None
 
     def close(self) -> None:
         """Write nothing from now on: the log is no more, and its directory may soon be another log's."""
@@ -141,6 +143,11 @@ class LogFlush:
     def is_idle(self) -> bool:
         """Whether no flush is under way."""
         return not self._running_count
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every truncation is on the disk: the cut file, the names of removed ones, and the leader epochs."""
+        return self._settled_count == self.truncation_count
 
     def check_open(self) -> None:
         """Raise NotLeaderOrFollower if the log is no more."""
@@ -172,7 +179,7 @@ class LogFlush:
         """Note that the log lost everything from `offset` on; a flush under way counts for nothing."""
         self.truncation_count += 1
         self.recovery_point = min(self.recovery_point, offset)
-        self._snapshots.clear()
+        self._snapshots = [path for path in self._snapshots if int(path.stem) <= offset]
 
     def relocated(self, directory: Path, durable_offset: int) -> None:
         """Note that the log goes on in another directory, where offsets below `durable_offset` are durable.
@@ -284,12 +291,13 @@ class LogFlush:
         """
         with self._turn:
             if self._disk_error is not None:
-                raise OSError(*self._disk_error.args)
+                raise FsyncFailed(*self._disk_error.args)
+            # Not those of when this was planned: a later plan may have had its turn before, with newer ones.
+            wanted = self._epochs_wanted
             try:
-                plan.run()
-            except NoSpaceForCheckpoint:
-                raise
-            except OSError as error:
+                plan.run(None if wanted is self._epochs_written else wanted)
+                self._epochs_written = wanted
+            except FsyncFailed as error:
                 self._disk_error = error
                 raise
 
@@ -298,8 +306,13 @@ class LogFlush:
         self.check()
         log = self._log
         first = log.segments.number_for(self.recovery_point)
-        dirty = [segment for segment in list(log.segments)[first:] if segment.base_offset < through_offset]
-        paths = list(self._snapshots)
+        dirty = [
+            segment
+            for segment in list(log.segments)[first:]
+            if segment.base_offset < through_offset or not self.is_settled
+        ]
+        snapshots = tuple(self._snapshots)
+        paths = list(snapshots)
         try:
             for segment in dirty:
                 segment.write_indexes()
@@ -311,15 +324,16 @@ class LogFlush:
             ) from error
         self._snapshots = []
         is_relocated, self._is_relocated = self._is_relocated, False
-        epochs = log.leader_epochs.entries if log.leader_epochs.is_dirty else None
-        log.leader_epochs.is_dirty = False
+        if log.leader_epochs.is_dirty:
+            self._epochs_wanted = log.leader_epochs.entries
+            log.leader_epochs.is_dirty = False
         return FlushPlan(
             directory=log.directory,
             files=files,
             paths=tuple(paths),
-            sync_names=is_relocated or log.segments.active.base_offset >= self.recovery_point,
+            snapshots=snapshots,
+            sync_names=is_relocated or not self.is_settled or log.segments.active.base_offset >= self.recovery_point,
             sync_place=is_relocated,
-            leader_epochs=epochs,
             through_offset=through_offset,
             truncation_count=self.truncation_count,
         )
@@ -327,16 +341,19 @@ class LogFlush:
     def _succeed(self, plan: FlushPlan) -> None:
         if self.failure is None and plan.truncation_count == self.truncation_count:
             self.recovery_point = max(self.recovery_point, plan.through_offset)
+            self._settled_count = plan.truncation_count
 
     def _fail(self, plan: FlushPlan, error: OSError) -> KafkaStorageError:
-        """Take no more records, unless only space was missing; return the error for those who wait.
+        """Take no more records if an fsync failed, else have it all tried again; return the error for who waits.
 
         They are told before anything is logged.
         """
         log = self._log
-        log.leader_epochs.is_dirty = log.leader_epochs.is_dirty or plan.leader_epochs is not None
+        log.leader_epochs.is_dirty |= self._epochs_wanted is not self._epochs_written
         self._is_relocated = self._is_relocated or plan.sync_place
-        if self.failure is None and isinstance(error, NoSpaceForCheckpoint):
+        if self.failure is None and not isinstance(error, FsyncFailed):
+            if plan.truncation_count == self.truncation_count:
+                self._snapshots = [*plan.snapshots, *self._snapshots]
             return KafkaStorageError(
                 f"Cannot flush {log.topic_partition} in {log.directory.parent}: {error.strerror}"
             )

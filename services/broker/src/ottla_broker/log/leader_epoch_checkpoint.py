@@ -1,8 +1,9 @@
 """The leader epochs of a log: at which offset each epoch began.
 
 Followers and consumers compare epochs to find where their log and the leader's part. The list is kept in memory
-and in `leader-epoch-checkpoint`. The file may lag: it is written before the recovery point moves on, and what it
-lacks beyond the recovery point is found again in the batches. Source: Kafka's LeaderEpochFileCache.
+and in `leader-epoch-checkpoint`. The file may lag: it is written before the recovery point moves on, and beyond the
+recovery point the batches are the truth. What the file lacks is found again in them, and what it says of a history
+that was truncated is dropped, because they contradict it. Source: Kafka's LeaderEpochFileCache, which only adds.
 """
 
 from bisect import bisect_right
@@ -24,6 +25,14 @@ class EpochEntry(NamedTuple):
 
     epoch: int
     start_offset: int
+
+
+class EpochRun(NamedTuple):
+    """Neighbouring batches of one epoch, as found in a segment: the first offset and the last one."""
+
+    epoch: int
+    first_offset: int
+    last_offset: int
 
 
 class LeaderEpochs:
@@ -97,11 +106,34 @@ class LeaderEpochs:
             self._entries[:covered] = [EpochEntry(self._entries[covered - 1].epoch, start_offset)]
             self._changed()
 
+    def agree_with(self, runs: Iterable[EpochRun]) -> None:
+        """Drop what batches of the log contradict, and add the epochs that only they know.
+
+        An epoch whose batches are all compacted away, or its first ones, is not contradicted.
+        """
+        for run in runs:
+            kept = [entry for entry in self._entries if not _contradicts(entry, run)]
+            if all(entry.epoch != run.epoch for entry in kept):
+                # Without it, whoever has records of an epoch that was truncated here is not told to cut them.
+                kept.append(EpochEntry(run.epoch, run.first_offset))
+                kept.sort()
+            if kept != self._entries:
+                self._entries = kept
+                self._changed()
+
     def clear(self) -> None:
         """Forget all epochs."""
         if self._entries:
             self._entries.clear()
             self._changed()
+
+
+def _contradicts(entry: EpochEntry, run: EpochRun) -> bool:
+    if entry.epoch > run.epoch:
+        return entry.start_offset <= run.last_offset
+    if entry.epoch == run.epoch:
+        return entry.start_offset > run.first_offset
+    return entry.start_offset >= run.first_offset
 
 
 def read_leader_epochs(directory: Path) -> LeaderEpochs:

@@ -22,7 +22,7 @@ from ottla_broker.log.segment import DELETED_SUFFIX, LogSegment
 from ottla_broker.log.segment_file import OpenFiles
 from ottla_broker.log.segment_swap import carry_out, swap_steps
 from ottla_broker.log.segments import Segments
-from ottla_broker.log.time_index import TimeIndex
+from ottla_broker.log.time_index import TimeIndex, TimestampOffset
 from ottla_core.topic_config import TopicConfig
 
 _logger: Final = structlog.get_logger("log")
@@ -198,12 +198,19 @@ class LocalLog:
 
     # Truncating
 
-    def truncate_to(self, offset: int) -> None:
-        """Remove all batches that reach `offset` or beyond, which is in the row's range; raises OSError."""
-        for segment in self.segments.remove_above(offset):
+    def truncate_to(self, offset: int, largest: TimestampOffset | None) -> None:
+        """Remove all batches that reach `offset` or beyond, which is in the row's range; raises OSError.
+
+        Args:
+            offset: where to cut.
+            largest: the largest timestamp that the segment it lies in has below, if that is known already.
+
+        The last segment goes first: a crash on the way must not leave a log with a hole.
+        """
+        for segment in reversed(self.segments.remove_above(offset)):
             for path in segment.mark_deleted():
                 path.unlink()
-        self.segments.active.truncate_to(offset)
+        self.segments.active.truncate_to(offset, largest)
 
     def start_anew_at(self, offset: int, now_ms: int) -> None:
         """Remove all segments and begin an empty one at `offset`; raises OSError."""

@@ -9,10 +9,11 @@ import structlog
 
 from ottla_broker.log.background import Background
 from ottla_broker.log.checkpoint_file import sync_directory
-from ottla_broker.log.log_directory import STRAY_DIRECTORY_SUFFIX, set_aside_name
+from ottla_broker.log.log_directory import set_aside_name
 from ottla_broker.log.log_loading import LoadRequest
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.partition_metadata import read_partition_metadata, write_partition_metadata
+from ottla_broker.log.retirement import Retirement
 from ottla_core.errors import CorruptMessage
 from ottla_core.topic_partition import TopicPartition
 
@@ -55,7 +56,7 @@ def clear_the_way(path: Path, topic_partition: TopicPartition) -> None:
     try:
         path.rmdir()
     except OSError:
-        target = path.with_name(set_aside_name(topic_partition, STRAY_DIRECTORY_SUFFIX))
+        target = path.with_name(set_aside_name(topic_partition, Retirement.SET_ASIDE))
         path.rename(target)
         _logger.warning(
             "a directory was in the way of a new log: it is set aside and kept; remove it if it is not needed",

@@ -2,7 +2,8 @@
 
 A log directory belongs to one broker of one cluster, which `meta.properties` records, and to one process at a
 time, which a file lock ensures. `.kafka_cleanshutdown` is written as the very last thing of a clean stop and
-removed as the first thing of the next start; without it, recovery runs.
+removed as the first thing of the next start; without it, recovery runs. Whether records may have been lost is another
+question, which `shutdown_record.py` answers.
 """
 
 import fcntl
@@ -22,9 +23,13 @@ from ottla_broker.log.offset_checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
+    LOST_LOGS_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     OffsetCheckpoint,
 )
+from ottla_broker.log.retirement import Retirement
+from ottla_broker.log.shutdown_record import begin_record, write_record
+from ottla_core.cluster.model import NO_EPOCH
 from ottla_core.errors import ConfigurationError, CorruptMessage, InvalidTopic
 from ottla_core.kafka_uuid import ZERO_UUID, parse_uuid_text, random_uuid, uuid_text
 from ottla_core.topic_partition import TopicPartition
@@ -33,8 +38,6 @@ META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN_MARKER: Final = ".kafka_cleanshutdown"
 LOCK_FILE: Final = ".lock"
 
-DELETE_DIRECTORY_SUFFIX: Final = "-delete"
-STRAY_DIRECTORY_SUFFIX: Final = "-stray"
 FUTURE_DIRECTORY_SUFFIX: Final = "-future"
 
 _META_VERSION: Final = "1"
@@ -72,9 +75,9 @@ def future_name(topic_partition: TopicPartition) -> str:
     return name
 
 
-def set_aside_name(topic_partition: TopicPartition, suffix: str) -> str:
+def set_aside_name(topic_partition: TopicPartition, retirement: Retirement) -> str:
     """Return a unique name for a partition's directory that is no log any more; at most 255 characters."""
-    end = f"-{topic_partition.partition}.{uuid4().hex}{suffix}"
+    end = f"-{topic_partition.partition}.{uuid4().hex}{retirement}"
     return topic_partition.topic[: _NAME_LENGTH_MAX - len(end)] + end
 
 
@@ -85,7 +88,10 @@ class LogDirectory:
         path: where it is.
         directory_id: its identity, kept in `meta.properties`.
         was_clean: the last stop was clean.
+        intact_since: nothing was lost here since this broker epoch; see `Member.intact_since`.
         error: why the directory cannot be used, or None.
+        lost: high watermarks that the checkpoint had of logs that are gone or empty, nobody knows why; kept in a file
+            of its own, `lost_logs`, until the cluster knows.
         recovery_points, high_watermarks, log_start_offsets, first_dirty_offsets: the checkpoint files.
     """
 
@@ -93,7 +99,10 @@ class LogDirectory:
         self.path = path
         self.directory_id = ZERO_UUID
         self.was_clean = False
+        self.intact_since = 0
         self.error: str | None = None
+        self.lost_logs = OffsetCheckpoint(path / LOST_LOGS_CHECKPOINT)
+        self.lost: dict[TopicPartition, int] = {}
         self.recovery_points = OffsetCheckpoint(path / RECOVERY_POINT_CHECKPOINT)
         self.high_watermarks = OffsetCheckpoint(path / HIGH_WATERMARK_CHECKPOINT)
         self.log_start_offsets = OffsetCheckpoint(path / LOG_START_OFFSET_CHECKPOINT)
@@ -110,9 +119,10 @@ class LogDirectory:
         self.path.mkdir(parents=True, exist_ok=True)
         self._take_lock()
         try:
-            self._check_owner(node_id, cluster_id)
+            is_new = self._check_owner(node_id, cluster_id)
             marker = self.path / CLEAN_SHUTDOWN_MARKER
             self.was_clean = marker.exists()
+            self.intact_since = begin_record(self.path, was_clean=self.was_clean or is_new)
             marker.unlink(missing_ok=True)
             sync_directory(self.path)
         except BaseException:
@@ -131,7 +141,14 @@ class LogDirectory:
             ) from None
         self._lock = lock
 
-    def _check_owner(self, node_id: int, cluster_id: str) -> None:
+    def registered(self, broker_epoch: int) -> None:
+        """Note the first registration after an unclean shutdown; blocks and raises OSError."""
+        if self.intact_since == NO_EPOCH:
+            write_record(self.path, broker_epoch)
+            self.intact_since = broker_epoch
+
+    def _check_owner(self, node_id: int, cluster_id: str) -> bool:
+        """See whose directory it is, and return whether it is new."""
         path = self.path / META_PROPERTIES
         if not path.exists():
             self.directory_id = random_uuid()
@@ -140,7 +157,7 @@ class LogDirectory:
                 f"cluster.id={cluster_id}\nversion={_META_VERSION}\n"
                 f"directory.id={uuid_text(self.directory_id)}\nnode.id={node_id}\n",
             )
-            return
+            return True
         properties = _read_properties(path)
         found_cluster = properties.get("cluster.id")
         found_node = properties.get("node.id", properties.get("broker.id"))
@@ -157,6 +174,7 @@ class LogDirectory:
             self.directory_id = random_uuid()
             with path.open("a", encoding="utf-8") as file:
                 file.write(f"directory.id={uuid_text(self.directory_id)}\n")
+        return False
 
     def read_offsets(self, checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int]:
         """Return a checkpoint's offsets; a damaged file counts as empty, which costs time and no data."""
@@ -183,10 +201,16 @@ class LogDirectory:
             if topic_partition is not None and path.is_dir():
                 yield topic_partition, path
 
+    def retired_partitions(self) -> set[TopicPartition]:
+        """Return the partitions whose logs were retired here and whose files are not removed yet; raises OSError."""
+        names = (path.name for path in self.path.iterdir() if _SET_ASIDE_DIRECTORY.search(path.name))
+        found = (parse_partition_directory(_SET_ASIDE_DIRECTORY.sub("", name)) for name in names)
+        return {topic_partition for topic_partition in found if topic_partition is not None}
+
     def remove_leftovers(self) -> None:
         """Remove the directories of partitions that were deleted before the last stop; blocks."""
         for path in self.path.iterdir():
-            if path.name.endswith(DELETE_DIRECTORY_SUFFIX) and _SET_ASIDE_DIRECTORY.search(path.name):
+            if path.name.endswith(Retirement.DELETE) and _SET_ASIDE_DIRECTORY.search(path.name):
                 _logger.info("removing a deleted partition", directory=str(path))
                 shutil.rmtree(path, ignore_errors=True)
 

@@ -1,14 +1,15 @@
 """What a log store does by itself from time to time: retention, checkpoints, timed flushes, forgetting producers.
 
-One task wakes when the next duty is due. Duties look at the logs on the event loop, a few at a time, and write
-files in threads. A duty that fails is logged and tried again at its next turn; one that has begun when the store
-closes is waited for.
+Each duty has a task of its own, so that none waits for another or dies with it. Duties look at the logs on the event
+loop, a few at a time, and write files in threads. A duty that fails is logged and tried again at its next turn; one
+that has begun when the store closes is waited for.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import structlog
@@ -17,6 +18,7 @@ from ottla_broker.log.cleaner import CleanerSettings
 from ottla_broker.log.directory_checkpoints import DirectoriesAndLogs, DirectoryCheckpoints
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.segment_file import OPEN_FILES_MAX
+from ottla_core.background import start_recurring
 from ottla_core.clock import Clock
 from ottla_core.errors import KafkaStorageError
 from ottla_core.topic_config import INT64_MAX
@@ -64,7 +66,7 @@ class LogDuties:
         self._checkpoints = checkpoints
         self._clock = clock
         self._stopping = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._duties: list[tuple[int, Callable[[], Awaitable[None]]]] = [
             (settings.retention_check_interval_ms, self.enforce_retention),
             (settings.flush_check_interval_ms, self.start_due_flushes),
@@ -75,25 +77,27 @@ class LogDuties:
 
     def start(self) -> None:
         """Begin to perform the duties."""
-        self._task = asyncio.create_task(self._run(), name="log duties")
+        self._tasks = [
+            start_recurring(
+                "log duty", partial(self._repeat, interval_ms / 1000, duty), until=self._stopping, duty=duty.__name__
+            )
+            for interval_ms, duty in self._duties
+        ]
 
     async def stop(self) -> None:
-        """Begin no more duties, and wait for the one under way."""
+        """Begin no more duties, and wait for those under way."""
         self._stopping.set()
-        if self._task is not None:
-            await self._task
-            self._task = None
+        await asyncio.gather(*self._tasks)
+        self._tasks = []
 
-    async def _run(self) -> None:
-        now = self._clock.monotonic()
-        due = [now + interval_ms / 1000 for interval_ms, _ in self._duties]
-        while not self._stopping.is_set():
-            number = min(range(len(due)), key=due.__getitem__)
+    async def _repeat(self, interval_s: float, duty: Callable[[], Awaitable[None]]) -> None:
+        due = self._clock.monotonic()
+        while True:
+            due += interval_s
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), max(0.0, due[number] - self._clock.monotonic()))
+                await asyncio.wait_for(self._stopping.wait(), max(0.0, due - self._clock.monotonic()))
                 return
-            interval_ms, duty = self._duties[number]
-            due[number] = self._clock.monotonic() + interval_ms / 1000
+            due = self._clock.monotonic()
             try:
                 await duty()
             except (OSError, KafkaStorageError) as error:

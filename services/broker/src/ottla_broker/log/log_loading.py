@@ -12,13 +12,13 @@ from typing import Final
 import structlog
 
 from ottla_broker.log.checkpoint_file import TEMPORARY_SUFFIX
+from ottla_broker.log.epoch_runs import runs_in
 from ottla_broker.log.index_file import INT32_MAX, IndexFile
-from ottla_broker.log.leader_epoch_checkpoint import LeaderEpochs, read_leader_epochs
+from ottla_broker.log.leader_epoch_checkpoint import UNDEFINED_EPOCH, EpochRun, LeaderEpochs, read_leader_epochs
 from ottla_broker.log.offset_index import OffsetIndex
-from ottla_broker.log.producer_history import refill_batches
-from ottla_broker.log.producer_snapshot import decode_snapshot, snapshot_offsets, snapshot_path
+from ottla_broker.log.producer_loading import load_producers
 from ottla_broker.log.producer_state import ProducerStates
-from ottla_broker.log.recovery import recover_segment
+from ottla_broker.log.recovery import free_corrupt_path, recover_segment
 from ottla_broker.log.segment import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -80,6 +80,37 @@ class LoadedLog:
     producers: ProducerStates
 
 
+@dataclass(slots=True)
+class _Row:
+    """The segments that were found.
+
+    Attributes:
+        found: in order; the first `unchecked_count` went through no recovery.
+        log_end_offset: where the last one ends.
+        epoch_runs: the leader epochs of batches that were recovered.
+    """
+
+    found: list[LogSegment]
+    log_end_offset: int
+    epoch_runs: tuple[EpochRun, ...] = ()
+    unchecked_count: int = 0
+
+    @property
+    def segments(self) -> Segments:
+        return Segments(self.found)
+
+    @property
+    def unchecked(self) -> list[LogSegment]:
+        return self.found[: self.unchecked_count]
+
+    def latest_unchecked_epoch(self) -> int:
+        """Return the leader epoch of the last batch that went through no recovery, or -1."""
+        for segment in reversed(self.unchecked):
+            if (header := segment.last_header()) is not None:
+                return header.leader_epoch
+        return UNDEFINED_EPOCH
+
+
 def load_log(request: LoadRequest) -> LoadedLog:
     """Open a partition's directory, recovering what has to be; blocks.
 
@@ -95,21 +126,24 @@ def load_log(request: LoadRequest) -> LoadedLog:
 
 def _load_log(request: LoadRequest) -> LoadedLog:
     base_offsets = _tidy(request.directory)
-    epochs = _load_epochs(request.directory)
-    segments, log_end_offset = _load_segments(request, base_offsets, epochs)
+    row = _load_segments(request, base_offsets)
+    segments, log_end_offset = row.segments, row.log_end_offset
+    if not request.was_clean and request.recovery_point > log_end_offset:
+        for segment in segments:
+            segment.close()
+        # It is of a log that was longer. What this one has below it may be newer, and was never checked.
+        raise CorruptMessage(
+            f"{request.directory} ends at {log_end_offset}, before its recovery point {request.recovery_point}"
+        )
+    epochs = _load_epochs(request.directory, row)
     log_start_offset = max(request.log_start_offset, segments[0].base_offset)
     if log_start_offset > log_end_offset:
-        _logger.warning(
-            "the log ends before its log start offset; it starts anew from there",
-            partition=str(request.topic_partition), log_end_offset=log_end_offset, log_start_offset=log_start_offset,
-        )  # fmt: skip
-        for segment in segments:
-            segment.mark_deleted()
-        segments = Segments([_create(request, log_start_offset)])
+        segments = _start_anew(request, segments, log_start_offset, log_end_offset)
         log_end_offset = log_start_offset
     epochs.truncate_from_end(log_end_offset)
     epochs.truncate_from_start(log_start_offset)
-    producers = load_producers(request, segments, log_end_offset)
+    producers = load_producers(request.topic_partition, request.directory, segments, log_end_offset=log_end_offset)
+    producers.expire(request.now_ms, request.producer_expiration_ms)
     for segment in segments:
         segment.close()  # an idle partition needs no descriptor
     return LoadedLog(
@@ -141,45 +175,74 @@ def _tidy(directory: Path) -> list[int]:
     return sorted(base_offsets)
 
 
-def _load_epochs(directory: Path) -> LeaderEpochs:
+def _load_epochs(directory: Path, row: _Row) -> LeaderEpochs:
+    """Return the epochs of the file, as far as the batches agree; all are read from batches if it lacks some."""
     try:
-        return read_leader_epochs(directory)
+        epochs = read_leader_epochs(directory)
     except CorruptMessage as error:
-        _logger.warning("leader epochs are unreadable; those in recovered batches remain", problem=str(error))
-        return LeaderEpochs()
+        _logger.warning("leader epochs are unreadable", problem=str(error))
+        epochs = LeaderEpochs()
+    if epochs.latest < (latest := row.latest_unchecked_epoch()):
+        _logger.warning(
+            "leader epochs are missing, and read from the log's batches",
+            directory=str(directory), latest_known=epochs.latest, latest_found=latest,
+        )  # fmt: skip
+        epochs.agree_with(runs_in(row.unchecked))
+    epochs.agree_with(row.epoch_runs)
+    return epochs
+
+
+def _start_anew(request: LoadRequest, former: Segments, log_start_offset: int, log_end_offset: int) -> Segments:
+    """Return an empty log at its start offset, where its files end before that.
+
+    A disk that has lost the log's end leaves it so, but so does a log start offset that is wrong: nothing is deleted.
+    """
+    kept = [
+        path.rename(free_corrupt_path(path.with_name(path.stem)))
+        for segment in former
+        for path in segment.mark_deleted()
+        if path.name.endswith(LOG_SUFFIX + DELETED_SUFFIX) and segment.size_bytes
+    ]
+    _logger.error(
+        "the log ends before its log start offset; it starts anew from there, and its files are kept",
+        partition=str(request.topic_partition), log_end_offset=log_end_offset, log_start_offset=log_start_offset,
+        kept_as=[str(path) for path in kept],
+    )  # fmt: skip
+    return Segments([_create(request, log_start_offset)])
 
 
 def _create(request: LoadRequest, base_offset: int) -> LogSegment:
     return LogSegment.create(request.directory, base_offset, open_files=request.open_files, created_ms=request.now_ms)
 
 
-def _load_segments(request: LoadRequest, base_offsets: list[int], epochs: LeaderEpochs) -> tuple[Segments, int]:
+def _load_segments(request: LoadRequest, base_offsets: list[int]) -> _Row:
     if not base_offsets:
-        return Segments([_create(request, request.log_start_offset)]), request.log_start_offset
-    segments = []
-    log_end_offset = 0
+        return _Row([_create(request, request.log_start_offset)], request.log_start_offset)
+    row = _Row([], 0)
     for base_offset, end_offset in zip(base_offsets, [*base_offsets[1:], None], strict=True):
         is_beyond_recovery_point = end_offset is None or end_offset > request.recovery_point
         needs_recovery = is_beyond_recovery_point and not request.was_clean
         if needs_recovery or not _indexes_are_sane(request, base_offset, end_offset):
-            _recover(request, base_offset, end_offset, epochs)
+            row.epoch_runs += _recover(request, base_offset, end_offset)
         segment = _open_segment(request, base_offset)
         if end_offset is None:
-            segment, log_end_offset = _load_tail(request, segment, epochs)
-        segments.append(segment)
-    return Segments(segments), log_end_offset
+            segment = _load_tail(request, segment, row)
+        row.found.append(segment)
+        if not needs_recovery:
+            row.unchecked_count += 1
+    return row
 
 
-def _load_tail(request: LoadRequest, segment: LogSegment, epochs: LeaderEpochs) -> tuple[LogSegment, int]:
-    """Return the last segment and the log's end, after one more recovery if they do not fit together."""
+def _load_tail(request: LoadRequest, segment: LogSegment, row: _Row) -> LogSegment:
+    """Return the last segment, after one more recovery if end and indexes do not fit; and note the log's end."""
     base_offset = segment.base_offset
-    log_end_offset, valid_end = segment.load_tail()
-    if valid_end != segment.size_bytes or not _indexes_are_sane(request, base_offset, log_end_offset):
+    row.log_end_offset, valid_end = segment.load_tail()
+    if valid_end != segment.size_bytes or not _indexes_are_sane(request, base_offset, row.log_end_offset):
         segment.close()
-        _recover(request, base_offset, None, epochs)
+        row.epoch_runs += _recover(request, base_offset, None)
         segment = _open_segment(request, base_offset)
-        log_end_offset, _ = segment.load_tail()
-    return segment, log_end_offset
+        row.log_end_offset, _ = segment.load_tail()
+    return segment
 
 
 def _open_segment(request: LoadRequest, base_offset: int) -> LogSegment:
@@ -193,11 +256,9 @@ def _open_segment(request: LoadRequest, base_offset: int) -> LogSegment:
     )
 
 
-def _recover(request: LoadRequest, base_offset: int, end_offset: int | None, epochs: LeaderEpochs) -> None:
-    recovery = recover_segment(request.directory, base_offset, end_offset, request.config.index_interval_bytes)
-    for epoch, start_offset in recovery.epochs:
-        if epoch > epochs.latest:
-            epochs.assign(epoch, start_offset)
+def _recover(request: LoadRequest, base_offset: int, end_offset: int | None) -> tuple[EpochRun, ...]:
+    """Recover a segment, and return which leader epochs its batches are of."""
+    return recover_segment(request.directory, base_offset, end_offset, request.config.index_interval_bytes).epochs
 
 
 def _indexes_are_sane(request: LoadRequest, base_offset: int, end_offset: int | None) -> bool:
@@ -225,44 +286,3 @@ def _indexes_are_sane(request: LoadRequest, base_offset: int, end_offset: int | 
 def _partial_entry(kind: type[IndexFile], path: Path) -> str:
     size = path.stat().st_size
     return f"{path.name} has {size} bytes, no multiple of {kind.ENTRY.size}" if size % kind.ENTRY.size else ""
-
-
-def load_producers(request: LoadRequest, segments: Segments, log_end_offset: int) -> ProducerStates:
-    """Return the producers as of the log's end: the newest usable snapshot, some batches before it and all after it.
-
-    Without a snapshot all batches that are still there count, even if they lie before the log start offset.
-    Snapshots beyond either end, and older ones that belong to no segment, are removed.
-
-    Raises:
-        OSError: the disk failed.
-    """
-    producers = ProducerStates(request.topic_partition)
-    replay_from = None
-    base_offsets = {segment.base_offset for segment in segments}
-    for offset in reversed(snapshot_offsets(request.directory)):
-        path = snapshot_path(request.directory, offset)
-        if not segments[0].base_offset <= offset <= log_end_offset:
-            path.unlink()
-        elif replay_from is None:
-            try:
-                producers = ProducerStates(request.topic_partition, decode_snapshot(path.read_bytes()))
-                replay_from = offset
-            except CorruptMessage as error:
-                _logger.warning("removed an unreadable producer snapshot", file=str(path), problem=str(error))
-                path.unlink()
-        elif offset not in base_offsets:
-            path.unlink()
-    if replay_from is not None:
-        refill_batches(producers, segments, replay_from, log_end_offset)
-    if replay_from != log_end_offset:
-        _replay(producers, segments, segments[0].base_offset if replay_from is None else replay_from)
-    producers.expire(request.now_ms, request.producer_expiration_ms)
-    return producers
-
-
-def _replay(producers: ProducerStates, segments: Segments, from_offset: int) -> None:
-    for segment in list(segments)[segments.number_for(from_offset) :]:
-        start = segment.offset_index.position_for_offset(from_offset)
-        for _, header in segment.walk(start):
-            if header.base_offset >= from_offset:
-                producers.replay(header)

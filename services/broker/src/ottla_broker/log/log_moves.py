@@ -27,6 +27,7 @@ from ottla_broker.log.interrupted_moves import MOVED_FROM, mark_moved, moved_fro
 from ottla_broker.log.log_creation import clear_the_way
 from ottla_broker.log.log_directory import LogDirectory, future_name
 from ottla_broker.log.partition_log import PartitionLog
+from ottla_core.background import start_detached
 from ottla_core.clock import Clock
 from ottla_core.errors import KafkaStorageError
 from ottla_core.throttle_config import UNLIMITED
@@ -150,7 +151,7 @@ class LogMoves:
         assert key not in self._moves, f"{key} is being moved already"
         files = FutureFiles(path or target.path / future_name(key))
         move = self._moves[key] = _Move(log, source, target, files)
-        move.task = asyncio.create_task(self._see_through(move), name=f"move of {key}")
+        move.task = start_detached("move of a log", self._see_through(move), partition=str(key))
 
     async def cancel(self, topic_partition: TopicPartition) -> None:
         """Give up a move and remove what it has made; one that is all but done is waited for."""

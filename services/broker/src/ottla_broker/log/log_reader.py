@@ -13,6 +13,7 @@ from ottla_broker.log.segment import LogSegment
 from ottla_broker.log.segment_file import SegmentFile
 from ottla_broker.log.segment_scan import last_boundary
 from ottla_broker.log.segments import Segments
+from ottla_broker.log.unpacking import Found, LongSearch, is_long
 from ottla_core.errors import InvalidRecord, UnsupportedCompressionType
 from ottla_core.wire.record_batch import RecordBatchHeader
 from ottla_core.wire.records import iterate_records
@@ -128,7 +129,7 @@ class LogReader:
 
     # Searching by timestamp
 
-    def first_at_timestamp(self, timestamp: int, log_start_offset: int) -> tuple[int, int, int] | None:
+    def first_at_timestamp(self, timestamp: int, log_start_offset: int) -> Found | LongSearch | None:
         """Return offset, timestamp and leader epoch of the first record with at least this timestamp."""
         for segment in self._segments:
             if segment.largest_timestamp().timestamp < timestamp:
@@ -143,7 +144,7 @@ class LogReader:
                     return found
         return None
 
-    def largest_timestamp(self, log_start_offset: int) -> tuple[int, int, int] | None:
+    def largest_timestamp(self, log_start_offset: int) -> Found | LongSearch | None:
         """Return offset, timestamp and leader epoch of the record with the largest timestamp."""
         segment = max(self._segments, key=lambda candidate: candidate.largest_timestamp().timestamp)
         largest = segment.largest_timestamp()
@@ -157,13 +158,15 @@ class LogReader:
 
 def _first_record(
     segment: LogSegment, position: int, header: RecordBatchHeader, timestamp: int, log_start_offset: int
-) -> tuple[int, int, int] | None:
+) -> Found | LongSearch | None:
     """Return the first record of one batch that is late enough in both time and offset.
 
     A batch whose records cannot be read stands for itself: it begins with the base offset, and its largest
     timestamp is in the header.
     """
     batch = os.pread(segment.file().fileno(), header.size_bytes, position)
+    if is_long(memoryview(batch), header):
+        return LongSearch(batch, header, timestamp, log_start_offset)
     try:
         for record in iterate_records(batch, header):
             if record.timestamp >= timestamp and record.offset >= log_start_offset:

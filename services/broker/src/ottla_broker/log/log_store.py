@@ -7,8 +7,10 @@ start is set offline with an error, and the broker goes on with the others. Sour
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,8 +26,6 @@ from ottla_broker.log.directory_checkpoints import DirectoryCheckpoints
 from ottla_broker.log.interrupted_moves import InterruptedMove, settle_interrupted_moves
 from ottla_broker.log.log_creation import create_log
 from ottla_broker.log.log_directory import (
-    DELETE_DIRECTORY_SUFFIX,
-    STRAY_DIRECTORY_SUFFIX,
     LogDirectory,
     future_name,
     set_aside_name,
@@ -33,10 +33,13 @@ from ottla_broker.log.log_directory import (
 from ottla_broker.log.log_duties import LogDuties, LogSettings
 from ottla_broker.log.log_moves import FutureLogDescription, LogMoves
 from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.retirement import Retirement
 from ottla_broker.log.segment_file import OpenFiles
 from ottla_broker.log.store_loading import ConfigFor, LogOpening
 from ottla_broker.log.threaded_background import ThreadedBackground
+from ottla_broker.log.truncation import TruncationContext
 from ottla_core.clock import Clock
+from ottla_core.cluster.model import NO_EPOCH
 from ottla_core.errors import (
     ConfigurationError,
     KafkaStorageError,
@@ -88,6 +91,7 @@ class LogStore:
         self._background = ThreadedBackground(asyncio.get_running_loop(), self._executor)
         self._opening = LogOpening(clock, settings, OpenFiles(settings.open_files_max), self._background)
         self._checkpoints = DirectoryCheckpoints(self)
+        self._truncations = TruncationContext(self._announce_truncation)
         self._duties = LogDuties(self, self._checkpoints, clock, settings)
         self.cleaner = LogCleaner(self, self._write_first_dirty_offset, clock, settings.cleaner)
         self._moves = LogMoves(self, self._checkpoints, self.cleaner, clock, move_rate)
@@ -186,6 +190,7 @@ class LogStore:
             raise ConfigurationError(
                 f"{log.topic_partition} lies in two log directories: {home.path} and {directory.path}"
             )
+        log.truncation.context = self._truncations
         self._logs[log.topic_partition] = log
 
     # Asking
@@ -195,9 +200,42 @@ class LogStore:
         return self._logs.get(topic_partition)
 
     @property
+    def highest_producer_id(self) -> int:
+        """The highest id of an idempotent producer that a log remembers, or -1."""
+        return max((log.producers.highest_id for log in self.logs.values()), default=-1)
+
+    @property
     def directory_ids(self) -> Mapping[Path, UUID]:
         """The ids of the directories in use."""
         return {directory.path: directory.directory_id for directory in self.online_directories()}
+
+    @property
+    def lost(self) -> set[TopicPartition]:
+        """The partitions of which only the checkpoints know: they had committed records, and have no log any more."""
+        return {name for directory in self._directories for name in directory.lost}
+
+    def settle_loss(self, topic_partition: TopicPartition) -> None:
+        """Note that the cluster knows that a partition's log is lost."""
+        for directory in self.online_directories():
+            if directory.lost.pop(topic_partition, None) is not None:
+                try:
+                    directory.lost_logs.write(directory.lost)
+                except OSError as error:  # the next start asks the cluster once more
+                    _logger.error("a settled loss may be reported again", problem=str(error))
+
+    @property
+    def intact_since(self) -> int:
+        """The broker epoch since which no directory in use has lost anything; see `Member.intact_since`."""
+        found = [directory.intact_since for directory in self.online_directories()]
+        return NO_EPOCH if NO_EPOCH in found else max(found, default=0)
+
+    async def registered(self, broker_epoch: int) -> None:
+        """Note the first registration after an unclean shutdown."""
+        for directory in list(self.online_directories()):
+            try:
+                await asyncio.to_thread(directory.registered, broker_epoch)
+            except OSError as error:  # the next start takes this registration's records for lost, too
+                _logger.error("a shutdown record cannot be written", problem=str(error))
 
     def online_directories(self) -> Iterable[LogDirectory]:
         """Return the directories without an error."""
@@ -239,8 +277,6 @@ class LogStore:
 
         It goes into the directory that somebody has asked to move it to, or else into the one with the fewest.
 
-        A log of another topic id is in nobody's use any more and is set aside.
-
         Args:
             topic_partition: the partition.
             topic_id: its topic's id.
@@ -249,13 +285,14 @@ class LogStore:
                 offline, they may lie there, and an empty log must not take their place.
 
         Raises:
-            KafkaStorageError: no directory can take it, or an offline one may hold it.
+            KafkaStorageError: no directory can take it, an offline one may hold it, or a log of an earlier topic of
+                the same name is in use still.
         """
         existing = self._logs.get(topic_partition)
         if existing is not None and existing.topic_id == topic_id:
             return existing
         if existing is not None:
-            await self.set_aside(topic_partition)
+            raise KafkaStorageError(f"A log of an earlier topic is in the way of {topic_partition}")
         assert topic_partition not in self._homes, f"{topic_partition} is being created already"
         if not is_new:
             self._check_none_offline(topic_partition)
@@ -273,6 +310,10 @@ class LogStore:
             raise KafkaStorageError(
                 f"Cannot create {topic_partition} in {directory.path}: {error.strerror or error}"
             ) from error
+        except BaseException:
+            del self._homes[topic_partition]  # or the next attempt would take it for one that is being created
+            raise
+        log.truncation.context = self._truncations
         self._logs[topic_partition] = log
         return log
 
@@ -288,35 +329,64 @@ class LogStore:
         online = list(self.online_directories())
         if not online:
             raise KafkaStorageError("No log directory is online")
-        counts = {id(directory): 0 for directory in self._directories}
-        for home in self._homes.values():
-            counts[id(home)] += 1
+        if len(online) == 1:
+            return online[0]  # creating many logs must not cost the square of their number
+        counts = Counter(map(id, self._homes.values()))
         return min(online, key=lambda directory: counts[id(directory)])
 
-    async def delete(self, topic_partition: TopicPartition) -> None:
-        """Take a log out of use, and remove its files after `file.delete.delay.ms`.
+    @asynccontextmanager
+    async def at_rest(self, log: PartitionLog) -> AsyncIterator[None]:
+        """Wait until nothing works in a log's directory, and keep it so up to the first await of the block.
+
+        A move is given up or, if it is all but done, waited for; so is a round of compaction.
+        """
+        key = log.topic_partition
+        async with self.cleaner.paused(key):
+            while not self._is_at_rest(log):  # each wait lets something else begin
+                await self._moves.cancel(key)
+                await log.wait_until_idle()
+            yield
+
+    def _is_at_rest(self, log: PartitionLog) -> bool:
+        return log.may_relocate and not self._moves.is_under_way(log.topic_partition)
+
+    def take_away(self, log: PartitionLog, retirement: Retirement) -> Path:
+        """Take a log out of use, within `at_rest`; does not await, so that the caller can decide and act in one.
+
+        The files are removed after `file.delete.delay.ms`, or kept. Returns their directory, for `sync_retired`.
 
         Raises:
             KafkaStorageError: its directory cannot be renamed; the log is as before.
         """
-        path = await self._move_away(topic_partition, DELETE_DIRECTORY_SUFFIX)
-        if path is not None:
-            _logger.info("deleted a partition", partition=str(topic_partition), directory=str(path))
-
-    async def set_aside(self, topic_partition: TopicPartition) -> None:
-        """Take a log out of use and keep its files, because the cluster does not know its topic id.
-
-        Raises:
-            KafkaStorageError: its directory cannot be renamed; the log is as before.
-        """
-        path = await self._move_away(topic_partition, STRAY_DIRECTORY_SUFFIX)
-        if path is not None:
+        key = log.topic_partition
+        assert self._logs.get(key) is log, f"{key} is in use"
+        # A flush, a copy or a swap of segments would go on in a directory that soon is another log's.
+        assert self._is_at_rest(log), f"nothing works in the directory of {key}"
+        target = log.directory.with_name(set_aside_name(key, retirement))
+        try:
+            log.directory.rename(target)
+        except OSError as error:
+            raise KafkaStorageError(f"Cannot rename {log.directory}: {error.strerror or error}") from error
+        self._forget(key).abandon()
+        if retirement is Retirement.DELETE:
+            self.remove_later(target, log.config.file_delete_delay_ms)
+            _logger.info("deleted a partition", partition=str(key), directory=str(target))
+        else:
             _logger.warning(
-                "the cluster knows no topic of this id: the partition is set aside and kept;"
+                "the cluster has no such replica here: the partition is set aside and kept;"
                 " remove the directory if its data is not needed",
-                partition=str(topic_partition),
-                directory=str(path),
+                partition=str(key),
+                directory=str(target),
             )
+        return target
+
+    async def sync_retired(self, path: Path) -> None:
+        """Have the renaming of a directory survive a crash, before another log takes its former name."""
+        try:
+            await asyncio.to_thread(sync_directory, path.parent)
+        except OSError as error:
+            # After a crash the old name may be back, with the old topic id: the next start sets it aside.
+            _logger.error("a renamed partition may come back", directory=str(path), problem=str(error))
 
     def _forget(self, topic_partition: TopicPartition) -> PartitionLog:
         self._homes.pop(topic_partition)
@@ -327,33 +397,10 @@ class LogStore:
         if directory is not None:
             await self._checkpoints.write_first_dirty_offsets(directory)
 
-    async def _move_away(self, topic_partition: TopicPartition, suffix: str) -> Path | None:
-        await self._moves.cancel(topic_partition)
-        async with self.cleaner.paused(topic_partition):
-            return await self._move_away_uncleaned(topic_partition, suffix)
-
-    async def _move_away_uncleaned(self, topic_partition: TopicPartition, suffix: str) -> Path | None:
-        log = self._logs.get(topic_partition)
-        if log is None:
-            return None
-        await log.wait_until_idle()  # a flush must not write into a directory that takes this one's name
-        if self._logs.get(topic_partition) is not log:
-            return None
-        # No await between here and the end of `abandon`: the log is in use and in place, or it is neither.
-        target = log.directory.with_name(set_aside_name(topic_partition, suffix))
-        try:
-            log.directory.rename(target)
-        except OSError as error:
-            raise KafkaStorageError(f"Cannot rename {log.directory}: {error.strerror or error}") from error
-        self._forget(topic_partition).abandon()
-        if suffix == DELETE_DIRECTORY_SUFFIX:
-            self.remove_later(target, log.config.file_delete_delay_ms)
-        try:
-            await asyncio.to_thread(sync_directory, target.parent)
-        except OSError as error:
-            # After a crash the old name may be back, with the old topic id: the next start sets it aside.
-            _logger.error("a renamed partition may come back", directory=str(target), problem=str(error))
-        return target
+    async def _announce_truncation(self, topic_partition: TopicPartition) -> None:
+        directory = self._homes.get(topic_partition)
+        if directory is not None:
+            await self._checkpoints.announce_truncation(directory)
 
     # Moving between directories
 
@@ -383,6 +430,8 @@ class LogStore:
             if self._moves.target_of(topic_partition) is target:
                 return
             await self._moves.cancel(topic_partition)
+        if target.error is not None:  # as it may have become while another move was given up
+            raise KafkaStorageError(f"A log directory is offline, so nothing can be moved: {target.error}")
         if self._logs.get(topic_partition) is log and self._homes[topic_partition] is not target:
             self._moves.begin(log, self._homes[topic_partition], target)
 

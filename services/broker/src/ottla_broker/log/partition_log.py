@@ -24,14 +24,25 @@ from ottla_broker.log.batch_run import BatchRun, runs_to_append
 from ottla_broker.log.flush import LogFlush
 from ottla_broker.log.local_log import LocalLog
 from ottla_broker.log.log_compaction import LogCompaction
-from ottla_broker.log.log_loading import LoadedLog, LoadRequest, load_log, load_producers
+from ottla_broker.log.log_loading import LoadedLog, LoadRequest, load_log
 from ottla_broker.log.log_reader import LogReader, LogSlice
+from ottla_broker.log.producer_loading import load_producers, remove_snapshots
 from ottla_broker.log.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
-from ottla_broker.log.producer_state import ProducerEntry
+from ottla_broker.log.producer_state import ProducerEntry, ProducerStates
 from ottla_broker.log.recompression import recompress, target_codec
+from ottla_broker.log.truncation import LogTruncation
+from ottla_broker.log.unpacking import Found, LongSearch, LookedInto, is_long, look_into
 from ottla_core.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower, OffsetOutOfRange
 from ottla_core.topic_config import TopicConfig
-from ottla_core.wire.record_batch import INT32_MAX, NO_TIMESTAMP, Buffer, parse_header, placed_batch
+from ottla_core.wire.record_batch import (
+    CODEC_MASK,
+    INT32_MAX,
+    NO_TIMESTAMP,
+    Buffer,
+    RecordBatchHeader,
+    parse_header,
+    placed_batch,
+)
 
 _logger: Final = structlog.get_logger("log")
 
@@ -51,12 +62,13 @@ class PartitionLog:
         leader_epochs: where each leader epoch starts.
         producers: idempotent producers.
         compaction: how far the log is compacted.
+        truncation: what is to be done before and after a truncation.
     """
 
     __slots__ = (
         "_codec", "_flush", "_is_compacted", "_keeps_timestamps", "_load", "_local", "_reader", "compaction",
         "config", "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset", "producers",
-        "segments", "topic_id", "topic_partition",
+        "segments", "topic_id", "topic_partition", "truncation",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +88,7 @@ class PartitionLog:
         self._reader = LogReader(loaded.segments)
         self._flush = LogFlush(self, background, loaded.recovery_point, request.now_ms)
         self.compaction = LogCompaction(self, self._local, self._reader, self._flush, request.first_dirty_offset)
+        self.truncation = LogTruncation(self, self._flush)
         self.update_config(request.config)
 
     @classmethod
@@ -116,8 +129,31 @@ class PartitionLog:
 
     # Appending
 
+    @property
+    def looks_into_records(self) -> bool:
+        """Whether a client's batch may have to be unpacked before it is appended."""
+        return self._is_compacted or self._codec is not None
+
+    async def look_into(self, records: Buffer, now_ms: int) -> LookedInto | None:
+        """Do what is long about looking into a client's batch; None if that can be done when it is appended.
+
+        Raises:
+            KafkaError: the batch breaks a rule.
+        """
+        view, config = sole_batch(memoryview(records), self.topic_partition), self.config
+        header = check_batch(view, config, now_ms, self.topic_partition)
+        if not is_long(view, header):
+            return None
+        return await look_into(view, header, config, self.topic_partition)
+
     def append_as_leader(
-        self, records: Buffer, *, leader_epoch: int, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
+        self,
+        records: Buffer,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        looked_into: LookedInto | None = None,
     ) -> Appended:
         """Append a batch of a client or a coordinator.
 
@@ -126,6 +162,7 @@ class PartitionLog:
             leader_epoch: this leader's epoch.
             now_ms: the clock.
             origin: who has made the batch.
+            looked_into: what `look_into` returned for it.
 
         Raises:
             KafkaError: the batch breaks a rule or a sequence, or the disk refuses it. The log is as before.
@@ -134,10 +171,13 @@ class PartitionLog:
         config = self.config
         header = check_batch(view, config, now_ms, self.topic_partition, origin)
         self._flush.check()
-        if self._is_compacted and origin is AppendOrigin.CLIENT:
-            check_keys(view, header, self.topic_partition)
-        if self._codec is not None and header.attributes & 7 != self._codec and header.record_count:
-            header, view = recompress(view, header, self._codec, config, self.topic_partition)
+        if looked_into is not None:
+            header, view = self._as_looked_into(looked_into)
+        else:
+            if self._is_compacted and origin is AppendOrigin.CLIENT:
+                check_keys(view, header, self.topic_partition)
+            if self._codec is not None and header.attributes & 7 != self._codec and header.record_count:
+                header, view = recompress(view, header, self._codec, config, self.topic_partition)
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         producer_id = header.producer_id
@@ -156,6 +196,17 @@ class PartitionLog:
         if producer_id >= 0:
             self.producers.record(header, last_offset, timestamp)
         return Appended(base_offset, last_offset, append_time, self.log_start_offset, False)
+
+    def _as_looked_into(self, found: LookedInto) -> tuple[RecordBatchHeader, memoryview]:
+        """Return a batch that was looked into, if that is still what the topic's settings ask for.
+
+        Raises:
+            KafkaStorageError: they have changed meanwhile; the producer sends the batch again.
+        """
+        codec_is_right = self._codec is None or found.header.attributes & CODEC_MASK == self._codec
+        if not codec_is_right or (self._is_compacted and not found.has_keys):
+            raise KafkaStorageError(f"The settings of {self.topic_partition} have just changed; send the batch again")
+        return found.header, found.batch
 
     def has_batch(self, records: Buffer) -> bool:
         """Return whether a batch of an idempotent producer is in the log already."""
@@ -282,8 +333,8 @@ class PartitionLog:
         except OSError as error:
             raise self._storage_error("read", error) from error
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int, int] | None:
-        """Return offset, timestamp and leader epoch of the first record at or after a time, or None.
+    def offset_for_timestamp(self, timestamp_ms: int) -> Found | LongSearch | None:
+        """Return the first record at or after a time, or what is long about searching for it.
 
         Raises:
             KafkaStorageError: the disk failed.
@@ -291,8 +342,8 @@ class PartitionLog:
         with self._reporting("search"):
             return self._reader.first_at_timestamp(timestamp_ms, self.log_start_offset)
 
-    def max_timestamp(self) -> tuple[int, int, int] | None:
-        """Return offset, timestamp and leader epoch of the record with the largest timestamp, or None.
+    def max_timestamp(self) -> Found | LongSearch | None:
+        """Return the record with the largest timestamp, or what is long about searching for it.
 
         Raises:
             KafkaStorageError: the disk failed.
@@ -404,7 +455,8 @@ class PartitionLog:
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Remove everything from `offset` on, as a follower does whose log departs from the leader's.
 
-        The caller has the store write the recovery points afterwards.
+        To be done while `truncation.prepared`, or else it survives no crash and holds up the event loop; and nothing
+        may be fetched from the new end before it is `truncation.settled`.
 
         Raises:
             KafkaStorageError: the disk failed.
@@ -416,11 +468,12 @@ class PartitionLog:
             self.truncate_fully_and_start_at(offset, now_ms)
             return
         self._flush.check_open()
+        found = self.truncation.found_below(offset)
         self._flush.truncated_to(offset)
         self._reader.forget()
         with self._reporting("truncate"):
-            self._local.truncate_to(offset)
-            self._end_at(offset)
+            self._local.truncate_to(offset, found.largest if found else None)
+            self._end_at(offset, found.producers if found else None)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Remove everything and go on at `offset`, as a follower does that has fallen out of the leader's log.
@@ -432,18 +485,26 @@ class PartitionLog:
         self._flush.truncated_to(offset)
         self._reader.forget()
         with self._reporting("truncate"):
+            for snapshot_offset in snapshot_offsets(self.directory):  # one at this offset is of the former history
+                snapshot_path(self.directory, snapshot_offset).unlink()
             self._local.start_anew_at(offset, now_ms)
             self.leader_epochs.clear()
             self.log_start_offset = offset
-            self._end_at(offset)
+            self._end_at(offset, ProducerStates(self.topic_partition))
 
-    def _end_at(self, offset: int) -> None:
+    def _end_at(self, offset: int, producers: ProducerStates | None) -> None:
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.leader_epochs.truncate_from_end(offset)
         self.compaction.truncated_to(offset)
-        self.producers = load_producers(self._load, self.segments, offset)
+        if producers is None:
+            self.producers = load_producers(
+                self.topic_partition, self.directory, self.segments, log_end_offset=offset
+            )
+        else:
+            self.producers = producers
+            remove_snapshots(self.directory, self.segments, offset)
 
     # Moving
 

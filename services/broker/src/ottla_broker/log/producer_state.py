@@ -85,6 +85,11 @@ class ProducerStates:
     def __iter__(self) -> Iterator[ProducerEntry]:
         return iter(self._entries.values())
 
+    @property
+    def highest_id(self) -> int:
+        """The highest producer id, or -1."""
+        return max(self._entries, default=-1)
+
     def get(self, producer_id: int) -> ProducerEntry | None:
         """Return the state of one producer, or None."""
         return self._entries.get(producer_id)

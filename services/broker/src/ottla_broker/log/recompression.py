@@ -14,6 +14,7 @@ from ottla_core.wire.record_batch import (
     CODEC_MASK,
     HEADER_SIZE_BYTES,
     LOG_OVERHEAD_BYTES,
+    Buffer,
     RecordBatchHeader,
     pack_header,
 )
@@ -58,7 +59,18 @@ def recompress(
     """
     for _ in iterate_records(batch, header):
         pass
-    body = compress(codec, records_section(batch, header), compression_level(codec, config))
+    return repacked(records_section(batch, header), header, codec, config, topic_partition)
+
+
+def repacked(
+    section: Buffer, header: RecordBatchHeader, codec: Codec, config: TopicConfig, topic_partition: TopicPartition
+) -> tuple[RecordBatchHeader, memoryview]:
+    """Return batch and header for a records section that was unpacked and looked into.
+
+    Raises:
+        MessageTooLarge: the new batch exceeds `max.message.bytes`.
+    """
+    body = compress(codec, section, compression_level(codec, config))
     new_header = header._replace(
         attributes=(header.attributes & ~CODEC_MASK) | codec,
         batch_length=HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES + len(body),

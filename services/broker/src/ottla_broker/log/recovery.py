@@ -16,7 +16,9 @@ from typing import Final
 import structlog
 
 from ottla_broker.log.checkpoint_file import TEMPORARY_SUFFIX, sync_directory
+from ottla_broker.log.epoch_runs import EpochRuns
 from ottla_broker.log.index_building import IndexBuilder
+from ottla_broker.log.leader_epoch_checkpoint import EpochRun
 from ottla_broker.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_path
 from ottla_broker.log.segment_scan import DamagedBytes, FoundBatch, scan
 from ottla_core.wire.record_batch import RecordBatchHeader
@@ -53,14 +55,14 @@ class SegmentRecovery:
         size_bytes: the size of the file now.
         damage: stretches that were cut out, or off the end.
         corrupt_copy: where the original file is kept, if anything was cut out.
-        epochs: the batches' leader epochs, each with the offset at which it was first seen.
+        epochs: the batches' leader epochs.
     """
 
     next_offset: int
     size_bytes: int
     damage: tuple[Damage, ...]
     corrupt_copy: Path | None
-    epochs: tuple[tuple[int, int], ...]
+    epochs: tuple[EpochRun, ...]
 
 
 class _Rebuild:
@@ -74,13 +76,12 @@ class _Rebuild:
             index_interval_bytes,
         )
         self.next_offset = base_offset
-        self.epochs: list[tuple[int, int]] = []
+        self.epochs = EpochRuns()
 
     def add(self, header: RecordBatchHeader) -> None:
         """Take in the next valid batch."""
         self.indexes.add(header)
-        if header.leader_epoch >= 0 and (not self.epochs or header.leader_epoch > self.epochs[-1][0]):
-            self.epochs.append((header.leader_epoch, header.base_offset))
+        self.epochs.add(header)
         self.next_offset = header.next_offset
 
 
@@ -148,15 +149,21 @@ def _rewrite_without(path: Path, descriptor: int, size: int, damage: Sequence[Da
         os.fsync(target)
     finally:
         os.close(target)
-    corrupt_copy = path.with_name(path.name + CORRUPT_SUFFIX)
-    number = 0
-    while corrupt_copy.exists():
-        number += 1
-        corrupt_copy = path.with_name(f"{path.name}{CORRUPT_SUFFIX}.{number}")
+    corrupt_copy = free_corrupt_path(path)
     corrupt_copy.hardlink_to(path)
     temporary.replace(path)
     sync_directory(path.parent)
     return corrupt_copy
+
+
+def free_corrupt_path(path: Path) -> Path:
+    """Return a name that is not taken, to keep a segment's file under that is out of service."""
+    found = path.with_name(path.name + CORRUPT_SUFFIX)
+    number = 0
+    while found.exists():
+        number += 1
+        found = path.with_name(f"{path.name}{CORRUPT_SUFFIX}.{number}")
+    return found
 
 
 def _copy(source: int, target: int, start: int, end: int) -> None:

@@ -272,6 +272,13 @@ class LogSegment:
                 return position, header
         return None
 
+    def last_header(self) -> RecordBatchHeader | None:
+        """Return the header of the last batch, or None; raises OSError and CorruptMessage."""
+        last = None
+        for _, header in self.walk(self.offset_index.position_for_offset(self.base_offset + INT32_MAX)):
+            last = header
+        return last
+
     def largest_timestamp(self) -> TimestampOffset:
         """Return the largest timestamp and the last offset of its batch; timestamp -1 if there is none."""
         if self._largest is None:
@@ -312,8 +319,24 @@ class LogSegment:
 
     # Cutting and removing
 
-    def truncate_to(self, offset: int) -> None:
-        """Remove all batches that reach `offset` or beyond; raises OSError."""
+    def largest_timestamp_below(self, offset: int) -> TimestampOffset:
+        """Return the largest timestamp of the batches below `offset`; may walk the whole segment. Raises OSError."""
+        largest = self.time_index.last_below(offset)
+        for _, header in self.walk(self.offset_index.position_for_offset(largest.offset)):
+            if header.last_offset >= offset:
+                break
+            if header.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(header.max_timestamp, header.last_offset)
+        return largest
+
+    def truncate_to(self, offset: int, largest: TimestampOffset | None = None) -> None:
+        """Remove all batches that reach `offset` or beyond; raises OSError.
+
+        Args:
+            offset: where to cut.
+            largest: what `largest_timestamp_below` says, if that is known already.
+        """
+        largest = largest or self.largest_timestamp_below(offset)
         found = self.find_batch(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -322,14 +345,13 @@ class LogSegment:
         if self.size_bytes == 0:
             self._first_timestamp = None
         self._bytes_since_index_entry = 0
-        self._largest = self._read_largest_timestamp(scan_tail=self.size_bytes > 0)
+        self._largest = largest
 
     def _cut_file(self, position: int) -> None:
         """Cut the file; who was given more of it must not take what is written there later for the same."""
         os.ftruncate(self.file().fileno(), position)
         self.size_bytes = position
-        self._valid.end_position = position
-        self._valid = ValidRange()
+        self._valid = self._valid.cut_at(position)
         self.close()
 
     def mark_deleted(self) -> list[Path]:

@@ -20,14 +20,35 @@ OPEN_FILES_MAX: Final = 4096
 class ValidRange:
     """How far the files opened of a segment hold what they did when they were opened.
 
+    Each cut of the segment ends one range and begins the next. A range leads to the one after it, because a later cut
+    may be a deeper one: what was handed out two cuts ago may have been written over since.
+
     Attributes:
-        end_position: where the segment was cut since; other batches may lie behind it by now.
+        cut_position: where the cut was that ended this range.
+        following: the range after that cut.
     """
 
-    __slots__ = ("end_position",)
+    __slots__ = ("cut_position", "following")
 
     def __init__(self) -> None:
-        self.end_position = sys.maxsize
+        self.cut_position = sys.maxsize
+        self.following: ValidRange | None = None
+
+    @property
+    def end_position(self) -> int:
+        """Where the segment was cut since, at the lowest; other batches may lie behind it by now."""
+        end_position = self.cut_position
+        following = self.following
+        while following is not None:
+            end_position = min(end_position, following.cut_position)
+            following = following.following
+        return end_position
+
+    def cut_at(self, position: int) -> "ValidRange":
+        """End here, and return the range of what is opened from now on."""
+        self.cut_position = position
+        self.following = ValidRange()
+        return self.following
 
 
 class SegmentFile:

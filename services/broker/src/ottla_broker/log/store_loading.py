@@ -67,22 +67,33 @@ class LogOpening:
         threads = ThreadPoolExecutor(self.settings.recovery_threads_per_directory, thread_name_prefix="recovery")
         loop = asyncio.get_running_loop()
         try:
+            retired = await loop.run_in_executor(threads, directory.retired_partitions)
             await loop.run_in_executor(threads, directory.remove_leftovers)
-            requests = await loop.run_in_executor(threads, self._load_requests, directory, config_for)
+            requests = await loop.run_in_executor(threads, self._load_requests, directory, config_for, retired)
             await asyncio.gather(
                 *(
                     loop.run_in_executor(threads, partial(self._load, directory, request, high_watermark, hold))
                     for request, high_watermark in requests
                 )
             )
+            if directory.lost:  # the next start has to know as well, whatever the other checkpoints say by then
+                await loop.run_in_executor(threads, directory.lost_logs.write, dict(directory.lost))
         finally:
             threads.shutdown(wait=True, cancel_futures=True)
 
-    def _load_requests(self, directory: LogDirectory, config_for: ConfigFor) -> list[tuple[LoadRequest, int]]:
+    def _load_requests(
+        self, directory: LogDirectory, config_for: ConfigFor, retired: set[TopicPartition]
+    ) -> list[tuple[LoadRequest, int]]:
         recovery_points = directory.read_offsets(directory.recovery_points)
         log_start_offsets = directory.read_offsets(directory.log_start_offsets)
         high_watermarks = directory.read_offsets(directory.high_watermarks)
         first_dirty_offsets = directory.read_offsets(directory.first_dirty_offsets)
+        partitions = dict(directory.partitions())
+        directory.lost = {
+            name: offset
+            for name, offset in high_watermarks.items()
+            if offset > 0 and name not in partitions and name not in retired
+        } | directory.read_offsets(directory.lost_logs)
         return [
             (
                 self.request(
@@ -96,10 +107,12 @@ class LogOpening:
                 ),
                 high_watermarks.get(topic_partition, 0),
             )
-            for topic_partition, path in directory.partitions()
+            for topic_partition, path in partitions.items()
         ]
 
     def _load(self, directory: LogDirectory, request: LoadRequest, high_watermark: int, hold: Hold) -> None:
         log = PartitionLog.open(request, topic_id_in(request.directory), self.background)
         log.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        if high_watermark > 0 == log.log_end_offset:
+            directory.lost[log.topic_partition] = high_watermark
         hold(directory, log)

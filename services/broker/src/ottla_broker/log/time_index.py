@@ -58,6 +58,14 @@ class TimeIndex(IndexFile):
             return TimestampOffset(NO_TIMESTAMP, self.base_offset)
         return TimestampOffset(entry[0], self.base_offset + entry[1])
 
+    def last_below(self, offset: int) -> TimestampOffset:
+        """Return the last entry whose offset is smaller, or timestamp -1 at the base offset."""
+        number = self.last_number_at_most(offset - 1 - self.base_offset, 1)
+        if number < 0:
+            return TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        entry = self.entry(number)
+        return TimestampOffset(entry[0], self.base_offset + entry[1])
+
     def lookup(self, timestamp: int) -> TimestampOffset:
         """Return the last entry whose timestamp is at most this, or timestamp -1 at the base offset."""
         number = self.last_number_at_most(timestamp, 0)

@@ -11,7 +11,7 @@ back does not have to wait for it.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Final, NamedTuple
 
 import structlog
@@ -23,6 +23,8 @@ from ottla_broker.replication.fetch_connection import ConnectionLostError, Fetch
 from ottla_broker.replication.fetch_plan import FIRST_PAUSE_MS, FetchPlan, FollowedPartition, PartitionKey
 from ottla_broker.replication.offset_search import find_common_offset
 from ottla_broker.replication.throttle import ReplicationThrottle, is_throttled_follower
+from ottla_broker.replication.truncation import cut_log
+from ottla_core.background import start_detached, start_recurring
 from ottla_core.clock import Clock
 from ottla_core.errors import CodedError, KafkaError
 from ottla_core.wire.replica_fetch_request import FetchLimits, ReplicaFetchRequestWriter
@@ -107,7 +109,7 @@ class Fetcher:
         self._unflushed: set[FollowedPartition] = set()
         self._is_flushing = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._start(self._keep_connected())
+        self._keep(start_recurring("fetcher", self._keep_connected, leader=self.leader.broker_id))
 
     def __len__(self) -> int:
         return len(self._plan)
@@ -115,10 +117,13 @@ class Fetcher:
     def follow(self, partition: Partition) -> None:
         """Fetch a partition, or ask for it anew if its leader epoch has changed."""
         if self._plan.follow(partition):
+            followed = self._plan.get(partition.topic_id, partition.topic_partition.partition)
+            assert followed is not None
             if partition.log.flush_is_due:  # another fetcher has left, or a crash, what must not be claimed yet
-                followed = self._plan.get(partition.topic_id, partition.topic_partition.partition)
-                assert followed is not None
                 self._to_flush[followed.key] = followed
+            if not partition.log.truncation.is_settled:  # another fetcher has cut it
+                self._plan.pause(followed, None)
+                self._start(self._settle(followed))
             self._look_again()
 
     def unfollow(self, partition: Partition) -> None:
@@ -135,16 +140,15 @@ class Fetcher:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _start(self, work: "asyncio._CoroutineLike[None]") -> None:
-        task = self._loop.create_task(work, name=self._client_id)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("a fetcher failed unexpectedly", leader=self.leader.broker_id, exc_info=error)
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        def fail() -> None:
             self._drop("a fetcher failed unexpectedly")
+
+        self._keep(start_detached("fetch", work, on_failure=fail, leader=self.leader.broker_id))
+
+    def _keep(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _now_ms(self) -> int:
         return int(self._loop.time() * 1000)
@@ -165,6 +169,7 @@ class Fetcher:
     # The connection
 
     async def _keep_connected(self) -> None:
+        self._drop("a fetcher starts anew")
         while not self._is_closed:
             if self._connection_failures:
                 pause_ms = min(FIRST_PAUSE_MS << min(self._connection_failures, 16), self._settings.backoff_ms)
@@ -307,8 +312,8 @@ class Fetcher:
             raise CodedError(fetched.error_code, f"the leader answered {fetched.error_code.name}")
         now_ms = self._clock.time_ms()
         if fetched.diverging_epoch is not None:
-            self._truncate(partition, fetched.diverging_epoch, leader_epoch, now_ms)
-            self._plan.moved(followed)
+            self._plan.pause(followed, None)
+            self._start(self._truncate(followed, fetched.diverging_epoch, leader_epoch))
             return
         log = partition.log
         try:
@@ -336,18 +341,43 @@ class Fetcher:
         if is_throttled_follower(followed.partition):
             self._throttle.record(size_bytes, self._now_ms())
 
-    def _truncate(self, partition: Partition, diverging: tuple[int, int], leader_epoch: int, now_ms: int) -> None:
+    async def _truncate(self, followed: FollowedPartition, diverging: tuple[int, int], leader_epoch: int) -> None:
+        """Cut a log where it parts from the leader's, and go on from there when that is on the disk."""
+        partition = followed.partition
         former_end_offset = partition.log.log_end_offset
         epoch, end_offset = diverging
-        new_end_offset = partition.truncate_to_diverging(epoch, end_offset, leader_epoch=leader_epoch, now_ms=now_ms)
-        logger.info(
-            "cut a log where it departs from the leader's",
-            partition=str(partition.topic_partition),
-            former_end_offset=former_end_offset,
-            end_offset=new_end_offset,
-            leader_epoch=leader_epoch,
-            diverging_epoch=epoch,
-        )
+        try:
+            offset = partition.diverging_offset(epoch, end_offset, leader_epoch=leader_epoch)
+            await cut_log(partition, offset, leader_epoch=leader_epoch, now_ms=self._clock.time_ms)
+        except KafkaError as error:
+            self._failed(followed, error)
+        else:
+            logger.info(
+                "cut a log where it departs from the leader's",
+                partition=str(partition.topic_partition),
+                former_end_offset=former_end_offset,
+                end_offset=partition.log.log_end_offset,
+                leader_epoch=leader_epoch,
+                diverging_epoch=epoch,
+            )
+            await self._resume_settled(followed)
+        self._look_again()
+
+    async def _settle(self, followed: FollowedPartition) -> None:
+        await self._resume_settled(followed)
+        self._look_again()
+
+    async def _resume_settled(self, followed: FollowedPartition) -> None:
+        """Fetch a partition again once what was cut off its log cannot come back."""
+        truncation = followed.partition.log.truncation
+        while self._plan.is_present(followed) and not truncation.is_settled:
+            try:
+                await truncation.settled()
+            except KafkaError as error:
+                self._failed(followed, error)
+                self._plan.pause(followed, None)
+                await asyncio.sleep(self._settings.backoff_ms / 1000)
+        self._plan.resume(followed)
 
     def on_answered(self, head: FetchedHead) -> None:
         """Go on with the next fetch."""
@@ -385,6 +415,8 @@ class Fetcher:
                 self._unflushed.add(followed)
                 self._loop.call_later(self._settings.backoff_ms / 1000, self._flush_again, followed)
             else:
+                # Not one of them may be claimed before it is durable, whatever has failed.
+                self._to_flush.update((each.key, each) for each in waiting if self._plan.is_present(each))
                 raise outcome
         self._ask()
 
@@ -402,15 +434,17 @@ class Fetcher:
         try:
             if connection is None:
                 raise ConnectionLostError("it was lost before")
-            moved = await find_common_offset(connection, partition, self._clock.time_ms)
+            moved = await find_common_offset(
+                connection, partition, self._clock.time_ms, lambda: self._plan.is_present(followed)
+            )
         except ConnectionLostError:
             self._plan.resume(followed)
         except KafkaError as refused:
             self._failed(followed, refused)
         else:
             if moved:
-                self._plan.resume(followed)
-            else:  # the leader's log has changed meanwhile, or it contradicts itself
+                await self._resume_settled(followed)
+            elif self._plan.is_present(followed):  # the leader's log has changed meanwhile, or it contradicts itself
                 self._failed(followed, CodedError(error, "the leader says that it has the offset after all"))
         self._look_again()
 

@@ -16,6 +16,7 @@ from ottla_broker.partition import Partition
 from ottla_broker.receive_buffer import BufferPool
 from ottla_broker.replication.fetcher import Fetcher, FetchSettings, LeaderAddress
 from ottla_broker.replication.throttle import ReplicationThrottles
+from ottla_core.background import start_detached
 from ottla_core.clock import Clock
 from ottla_core.cluster.model import Endpoint, Member
 from ottla_core.topic_partition import TopicPartition
@@ -128,7 +129,7 @@ class ReplicaFetchers:
         )
 
     def _close_later(self, fetcher: Fetcher) -> None:
-        task = asyncio.create_task(fetcher.close(), name="closing a fetcher")
+        task = start_detached("closing a fetcher", fetcher.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 

@@ -9,7 +9,7 @@ everything that the controller decides; until then the leader goes by the larger
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
 import structlog
@@ -18,6 +18,7 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.partition import Partition, ReplicationContext
 from ottla_broker.partitions import PartitionTable
 from ottla_broker.replication.leader_replica import IsrProposal
+from ottla_core.background import start_recurring
 from ottla_core.cluster.controller_api import AlteredIsr, InSyncReplica, IsrChange
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
@@ -53,6 +54,9 @@ class Roles(Protocol):
 
     def give_roles(self) -> None:
         """Give the partitions held here what the newest cluster state says."""
+
+    def give_roles_again(self, topics: Collection[str]) -> None:
+        """The same, also to partitions of some topics whose state has not changed."""
 
 
 class _Proposed(NamedTuple):
@@ -95,6 +99,7 @@ class IsrUpdates:
         self._reconciler = reconciler
         self._feed = feed
         self._due: dict[Partition, None] = {}
+        self._lost: dict[Partition, None] = {}
         self._resting: set[Partition] = set()
         self._unanswered: list[_Proposed] = []
         self._wake = asyncio.Event()
@@ -106,10 +111,11 @@ class IsrUpdates:
     def start(self) -> None:
         """Begin."""
         self._context.on_out_of_sync_fetch = self.look_at
+        self._context.on_lost_log = self._report_later
         self._context.live_brokers = _live_brokers(self._feed.state)
         self._tasks = [
-            asyncio.create_task(self._run(), name="in-sync sets"),
-            asyncio.create_task(self._check_lags(), name="follower lags"),
+            start_recurring("in-sync sets", self._run),
+            start_recurring("follower lags", self._check_lags),
         ]
         self._unsubscribe = self._feed.subscribe(self._on_state)
 
@@ -126,6 +132,10 @@ class IsrUpdates:
         if partition not in self._resting:
             self._due[partition] = None
             self._wake.set()
+
+    def _report_later(self, partition: Partition) -> None:
+        self._lost[partition] = None
+        self._wake.set()
 
     def _look_later(self, partition: Partition) -> None:
         """Examine a partition again after a pause, however often its followers fetch meanwhile."""
@@ -160,6 +170,7 @@ class IsrUpdates:
             await self._wake.wait()
             self._wake.clear()
             try:
+                await self._report_losses()
                 await self._propose()
             except Exception:  # one partition's trouble must not leave all others with the sets they have
                 logger.exception("in-sync sets could not be updated; trying again")
@@ -205,6 +216,33 @@ class IsrUpdates:
             else:
                 self._succeeded(each)
 
+    async def _report_losses(self) -> None:
+        """Have the controller take replicas whose logs are lost out of the in-sync sets; again until it has."""
+        reported = [partition for partition in self._lost if partition.has_lost_log][:CHANGES_PER_REQUEST_MAX]
+        self._lost = dict.fromkeys(partition for partition in self._lost if partition.has_lost_log)
+        if not reported or not self._membership.is_current():
+            if reported:
+                asyncio.get_running_loop().call_later(UNREGISTERED_RETRY_SECONDS, self._wake.set)
+            return
+        try:
+            results, revision = await self._controller.alter_partitions(
+                self._context.broker_id,
+                self._membership.registered_epoch,
+                [lost_log_report(partition) for partition in reported],
+                timeout_s=ANSWER_TIMEOUT_SECONDS,
+            )
+            for partition, result in zip(reported, results, strict=True):
+                if result.error_code is ErrorCode.none:
+                    # Before its roles are given: elected again, it is so by a controller that knows that it is empty.
+                    partition.has_lost_log = False
+                    del self._lost[partition]
+            await self._take_over(revision)
+            self._reconciler.give_roles_again({partition.topic_partition.topic for partition in reported})
+        except KafkaError as error:
+            logger.warning("lost logs not reported; trying again", partitions=len(reported), error=error.message)
+        if self._lost:
+            asyncio.get_running_loop().call_later(RETRY_SECONDS, self._wake.set)
+
     async def _take_over(self, revision: int) -> None:
         """Have the partitions take over what was decided, as soon as this broker sees it."""
         with contextlib.suppress(RequestTimedOut):
@@ -246,6 +284,18 @@ class IsrUpdates:
 def _live_brokers(state: ClusterState) -> frozenset[int]:
     """Return who can be in sync: the registered brokers that are not about to stop."""
     return frozenset(member.id for member in state.brokers.values() if not member.shutting_down)
+
+
+def lost_log_report(partition: Partition) -> IsrChange:
+    """Return what tells the controller that a replica's log is lost; it counts for the newest known state alone."""
+    return IsrChange(
+        topic_id=partition.topic_id,
+        index=partition.topic_partition.partition,
+        leader_epoch=partition.state.leader_epoch,
+        partition_epoch=partition.state.partition_epoch,
+        isr=(),
+        lost_log=True,
+    )
 
 
 def _change(partition: Partition, proposal: IsrProposal, own_epoch: int) -> IsrChange:

@@ -17,6 +17,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i64
 
 from ottla_broker.partition import Partition
+from ottla_broker.replication.truncation import cut_log, restart_log
 from ottla_core.errors import CodedError, InvalidResponse
 
 LIST_OFFSETS_KEY: Final = 2
@@ -34,8 +35,16 @@ class LeaderConnection(Protocol):
         """Return the decoded answer to a request."""
 
 
-async def find_common_offset(connection: LeaderConnection, partition: Partition, now_ms: Callable[[], int]) -> bool:
+async def find_common_offset(
+    connection: LeaderConnection, partition: Partition, now_ms: Callable[[], int], is_followed: Callable[[], bool]
+) -> bool:
     """Make a replica's log end where the leader's log has something, and return whether that changed it.
+
+    Args:
+        connection: to the leader.
+        partition: the replica.
+        now_ms: the clock.
+        is_followed: whether the partition is still to be fetched from this leader; if not, nothing is changed.
 
     Raises:
         KafkaError: the leader refuses to say, or the disk failed.
@@ -43,16 +52,18 @@ async def find_common_offset(connection: LeaderConnection, partition: Partition,
     """
     leader_epoch = partition.state.leader_epoch
     leader_end = await _ask(connection, partition, LATEST, leader_epoch)
+    if not is_followed():  # its topic may be gone, and the leader epoch does not tell
+        return False
     end_offset = partition.log.log_end_offset
     if leader_end < end_offset:
-        partition.truncate_to(leader_end, leader_epoch=leader_epoch, now_ms=now_ms())
+        await cut_log(partition, leader_end, leader_epoch=leader_epoch, now_ms=now_ms)
         _report("cut a log that is longer than the leader's", partition, end_offset)
         return True
     leader_start = await _ask(connection, partition, EARLIEST_LOCAL, leader_epoch)
     end_offset = partition.log.log_end_offset
-    if leader_start <= end_offset:
+    if not is_followed() or leader_start <= end_offset:
         return False
-    partition.restart_at(leader_start, leader_epoch=leader_epoch, now_ms=now_ms())
+    await restart_log(partition, leader_start, leader_epoch=leader_epoch, now_ms=now_ms)
     _report("began a log anew that has fallen out of the leader's", partition, end_offset)
     return True
 

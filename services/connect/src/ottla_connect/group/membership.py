@@ -42,6 +42,7 @@ from ottla_connect.group.requests import (
 )
 from ottla_connect.group.view import Assignment, GroupView, Revoked
 from ottla_connect.group.worker_protocol import COMPATIBLE, SESSIONED
+from ottla_core.background import note_failure, start_awaited
 
 __all__ = ["Assignment", "GroupView", "Membership", "MembershipFailed", "Revoked"]
 
@@ -197,7 +198,7 @@ class Membership:
         self._client.abandon(Channel.REBALANCE)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
+        task = start_awaited("group membership", work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
@@ -205,6 +206,8 @@ class Membership:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
+            if not isinstance(error, MembershipFailed):
+                note_failure("group membership", error)
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from ottla_connect.group.view import Assignment, GroupView, Revoked, work_of
+from ottla_core.background import start_vital
 
 SOLE_MEMBER_ID = "standalone"
 ENDLESS_LEASE_S = 1e12
@@ -40,8 +41,7 @@ class SoleMember:
         """Begin; the first assignment comes by `on_assigned`."""
         self._on_lease(ENDLESS_LEASE_S)
         self._rebalance_wanted.set()
-        self._task = asyncio.create_task(self._rebalance_when_wanted())
-        self._task.add_done_callback(self._ended)
+        self._task = start_vital("assignment", self._rebalance_when_wanted())
 
     async def close(self) -> None:
         """End."""
@@ -74,7 +74,3 @@ class SoleMember:
                 task_urls=dict.fromkeys(work.tasks, self._url),
             )
             await self._on_assigned(self.assignment, before - work)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None and not self.failed.done():
-            self.failed.set_exception(error)

@@ -11,6 +11,7 @@ from ottla_connect.config import SIGNATURE_HASHES, WorkerConfig
 from ottla_connect.state.config_records import SessionKey
 from ottla_connect.state.config_store import ConfigStore
 from ottla_connect.state.keyed_log import LogError
+from ottla_core.background import start_recurring
 
 BITS_PER_BYTE = 8
 RETRY_S = 5.0
@@ -32,7 +33,7 @@ class SessionKeys:
     def lead(self, *, leads: bool) -> None:
         """Begin to look after the key, or leave it to another worker."""
         if leads and self._keeping is None:
-            self._keeping = asyncio.create_task(self._keep())
+            self._keeping = start_recurring("session key", self._keep)
         elif not leads and self._keeping is not None:
             self._keeping.cancel()
             self._keeping = None

@@ -6,10 +6,12 @@ repeated, with pauses, until it is stored or overtaken.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 import structlog
 
 from ottla_connect.herder.errors import Elsewhere, RequestError
+from ottla_core.background import start_recurring
 
 PAUSE_FIRST_S = 0.25
 PAUSE_MAX_S = 10.0
@@ -40,7 +42,9 @@ class TaskConfigPublisher:
     def publish(self, connector: str, configs: TaskSettings) -> None:
         """Publish these settings, instead of what is under way."""
         self.forget(connector)
-        task = asyncio.create_task(self._publish(connector, configs))
+        task = start_recurring(
+            "publishing of task settings", partial(self._publish, connector, configs), connector=connector
+        )
         self._publishing[connector] = task
 
     def forget(self, connector: str) -> None:

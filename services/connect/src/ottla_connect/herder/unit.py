@@ -31,6 +31,7 @@ from ottla_connect.processes.messages import (
     SetPaused,
     Stopped,
 )
+from ottla_core.background import start_recurring
 
 MEMORY_MAX_KEY = "task.memory.max.bytes"
 TRACE_LINES_MAX = 40
@@ -91,7 +92,7 @@ class Unit:
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._steps = asyncio.create_task(self._run(), name=f"unit {unit}")
+        self._steps = start_recurring("unit", self._run, unit=str(unit))
 
     @property
     def is_task(self) -> bool:
@@ -173,6 +174,9 @@ class Unit:
                 await self._step()
                 if not self._wake.is_set():
                     self._idle.set()
+        except Exception:
+            self._wake.set()  # the step is taken again when this starts anew
+            raise
         finally:
             self._idle.set()  # whoever waits for a unit that another call has closed must not wait for ever
 

@@ -36,6 +36,7 @@ from ottla_connect.processes.messages import (
 from ottla_connect.state.config_state import ConfigState
 from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.stores import Stores
+from ottla_core.background import start_detached
 
 RESTING_STATES = {TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
 
@@ -288,6 +289,6 @@ class Worker:
         unit.send(OffsetsCommitted(request=message.request, error=error))
 
     def _start_job(self, work: Coroutine[Any, Any, None]) -> None:
-        job = asyncio.create_task(work)
+        job = start_detached("job of the worker", work)
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)

@@ -1,7 +1,8 @@
 """Runs the processes of connectors and tasks, and short-lived ones that answer a question about plugins.
 
-A launcher forks them (`launcher.py`). It is started again when it dies; its processes die with it, and are reported
-as ended. Every quarter of a second the host looks at how much memory each uses, and whether it does what it must.
+A launcher (`ottla_core/processes/launcher.py`) forks them. It is started again when it dies; its processes die with
+it, and are reported as ended. Every quarter of a second the host looks at how much memory each uses, and whether it
+does what it must.
 """
 
 import asyncio
@@ -21,7 +22,6 @@ from ottla_connect.processes.channel import Channel
 from ottla_connect.processes.child_process import ChildProcess
 from ottla_connect.processes.exits import Exit, ProcessFailed, ProcessLimits
 from ottla_connect.processes.launcher_link import LauncherLink
-from ottla_connect.processes.launcher_protocol import Report, ReportKind
 from ottla_connect.processes.line_budget import LineBudget
 from ottla_connect.processes.messages import (
     Answer,
@@ -38,6 +38,8 @@ from ottla_connect.processes.messages import (
 from ottla_connect.processes.output_lines import OutputLine
 from ottla_connect.processes.output_reader import OutputReader
 from ottla_connect.processes.process_logs import ProcessLogs
+from ottla_core.background import note_failure, start_awaited
+from ottla_core.processes.launcher_protocol import Report, ReportKind
 
 __all__ = ["ChildProcess", "Exit", "ProcessFailed", "ProcessHost", "ProcessLimits", "ProcessLogs"]
 
@@ -109,7 +111,10 @@ class ProcessHost:
         """
         self.failed = asyncio.get_running_loop().create_future()
         await self._launch()
-        self._duties = [asyncio.create_task(self._keep_launcher()), asyncio.create_task(self._watch())]
+        self._duties = [
+            start_awaited("launcher", self._keep_launcher()),
+            start_awaited("watch over processes", self._watch()),
+        ]
         for duty in self._duties:
             duty.add_done_callback(self._duty_ended)
 
@@ -338,6 +343,8 @@ class ProcessHost:
 
     def _duty_ended(self, duty: asyncio.Task[None]) -> None:
         if not duty.cancelled() and (error := duty.exception()) is not None and not self.failed.done():
+            if not isinstance(error, ProcessFailed):
+                note_failure("process host", error)
             self.failed.set_exception(error)
 
     async def _bury_children(self) -> None:

@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from ottla_connect.processes.exits import ProcessFailed
-from ottla_connect.processes.launcher_protocol import Report, ReportKind, Request, RequestKind, take_reports
 from ottla_connect.processes.line_budget import LineBudget
 from ottla_connect.processes.output_lines import OutputLine
 from ottla_connect.processes.output_reader import OutputReader
 from ottla_connect.processes.process_logs import LineRing
+from ottla_core.processes.launcher_protocol import Report, ReportKind, Request, RequestKind, take_reports
 
-LAUNCHER_MODULE = "ottla_connect.processes.launcher"
+LAUNCHER_MODULE = "ottla_core.processes.launcher"
+PREPARE = "ottla_connect.processes.preloading:preload"
 READY_WITHIN_S = 60.0
 END_WITHIN_S = 5.0
 POLL_INTERVAL_S = 0.01
@@ -65,7 +66,16 @@ class LauncherLink:
         output, output_end = os.pipe()
         try:
             self._process = subprocess.Popen(  # noqa: ASYNC220 - waits for the exec only, a millisecond or two
-                [sys.executable, "-P", "-m", LAUNCHER_MODULE, str(os.getpid()), str(theirs.fileno()), self._entry],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    LAUNCHER_MODULE,
+                    str(os.getpid()),
+                    str(theirs.fileno()),
+                    PREPARE,
+                    self._entry,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=output_end,
                 stderr=output_end,

@@ -15,6 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from ottla_connect.rest_settings import Listener, RestTls
+from ottla_core.background import start_awaited
 from ottla_core.errors import OttlaError
 
 BACKLOG = 512
@@ -79,8 +80,8 @@ class RestServer:
             # The application is started and stopped once, by the first of its servers.
             server = _Server(self._config(app, listener, with_lifespan=number == 0))
             self._servers.append(server)
-            self._serving.append(asyncio.create_task(server.serve([bound])))
-        answering = asyncio.create_task(self._all_answer())
+            self._serving.append(start_awaited("REST server", server.serve([bound])))
+        answering = start_awaited("start of the REST servers", self._all_answer())
         await asyncio.wait((answering, *self._serving), return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():
             answering.cancel()

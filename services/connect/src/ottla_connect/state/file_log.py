@@ -17,6 +17,7 @@ import structlog
 from ottla_connect.state.config_records import Write
 from ottla_connect.state.file_records import HEADER, RECORD_BYTES_MAX, DamagedFile, encode, encoded_size, scan
 from ottla_connect.state.keyed_log import Entry, LogError, OnEntry
+from ottla_core.background import start_detached
 
 COMPACTION_BYTES_MIN = 1024 * 1024
 COMPACTION_FACTOR = 2
@@ -77,7 +78,7 @@ class FileLog:
         done = asyncio.get_running_loop().create_future()
         self._waiting.append((writes, done))
         if self._writer is None or self._writer.done():
-            self._writer = asyncio.create_task(self._write_waiting())
+            self._writer = start_detached("writes to a file", self._write_waiting(), path=str(self._path))
         try:
             await asyncio.wait_for(asyncio.shield(done), timeout_s)
         except TimeoutError:

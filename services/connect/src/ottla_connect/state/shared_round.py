@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+from ottla_core.background import start_awaited
+
 T = TypeVar("T")
 
 
@@ -22,7 +24,7 @@ class SharedRound(Generic[T]):
     async def join(self) -> T:
         """Return an answer to a question that is asked from now on; raises what asking raises."""
         if self._next is None:
-            self._next = asyncio.create_task(self._begin(self._current))
+            self._next = start_awaited("shared question", self._begin(self._current))
             self._next.add_done_callback(_noticed)
         return await asyncio.shield(self._next)
 

@@ -16,6 +16,7 @@ from ottla_connect.state.config_records import BadRecord, Write
 from ottla_connect.state.keyed_log import Entry, KeyedLog, LogError
 from ottla_connect.state.status_records import Subject, TopicUse, encode_status, encode_topic_use, key_of
 from ottla_connect.state.status_view import StatusView
+from ottla_core.background import start_recurring
 from ottla_core.clock import Clock, SystemClock
 
 WRITE_TIMEOUT_S = 30.0
@@ -63,7 +64,7 @@ class StatusStore:
             LogError: it cannot be read.
         """
         await self._log.start(self._take)
-        self._writer = asyncio.create_task(self._write_waiting())
+        self._writer = start_recurring("writes of statuses", self._write_waiting)
 
     async def close(self) -> None:
         """Write what waits, if that works at once, and stop."""

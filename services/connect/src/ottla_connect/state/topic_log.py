@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -35,6 +36,7 @@ from ottla_connect.state.topic_creation import ensure_topic
 from ottla_connect.state.topic_producer import TopicProducer
 from ottla_connect.state.topic_reader import Read, TopicReader
 from ottla_connect.storage_settings import StorageTopic
+from ottla_core.background import start_recurring
 
 START_TIMEOUT_S = 60.0
 READ_ALL_TIMEOUT_S = 600.0
@@ -113,7 +115,7 @@ class TopicLog:
         self._positions = dict.fromkeys(range(partitions), 0)
         self._producer.start()
         self._begin_to_read()
-        self._looking = asyncio.create_task(self._look_now_and_then())
+        self._looking = start_recurring("look at a topic", self._look_now_and_then, topic=self._topic.name)
         await self.read_to_end(READ_ALL_TIMEOUT_S)
 
     async def write(self, writes: Sequence[Write], timeout_s: float) -> None:
@@ -270,7 +272,9 @@ class TopicLog:
         if error.code() not in SUSPICIOUS_CODES:
             log.info("the topic cannot be read at the moment", topic=self._topic.name, reason=error.str())
         elif self._suspicion is None or self._suspicion.done():
-            self._suspicion = asyncio.create_task(self._follow_up(error.str()))
+            self._suspicion = start_recurring(
+                "suspicion of a topic", partial(self._follow_up, error.str()), topic=self._topic.name
+            )
 
     async def _follow_up(self, suspicion: str) -> None:
         """Find out what became of the topic: give it up, or go on reading it, which the consumer may have stopped."""

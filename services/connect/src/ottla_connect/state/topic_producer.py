@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from ottla_connect.state.config_records import Write
 from ottla_connect.state.kafka_clients import reason_of
 from ottla_connect.state.keyed_log import LogError
+from ottla_core.background import note_failure, start_thread
 
 POLL_S = 0.2
 CLOSE_TIMEOUT_S = 5.0
@@ -47,8 +48,7 @@ class TopicProducer:
             return
         self._loop = asyncio.get_running_loop()
         self._producer = self._make()
-        self._thread = threading.Thread(target=self._poll, name="internal topics producer", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("internal topics producer", self._poll)
 
     async def write(self, topic: str, writes: Sequence[Write], timeout_s: float) -> None:
         """Write records, those of one key in their order, and return when all are acknowledged.
@@ -111,7 +111,12 @@ class TopicProducer:
             if producer is None:
                 self._closing.wait(POLL_S)
             else:
-                producer.poll(POLL_S)
+                try:
+                    producer.poll(POLL_S)
+                except Exception as error:  # noqa: BLE001 - it is noted
+                    # Without this thread no write would ever be known to be done.
+                    note_failure("internal topics producer", error)
+                    self._closing.wait(POLL_S)
 
 
 def _settle(report: Report, error: KafkaError | None) -> None:

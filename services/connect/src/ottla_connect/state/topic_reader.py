@@ -17,6 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from ottla_connect.state.kafka_clients import PARTITION_EOF, reason_of
 from ottla_connect.state.keyed_log import Entry, LogError
+from ottla_core.background import start_thread
 from ottla_core.closing import close_within
 
 POLL_S = 0.2
@@ -68,8 +69,7 @@ class TopicReader:
         self._loop = asyncio.get_running_loop()
         self._given_up = threading.Event()
         self._dealt_with = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"reader of {topic}", daemon=True)
-        self._thread.start()
+        self._thread = start_thread("reader of a topic", self._run, name=f"reader of {topic}")
 
     def give_up(self) -> None:
         """Take nothing from it any more; it ends by itself if it can."""

@@ -26,6 +26,7 @@ from ottla_connect.processes.messages import (
     ToProcess,
 )
 from ottla_connect.task.channel import Channel, ChannelClosed
+from ottla_core.background import start_thread
 from ottla_sdk import ConnectError
 
 EXIT_ORPHANED = 4
@@ -100,7 +101,7 @@ class Control:
     def start(self, on_tick: Callable[[], None] | None = None) -> None:
         """Begin to receive; `on_tick` is called by the receiving thread every few seconds."""
         self._on_tick = on_tick
-        threading.Thread(target=self._receive, name="control", daemon=True).start()
+        start_thread("control", self._receive)
 
     @property
     def stopping(self) -> bool:

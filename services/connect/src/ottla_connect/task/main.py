@@ -6,6 +6,9 @@ for a question answers it and ends.
 
 import faulthandler
 import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
 
 from ottla_connect.processes.messages import (
     CheckOffsets,
@@ -25,11 +28,14 @@ from ottla_connect.task.task_process import run_task
 
 EXIT_DONE = 0
 EXIT_FAILED = 1
+OOM_SCORE_ADJUSTMENT = b"500"
+"""When the system runs out of memory, it shall rather take a task than the worker."""
 
 
 def run(connection: socket.socket) -> int:
     """Run what the worker at the other end of `connection` wants; return the process's exit code."""
     faulthandler.enable(file=2)
+    _be_first_to_go()
     redaction = Redaction()
     log_as_json(redaction)
     channel = Channel(connection)
@@ -59,3 +65,9 @@ def run(connection: socket.socket) -> int:
     except ChannelClosed:
         return EXIT_FAILED
     return EXIT_DONE
+
+
+def _be_first_to_go() -> None:
+    if sys.platform == "linux":
+        with suppress(OSError):  # read-only in some sandboxes
+            Path("/proc/self/oom_score_adj").write_bytes(OOM_SCORE_ADJUSTMENT)

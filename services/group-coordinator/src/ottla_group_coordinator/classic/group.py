@@ -50,11 +50,11 @@ class ClassicGroup(Group):
 
     type: ClassVar[GroupType] = GroupType.CLASSIC
 
-    def __init__(self, group_id: str, *, now_ms: int | None) -> None:
+    def __init__(self, group_id: str, *, timestamp_ms: int | None) -> None:
         self.group_id = group_id
         self.state = ClassicGroupState.EMPTY
         self.previous_state = ClassicGroupState.DEAD
-        self.current_state_timestamp_ms = now_ms
+        self.current_state_timestamp_ms = timestamp_ms
         self.generation = 0
         self.protocol_name: str | None = None
         self.leader_id: str | None = None
@@ -286,13 +286,13 @@ class ClassicGroup(Group):
         """Whether a rebalance can begin; not when one is already being prepared."""
         return self.state in PREVIOUS_STATES[ClassicGroupState.PREPARING_REBALANCE]
 
-    def enter(self, state: ClassicGroupState, now_ms: int) -> None:
+    def enter(self, state: ClassicGroupState, timestamp_ms: int) -> None:
         """Go to another state."""
         assert self.state in PREVIOUS_STATES[state], f"{self.group_id}: {self.state} → {state}"
         self.previous_state, self.state = self.state, state
-        self.current_state_timestamp_ms = now_ms
+        self.current_state_timestamp_ms = timestamp_ms
 
-    def begin_generation(self, now_ms: int) -> None:
+    def begin_generation(self, timestamp_ms: int) -> None:
         """Begin the next generation with the present members, or stay empty if there are none."""
         self.generation += 1
         self.pending_sync.clear()
@@ -300,7 +300,7 @@ class ClassicGroup(Group):
         self.update_subscribed_topics()
         self.enter(
             ClassicGroupState.COMPLETING_REBALANCE if self.members else ClassicGroupState.EMPTY,
-            now_ms,
+            timestamp_ms,
         )
 
     def select_protocol(self, replacements: Mapping[str, ClassicMember] | None = None) -> str:

@@ -90,7 +90,7 @@ def _create_group(shard: "GroupShard", turn: Turn, joining: Joining) -> ClassicG
     """Begin a classic group with an empty record, in place of an empty group of the other protocol if there is."""
     if joining.member_id != NO_MEMBER_ID:
         raise UnknownMemberId(f"there is no group {joining.group_id}")
-    group = ClassicGroup(joining.group_id, now_ms=turn.now_ms)
+    group = ClassicGroup(joining.group_id, timestamp_ms=turn.timestamp_ms)
     if not group.supports(joining.protocol_type, (protocol.name for protocol in joining.protocols)):
         raise InconsistentGroupProtocol("a member must offer a protocol")
     former = shard.groups.get(joining.group_id)

@@ -138,7 +138,7 @@ def prepare_rebalance(shard: "GroupShard", turn: Turn, group: ClassicGroup) -> N
     group.pending_sync.clear()
     shard.timers.cancel(SyncTimeout(group.group_id))
     was_empty = group.is_empty
-    group.enter(ClassicGroupState.PREPARING_REBALANCE, turn.now_ms)
+    group.enter(ClassicGroupState.PREPARING_REBALANCE, turn.timestamp_ms)
     if was_empty:
         delay_ms = shard.settings.initial_rebalance_delay_ms
         group.new_member_added = False
@@ -179,7 +179,7 @@ def complete_join(shard: "GroupShard", turn: Turn, group: ClassicGroup) -> None:
         # Only static members are left, and none of them is there. Their sessions will end, or one of them comes.
         shard.timers.set(JoinTimeout(group.group_id), turn.now_ms + group.rebalance_timeout_ms)
         return
-    group.begin_generation(turn.now_ms)
+    group.begin_generation(turn.timestamp_ms)
     if group.is_empty:
         turn.records.append(snapshot(group))
     else:
@@ -211,7 +211,7 @@ def store_assignments(shard: "GroupShard", turn: Turn, group: ClassicGroup, assi
     """
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
-    group.enter(ClassicGroupState.STABLE, turn.now_ms)
+    group.enter(ClassicGroupState.STABLE, turn.timestamp_ms)
     record = snapshot(group)
     if not fits(record, shard.settings.batch_bytes_max):
         refuse_assignments(shard, turn, group, ErrorCode.unknown_server_error)

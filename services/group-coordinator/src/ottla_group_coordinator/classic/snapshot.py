@@ -78,7 +78,7 @@ def fit_together(records: Iterable[CoordinatorRecord], batch_bytes_max: int) -> 
 def restore(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     """Return the group that a record describes: stable if it has members; if nobody leads, it is to rebalance."""
     timestamp_ms = value.current_state_timestamp
-    group = ClassicGroup(group_id, now_ms=None if timestamp_ms == UNKNOWN_TIMESTAMP else timestamp_ms)
+    group = ClassicGroup(group_id, timestamp_ms=None if timestamp_ms == UNKNOWN_TIMESTAMP else timestamp_ms)
     group.generation = value.generation
     group.protocol_type = value.protocol_type
     group.protocol_name = value.protocol

@@ -74,9 +74,11 @@ class ClassicSyncTimeout(_MemberDeadline):
 
 def renew_session(shard: "GroupShard", group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
     """Give a member a whole session timeout from now."""
-    timeout_ms = (
-        shard.settings.consumer_session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
-    )
+    if member.classic is None:
+        own = shard.cluster_state.group_configs.get(group.group_id)
+        timeout_ms = shard.settings.session_timeout_ms_of(own)
+    else:
+        timeout_ms = member.classic.session_timeout_ms
     shard.timers.set(Session(group.group_id, member.member_id), now_ms + timeout_ms)
 
 

@@ -187,7 +187,7 @@ def downgraded(
     ):
         return None
     try:
-        classic = _downgraded_group(shard.cluster_state, group, staying, turn.now_ms)
+        classic = _downgraded_group(shard.cluster_state, group, staying, turn.timestamp_ms)
     except MalformedConsumerProtocol:
         # It comes from a log of Kafka's, which looks less closely at what members say.
         return None
@@ -197,9 +197,9 @@ def downgraded(
 
 
 def _downgraded_group(
-    state: ClusterState, group: ConsumerGroup, staying: Collection[ConsumerMember], now_ms: int
+    state: ClusterState, group: ConsumerGroup, staying: Collection[ConsumerMember], timestamp_ms: int
 ) -> ClassicGroup:
-    classic = ClassicGroup(group.group_id, now_ms=now_ms)
+    classic = ClassicGroup(group.group_id, timestamp_ms=timestamp_ms)
     classic.generation = group.epoch
     for member in staying:
         classic.add(_downgraded_member(member), CONSUMER_PROTOCOL_TYPE)

@@ -93,13 +93,13 @@ def update_expressions(shard: "GroupShard", turn: Turn, group: ConsumerGroup) ->
         shard.write(turn, key, None)
     for pattern in list(group.subscribed_expressions):
         former = group.expressions.get(pattern)
-        if former is not None and not _is_due(shard, former, turn.now_ms):
+        if former is not None and not _is_due(shard, former, turn.timestamp_ms):
             continue
         try:
             topics = matching(pattern, shard.cluster_state.topics)
         except InvalidRegularExpression:
             topics = frozenset()
-        key, value = _resolution(shard, group.group_id, pattern, topics, turn.now_ms)
+        key, value = _resolution(shard, group.group_id, pattern, topics, turn.timestamp_ms)
         if not fits(CoordinatorRecord(key, value), shard.settings.batch_bytes_max):
             # It was checked when it came, and has come to match too much since: it keeps what it has matched.
             value = replace(value, topics=tuple(sorted(former.topics)) if former is not None else ())
@@ -108,19 +108,19 @@ def update_expressions(shard: "GroupShard", turn: Turn, group: ConsumerGroup) ->
     return has_changed
 
 
-def _is_due(shard: "GroupShard", resolved: ResolvedExpression, now_ms: int) -> bool:
-    age_ms = now_ms - resolved.timestamp_ms
+def _is_due(shard: "GroupShard", resolved: ResolvedExpression, timestamp_ms: int) -> bool:
+    age_ms = timestamp_ms - resolved.timestamp_ms
     if resolved.version < shard.topic_names_revision and age_ms > REFRESH_INTERVAL_MS_MIN:
         return True
     return age_ms > shard.settings.consumer_regex_refresh_ms
 
 
 def _resolution(
-    shard: "GroupShard", group_id: str, pattern: str, topics: frozenset[str], now_ms: int
+    shard: "GroupShard", group_id: str, pattern: str, topics: frozenset[str], timestamp_ms: int
 ) -> tuple[ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue]:
     return (
         ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern),
         ConsumerGroupRegularExpressionValue(
-            topics=tuple(sorted(topics)), version=shard.cluster_state.revision, timestamp=now_ms
+            topics=tuple(sorted(topics)), version=shard.cluster_state.revision, timestamp=timestamp_ms
         ),
     )

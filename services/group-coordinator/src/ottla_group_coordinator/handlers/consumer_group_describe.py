@@ -1,5 +1,6 @@
 """ConsumerGroupDescribe: the state, the epochs and the members of groups of the consumer protocol (KIP-848)."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
@@ -14,6 +15,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i8, i32
 
+from ottla_core.authorized_operations import GROUP_OPERATIONS
 from ottla_core.cluster.model import ClusterState
 from ottla_group_coordinator.classic.responses import NO_THROTTLE
 from ottla_group_coordinator.consumer.group import ConsumerGroup
@@ -32,7 +34,15 @@ def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
     """Answer a ConsumerGroupDescribe."""
     message: ConsumerGroupDescribeRequest = request.newest()
     groups = tuple(_describe(shard, group_id) for group_id in message.group_ids)
+    if message.include_authorized_operations:
+        groups = tuple(map(_with_operations, groups))
     turn.answer(request.token, ConsumerGroupDescribeResponse(throttle_time=NO_THROTTLE, groups=groups))
+
+
+def _with_operations(group: DescribedGroup) -> DescribedGroup:
+    if group.error_code is not ErrorCode.none:
+        return group
+    return replace(group, authorized_operations=GROUP_OPERATIONS)
 
 
 def _describe(shard: "GroupShard", group_id: GroupId) -> DescribedGroup:

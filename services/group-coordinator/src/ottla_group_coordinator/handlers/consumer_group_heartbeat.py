@@ -45,7 +45,9 @@ def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
         turn.answer(request.token, _response(message.member_id, message.member_epoch, NO_INTERVAL, None))
         return
     member, tell_assignment = take(shard, turn, _read(shard, request, message))
-    interval = i32Timedelta.parse(timedelta(milliseconds=shard.settings.consumer_heartbeat_interval_ms))
+    own = shard.cluster_state.group_configs.get(message.group_id)
+    interval_ms = shard.settings.heartbeat_interval_ms_of(own)
+    interval = i32Timedelta.parse(timedelta(milliseconds=interval_ms))
     assignment = _assignment(member) if tell_assignment else None
     turn.answer(request.token, _response(member.member_id, member.epoch, interval, assignment))
 

@@ -3,6 +3,7 @@
 A group that does not exist is described as dead; from version 6 on it is an error (KIP-1043).
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
@@ -10,6 +11,7 @@ from kio.schema.describe_groups.v6.response import DescribedGroup, DescribedGrou
 from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId
 
+from ottla_core.authorized_operations import GROUP_OPERATIONS
 from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.classic.member import ClassicMember
 from ottla_group_coordinator.classic.responses import NO_THROTTLE
@@ -26,7 +28,15 @@ def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
     """Answer a DescribeGroups."""
     message: DescribeGroupsRequest = request.newest()
     groups = tuple(_describe(shard, group_id, request.api_version) for group_id in message.groups)
+    if message.include_authorized_operations:
+        groups = tuple(map(_with_operations, groups))
     turn.answer(request.token, DescribeGroupsResponse(throttle_time=NO_THROTTLE, groups=groups))
+
+
+def _with_operations(group: DescribedGroup) -> DescribedGroup:
+    if group.error_code is not ErrorCode.none:
+        return group
+    return replace(group, authorized_operations=GROUP_OPERATIONS)
 
 
 def _describe(shard: "GroupShard", group_id: GroupId, api_version: int) -> DescribedGroup:

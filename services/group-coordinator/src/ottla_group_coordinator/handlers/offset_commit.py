@@ -47,7 +47,7 @@ def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
         _existence(topic, partition) is ErrorCode.none for asked, topic in topics for partition in asked.partitions
     ):
         refusal = _refusal(shard, request, turn.now_ms)
-    expire_timestamp = _expire_timestamp(message, turn.now_ms)
+    expire_timestamp = _expire_timestamp(message, turn.timestamp_ms)
     commits: list[Commit] = []
     codes: list[list[ErrorCode]] = []
     for asked, topic in topics:
@@ -57,7 +57,7 @@ def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
             codes[-1].append(code)
             if code is ErrorCode.none:
                 assert topic is not None
-                commits.append(_commit(message.group_id, topic, partition, turn.now_ms, expire_timestamp))
+                commits.append(_commit(message.group_id, topic, partition, turn.timestamp_ms, expire_timestamp))
     if _size_bytes_max(commits) > shard.settings.batch_bytes_max:
         commits.clear()
         codes = [[code or ErrorCode.invalid_commit_offset_size for code in of_topic] for of_topic in codes]
@@ -111,15 +111,15 @@ def _metadata_error(shard: "GroupShard", metadata: str | None) -> ErrorCode:
     return ErrorCode.none
 
 
-def _expire_timestamp(message: Any, now_ms: int) -> int:
+def _expire_timestamp(message: Any, timestamp_ms: int) -> int:
     """Return when offsets expire by the client's wish, which only old versions can express."""
     retention: timedelta | None = getattr(message, "retention_time", None)
     if retention is None or retention // _MILLISECOND == _NO_RETENTION_MS:
         return NO_TIMESTAMP
-    return now_ms + retention // _MILLISECOND
+    return timestamp_ms + retention // _MILLISECOND
 
 
-def _commit(group_id: str, topic: Topic, partition: Any, now_ms: int, expire_timestamp: int) -> Commit:
+def _commit(group_id: str, topic: Topic, partition: Any, timestamp_ms: int, expire_timestamp: int) -> Commit:
     """Return the record; one that expires has, in the log, neither a leader epoch nor a topic id."""
     expires = expire_timestamp != NO_TIMESTAMP
     return (
@@ -130,7 +130,7 @@ def _commit(group_id: str, topic: Topic, partition: Any, now_ms: int, expire_tim
             if expires
             else getattr(partition, "committed_leader_epoch", NO_LEADER_EPOCH),
             metadata=partition.committed_metadata or "",
-            commit_timestamp=now_ms,
+            commit_timestamp=timestamp_ms,
             expire_timestamp=expire_timestamp,
             topic_id=NO_UUID if expires else topic.id,
         ),

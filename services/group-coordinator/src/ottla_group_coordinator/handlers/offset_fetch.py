@@ -7,7 +7,7 @@ there is nothing to wait for where a stable offset is required.
 Source: `KafkaApis.handleOffsetFetchRequest` and `OffsetMetadataManager.fetchOffsets` in Kafka.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
@@ -22,7 +22,8 @@ from ottla_core.wire.group_responses import OFFSET_FETCH
 from ottla_group_coordinator.errors import GroupIdNotFound
 from ottla_group_coordinator.handlers.offset_commit import find_topic
 from ottla_group_coordinator.offsets.table import NO_OFFSETS
-from ottla_group_coordinator.records import NO_UUID, OffsetCommitValue
+from ottla_group_coordinator.offsets.topic_identity import is_of_former_topic
+from ottla_group_coordinator.records import OffsetCommitValue
 from ottla_group_coordinator.turn import GroupRequest, Turn
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ FIRST_WITH_GROUPS = 8
 FIRST_WITH_TOPIC_IDS = 10
 NO_OFFSET = -1
 NO_MEMBER_EPOCH = -1
+
+
+Offsets = Mapping[tuple[str, int], OffsetCommitValue]
 
 
 class _ResponseTypes(NamedTuple):
@@ -102,11 +106,15 @@ def _topics(fetch: _Fetch, is_known: bool, asked_topics: Iterable[Any]) -> Itera
             code = ErrorCode.unknown_topic_id if topic is None else ErrorCode.none
         partitions = []
         for index in asked.partition_indexes:
-            value = None if topic_name is None else offsets.get((topic_name, index))
-            if value is not None and not _is_of_topic(fetch.shard, value, topic_id):
-                value = None
+            value = None if topic_name is None else _committed(fetch, offsets, topic_name, index)
             partitions.append(_partition(fetch.types, index, value, code))
         yield message_of(fetch.types.topic, name=topic_name, topic_id=topic_id, partitions=tuple(partitions))
+
+
+def _committed(fetch: _Fetch, offsets: Offsets, topic_name: str, index: int) -> OffsetCommitValue | None:
+    value = offsets.get((topic_name, index))
+    is_former = value is not None and is_of_former_topic(fetch.shard.cluster_state, topic_name, value)
+    return None if is_former else value
 
 
 def _all_topics(fetch: _Fetch, is_known: bool) -> Iterator[Entity]:
@@ -125,17 +133,10 @@ def _all_topics(fetch: _Fetch, is_known: bool) -> Iterator[Entity]:
         partitions = tuple(
             _partition(fetch.types, index, value, ErrorCode.none)
             for index, value in committed
-            if _is_of_topic(fetch.shard, value, topic_id)
+            if not is_of_former_topic(state, name, value)
         )
         if partitions:
             yield message_of(fetch.types.topic, name=name, topic_id=topic_id, partitions=partitions)
-
-
-def _is_of_topic(shard: "GroupShard", value: OffsetCommitValue, topic_id: UUID | None) -> bool:
-    """Return whether an offset is of the topic asked for, not of a deleted one that had the same name."""
-    if value.topic_id == NO_UUID:
-        return True
-    return value.topic_id not in shard.cluster_state.deleted_topics and topic_id in {None, value.topic_id}
 
 
 def _partition(types: _ResponseTypes, index: int, value: OffsetCommitValue | None, code: ErrorCode) -> Entity:

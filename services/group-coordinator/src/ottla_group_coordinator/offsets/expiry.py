@@ -7,13 +7,14 @@ Source: `OffsetMetadataManager.cleanupExpiredOffsets`, `OffsetExpirationConditio
 `offsetExpirationCondition` in Kafka.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from uuid import UUID
 
+from ottla_core.cluster.model import ClusterState
 from ottla_group_coordinator.group import Group
 from ottla_group_coordinator.offsets.tombstones import Tombstones
+from ottla_group_coordinator.offsets.topic_identity import is_of_former_topic
 from ottla_group_coordinator.records import OffsetCommitValue
 from ottla_group_coordinator.records.offset_commit import NO_TIMESTAMP
 from ottla_group_coordinator.turn import Turn
@@ -28,39 +29,35 @@ NEXT_TURN_MS = 1
 """After this, the work goes on in another turn, so that others have theirs in between."""
 
 
-def is_expired(value: OffsetCommitValue, empty_since_ms: int | None, now_ms: int, retention_ms: int) -> bool:
+def is_expired(value: OffsetCommitValue, empty_since_ms: int | None, timestamp_ms: int, retention_ms: int) -> bool:
     """Return whether an offset that no member needs has been kept for long enough.
 
     What was committed may itself say when it expires. Otherwise the retention counts from when the group lost its
     last member or, where there is no such time, from the commit.
     """
     if value.expire_timestamp != NO_TIMESTAMP:
-        return now_ms >= value.expire_timestamp
+        return timestamp_ms >= value.expire_timestamp
     base_ms = value.commit_timestamp if empty_since_ms is None else empty_since_ms
-    return now_ms - base_ms >= retention_ms
+    return timestamp_ms - base_ms >= retention_ms
 
 
 def removable_offsets(
     group: Group,
     offsets: Mapping[tuple[str, int], OffsetCommitValue],
     *,
-    deleted_topics: Container[UUID],
-    now_ms: int,
+    state: ClusterState,
+    timestamp_ms: int,
     retention_ms: int,
 ) -> list[tuple[str, int]]:
-    """Return the partitions whose offsets are to be removed: expired ones, and those of topics that were deleted.
-
-    An offset without a topic id (one whose commit said when it expires) does not tell which topic it was of, and
-    stays until it expires.
-    """
+    """Return the partitions whose offsets are to be removed: expired ones, and those of topics that are gone."""
     may_expire = group.offsets_may_expire
     empty_since_ms = group.empty_since_ms
     is_subscribed: dict[str, bool] = {}
     removable = []
     for (topic, partition), value in offsets.items():
-        if value.topic_id in deleted_topics:
+        if is_of_former_topic(state, topic, value):
             removable.append((topic, partition))
-        elif may_expire and is_expired(value, empty_since_ms, now_ms, retention_ms):
+        elif may_expire and is_expired(value, empty_since_ms, timestamp_ms, retention_ms):
             if topic not in is_subscribed:
                 is_subscribed[topic] = group.is_subscribed_to(topic)
             if not is_subscribed[topic]:
@@ -98,14 +95,14 @@ class CleanUpOffsets:
         while cleanup.waiting_groups and looked_at < OFFSETS_PER_TURN_MAX:
             group_id = cleanup.waiting_groups[-1]
             looked_at += 1 + len(shard.offsets.of_group(group_id))
-            if not clean_up_group(shard, tombstones, group_id, turn.now_ms):
+            if not clean_up_group(shard, tombstones, group_id, turn.timestamp_ms):
                 break
             cleanup.waiting_groups.pop()
         goes_on = cleanup.waiting_groups or cleanup.look_again
         shard.timers.set(self, turn.now_ms + (NEXT_TURN_MS if goes_on else shard.settings.offsets_retention_check_ms))
 
 
-def clean_up_group(shard: "GroupShard", tombstones: Tombstones, group_id: str, now_ms: int) -> bool:
+def clean_up_group(shard: "GroupShard", tombstones: Tombstones, group_id: str, timestamp_ms: int) -> bool:
     """Remove what is not needed of a group; return False when there was no room for all of it."""
     group = shard.groups.get(group_id)
     if group is None:
@@ -113,8 +110,8 @@ def clean_up_group(shard: "GroupShard", tombstones: Tombstones, group_id: str, n
     removable = removable_offsets(
         group,
         shard.offsets.of_group(group_id),
-        deleted_topics=shard.cluster_state.deleted_topics,
-        now_ms=now_ms,
+        state=shard.cluster_state,
+        timestamp_ms=timestamp_ms,
         retention_ms=shard.settings.offsets_retention_ms,
     )
     if not tombstones.remove_offsets(group_id, removable):

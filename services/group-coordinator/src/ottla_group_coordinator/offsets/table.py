@@ -1,7 +1,7 @@
 """The committed offsets of a shard: group → (topic, partition) → what was committed.
 
-There may be a million of them, so what is kept for each is the value of its record as it is, under a plain tuple
-whose topic name is shared by all groups.
+There may be a million of them, so what is kept for each is the value of its record as it is (with its topic's id,
+where the record has none), under a plain tuple whose topic name is shared by all groups.
 """
 
 import sys

@@ -1,8 +1,8 @@
 """OffsetCommit records: where a group has got to in one partition.
 
 These are by far the most records of a shard, and a shard is not served before all are read. So apart from the
-declarative schemas, with which all versions can be read and written, the usual ones are read by hand: keys, and
-values of the newest version without metadata, of which there are just two lengths.
+declarative schemas, with which all versions can be read and written, the usual ones are read and written by hand:
+keys, and values of the newest version without metadata, of which there are just two lengths.
 """
 
 import struct
@@ -15,6 +15,7 @@ from ottla_group_coordinator.records.field_codec import (
     INT64,
     NO_UUID,
     STRING,
+    STRING_BYTES_MAX,
     UUID_BYTES,
     Field,
     Schema,
@@ -91,6 +92,9 @@ RECORD_OVERHEAD_BYTES_MAX = 32
 _KEY_FIXED_BYTES = 10
 _VALUE_FIXED_BYTES_MAX = 46
 _PARTITION = struct.Struct(">i")
+_LENGTH = struct.Struct(">h")
+_LENGTHS = struct.Struct(">hh")
+_ID_BYTES = 16
 _WITHOUT_ID = struct.Struct(">hqiBqB")
 _WITH_ID = struct.Struct(">hqiBqBBB16s")
 _EMPTY_TEXT = 1
@@ -153,6 +157,28 @@ def decode_value(data: bytes) -> OffsetCommitValue | None:
     _set_expire_timestamp(value, NO_TIMESTAMP)
     _set_topic_id(value, topic_id)
     return value
+
+
+def encode_key(key: OffsetCommitKey) -> bytes:
+    """Return a key's bytes, its type included."""
+    group, topic = key.group.encode(), key.topic.encode()
+    if len(group) > STRING_BYTES_MAX or len(topic) > STRING_BYTES_MAX:
+        output = bytearray(_LENGTH.pack(TYPE_ID))
+        OFFSET_COMMIT_KEY.encode(0, key, output)  # which says what is wrong
+        return bytes(output)
+    return b"".join(
+        (_LENGTHS.pack(TYPE_ID, len(group)), group, _LENGTH.pack(len(topic)), topic, _PARTITION.pack(key.partition))
+    )
+
+
+def encode_value(value: OffsetCommitValue) -> bytes | None:
+    """Return a value's bytes, its version included, if it is of a usual shape; otherwise return None."""
+    if value.metadata or value.expire_timestamp != NO_TIMESTAMP:
+        return None
+    fixed = NEWEST_VERSION, value.offset, value.leader_epoch, _EMPTY_TEXT, value.commit_timestamp
+    if value.topic_id == NO_UUID:
+        return _WITHOUT_ID.pack(*fixed, 0)
+    return _WITH_ID.pack(*fixed, 1, 0, _ID_BYTES, value.topic_id.bytes)
 
 
 @lru_cache(maxsize=TOPIC_IDS_KEPT_MAX)

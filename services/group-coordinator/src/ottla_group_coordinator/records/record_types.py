@@ -93,6 +93,8 @@ _INT16 = struct.Struct(">h")
 
 def encode_key(key: RecordKey) -> bytes:
     """Return a key's bytes."""
+    if isinstance(key, OffsetCommitKey):
+        return offset_commit.encode_key(key)
     output = bytearray(_INT16.pack(_TYPE_IDS[type(key)]))
     _KEY_TYPES[type(key)].key.encode(0, key, output)
     return bytes(output)
@@ -100,6 +102,8 @@ def encode_key(key: RecordKey) -> bytes:
 
 def encode_value(value: RecordValue) -> bytes:
     """Return a value's bytes in the version that Kafka 4 writes."""
+    if isinstance(value, OffsetCommitValue) and (usual := offset_commit.encode_value(value)) is not None:
+        return usual
     type_ = _VALUE_TYPES[type(value)]
     version = value.version if isinstance(value, OffsetCommitValue) else type_.value_version
     output = bytearray(_INT16.pack(version))

@@ -1,10 +1,13 @@
 """The turns of a source task: poll, send, commit."""
 
+import logging
+
 import pytest
 
 from ottla_connect.task.control import Standing
 from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.task.source.runner import SourceRunner
+from ottla_sdk import RetriableError
 
 
 class Parts:
@@ -49,3 +52,41 @@ def test_a_last_commit_that_fails_neither_keeps_the_task_from_stopping_nor_hides
     with pytest.raises(ValueError, match="the source is gone"):
         parts.runner.run()
     assert parts.events == ["stop", "close"]
+
+
+class PatientParts(Parts):
+    """A task whose server asks for patience; the task is told to stop after the first wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits_s: list[float] = []
+
+    def standing(self):
+        return Standing.STOPPING if self.waits_s else Standing.WORKING
+
+    def start(self):
+        """Nothing to do."""
+
+    def serve(self):
+        """Nothing was acknowledged."""
+
+    def advance(self):
+        """Nothing is to be committed."""
+
+    def poll(self):
+        raise RetriableError("the server answers 429", retry_in_ms=15_400)
+
+    def finish(self, timeout_s):
+        """Nothing is left to commit."""
+
+    def await_change(self, timeout_s):
+        self.waits_s.append(timeout_s)
+
+
+def test_one_pause_is_told_and_kept_where_the_plugin_knows_how_long_to_wait(caplog):
+    parts = PatientParts()
+    with caplog.at_level(logging.WARNING):
+        parts.runner.run()
+    (message,) = [record.getMessage() for record in caplog.records if "tries again" in record.getMessage()]
+    assert message == "cannot read now, tries again in 15.4 s: the server answers 429"
+    assert parts.waits_s

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ottla_connect.task.control import Control, Standing
+from ottla_core.background import start_thread
 from ottla_sdk import JobTask
 
 if TYPE_CHECKING:
@@ -92,8 +93,7 @@ class JobRunner:
                 if not self._control.leased:
                     self._lapse()
 
-        watcher = threading.Thread(target=look, name="lease", daemon=True)
-        watcher.start()
+        watcher = start_thread("lease of a job", look)
         try:
             yield
         finally:

@@ -90,8 +90,9 @@ class SourceRunner:
             records = self._task.poll()
         except RetriableError as error:
             self._measures.errors.retries += 1
-            log.warning("cannot read now, tries again in %.1f s: %s", self._retry_s, error)
-            self._wait(self._retry_s)
+            pause_s = max(self._retry_s, error.retry_in_ms / 1000)
+            log.warning("cannot read now, tries again in %.1f s: %s", pause_s, error)
+            self._wait(pause_s)
             self._retry_s = min(self._retry_s * 2, RETRY_MAX_S)
             return
         self._retry_s = RETRY_FIRST_S

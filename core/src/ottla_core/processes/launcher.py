@@ -1,10 +1,12 @@
-"""The launcher: a small process of one thread from which the processes of connectors and tasks are forked.
+"""The launcher: a small process of one thread from which others are forked, such as those of connectors and tasks.
 
-It has imported the runtime but no plugin, and made no Kafka client, so that a fork is safe, takes milliseconds, and
-shares the runtime's memory. A worker starts it as `python -m ottla_connect.processes.launcher WORKER_PID FD ENTRY`,
-and tells it over the socket FD what to start and to kill (`launcher_protocol.py`); it reports how processes end.
+It has imported what they need and used none of it: it has made no Kafka client and no channel of gRPC, so that a fork
+is safe, takes milliseconds, and shares the imports' memory. Its owner, a Connect worker or a supervisor, starts it as
+`python -m ottla_core.processes.launcher OWNER_PID FD PREPARE ENTRY`. PREPARE and ENTRY are MODULE:FUNCTION: the one
+does the imports, the other runs in every process that is forked. Over the socket FD the owner says what to start and
+to kill (`launcher_protocol.py`); the launcher reports how processes end.
 
-Nothing outlives the worker: the launcher asks the kernel for SIGKILL at the worker's death, its processes for SIGKILL
+Nothing outlives the owner: the launcher asks the kernel for SIGKILL at the owner's death, its processes for SIGKILL
 at the launcher's. Where the system cannot do that (macOS), the launcher ends its processes when its socket closes.
 """
 
@@ -18,13 +20,13 @@ import select
 import signal
 import socket
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from ottla_connect.processes.launcher_protocol import (
+from ottla_core.processes.launcher_protocol import (
     NAME_BYTES_MAX,
     REQUEST_SIZE,
     Report,
@@ -35,13 +37,9 @@ from ottla_connect.processes.launcher_protocol import (
 
 Entry = Callable[[socket.socket], int]
 
-PRELOADED = ("confluent_kafka", "msgspec", "ottla_sdk", "pydantic")
-"""What processes need besides their entry's own imports, which come with it."""
 DESCRIPTORS_PER_PROCESS = 2
 CHANNEL_FD = 3
 WAKEUP_READ_SIZE = 4096
-OOM_SCORE_ADJUSTMENT = b"500"
-"""When the system runs out of memory, it shall rather take a task than the worker."""
 EXIT_CRASHED = 1
 
 PR_SET_PDEATHSIG = 1
@@ -62,7 +60,7 @@ class Launcher:
         self._pids: dict[int, int] = {}
 
     def serve(self) -> None:
-        """Do what the worker asks until it closes the socket, then kill what is left."""
+        """Do what the owner asks until it closes the socket, then kill what is left."""
         wakeup_read, wakeup_write = os.pipe()
         for each in (wakeup_read, wakeup_write):
             os.set_blocking(each, False)
@@ -72,19 +70,19 @@ class Launcher:
         poll.register(self._control, select.POLLIN)
         poll.register(wakeup_read, select.POLLIN)
         self._report(Report(ReportKind.READY))
-        worker_is_there = True
-        while worker_is_there:
+        owner_is_there = True
+        while owner_is_there:
             ready = {fd for fd, _ in poll.poll()}
             if wakeup_read in ready:
                 os.read(wakeup_read, WAKEUP_READ_SIZE)
                 self._reap()
             if self._control.fileno() in ready:
-                worker_is_there = self._serve_request()
+                owner_is_there = self._serve_request()
         for pid in self._numbers:
             _kill_all_of(pid)
 
     def _serve_request(self) -> bool:
-        """Do one thing for the worker; returns whether it is still there."""
+        """Do one thing for the owner; returns whether it is still there."""
         record, descriptors = b"", list[int]()
         while len(record) < REQUEST_SIZE:
             try:
@@ -148,7 +146,7 @@ class Launcher:
                 self._report(Report(kind, number, pid, abs(code)))
 
     def _report(self, report: Report) -> None:
-        with suppress(ConnectionError):  # the worker has gone, which the next look at the socket shows
+        with suppress(ConnectionError):  # the owner has gone, which the next look at the socket shows
             self._control.sendall(report.encode())
 
 
@@ -183,8 +181,6 @@ def _prepare_process(name: str, channel_fd: int, output_fd: int) -> None:
     faulthandler.enable(file=2)
     if sys.platform == "linux":
         _prctl(PR_SET_NAME, name.encode()[:NAME_BYTES_MAX])
-        with suppress(OSError):  # read-only in some sandboxes
-            Path("/proc/self/oom_score_adj").write_bytes(OOM_SCORE_ADJUSTMENT)
 
 
 def _prctl(option: int, value: int | bytes) -> None:
@@ -212,19 +208,24 @@ def _flush_output() -> None:
 
 
 def main() -> None:
-    """Import the runtime, and serve the worker that started this process."""
-    worker_pid, control_fd, entry_name = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    die_with_parent(worker_pid)
+    """Do the imports, and serve the owner that started this process."""
+    owner_pid, control_fd, prepare_name, entry_name = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    die_with_parent(owner_pid)
     if sys.platform == "linux":
         _prctl(PR_SET_CHILD_SUBREAPER, 1)  # what its processes leave behind is reaped here, also in a container
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name in PRELOADED:
-        importlib.import_module(name)
-    module, _, function = entry_name.partition(":")
-    entry: Entry = getattr(importlib.import_module(module), function)
+    _function(prepare_name)()
+    entry: Entry = _function(entry_name)
+    assert threading.active_count() == 1, "a fork copies no threads, so an import must not have started one"
     gc.collect()
     gc.freeze()  # a collection in a forked process would write to, and so copy, every page of these objects
     Launcher(socket.socket(fileno=control_fd), entry).serve()
+
+
+def _function(name: str) -> Callable[..., Any]:
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return found
 
 
 if __name__ == "__main__":

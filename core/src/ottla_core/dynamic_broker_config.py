@@ -1,0 +1,136 @@
+"""Settings of brokers' processes that change at run time, for one broker or for all.
+
+Of those that Kafka can change there are three kinds. `APPLIED` take effect in the running broker. Those in `AT_START`
+are stored, and a broker goes by them when it is started. What has no meaning here (`KEPT`) is stored and shown, so
+that Kafka's tools and scripts go on: the controller notes in its log that nothing follows from it. The defaults of
+topics' settings and the throttles of replication have files of their own.
+
+Source: Kafka's DynamicBrokerConfig.AllDynamicConfigs (4.2).
+"""
+
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from ottla_core.errors import InvalidConfig
+from ottla_core.topic_config import INT32_MAX, INT64_MAX, ConfigDefinition, ConfigType
+
+NOTHING_FOLLOWS: Final = "Kept for Kafka's tools; nothing follows from it."
+DEDUPE_BUFFER_BYTES_MIN: Final = 1024 * 1024
+
+
+def _number(
+    name: str,
+    documentation: str,
+    *,
+    minimum: float,
+    maximum: float = INT32_MAX,
+    type_: ConfigType = ConfigType.INT,
+) -> ConfigDefinition:
+    return ConfigDefinition(
+        name=name,
+        type=type_,
+        minimum=minimum,
+        maximum=maximum,
+        choices=None,
+        synonyms=(),
+        documentation=documentation,
+    )
+
+
+def _by_name(*definitions: ConfigDefinition) -> Mapping[str, ConfigDefinition]:
+    return {definition.name: definition for definition in definitions}
+
+
+APPLIED: Final = _by_name(
+    _number("max.connections", "Client connections at once.", minimum=1),
+    _number("max.connections.per.ip", "Connections at once from one address.", minimum=1),
+    _number("log.cleaner.threads", "Logs that are compacted at once, each by a process of its own.", minimum=1),
+    _number(
+        "log.cleaner.dedupe.buffer.size",
+        "Bytes for the keys of the logs that are being compacted, over all processes.",
+        minimum=DEDUPE_BUFFER_BYTES_MIN,
+        maximum=INT64_MAX,
+        type_=ConfigType.LONG,
+    ),
+    _number(
+        "log.cleaner.io.buffer.load.factor",
+        "Share of the bytes for keys that may be in use.",
+        minimum=sys.float_info.min,
+        maximum=1.0,
+        type_=ConfigType.DOUBLE,
+    ),
+    _number("log.cleaner.io.buffer.size", "Bytes read and written at a time in compaction.", minimum=0),
+    _number(
+        "log.cleaner.io.max.bytes.per.second",
+        "Bytes per second that compaction reads and writes at most, over all processes.",
+        minimum=sys.float_info.min,
+        maximum=sys.float_info.max,
+        type_=ConfigType.DOUBLE,
+    ),
+    _number(
+        "log.cleaner.backoff.ms",
+        "Milliseconds until logs are looked at again when there was none to compact.",
+        minimum=0,
+        maximum=INT64_MAX,
+        type_=ConfigType.LONG,
+    ),
+)
+AT_START: Final = _by_name(
+    _number("num.replica.fetchers", "Connections over which this broker fetches from each leader.", minimum=1),
+    _number("num.recovery.threads.per.data.dir", "Threads per log directory that open and recover logs.", minimum=1),
+    _number("producer.id.expiration.ms", "Milliseconds after which a silent producer is forgotten.", minimum=1),
+)
+_KEPT_NUMBERS = ("background.threads", "max.connection.creation.rate", "num.io.threads", "num.network.threads")
+_KEPT_TEXTS = (
+    "config.providers",
+    "log.local.retention.bytes",
+    "log.local.retention.ms",
+    "max.connections.per.ip.overrides",
+    "metric.reporters",
+    "principal.builder.class",
+    "remote.fetch.max.wait.ms",
+    "remote.list.offsets.request.timeout.ms",
+    "remote.log.index.file.cache.total.size.bytes",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.copy.max.bytes.per.second",
+    "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.fetch.max.bytes.per.second",
+    "remote.log.manager.follower.thread.pool.size",
+    "remote.log.reader.threads",
+    "transaction.partition.verification.enable",
+)
+KEPT: Final = _by_name(
+    *(_number(name, NOTHING_FOLLOWS, minimum=1) for name in _KEPT_NUMBERS),
+    *(
+        ConfigDefinition(
+            name=name,
+            type=ConfigType.STRING,
+            minimum=None,
+            maximum=None,
+            choices=None,
+            synonyms=(),
+            documentation=NOTHING_FOLLOWS,
+        )
+        for name in _KEPT_TEXTS
+    ),
+)
+PROCESS_DEFINITIONS: Final[Mapping[str, ConfigDefinition]] = {**APPLIED, **AT_START, **KEPT}
+
+
+def check_process_configs(configs: Mapping[str, str]) -> None:
+    """See that what a broker's process, or every one, is told at run time is readable and goes together.
+
+    Raises:
+        InvalidConfig: it is not, or does not.
+    """
+    for name, text in configs.items():
+        if (definition := PROCESS_DEFINITIONS.get(name)) is not None:
+            definition.parse(text)
+    if "log.cleaner.threads" in configs and "log.cleaner.dedupe.buffer.size" in configs:
+        share_bytes = int(configs["log.cleaner.dedupe.buffer.size"]) // int(configs["log.cleaner.threads"])
+        if share_bytes < DEDUPE_BUFFER_BYTES_MIN:
+            raise InvalidConfig(
+                f"log.cleaner.dedupe.buffer.size leaves {share_bytes} bytes for each of log.cleaner.threads;"
+                f" it must be at least {DEDUPE_BUFFER_BYTES_MIN}"
+            )

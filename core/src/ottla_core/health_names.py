@@ -1,0 +1,4 @@
+"""The names under which processes ask each other for their health; imports nothing, as the supervisor asks too."""
+
+BACKGROUND = "ottla.background"
+"""What runs in the background; see `background.py`."""

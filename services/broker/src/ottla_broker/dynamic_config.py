@@ -1,0 +1,69 @@
+"""A broker's settings with what was changed at run time put over its file's.
+
+The broker's own dynamic settings come before those of all brokers, and those before the file. What does not go
+together with the file, which the controller cannot know of, must not stop the broker: the settings then stay as
+they were.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+
+import structlog
+from pydantic import ValidationError
+
+from ottla_broker.config import BrokerConfig
+from ottla_core.cluster.feed import ClusterStateFeed
+from ottla_core.cluster.model import ClusterState
+from ottla_core.dynamic_broker_config import APPLIED, AT_START
+
+BrokerConfigs = Mapping[int | None, Mapping[str, str]]
+
+logger = structlog.get_logger("broker")
+
+
+def with_dynamic(config: BrokerConfig, configs: BrokerConfigs, names: Collection[str]) -> BrokerConfig:
+    """Return the settings with those among `names` that were changed at run time.
+
+    Args:
+        config: what the broker was started with.
+        configs: `ClusterState.broker_configs`.
+        names: the settings that count.
+
+    Raises:
+        ValidationError: they do not go together with the others.
+    """
+    dynamic = {**configs.get(None, {}), **configs.get(config.node_id, {})}
+    changed = {name: text for name, text in dynamic.items() if name in names}
+    if not changed:
+        return config
+    given = config.model_dump(by_alias=True, exclude_unset=True)
+    return type(config).model_validate({**given, **config.topic_settings, **changed})
+
+
+def as_started(config: BrokerConfig, configs: BrokerConfigs) -> BrokerConfig:
+    """Return the settings that a broker goes by which is being started."""
+    try:
+        return with_dynamic(config, configs, AT_START)
+    except ValidationError as error:
+        _report(error)
+        return config
+
+
+def keep_applied(config: BrokerConfig, feed: ClusterStateFeed, apply: Callable[[BrokerConfig], None]) -> None:
+    """Have `apply` called now, and whenever settings that take effect at run time may have changed."""
+
+    def take(configs: BrokerConfigs) -> None:
+        try:
+            apply(with_dynamic(config, configs, APPLIED))
+        except ValidationError as error:
+            _report(error)
+
+    def look(former: ClusterState, new: ClusterState) -> None:
+        if former.broker_configs is not new.broker_configs:
+            take(new.broker_configs)
+
+    take(feed.state.broker_configs)
+    feed.subscribe(look)
+
+
+def _report(error: ValidationError) -> None:
+    logger.error("dynamic settings contradict this broker's file and are left aside", problem=str(error))

@@ -1,0 +1,93 @@
+"""A log's producers from what is on the disk: the newest usable snapshot, some batches before it, all after it.
+
+It is needed when a log is opened, and as of an earlier offset when a log is truncated. Everything here blocks, for as
+long as it takes to walk up to a whole segment: seconds, if its batches are small.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from ottla_broker.log.producer_history import refill_batches
+from ottla_broker.log.producer_snapshot import decode_snapshot, snapshot_offsets, snapshot_path
+from ottla_broker.log.producer_state import ProducerStates
+from ottla_broker.log.segments import Segments
+from ottla_core.errors import CorruptMessage
+from ottla_core.topic_partition import TopicPartition
+
+_logger: Final = structlog.get_logger("log.loading")
+
+
+def load_producers(
+    topic_partition: TopicPartition, directory: Path, segments: Segments, *, log_end_offset: int
+) -> ProducerStates:
+    """Return the producers as of the log's end, and remove the snapshots that no start will need; raises OSError."""
+    producers = read_producers(
+        topic_partition, directory, segments, offset=log_end_offset, log_end_offset=log_end_offset
+    )
+    remove_snapshots(directory, segments, log_end_offset)
+    return producers
+
+
+def read_producers(
+    topic_partition: TopicPartition, directory: Path, segments: Segments, *, offset: int, log_end_offset: int
+) -> ProducerStates:
+    """Return the producers as of an offset, which is a batch's first or the log's end; changes nothing.
+
+    Without a snapshot all batches that are still there count, even if they lie before the log start offset.
+
+    Raises:
+        OSError: the disk failed.
+        CorruptMessage: a batch is damaged.
+    """
+    producers = ProducerStates(topic_partition)
+    replay_from = segments[0].base_offset
+    for snapshot_offset in reversed(snapshot_offsets(directory)):
+        path = snapshot_path(directory, snapshot_offset)
+        if not segments[0].base_offset <= snapshot_offset <= offset:
+            continue
+        try:
+            producers = ProducerStates(topic_partition, decode_snapshot(path.read_bytes()))
+        except CorruptMessage as error:
+            _logger.warning("a producer snapshot is unreadable and left out", file=str(path), problem=str(error))
+            continue
+        replay_from = snapshot_offset
+        refill_batches(producers, segments, snapshot_offset, log_end_offset)
+        break
+    _replay(producers, segments, replay_from, offset)
+    return producers
+
+
+def remove_snapshots(directory: Path, segments: Segments, log_end_offset: int) -> None:
+    """Remove snapshots beyond either end of the log, unreadable ones, and older ones that belong to no segment.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    base_offsets = {segment.base_offset for segment in segments}
+    newest_is_found = False
+    for offset in reversed(snapshot_offsets(directory)):
+        path = snapshot_path(directory, offset)
+        if not segments[0].base_offset <= offset <= log_end_offset or (
+            newest_is_found and offset not in base_offsets
+        ):
+            path.unlink()
+        elif not newest_is_found:
+            try:
+                decode_snapshot(path.read_bytes())
+                newest_is_found = True
+            except CorruptMessage:
+                path.unlink()
+
+
+def _replay(producers: ProducerStates, segments: Segments, from_offset: int, end_offset: int) -> None:
+    if from_offset >= end_offset:
+        return
+    for segment in list(segments)[segments.number_for(from_offset) :]:
+        start = segment.offset_index.position_for_offset(from_offset)
+        for _, header in segment.walk(start):
+            if header.base_offset >= end_offset:
+                return
+            if header.base_offset >= from_offset:
+                producers.replay(header)

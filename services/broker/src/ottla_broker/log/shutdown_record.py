@@ -1,0 +1,75 @@
+"""Whether a log directory may have lost records since the broker used it last: `shutdown-record` beside its logs.
+
+A process that ends, even by kill -9, loses nothing: what it has written is in the kernel's hands. A machine that
+loses power, or is reset, loses what was not fsynced. The two are told apart by the kernel's boot id: a directory that
+was not closed cleanly, and was used under another boot id, may have lost records. The file remembers under which
+broker epoch such a directory was first registered, as the controller might not have seen that registration when the
+next one comes. Kafka asks for a clean stop instead (CleanShutdownFileHandler), since it cannot tell the two apart.
+Everything here blocks.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from ottla_broker.log.checkpoint_file import replace_file
+from ottla_core.cluster.model import NO_EPOCH
+
+SHUTDOWN_RECORD: Final = "shutdown-record"
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+_logger: Final = structlog.get_logger("log.directory")
+
+
+def begin_record(directory: Path, *, was_clean: bool) -> int:
+    """Note that a directory is in use under the present boot; return since when nothing was lost in it.
+
+    Args:
+        directory: the log directory.
+        was_clean: it is new, or was closed cleanly.
+
+    Returns:
+        A broker epoch; `NO_EPOCH` for the next registration, 0 for ever.
+
+    Raises:
+        OSError: the directory cannot be used.
+    """
+    boot_id = _boot_id()
+    former_boot_id, intact_since = _read(directory / SHUTDOWN_RECORD)
+    if not was_clean and (former_boot_id != boot_id or not boot_id):
+        intact_since = NO_EPOCH
+        _logger.warning(
+            "the machine went down while a log directory was in use: what was not fsynced may be lost. Replicas in it"
+            " become in sync again when they have caught up",
+            directory=str(directory),
+        )
+    write_record(directory, intact_since)
+    return intact_since
+
+
+def write_record(directory: Path, intact_since: int) -> None:
+    """Replace the record; raises OSError."""
+    replace_file(directory / SHUTDOWN_RECORD, f"boot.id={_boot_id()}\nintact.since={intact_since}\n")
+
+
+def _boot_id() -> str:
+    """Return what changes whenever the kernel starts, or nothing where there is no such thing."""
+    try:
+        return BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _read(path: Path) -> tuple[str, int]:
+    """Return boot id and epoch of the record; no boot id, and 0 or `NO_EPOCH`, if it is missing or damaged."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return "", 0
+    fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    try:
+        return fields["boot.id"], int(fields["intact.since"])
+    except (KeyError, ValueError):
+        _logger.warning("a shutdown record is unreadable; the shutdown counts as unclean", file=str(path))
+        return "", NO_EPOCH

@@ -1,0 +1,30 @@
+"""Cutting a follower's log to what it has in common with its leader's.
+
+What has to be on the disk before is written while the log is as it was, and that takes a while. So the leader epoch
+is looked at again in the same step that cuts (`Partition.truncate_to`): by then this replica may lead, or follow
+another leader.
+"""
+
+from collections.abc import Callable
+
+from ottla_broker.partition import Partition
+
+
+async def cut_log(partition: Partition, offset: int, *, leader_epoch: int, now_ms: Callable[[], int]) -> None:
+    """Remove everything from an offset on; it is to be settled before the next fetch.
+
+    Raises:
+        KafkaError: the disk refuses, or the partition is under another leader by now; nothing was cut.
+    """
+    async with partition.log.truncation.prepared(offset):
+        partition.truncate_to(offset, leader_epoch=leader_epoch, now_ms=now_ms())
+
+
+async def restart_log(partition: Partition, offset: int, *, leader_epoch: int, now_ms: Callable[[], int]) -> None:
+    """Drop everything and go on at an offset; it is to be settled before the next fetch.
+
+    Raises:
+        KafkaError: the disk refuses, or the partition is under another leader by now; nothing was cut.
+    """
+    async with partition.log.truncation.prepared(min(offset, partition.log.log_start_offset)):
+        partition.restart_at(offset, leader_epoch=leader_epoch, now_ms=now_ms())

@@ -1,0 +1,21 @@
+"""What came of the turns that are stored together: records, packed into batches, and answers."""
+
+from ottla_group_coordinator.shard_batches import BatchPacker
+from ottla_group_coordinator.turn import Answer, Turn
+
+
+class Round:
+    """What came of the turns that are stored together."""
+
+    __slots__ = ("answers", "packer", "tells_offsets")
+
+    def __init__(self, packer: BatchPacker) -> None:
+        self.packer = packer
+        self.answers: list[Answer] = []
+        self.tells_offsets = False
+
+    def add(self, turn: Turn) -> None:
+        """Take over a turn's records and answers."""
+        if turn.records:
+            self.packer.add(turn.records, turn.timestamp_ms)
+        self.answers += turn.answers

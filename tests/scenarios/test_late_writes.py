@@ -1,0 +1,193 @@
+"""Attempts to write that etcd carries out long after their answer was given up, against a real etcd.
+
+What such an attempt compares with may hold again by then: a key that was deleted is as absent as it was before.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from ottla_controller.change_sequence import ChangeSequence
+from ottla_controller.state_writer import StateWriter, Write, WriteConflict
+from ottla_controller.state_writes import StateWrites
+from ottla_core.cluster import etcd_operations as op
+from ottla_core.cluster.codec import encode_controller
+from ottla_core.cluster.election import Election, Leadership
+from ottla_core.cluster.etcd import EtcdClient, TransactionResult
+from ottla_core.cluster.etcd_errors import WriteOutcomeUnknown
+from ottla_core.cluster.feed import ClusterStateFeed
+from ottla_core.cluster.keys import KeySpace
+from ottla_core.cluster.lease import LeaseSession
+from ottla_core.cluster.model import Role
+from ottla_proto.gen.etcd.rpc_pb2 import Compare, RequestOp
+from tests.scenarios.conftest import CLUSTER, LONG_TTL_MS
+from tests.support.etcd_process import EtcdProcess
+
+SPACE = KeySpace(CLUSTER)
+Attempt = tuple[Sequence[Compare], Sequence[RequestOp], Sequence[RequestOp]]
+
+
+class LateEtcd(EtcdClient):
+    """Loses the next transactions: their callers hear nothing, and etcd has not got them yet."""
+
+    def __init__(self, endpoint: str) -> None:
+        super().__init__([endpoint])
+        self.lose = 0
+        self.lost: list[Attempt] = []
+
+    async def transaction(
+        self, compares: Sequence[Compare], success: Sequence[RequestOp], failure: Sequence[RequestOp] = ()
+    ) -> TransactionResult:
+        if self.lose:
+            self.lose -= 1
+            self.lost.append((compares, success, failure))
+            raise WriteOutcomeUnknown("lost by the test")
+        return await super().transaction(compares, success, failure)
+
+    async def carry_out_lost(self) -> list[TransactionResult]:
+        """The network delivers what it had held back."""
+        return [await super(LateEtcd, self).transaction(*attempt) for attempt in self.lost]
+
+
+@pytest.fixture
+async def late_etcd(etcd_process: EtcdProcess) -> AsyncIterator[LateEtcd]:
+    client = LateEtcd(etcd_process.endpoint)
+    yield client
+    await client.close()
+
+
+@asynccontextmanager
+async def leading(etcd: EtcdClient) -> AsyncIterator[Leadership]:
+    session = LeaseSession(etcd, ttl_ms=LONG_TTL_MS)
+    await session.start()
+    try:
+        election = Election(etcd, session, key=SPACE.controller, value=encode_controller(1, "h:1"))
+        yield await election.campaign()
+    finally:
+        await session.close()
+
+
+async def test_a_late_creation_does_not_bring_a_deleted_key_back(late_etcd: LateEtcd) -> None:
+    async with leading(late_etcd) as leadership:
+        writer = StateWriter(late_etcd, SPACE, leadership)
+        await writer.write([Write(key=SPACE.topic("before"), value=b"", replaces=op.ABSENT)])
+        key = SPACE.topic("x")
+        late_etcd.lose = 1
+        created = await writer.write([Write(key=key, value=b"1", replaces=op.ABSENT)])
+        await writer.write([Write(key=key, value=None, replaces=created)])
+
+        (late,) = await late_etcd.carry_out_lost()
+        assert not late.succeeded
+        assert await late_etcd.read(key) is None
+
+
+async def test_a_creation_of_a_term_that_failed_does_not_happen_in_the_next_one_under_the_same_key(
+    late_etcd: LateEtcd,
+) -> None:
+    async with leading(late_etcd) as leadership:
+        key = SPACE.topic("x")
+        former = StateWriter(late_etcd, SPACE, leadership)
+        await former.write([Write(key=SPACE.topic("before"), value=b"", replaces=op.ABSENT)])
+        late_etcd.lose = 2  # the attempt, and what would have stopped it
+        leadership_ends = Leadership(leadership.epoch, leadership._lease)
+        former._leadership = leadership_ends
+        original = late_etcd.transaction
+
+        async def losing(*args: Sequence[Compare]) -> TransactionResult:
+            try:
+                return await original(*args)  # type: ignore[arg-type]
+            finally:
+                leadership_ends.give_up()
+
+        late_etcd.transaction = losing  # type: ignore[method-assign, assignment]
+        with pytest.raises(Exception, match="does not lead"):
+            await former.write([Write(key=key, value=b"1", replaces=op.ABSENT)])
+        late_etcd.transaction = original  # type: ignore[method-assign]
+        late_etcd.lose = 0
+
+        writer = StateWriter(late_etcd, SPACE, leadership)
+        created = await writer.write([Write(key=key, value=b"2", replaces=op.ABSENT)])
+        await writer.write([Write(key=key, value=None, replaces=created)])
+        await late_etcd.carry_out_lost()
+        assert await late_etcd.read(key) is None
+
+
+async def test_a_touch_that_comes_late_ends_nothing(late_etcd: LateEtcd) -> None:
+    """The fence stands elsewhere than the writer thinks: it goes by what it finds."""
+    async with leading(late_etcd) as leadership:
+        writer = StateWriter(late_etcd, SPACE, leadership)
+        await writer.write([Write(key=SPACE.topic("before"), value=b"", replaces=op.ABSENT)])
+        late_etcd.lose = 2
+        await writer.write([Write(key=SPACE.topic("x"), value=b"1", replaces=op.ABSENT)])
+        late = await late_etcd.carry_out_lost()
+        assert [result.succeeded for result in late] == [False, True]
+        await writer.write([Write(key=SPACE.topic("y"), value=b"1", replaces=op.ABSENT)])
+        assert leadership.is_current()
+
+
+async def test_a_conflict_over_a_key_that_went_tells_a_revision_at_which_that_shows(
+    late_etcd: LateEtcd, feed: ClusterStateFeed
+) -> None:
+    async with leading(late_etcd) as leadership:
+        writer = StateWriter(late_etcd, SPACE, leadership)
+        member = SPACE.member(Role.BROKER, 7)
+        put = await late_etcd.transaction([], [op.put(member, b"1")])
+        gone = await late_etcd.transaction([], [op.delete(member)])
+        write = Write(key=SPACE.topic("x"), value=b"1", replaces=op.ABSENT, depends_on=((member, put.revision),))
+        with pytest.raises(WriteConflict) as caught:
+            await writer.write([write])
+        assert caught.value.revision > gone.revision
+        assert caught.value.keys == {SPACE.topic("x")}
+        assert (await feed.wait_for_revision(caught.value.revision, 10)).revision >= gone.revision
+
+
+async def test_one_conflict_keeps_no_independent_write_from_happening(late_etcd: LateEtcd) -> None:
+    async with leading(late_etcd) as leadership:
+        writer = StateWriter(late_etcd, SPACE, leadership)
+        member = SPACE.member(Role.BROKER, 7)
+        keys = [SPACE.topic(f"t{number}") for number in range(300)]
+        taken = {keys[0], keys[150], keys[299]}
+        for key in taken:
+            await late_etcd.transaction([], [op.put(key, b"other")])
+        depending = {keys[20]}
+        writes = [
+            Write(
+                key=key,
+                value=b"own",
+                replaces=op.ABSENT,
+                depends_on=((member, 77),) if key in depending else (),
+            )
+            for key in keys
+        ]
+        _, conflict = await writer.write_each(writes)
+        assert conflict is not None
+        assert conflict.keys == taken | depending
+        listing = await late_etcd.list_prefix(f"{SPACE.prefix}topics/")
+        own = {entry.key for entry in listing.entries if entry.value == b"own"}
+        assert own == set(keys) - taken - depending
+
+
+async def test_a_change_is_decided_again_on_a_state_that_shows_the_conflict(
+    late_etcd: LateEtcd, feed: ClusterStateFeed
+) -> None:
+    async with leading(late_etcd) as leadership:
+        changes = ChangeSequence(feed, StateWriter(late_etcd, SPACE, leadership), StateWrites(SPACE))
+        await late_etcd.transaction([], [op.put(SPACE.broker_config(7), b'{"version":1,"configs":{}}')])
+        member = SPACE.member(Role.BROKER, 7)
+        put = await late_etcd.transaction([], [op.put(member, b"no member")])
+        seen: list[int] = []
+
+        async def change() -> None:
+            seen.append(changes.state.revision)
+            depends_on: tuple[tuple[str, int], ...] = ()
+            if len(seen) == 1:
+                await late_etcd.transaction([], [op.delete(member)])
+                depends_on = ((member, put.revision),)
+            await changes.write(
+                [Write(key=SPACE.topic("x"), value=b"bad", replaces=op.ABSENT, depends_on=depends_on)]
+            )
+
+        await changes.make(change)
+        assert len(seen) == 2
+        assert seen[1] > put.revision

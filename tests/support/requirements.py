@@ -1,0 +1,83 @@
+"""What tests need of the machine. Where it lacks something the test is skipped, or fails with `OTTLA_REQUIRE_ALL=1`.
+
+A test names its needs with `pytest.mark.requires("kcat", ...)`; they are looked for when it is about to run, and not
+while tests are collected. Nothing is installed here: `scripts/ensure-test-packages` does that, before. All skips go
+through this file (`tests/unit/test_skips.py` looks for others).
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from typing import NoReturn
+
+import pytest
+
+from tests.faults import network
+from tests.faults.cluster import faketime_library
+from tests.support import kafka_jars, postgres_programs, small_disk
+
+REQUIRE_ALL = "OTTLA_REQUIRE_ALL"
+APICURIO = "OTTLA_TEST_APICURIO"
+SKIPPED, FAILED = pytest.skip.Exception, pytest.fail.Exception
+"""How a test ends."""
+
+
+def require(*names: str) -> None:
+    """Skips or fails the test if the machine lacks one of these."""
+    for name in names:
+        if reason := REQUIREMENTS[name]():
+            (does_not_apply if name in BY_CHOICE else lack)(reason)
+
+
+def lack(reason: str) -> NoReturn:
+    """Skips or fails the test because the machine lacks something."""
+    if all_is_required():
+        pytest.fail(f"{reason} ({REQUIRE_ALL} is set)", pytrace=False)
+    pytest.skip(reason)
+
+
+def does_not_apply(reason: str) -> NoReturn:
+    """Skips a test that says nothing of what is tested: one of Ottla's own rules, say, when that is Kafka."""
+    pytest.skip(reason)
+
+
+def all_is_required() -> bool:
+    """Whether a machine that lacks something is wrong, as it is in CI."""
+    return bool(os.environ.get(REQUIRE_ALL))
+
+
+def look_for(marks: Iterable[pytest.Mark]) -> None:
+    """Skips or fails a test with these marks if the machine lacks what one of them names."""
+    for mark in marks:
+        require(*mark.args)
+
+
+def _kcat() -> str | None:
+    return None if shutil.which("kcat") else "kcat is not installed: apt-get install kcat"
+
+
+def _postgresql() -> str | None:
+    found = postgres_programs.find_program("initdb") and postgres_programs.find_program("postgres")
+    return None if found else f"PostgreSQL is not installed: {postgres_programs.INSTALL_COMMAND}"
+
+
+def _faketime() -> str | None:
+    return None if faketime_library() else "clocks that jump need libfaketime: apt-get install libfaketime"
+
+
+def _apicurio() -> str | None:
+    return None if APICURIO in os.environ else f"a 140 MB download: set {APICURIO}=1"
+
+
+BY_CHOICE = frozenset({"apicurio"})
+"""What is left out unless somebody asks for it, on every machine."""
+REQUIREMENTS: dict[str, Callable[[], str | None]] = {
+    "apicurio": _apicurio,
+    "faketime": _faketime,
+    "kafka": kafka_jars.unavailable_reason,
+    "kcat": _kcat,
+    "network namespaces": network.unavailable_reason,
+    "postgresql": _postgresql,
+    "small disk": small_disk.unavailable_reason,
+}
+"""Names of needs, and what says why the machine lacks it, or None."""

@@ -1,0 +1,88 @@
+"""Whether a log directory may have lost records since it was used last."""
+
+from pathlib import Path
+
+import pytest
+
+from ottla_broker.log import shutdown_record
+from ottla_broker.log.log_directory import LogDirectory
+from ottla_broker.log.shutdown_record import SHUTDOWN_RECORD
+from ottla_core.cluster.model import NO_EPOCH
+from tests.support.log_stores import store_in
+
+
+@pytest.fixture
+def boot_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stands in for the kernel's."""
+    path = tmp_path / "boot_id"
+    path.write_text("first-boot\n")
+    monkeypatch.setattr(shutdown_record, "BOOT_ID", path)
+    return path
+
+
+def use(path: Path, *, is_closed_cleanly: bool, registered_as: int | None = None) -> int:
+    """Open a directory, register, and end; return since when the directory said that it was intact."""
+    directory = LogDirectory(path)
+    directory.open(node_id=1, cluster_id="cluster")
+    intact_since = directory.intact_since
+    if registered_as is not None:
+        directory.registered(registered_as)
+    if is_closed_cleanly:
+        directory.mark_clean()
+    directory.close()
+    return intact_since
+
+
+def test_the_end_of_a_process_loses_nothing(tmp_path: Path, boot_id: Path) -> None:
+    assert boot_id.exists()
+    assert [use(tmp_path / "d", is_closed_cleanly=False, registered_as=epoch) for epoch in (5, 6, 7)] == [0, 0, 0]
+
+
+def test_another_boot_after_a_clean_stop_loses_nothing(tmp_path: Path, boot_id: Path) -> None:
+    use(tmp_path / "d", is_closed_cleanly=True, registered_as=5)
+    boot_id.write_text("second boot")
+    assert use(tmp_path / "d", is_closed_cleanly=False) == 0
+
+
+def test_another_boot_without_a_clean_stop_may_have_lost_records(tmp_path: Path, boot_id: Path) -> None:
+    use(tmp_path / "d", is_closed_cleanly=False, registered_as=5)
+    boot_id.write_text("second boot")
+    assert use(tmp_path / "d", is_closed_cleanly=False) == NO_EPOCH
+    assert use(tmp_path / "d", is_closed_cleanly=True) == NO_EPOCH, "it was not registered in between"
+    assert use(tmp_path / "d", is_closed_cleanly=False, registered_as=9) == NO_EPOCH
+    assert use(tmp_path / "d", is_closed_cleanly=True, registered_as=11) == 9
+    assert use(tmp_path / "d", is_closed_cleanly=True, registered_as=12) == 9
+
+
+@pytest.mark.parametrize("content", [None, "", "boot.id=first-boot", "boot.id=first-boot\nintact.since=x", "\0\0"])
+def test_a_record_that_is_missing_or_damaged_is_taken_for_another_boot(
+    tmp_path: Path, boot_id: Path, content: str | None
+) -> None:
+    assert boot_id.exists()
+    use(tmp_path / "d", is_closed_cleanly=False, registered_as=5)
+    if content is None:
+        (tmp_path / "d" / SHUTDOWN_RECORD).unlink()
+    else:
+        (tmp_path / "d" / SHUTDOWN_RECORD).write_text(content)
+    assert use(tmp_path / "d", is_closed_cleanly=False) == NO_EPOCH
+
+
+def test_a_machine_without_a_boot_id_asks_for_clean_stops(tmp_path: Path, boot_id: Path) -> None:
+    boot_id.unlink()
+    use(tmp_path / "d", is_closed_cleanly=True)
+    assert use(tmp_path / "d", is_closed_cleanly=False) == 0
+    assert use(tmp_path / "d", is_closed_cleanly=False) == NO_EPOCH
+
+
+async def test_a_store_is_as_intact_as_the_worst_of_its_directories(tmp_path: Path, boot_id: Path) -> None:
+    paths = tmp_path / "one", tmp_path / "other"
+    async with store_in(*paths) as store:
+        assert store.intact_since == 0
+    (paths[1] / ".kafka_cleanshutdown").unlink()
+    boot_id.write_text("second boot")
+    async with store_in(*paths) as store:
+        assert store.intact_since == NO_EPOCH
+        await store.registered(20)
+        assert store.intact_since == 20
+    async with store_in(*paths) as store:
+        assert store.intact_since == 20
