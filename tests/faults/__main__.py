@@ -36,6 +36,7 @@ def main() -> int:
                 kinds=frozenset(options.kinds),
                 factor=options.factor,
                 loopback=options.loopback,
+                java=options.java,
             )
         )
         outcomes.append(outcome)
@@ -56,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kinds", type=Kind, nargs="+", default=list(Kind), metavar="KIND", help="what may happen")
     parser.add_argument("--factor", type=int, default=3, help="replicas of each partition (%(default)s)")
     parser.add_argument("--loopback", action="store_true", help="without network namespaces")
+    parser.add_argument("--java", action="store_true", help="with Kafka's own clients in the load")
     parser.add_argument("--keep", action="store_true", help="keep data and logs of trials without problems, too")
     parser.add_argument("--dir", type=Path, help="where data and logs go")
     return parser

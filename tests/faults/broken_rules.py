@@ -6,8 +6,9 @@ own `main()`; everything else is the real program.
 
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
+
+from tests.faults.program import main_of
 
 
 def high_watermark_ignores_the_isr() -> None:
@@ -43,17 +44,108 @@ def deposed_controller_not_fenced() -> None:
     from ottla_core.cluster import etcd_operations as op  # noqa: PLC0415
     from ottla_core.cluster.etcd import TransactionResult  # noqa: PLC0415
 
-    async def attempt(self: StateWriter, chunk: Sequence[Write]) -> TransactionResult:
+    async def attempt(self: StateWriter, chunk: Sequence[Write], fence: int) -> TransactionResult:
         operations = [op.delete(w.key) if w.value is None else op.put(w.key, w.value) for w in chunk]
         return await self._etcd.transaction([], operations, [])
 
+    async def move_fence(self: StateWriter) -> int:
+        self._fence = 1
+        return 1
+
     StateWriter._attempt = attempt  # type: ignore[method-assign]
+    StateWriter._move_fence = move_fence  # type: ignore[method-assign]
+
+
+def fetches_beyond_the_high_watermark() -> None:
+    """A leader gives consumers what no follower has yet."""
+    from ottla_broker.partition import Partition  # noqa: PLC0415 - only for the broker
+
+    read = Partition.read
+
+    def read_to_log_end(self: Partition, offset: int, max_bytes: int, **how: Any) -> Any:
+        return read(self, offset, max_bytes, **{**how, "to_log_end": True})
+
+    Partition.read = read_to_log_end  # type: ignore[method-assign, assignment]
+
+
+def offsets_of_old() -> None:
+    """A broker tells committed offsets as it was told them up to three seconds ago, by whoever was the owner then."""
+    import asyncio  # noqa: PLC0415 - only for the broker
+    import time  # noqa: PLC0415
+
+    from ottla_broker.groups.relay import GroupRelay  # noqa: PLC0415
+
+    ask = GroupRelay.ask
+    kept: dict[tuple[int, bytes], tuple[float, asyncio.Future[Any]]] = {}
+    after_correlation_id, offset_fetch, kept_s = 8, (9).to_bytes(2, "big"), 3.0
+
+    def remember(self: GroupRelay, shard: int, frame: bytes, client_host: str, finish: Any) -> asyncio.Future[Any]:
+        key = shard, bytes(frame[after_correlation_id:])
+        told_s, told = kept.get(key, (0.0, None))
+        is_fetch = bytes(frame[: len(offset_fetch)]) == offset_fetch
+        if is_fetch and told is not None and told.done() and time.monotonic() - told_s < kept_s:
+            return told
+        answer = ask(self, shard, frame, client_host, finish)
+        kept[key] = time.monotonic(), answer
+        return answer
+
+    GroupRelay.ask = remember  # type: ignore[method-assign]
+
+
+def records_deleted_on_the_leader_only() -> None:
+    """DeleteRecords is answered before any follower has deleted, and followers do not delete."""
+    from ottla_broker.handlers import delete_records  # noqa: PLC0415 - only for the broker
+    from ottla_broker.partition import Partition  # noqa: PLC0415
+
+    append_from_leader = Partition.append_from_leader
+
+    def append(self: Partition, records: bytes, **told: Any) -> None:
+        append_from_leader(self, records, **{**told, "log_start_offset": self.log.log_start_offset})
+
+    def low_watermark(self: Any, _broker: Any) -> int:
+        return int(self.partition.log.log_start_offset)
+
+    Partition.append_from_leader = append  # type: ignore[method-assign, assignment]
+    delete_records._Deleted.low_watermark = low_watermark  # type: ignore[method-assign]
+
+
+def compaction_drops_the_last_value() -> None:
+    """Compaction takes the newest record of a key for superseded, like all the others."""
+    from ottla_broker.log import cleaning_process  # noqa: PLC0415 - only for the broker
+    from ottla_broker.log.offset_map import NO_OFFSET, OffsetMap  # noqa: PLC0415
+
+    get = OffsetMap.get
+
+    def one_later(self: OffsetMap, key: bytes) -> int:
+        found = get(self, key)
+        return found if found == NO_OFFSET else found + 1
+
+    OffsetMap.get = one_later  # type: ignore[method-assign]
+    worker = program("compaction-drops-the-last-value", "ottla_broker.log.cleaning_worker")
+    cleaning_process._COMMAND = (sys.executable, "-m", *worker)  # type: ignore[misc, assignment]
+
+
+def no_broker_is_named() -> None:
+    """A broker names to clients whoever is registered, be it nobody."""
+    from ottla_broker.broker import Broker  # noqa: PLC0415 - only for the broker
+    from ottla_core.cluster.model import Endpoint, Member  # noqa: PLC0415
+
+    def registered(self: Broker, listener: str) -> list[tuple[Member, Endpoint]]:
+        members = self.state.brokers.values()
+        return [(member, endpoint) for member in members if (endpoint := self.endpoint(member, listener))]
+
+    Broker.live_brokers = registered  # type: ignore[method-assign]
 
 
 RULES: dict[str, Callable[[], None]] = {
     "high-watermark-ignores-the-isr": high_watermark_ignores_the_isr,
     "no-truncation": no_truncation,
     "deposed-controller-not-fenced": deposed_controller_not_fenced,
+    "fetches-beyond-the-high-watermark": fetches_beyond_the_high_watermark,
+    "offsets-of-old": offsets_of_old,
+    "records-deleted-on-the-leader-only": records_deleted_on_the_leader_only,
+    "compaction-drops-the-last-value": compaction_drops_the_last_value,
+    "no-broker-is-named": no_broker_is_named,
 }
 
 
@@ -67,7 +159,7 @@ def main() -> int:
     rule, module, *arguments = sys.argv[1:]
     RULES[rule]()
     sys.argv = [module, *arguments]
-    return int(import_module(module).main())
+    return main_of(module)()
 
 
 if __name__ == "__main__":

@@ -10,11 +10,12 @@ on its way, for all its partitions, and sends again what may be stored already; 
 record that stands twice under two epochs of one producer is counted, and every other one is a problem.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
 from tests.faults.history import UNKNOWN_OFFSET, Content, KeyStream, Place, ProducerHistory, ReaderHistory
+from tests.faults.topics import KEEPS, Keeps
 
 FinalContents = Mapping[tuple[str, int], list[tuple[int, Content]]]
 """Offsets and contents by topic and partition."""
@@ -41,37 +42,68 @@ def problems_of(
         final: what there is in the end.
         writers: who wrote each record of it.
     """
-    at_place = {
-        Place(topic, partition, offset): content
-        for (topic, partition), records in final.items()
-        for offset, content in records
-    }
     problems = [f"producer: {problem}" for problem in produced.problems]
     problems += [f"failed: {count} records with {error}" for error, count in sorted(produced.failures.items())]
-    problems += lost_records(produced, at_place)
+    problems += lost_records(produced, final)
+    problems += lost_last_values(produced, final)
     problems += disordered_or_doubled_records(produced, final, writers)
     problems += gaps(final)
     for reader in readers:
         problems += [f"{reader.name}: {problem}" for problem in reader.problems]
-        problems += vanished_records(reader, at_place)
-        problems += skipped_records(reader)
+        problems += vanished_records(reader, final)
+        if reader.is_in_order:
+            problems += skipped_records(reader)
     return problems
 
 
-def lost_records(produced: ProducerHistory, at_place: Mapping[Place, Content]) -> Iterator[str]:
-    """Acknowledged records that do not stand where their acknowledgement said, or nowhere if it did not say."""
-    stored = {(place.topic, place.partition, content.key, content.number) for place, content in at_place.items()}
+def lost_records(
+    produced: ProducerHistory, final: FinalContents, *, keeping: Collection[Keeps] = (Keeps.EVERYTHING, Keeps.NEWEST)
+) -> Iterator[str]:
+    """Acknowledged records that do not stand where their acknowledgement said, or nowhere if it did not say.
+
+    Args:
+        produced: what producers noted.
+        final: what there is in the end.
+        keeping: which topics to look at; of those that keep the newest, what is not deleted yet.
+    """
+    stored = {
+        (topic, partition, content.key, content.number)
+        for (topic, partition), records in final.items()
+        for _, content in records
+    }
+    at_place = {place: dict(records) for place, records in final.items()}
+    begins_at = {place: records[0][0] if records else 0 for place, records in final.items()}
     for stream, places in sorted(produced.acknowledged.items()):
+        if _keeps(stream.topic) not in keeping:
+            continue
+        is_whole = _keeps(stream.topic) is not Keeps.NEWEST
         for number, place in sorted(places.items()):
+            partition = place.topic, place.partition
             if place.offset == UNKNOWN_OFFSET:
-                if (place.topic, place.partition, stream.key, number) not in stored:
+                if is_whole and (*partition, stream.key, number) not in stored:
                     yield f"lost: {stream.key} number {number}, acknowledged in {place.topic}-{place.partition}"
                 continue
-            found = at_place.get(place)
+            if not is_whole and place.offset < begins_at.get(partition, 0):
+                continue
+            found = at_place.get(partition, {}).get(place.offset)
             if found is None:
                 yield f"lost: {stream.key} number {number}, acknowledged at {place}; nothing stands there"
             elif (found.key, found.number) != (stream.key, number):
                 yield f"lost: {stream.key} number {number}, acknowledged at {place}; {_text(found)} stands there"
+
+
+def lost_last_values(produced: ProducerHistory, final: FinalContents) -> Iterator[str]:
+    """Keys of compacted topics of which neither the last acknowledged record nor a later one is there."""
+    last: dict[KeyStream, int] = {}
+    for (topic, _), records in sorted(final.items()):
+        for _, content in records:
+            last[KeyStream(topic, content.key)] = content.number
+    for stream, places in sorted(produced.acknowledged.items()):
+        if _keeps(stream.topic) is Keeps.LAST_VALUES and last.get(stream, -1) < (wanted := max(places)):
+            yield (
+                f"lost: the last value of {stream.key} in {stream.topic}, number {wanted} at {places[wanted]};"
+                f" the last one there is number {last.get(stream)}"
+            )
 
 
 def disordered_or_doubled_records(produced: ProducerHistory, final: FinalContents, writers: Writers) -> Iterator[str]:
@@ -84,6 +116,8 @@ def disordered_or_doubled_records(produced: ProducerHistory, final: FinalContent
             if not produced.was_sent(stream, content.number):
                 yield f"never sent: {_text(content)} at {Place(topic, partition, offset)}"
     for stream, numbers in sorted(found.items()):
+        if _keeps(stream.topic) is Keeps.NOTHING_SURE:
+            continue  # its producers are not idempotent
         once, copies = _without_copies(numbers, writers)
         for number, place, copy in copies:
             if not _under_another_epoch(place, copy, writers):
@@ -135,33 +169,49 @@ def _under_another_epoch(one: Place, other: Place, writers: Writers) -> bool:
 
 
 def gaps(final: FinalContents) -> Iterator[str]:
-    """Offsets without a record; nothing is compacted or transactional here, so there must be none."""
+    """Offsets without a record where nothing is compacted; what is not the newest may be missing at the beginning."""
     for (topic, partition), records in sorted(final.items()):
-        for expected, (offset, _) in enumerate(records):
+        if _keeps(topic) is Keeps.LAST_VALUES:
+            continue
+        first = records[0][0] if records and _keeps(topic) is Keeps.NEWEST else 0
+        for expected, (offset, _) in enumerate(records, start=first):
             if offset != expected:
                 yield f"gap: {topic}-{partition} continues at {offset} instead of {expected}"
                 break
 
 
-def vanished_records(reader: ReaderHistory, at_place: Mapping[Place, Content]) -> Iterator[str]:
-    """Records that a reader saw and that are gone or others now."""
+def vanished_records(reader: ReaderHistory, final: FinalContents) -> Iterator[str]:
+    """Records that a reader saw and that are gone or others now, but for those that the topic does not keep."""
     for (topic, partition), runs in sorted(reader.runs.items()):
+        records = final.get((topic, partition), [])
+        at_offset = dict(records)
+        first = records[0][0] if records else 0
+        last = {content.key: content.number for _, content in records}
         for offset, content in (record for run in runs for record in run):
-            place = Place(topic, partition, offset)
-            found = at_place.get(place)
-            if found != content:
-                now = "nothing stands there now" if found is None else f"{_text(found)} stands there now"
-                yield f"{reader.name} saw {_text(content)} at {place}; {now}"
+            found = at_offset.get(offset)
+            if found == content or (_keeps(topic) is Keeps.NEWEST and offset < first):
+                continue
+            if _keeps(topic) is Keeps.LAST_VALUES and found is None and last.get(content.key, -1) > content.number:
+                continue
+            now = "nothing stands there now" if found is None else f"{_text(found)} stands there now"
+            yield f"{reader.name} saw {_text(content)} at {Place(topic, partition, offset)}; {now}"
 
 
 def skipped_records(reader: ReaderHistory) -> Iterator[str]:
     """Offsets that a reader was not given in their order."""
     for (topic, partition), runs in sorted(reader.runs.items()):
+        keeps = _keeps(topic)
         for run in runs:
-            for expected, (offset, _) in enumerate(run):
-                if offset != expected:
+            expected = run[0][0] if run and keeps is not Keeps.EVERYTHING else 0
+            for offset, _ in run:
+                if offset < expected or (offset > expected and keeps is not Keeps.LAST_VALUES):
                     yield f"{reader.name} was given {Place(topic, partition, offset)} instead of {expected}"
                     break
+                expected = offset + 1
+
+
+def _keeps(topic: str) -> Keeps:
+    return KEEPS.get(topic, Keeps.EVERYTHING)
 
 
 def _text(content: Content) -> str:

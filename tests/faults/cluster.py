@@ -5,7 +5,6 @@ timeouts are short, so that a trial of a minute sees many of them run out. A bro
 of its own if its disk is to run full, and a service that will see its clock jump runs with libfaketime.
 """
 
-import contextlib
 import os
 import shutil
 import signal
@@ -18,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from ottla.local.etcd_binary import find_etcd
+from tests.faults import faulty_disk
 from tests.faults.cluster_process import ClusterProcess
 from tests.faults.fault import BROKER, CONTROLLER, COORDINATOR, ETCD, Members, id_of, role_of
 from tests.faults.network import Network
@@ -41,9 +41,9 @@ FAKETIME_LIBRARIES = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 READY_LINES = {ETCD: b"ready to serve client requests"}
 READY_LINE = b'"event": "ready"'
 PROGRAMS = {
-    BROKER: ("ottla_broker.app",),
-    CONTROLLER: ("ottla_controller.app",),
-    COORDINATOR: ("ottla_group_coordinator.app",),
+    BROKER: ("ottla_broker",),
+    CONTROLLER: ("ottla_controller",),
+    COORDINATOR: ("ottla_group_coordinator",),
 }
 
 
@@ -57,6 +57,7 @@ class ClusterSettings:
         programs: what Python runs for each role: a module and its first arguments.
         jumping_clocks: the services whose clocks may be set wrong.
         small_disks: the brokers whose disks may run full.
+        faulty_disks: the brokers whose disks may be slow, fail, or lack descriptors.
     """
 
     lease_ttl_ms: int = LEASE_TTL_MS
@@ -64,6 +65,7 @@ class ClusterSettings:
     programs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     jumping_clocks: Collection[str] = ()
     small_disks: Collection[str] = ()
+    faulty_disks: Collection[str] = ()
 
 
 class Cluster:
@@ -161,15 +163,29 @@ class Cluster:
 
     def fill_disk(self, broker: str) -> None:
         """Takes up all the space that is left, or nearly so: the broker writes meanwhile, and takes up the rest."""
+        refusals = []
         for leave_bytes in LEFT_ON_FULL_DISK_BYTES:
-            with contextlib.suppress(OSError):
+            try:
                 fill(self.disk_of(broker), leave_bytes=leave_bytes)
+            except OSError as error:
+                refusals.append(f"{leave_bytes}: {error}")
+            else:
                 return
-        raise AssertionError(f"cannot fill the disk of {broker}")
+        raise AssertionError(f"cannot fill the disk of {broker}: {refusals}")
 
     def empty_disk(self, broker: str) -> None:
         """Undoes `fill_disk`."""
         (self.disk_of(broker) / "ballast").unlink(missing_ok=True)
+
+    def trouble_disk(self, broker: str, mode: str) -> None:
+        """Has a broker's disk be in a mode of `faulty_disk.py`; an empty one ends that."""
+        control = self._disk_control(broker)
+        if mode:
+            new = control.with_suffix(".new")
+            new.write_text(mode)
+            new.replace(control)
+        else:
+            control.unlink(missing_ok=True)
 
     def set_clock(self, name: str, jump_s: int) -> None:
         """Has a service's wall clock be wrong by some seconds; it notices within a second."""
@@ -177,6 +193,9 @@ class Cluster:
         new = clock.with_suffix(".new")
         new.write_text(f"{jump_s:+d}\n")
         new.replace(clock)
+
+    def _disk_control(self, name: str) -> Path:
+        return self.directory / name / "disk-fault"
 
     def _clock_file(self, name: str) -> Path:
         return self.directory / name / "clock"
@@ -239,6 +258,8 @@ class Cluster:
         config = self.directory / name / f"{name}.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         program = self._settings.programs.get(role, PROGRAMS[role])
+        if name in self._settings.faulty_disks:
+            program = (faulty_disk.PROGRAM, str(self._disk_control(name)), *program)
         return [sys.executable, "-m", *program, "--config", str(config)]
 
     def _environment(self, name: str) -> dict[str, str]:
@@ -263,8 +284,9 @@ BROKER_PROPERTIES = {
     "min.insync.replicas": "2",
     "replica.lag.time.max.ms": str(REPLICA_LAG_MAX_MS),
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-    # Each replica compacts at its own time, and replicas shall be comparable byte by byte.
-    "log.cleaner.enable": "false",
+    # `__consumer_offsets` stays whole all the same: a trial does not fill its first segments.
+    "log.cleaner.backoff.ms": "500",
+    "log.retention.check.interval.ms": "1000",
     # Small, so that there are many checkpoints to be wrong at a crash.
     "log.flush.offset.checkpoint.interval.ms": "2000",
     "replica.high.watermark.checkpoint.interval.ms": "1000",

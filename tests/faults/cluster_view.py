@@ -1,13 +1,11 @@
-"""A healed cluster as clients see it and as its files and etcd have it, for the checks at the end of a trial."""
+"""A healed cluster as clients see it and as etcd has it, for the checks at the end of a trial."""
 
 import base64
 import json
 import os
 import subprocess
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from uuid import UUID
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
@@ -15,28 +13,22 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla_core.cluster import codec
 from ottla_core.cluster.keys import PartitionKey
-from ottla_core.wire.record_batch import parse_header
-from ottla_core.wire.records import iterate_records
-from ottla_group_coordinator.records import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value
-from tests.faults.checker import FinalContents, Writer
+from tests.faults.checker import FinalContents
 from tests.faults.cluster import CLUSTER_NAME, Cluster
-from tests.faults.committed_offsets import NOTHING_COMMITTED, CommitPlace
+from tests.faults.cluster_files import Settled
 from tests.faults.fault import BROKER
-from tests.faults.history import Content, Place
+from tests.faults.history import Content
 from tests.faults.reading import content_of, settings_of_reader
-from tests.faults.replicas import replica_batches, replica_problems, sequence_problems
 from tests.faults.state_history import Version
+from tests.faults.topics import COMMON_CONFIGS, PARTITIONS, LoadTopic
 from tests.support.etcd_process import etcd_program
 from tests.support.eventually import NotInTime, eventually
 
-GROUP_TOPIC = "__consumer_offsets"
 ASK_TIMEOUT_S = 5.0
 LOOK_INTERVAL_S = 0.25
 READ_DEADLINE_S = 60.0
 ETCD_TIMEOUT_S = 30.0
 WATCHED_S = 3.0
-TRACEBACK_LINES = 12
-TRACEBACK = "Traceback (most recent call last)"
 
 
 class ClusterView:
@@ -54,19 +46,16 @@ class ClusterView:
             }
         )
 
-    def create_topics(self, names: Sequence[str], *, partitions: int, factor: int) -> None:
-        """Creates topics of the load, and waits until all their replicas are in sync."""
-        configs = {
-            "min.insync.replicas": str(min(2, factor)),
-            "segment.bytes": str(256 * 1024),
-            "retention.ms": "-1",
-            # A broker whose clock is behind takes these for the future; it has to take them all the same.
-            "message.timestamp.after.max.ms": str((1 << 63) - 1),
-        }
-        topics = [
-            NewTopic(name, num_partitions=partitions, replication_factor=factor, config=configs) for name in names
+    def create_topics(self, topics: Iterable[LoadTopic], *, factor: int, partitions: int = PARTITIONS) -> None:
+        """Creates topics of the load."""
+        common = {**COMMON_CONFIGS, "min.insync.replicas": str(min(2, factor))}
+        wanted = [
+            NewTopic(
+                topic.name, num_partitions=partitions, replication_factor=factor, config={**common, **topic.configs}
+            )
+            for topic in topics
         ]
-        for future in self._admin.create_topics(topics, operation_timeout=30).values():
+        for future in self._admin.create_topics(wanted, operation_timeout=30).values():
             future.result()
 
     def wait_in_sync(self, *, within_s: float) -> list[str]:
@@ -109,10 +98,10 @@ class ClusterView:
     def _broker_ids(self) -> range:
         return range(1, self._cluster.members.brokers + 1)
 
-    def read_everything(self, topics: Sequence[str], *, partitions: int) -> FinalContents:
+    def read_everything(self, topics: Sequence[str]) -> FinalContents:
         """Every record of the topics, each partition up to the end it has now."""
         contents: dict[tuple[str, int], list[tuple[int, Content]]] = {
-            (topic, partition): [] for topic in topics for partition in range(partitions)
+            (topic, partition): [] for topic in topics for partition in range(PARTITIONS)
         }
         left = set(contents)
         consumer = Consumer(settings_of_reader(self._cluster.bootstrap, "final-reader"))
@@ -139,17 +128,18 @@ class ClusterView:
             consumer.close()
         return contents
 
-    def high_watermarks(self) -> dict[tuple[str, int], int]:
-        """The ends of all partitions, as consumers see them."""
+    def settled(self) -> dict[tuple[str, int], Settled]:
+        """The replicas and ends of all partitions, as consumers see them."""
         metadata = self._admin.list_topics(timeout=ASK_TIMEOUT_S)
         consumer = Consumer(settings_of_reader(self._cluster.bootstrap, "watermarks"))
         try:
             return {
-                (topic, partition): consumer.get_watermark_offsets(
-                    TopicPartition(topic, partition), timeout=ASK_TIMEOUT_S
-                )[1]
+                (topic, index): Settled(
+                    tuple(f"{BROKER}-{each}" for each in partition.replicas),
+                    consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=ASK_TIMEOUT_S)[1],
+                )
                 for topic, described in metadata.topics.items()
-                for partition in described.partitions
+                for index, partition in described.partitions.items()
             }
         finally:
             consumer.close()
@@ -197,63 +187,3 @@ def _etcdctl(endpoints: Sequence[str], *arguments: str, within_s: float = ETCD_T
         check=False,
     )
     return done.stdout
-
-
-def all_replica_problems(cluster: Cluster, high_watermarks: Mapping[tuple[str, int], int]) -> Iterator[str]:
-    """Replicas that differ in the files of the brokers, which must have stopped."""
-    for (topic, partition), high_watermark in sorted(high_watermarks.items()):
-        directories = {name: cluster.data_of(name) / f"{topic}-{partition}" for name in cluster.members.of(BROKER)}
-        replicas = {name: replica_batches(path) for name, path in directories.items() if path.is_dir()}
-        if not replicas:
-            yield f"{topic}-{partition} lies on no broker"
-        else:
-            yield from replica_problems(f"{topic}-{partition}", replicas, high_watermark)
-
-
-def all_sequence_problems(cluster: Cluster, topics: Sequence[str]) -> Iterator[str]:
-    """Idempotent producers' batches that are stored twice or out of order."""
-    for partition in _partitions_of(cluster, topics):
-        yield from sequence_problems(partition.name, replica_batches(partition))
-
-
-def writers_in_log(cluster: Cluster, topics: Sequence[str]) -> dict[Place, Writer]:
-    """Who wrote each record, from the files of brokers that have stopped and are equal."""
-    writers: dict[Place, Writer] = {}
-    for partition in _partitions_of(cluster, topics):
-        topic, _, index = partition.name.rpartition("-")
-        for batch in replica_batches(partition):
-            for offset in range(batch.base_offset, batch.next_offset):
-                writers[Place(topic, int(index), offset)] = Writer(*batch.producer)
-    return writers
-
-
-def _partitions_of(cluster: Cluster, topics: Sequence[str]) -> list[Path]:
-    """The directories of partitions on one broker; every broker has all of them."""
-    directory = cluster.data_of(cluster.members.of(BROKER)[0])
-    return sorted(path for topic in topics for path in directory.glob(f"{topic}-*"))
-
-
-def committed_in_log(cluster: Cluster) -> dict[CommitPlace, list[int]]:
-    """All offsets that groups have ever committed, from the files of brokers that have stopped and are equal."""
-    committed: defaultdict[CommitPlace, list[int]] = defaultdict(list)
-    for partition in _partitions_of(cluster, [GROUP_TOPIC]):
-        for batch in replica_batches(partition):
-            for record in iterate_records(batch.content, parse_header(batch.content)):
-                key = decode_key(record.key or b"")
-                if isinstance(key, OffsetCommitKey):
-                    value = None if record.value is None else decode_value(key, record.value)
-                    offset = value.offset if isinstance(value, OffsetCommitValue) else NOTHING_COMMITTED
-                    committed[CommitPlace(key.group, key.partition)].append(offset)
-    return committed
-
-
-def log_problems(cluster: Cluster) -> Iterator[str]:
-    """Tracebacks and panics in the processes' logs."""
-    for name, process in cluster.processes.items():
-        text = process.log.read_text(errors="replace") if process.log.exists() else ""
-        lines = text.splitlines()
-        found = [number for number, line in enumerate(lines) if TRACEBACK in line or "panic:" in line]
-        if found:
-            first = "\n".join(lines[found[0] : found[0] + TRACEBACK_LINES])
-            shown = first if len(first) < 1200 else f"{first[:200]} … {first[-900:]}"
-            yield f"{name} logged {len(found)} tracebacks, the first: {shown} (see {process.log})"

@@ -35,8 +35,46 @@ class Kind(StrEnum):
     """A process's network carries few bytes per second."""
     FULL_DISK = "full disk"
     """A broker's log directory has no space left."""
+    SLOW_DISK = "slow disk"
+    """Now and then a broker's disk takes seconds for a write."""
+    BROKEN_DISK = "broken disk"
+    """A broker's disk refuses all writes; the broker is killed at the end and started again on a new one."""
+    NO_DESCRIPTORS = "no descriptors"
+    """A broker cannot open files."""
     CLOCK = "clock"
     """The wall clock is wrong by some seconds."""
+    REASSIGN = "reassign"
+    """A partition moves to other brokers, and back at the end, whether it has arrived or not."""
+    CANCEL = "cancel"
+    """A partition moves to other brokers, which is cancelled at the end."""
+    SHUFFLE = "reassign beside a big topic"
+    """A partition leaves a broker and comes back at once, while the brokers make the logs of a topic with many."""
+    FACTOR = "replication factor"
+    """A topic gets more or fewer replicas, and has its former ones again at the end."""
+    BIG_TOPIC = "big topic"
+    """A topic with many partitions is created, and deleted at the end."""
+    SETTINGS = "settings"
+    """A topic's setting is changed, and has its former value again at the end."""
+    ELECT = "elect"
+    """The preferred leaders of all partitions are elected, at the beginning and at the end."""
+    LIFE = "topic's life"
+    """Topics of an operator's own are created, filled, moved, deleted in part or whole, and created anew."""
+
+
+DISK_FAULTS = frozenset({Kind.SLOW_DISK, Kind.BROKEN_DISK, Kind.NO_DESCRIPTORS})
+OPERATIONS = frozenset(
+    {
+        Kind.REASSIGN,
+        Kind.CANCEL,
+        Kind.SHUFFLE,
+        Kind.FACTOR,
+        Kind.BIG_TOPIC,
+        Kind.SETTINGS,
+        Kind.ELECT,
+        Kind.LIFE,
+    }
+)
+"""What operators do, who mean no harm: their requests, rather than anything that fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +83,13 @@ class Fault:
 
     Attributes:
         kind: what happens.
-        targets: to which processes; for a cut only what to call it.
+        targets: to which processes; for a cut only what to call it, for an operation the topic or partition.
         from_s: when it begins.
         until_s: when it is undone.
         links: what a cut cuts.
         rate_kbit: kilobits per second of a slow link.
-        jump_s: by how many seconds a clock is wrong.
+        jump_s: by how many seconds a clock is wrong, or how long a slow disk takes at most.
+        wanted: what an operation is to bring about.
     """
 
     kind: Kind
@@ -60,6 +99,7 @@ class Fault:
     links: frozenset[Link] = frozenset()
     rate_kbit: int = 0
     jump_s: int = 0
+    wanted: str = ""
 
     def __str__(self) -> str:
         """One line of a printed schedule."""
@@ -67,7 +107,8 @@ class Fault:
             Kind.CUT: f" ({len(self.links)} links)",
             Kind.SLOW: f" ({self.rate_kbit} kbit/s)",
             Kind.CLOCK: f" ({self.jump_s:+d} s)",
-        }.get(self.kind, "")
+            Kind.SLOW_DISK: f" (up to {self.jump_s} s)",
+        }.get(self.kind, f" ({self.wanted})" if self.wanted else "")
         return f"{self.from_s:5.1f}-{self.until_s:5.1f} s  {self.kind} {', '.join(self.targets)}{extra}"
 
     def overlaps(self, other: "Fault") -> bool:

@@ -80,6 +80,10 @@ class ProducerHistory:
             elif what == PROBLEM:
                 self.problems.append(" ".join(words))
 
+    def count_of(self, topics: Iterable[str]) -> int:
+        """How many records of some topics were acknowledged."""
+        return sum(len(places) for stream, places in self.acknowledged.items() if stream.topic in topics)
+
     def was_sent(self, stream: KeyStream, number: int) -> bool:
         """Whether a producer has sent this number."""
         return number in self.acknowledged.get(stream, {}) or number in self.failed.get(stream, set())
@@ -92,9 +96,11 @@ class ReaderHistory:
     Attributes:
         runs: per topic and partition what it saw in order; a new run begins where it had to begin again.
         problems: errors that a reader must not meet.
+        is_in_order: whether each run is all that the reader was given from its beginning on.
     """
 
     name: str
+    is_in_order: bool = True
     runs: dict[tuple[str, int], list[list[tuple[int, Content]]]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 

@@ -5,15 +5,23 @@ as long as the trial (it is killed with the thread that started it), and steps t
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tests.faults import faulty_disk
 from tests.faults.cluster import Cluster, faketime_library
-from tests.faults.fault import Fault, Kind
+from tests.faults.cluster_process import ClusterProcess
+from tests.faults.fault import BROKER, DISK_FAULTS, OPERATIONS, Fault, Kind, role_of
 from tests.faults.network import Network
+from tests.faults.operators import Operators
 from tests.faults.schedule import Schedule
 
 LOOK_INTERVAL_S = 0.05
+DISK_MODES = {
+    Kind.SLOW_DISK: faulty_disk.SLOW,
+    Kind.BROKEN_DISK: faulty_disk.BROKEN,
+    Kind.NO_DESCRIPTORS: faulty_disk.NO_DESCRIPTORS,
+}
 
 Tell = Callable[[str], None]
 
@@ -36,7 +44,7 @@ def steps_of(schedule: Schedule) -> list[Step]:
 
 def possible_kinds(network: Network, *, is_root: bool) -> frozenset[Kind]:
     """What this machine lets happen."""
-    kinds = {Kind.KILL, Kind.STOP, Kind.PAUSE, Kind.WIPE}
+    kinds = {Kind.KILL, Kind.STOP, Kind.PAUSE, Kind.WIPE, *DISK_FAULTS, *OPERATIONS}
     if network.can_fail:
         kinds |= {Kind.CUT, Kind.SLOW}
     if is_root:
@@ -53,9 +61,10 @@ class Injector:
         begun_s: when the last schedule began, by the monotonic clock.
     """
 
-    def __init__(self, cluster: Cluster, network: Network, tell: Tell):
+    def __init__(self, cluster: Cluster, network: Network, operators: Operators, tell: Tell):
         self._cluster = cluster
         self._network = network
+        self._operators = operators
         self._tell = tell
         self.begun_s = time.monotonic()
 
@@ -72,7 +81,10 @@ class Injector:
             self._tell(
                 f"{time.monotonic() - self.begun_s:6.1f} s {'end of' if step.is_end else 'begin'} {step.fault}"
             )
-            (self._undo if step.is_end else self._let_happen)(step.fault)
+            if step.fault.kind in OPERATIONS:
+                (self._operators.end if step.is_end else self._operators.begin)(step.fault)
+            else:
+                (self._undo if step.is_end else self._let_happen)(step.fault)
         self._wait_until(schedule.seconds, look)
 
     def _wait_until(self, at_s: float, look: Callable[[], None]) -> None:
@@ -88,11 +100,10 @@ class Injector:
         processes = [self._cluster.processes[name] for name in fault.targets if name in self._cluster.processes]
         match fault.kind:
             case Kind.KILL:
-                for process in processes:
-                    process.kill()
+                self._kill(processes)
             case Kind.WIPE:
+                self._kill(processes)
                 for process in processes:
-                    process.kill()
                     self._cluster.wipe(process.name)
             case Kind.STOP:
                 for process in processes:
@@ -108,9 +119,18 @@ class Injector:
             case Kind.FULL_DISK:
                 for name in fault.targets:
                     self._cluster.fill_disk(name)
+            case Kind.SLOW_DISK | Kind.BROKEN_DISK | Kind.NO_DESCRIPTORS:
+                for name in fault.targets:
+                    self._cluster.trouble_disk(name, f"{DISK_MODES[fault.kind]} {fault.jump_s}")
             case Kind.CLOCK:
                 for name in fault.targets:
                     self._cluster.set_clock(name, fault.jump_s)
+
+    def _kill(self, processes: Sequence[ClusterProcess]) -> None:
+        for process in processes:
+            process.kill()
+            if role_of(process.name) == BROKER:
+                self._operators.note_crash(time.monotonic())
 
     def _undo(self, fault: Fault) -> None:
         processes = [self._cluster.processes[name] for name in fault.targets if name in self._cluster.processes]
@@ -129,6 +149,15 @@ class Injector:
             case Kind.FULL_DISK:
                 for name in fault.targets:
                     self._cluster.empty_disk(name)
+            case Kind.SLOW_DISK | Kind.NO_DESCRIPTORS:
+                for name in fault.targets:
+                    self._cluster.trouble_disk(name, "")
+            case Kind.BROKEN_DISK:
+                # What a write or fsync has left behind is in doubt, so only a new start ends it.
+                self._kill(processes)
+                for process in processes:
+                    self._cluster.trouble_disk(process.name, "")
+                    process.start()
             case Kind.CLOCK:
                 for name in fault.targets:
                     self._cluster.set_clock(name, 0)

@@ -13,24 +13,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.faults import java_load
 from tests.faults.cluster import python_environment
 from tests.faults.committed_offsets import CommitEvent, CommitPlace
 from tests.faults.fault import CLIENTS
 from tests.faults.history import ProducerHistory, ReaderHistory
 from tests.faults.network import Network
+from tests.faults.topics import GROUP_LOAD_TOPIC, LOAD_TOPICS, PARTITIONS, UNSURE_TOPIC, Keeps, names_of
 from tests.support.child_process import ChildProcess
 
 PRODUCERS = 3
+CARELESS = "careless-producer"
+"""Content with one replica's acknowledgement."""
 READERS: dict[str, str | None] = {"reader": None, "reader-in-rack-b": "b"}
 STOP_DEADLINE_S = 150.0
+JAVA_CODE = java_load.STOPPED_BY_SIGTERM
 
 
 class Load:
-    """All programs; leaving it kills those that still run.
-
-    Attributes:
-        topics: what producers write to and readers read.
-    """
+    """All programs; leaving it kills those that still run."""
 
     def __init__(
         self,
@@ -38,12 +39,11 @@ class Load:
         network: Network,
         bootstrap: str,
         *,
-        topics: Sequence[str],
-        partitions: int,
-        group_topic: str | None,
+        groups: bool,
+        java: bool,
         seed: int,
     ):
-        self.topics = list(topics)
+        topics = [topic.name for topic in LOAD_TOPICS]
         self._directory = directory
         self._network = network
         directory.mkdir(parents=True, exist_ok=True)
@@ -52,25 +52,43 @@ class Load:
             f"producer-{number}": self._program(
                 "numbered_producer",
                 f"producer-{number}",
-                [*where, "--topics", *topics, "--number", str(number), "--seed", str(seed * PRODUCERS + number)],
+                [
+                    *(*where, "--topics", *topics, "--growing", *names_of(Keeps.LAST_VALUES)),
+                    *("--number", str(number), "--seed", str(seed * PRODUCERS + number)),
+                ],
             )
             for number in range(PRODUCERS)
         }
+        self._producers[CARELESS] = self._program(
+            "numbered_producer",
+            CARELESS,
+            [
+                *(*where, "--topics", UNSURE_TOPIC.name, "--acks", "1", "--rate", "50"),
+                *("--number", str(PRODUCERS), "--seed", str(seed)),
+            ],
+        )
         self._readers = {
             name: self._program(
                 "independent_reader",
                 name,
                 [
-                    *(*where, "--topics", *topics, "--partitions", str(partitions), "--name", name),
+                    *(*where, "--topics", *topics, "--partitions", str(PARTITIONS), "--name", name),
+                    *("--forgetful", *names_of(Keeps.NEWEST)),
                     *(() if rack is None else ("--rack", rack)),
                 ],
             )
             for name, rack in READERS.items()
         }
+        self._java = {
+            name: ChildProcess(
+                name, network.inside(CLIENTS, command), log=directory / f"{name}.log", env=python_environment()
+            )
+            for name, command in (java_load.commands(directory, bootstrap) if java else {}).items()
+        }
         self._groups = None
-        if group_topic is not None:
+        if groups:
             self._groups = self._program(
-                "group_members", "groups", [*where, "--topic", group_topic, "--partitions", str(partitions)]
+                "group_members", "groups", [*where, "--topic", GROUP_LOAD_TOPIC, "--partitions", str(PARTITIONS)]
             )
 
     def __enter__(self) -> Self:
@@ -98,6 +116,9 @@ class Load:
         for name in self._producers:
             with self._notes_of(name).open() as notes:
                 history.add(notes)
+        if java_load.PRODUCER in self._java:
+            with self._java[java_load.PRODUCER].log.open() as printed:
+                history.add(java_load.producer_notes(printed))
         return history
 
     def seen(self) -> list[ReaderHistory]:
@@ -108,15 +129,22 @@ class Load:
             with self._notes_of(name).open() as notes:
                 history.add(notes)
             histories.append(history)
+        if java_load.CONSUMER in self._java:
+            history = ReaderHistory(java_load.CONSUMER, is_in_order=False)
+            with self._java[java_load.CONSUMER].log.open() as printed:
+                history.add(java_load.consumer_notes(printed))
+            histories.append(history)
         return histories
 
     def stop_producers(self) -> None:
         """Stops them; returns when every record has been answered or given up."""
         _stop(list(self._producers.values()))
+        _stop([each for name, each in self._java.items() if name == java_load.PRODUCER], JAVA_CODE)
 
     def stop_readers(self) -> None:
         """Stops them."""
         _stop(list(self._readers.values()))
+        _stop([each for name, each in self._java.items() if name == java_load.CONSUMER], JAVA_CODE)
 
     def stop_groups(self) -> tuple[list[str], list[CommitEvent]]:
         """Stops the groups; what was wrong with them, and what they were told about committed offsets."""
@@ -130,7 +158,7 @@ class Load:
     @property
     def _programs(self) -> list[ChildProcess]:
         groups = [] if self._groups is None else [self._groups]
-        return [*self._producers.values(), *self._readers.values(), *groups]
+        return [*self._producers.values(), *self._readers.values(), *self._java.values(), *groups]
 
     def _notes_of(self, name: str) -> Path:
         return self._directory / f"{name}.notes"
@@ -151,7 +179,7 @@ class Load:
             program.kill()
 
 
-def _stop(programs: Sequence[ChildProcess]) -> None:
+def _stop(programs: Sequence[ChildProcess], expected: int = 0) -> None:
     """Stops programs side by side.
 
     Raises:
@@ -162,4 +190,4 @@ def _stop(programs: Sequence[ChildProcess]) -> None:
         os.kill(program.pid, signal.SIGTERM)
     for program in programs:
         code = program.wait(within_s=STOP_DEADLINE_S)
-        assert code == 0, f"{program.name} ended with exit code {code}: {program.log_tail()}"
+        assert code == expected, f"{program.name} ended with exit code {code}: {program.log_tail()}"

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 _BASE_OFFSET_AND_LENGTH = struct.Struct(">qi")
@@ -71,8 +72,14 @@ def replica_batches(partition: Path) -> Iterator[Batch]:
         yield from batches_of(segment.read_bytes())
 
 
-def sequence_problems(partition: str, batches: Iterable[Batch]) -> Iterator[str]:
-    """Batches that do not continue the sequence of their producer's epoch, or that come from an earlier epoch."""
+def sequence_problems(partition: str, batches: Iterable[Batch], *, is_whole: bool = True) -> Iterator[str]:
+    """Batches that do not continue the sequence of their producer's epoch, or that come from an earlier epoch.
+
+    Args:
+        partition: its name, for messages.
+        batches: all that is left of it.
+        is_whole: whether that is everything; else a sequence may begin anywhere.
+    """
     expected: dict[tuple[int, int], int] = {}
     epochs: dict[int, int] = {}
     for batch in batches:
@@ -80,7 +87,7 @@ def sequence_problems(partition: str, batches: Iterable[Batch]) -> Iterator[str]
         if producer_id == NO_PRODUCER:
             continue
         first, following = batch.sequences
-        wanted = expected.get((producer_id, epoch), 0)
+        wanted = expected.get((producer_id, epoch), 0 if is_whole else first)
         if first != wanted:
             yield f"{partition}: {batch} of producer {producer_id} has sequence {first} instead of {wanted}"
         if epoch < epochs.get(producer_id, epoch):
@@ -89,19 +96,29 @@ def sequence_problems(partition: str, batches: Iterable[Batch]) -> Iterator[str]
         epochs[producer_id] = max(epoch, epochs.get(producer_id, epoch))
 
 
-def replica_problems(partition: str, replicas: Mapping[str, Iterable[Batch]], high_watermark: int) -> Iterator[str]:
+def replica_problems(
+    partition: str,
+    replicas: Mapping[str, Iterable[Batch]],
+    high_watermark: int,
+    *,
+    begins_at: int = 0,
+    rolled_at: Mapping[str, int] = MappingProxyType({}),
+) -> Iterator[str]:
     """The first difference between any two replicas below the high watermark, and replicas that end before it.
 
     Args:
         partition: its name, for messages.
         replicas: the batches of each, by the broker's name.
         high_watermark: up to which offset they must be the same.
+        begins_at: from which batch on; what lies before may be deleted on one broker and not yet on another.
+        rolled_at: where each replica's last segment begins, which may be empty.
     """
     committed = {
-        name: [batch for batch in batches if batch.base_offset < high_watermark] for name, batches in replicas.items()
+        name: [batch for batch in batches if begins_at <= batch.base_offset < high_watermark]
+        for name, batches in replicas.items()
     }
     for name, batches in committed.items():
-        end = batches[-1].next_offset if batches else 0
+        end = max(batches[-1].next_offset if batches else 0, rolled_at.get(name, 0))
         if end < high_watermark:
             yield f"{partition}: the replica of {name} ends at {end}, below the high watermark {high_watermark}"
     (first_name, first), *others = committed.items()
@@ -110,3 +127,16 @@ def replica_problems(partition: str, replicas: Mapping[str, Iterable[Batch]], hi
             if one != other:
                 yield f"{partition}: {first_name} has {one} where {name} has {other}"
                 break
+
+
+def last_value_problems(
+    partition: str, replicas: Mapping[str, Mapping[bytes, tuple[int, bytes | None]]]
+) -> Iterator[str]:
+    """Keys of a compacted partition whose last records differ between replicas, as offset and value of each tell."""
+    (first_name, first), *others = replicas.items()
+    for name, values in others:
+        for key in sorted(first.keys() | values.keys()):
+            one, other = first.get(key), values.get(key)
+            if one != other:
+                at = [None if each is None else each[0] for each in (one, other)]
+                yield f"{partition}: the last {key!r} of {first_name} is at {at[0]}, that of {name} at {at[1]}"

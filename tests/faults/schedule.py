@@ -17,13 +17,16 @@ from tests.faults.fault import (
     CLIENTS,
     CONTROLLER,
     COORDINATOR,
+    DISK_FAULTS,
     ETCD,
+    OPERATIONS,
     Fault,
     Kind,
     Link,
     Members,
     links_between,
 )
+from tests.faults.operation_schedule import Operated, draw_operations
 
 FIRST_FAULT_S = 2.0
 LAST_QUIET_S = 1.0
@@ -35,8 +38,9 @@ ATTEMPTS_MAX = 50
 ROUNDING_S = 0.11
 RATES_KBIT = (100, 400, 2000)
 JUMPS_S = (-7200, -300, -30, 30, 300, 86_400)
+DISK_DELAYS_S = (1, 3, 10, 20)
 EPISODE_SIZES = (1, 1, 2, 2, 3)
-EXCLUSIVE = frozenset({Kind.KILL, Kind.STOP, Kind.PAUSE, Kind.WIPE})
+EXCLUSIVE = frozenset({Kind.KILL, Kind.STOP, Kind.PAUSE, Kind.WIPE, *DISK_FAULTS})
 """A process suffers one of these at a time."""
 
 DURATIONS_S: dict[Kind, tuple[float, float]] = {
@@ -47,6 +51,9 @@ DURATIONS_S: dict[Kind, tuple[float, float]] = {
     Kind.CUT: (1.0, 10.0),
     Kind.SLOW: (3.0, 10.0),
     Kind.FULL_DISK: (2.0, 8.0),
+    Kind.SLOW_DISK: (2.0, 10.0),
+    Kind.BROKEN_DISK: (1.0, 6.0),
+    Kind.NO_DESCRIPTORS: (1.0, 6.0),
     Kind.CLOCK: (2.0, 10.0),
 }
 WEIGHTS: dict[Kind, int] = {
@@ -57,6 +64,9 @@ WEIGHTS: dict[Kind, int] = {
     Kind.CUT: 6,
     Kind.SLOW: 1,
     Kind.FULL_DISK: 1,
+    Kind.SLOW_DISK: 1,
+    Kind.BROKEN_DISK: 1,
+    Kind.NO_DESCRIPTORS: 1,
     Kind.CLOCK: 1,
 }
 ROLE_WEIGHTS: dict[str, int] = {BROKER: 6, CONTROLLER: 3, COORDINATOR: 2, ETCD: 3}
@@ -78,7 +88,14 @@ class Schedule:
         return frozenset(target for fault in self.faults if fault.kind is kind for target in fault.targets)
 
 
-def make_schedule(seed: int, members: Members, *, seconds: float, kinds: Collection[Kind] = tuple(Kind)) -> Schedule:
+def make_schedule(
+    seed: int,
+    members: Members,
+    *,
+    seconds: float,
+    kinds: Collection[Kind] = tuple(Kind),
+    operated: Operated | None = None,
+) -> Schedule:
     """Draws the schedule of a seed.
 
     Args:
@@ -86,16 +103,21 @@ def make_schedule(seed: int, members: Members, *, seconds: float, kinds: Collect
         members: which processes there are.
         seconds: when the last fault must be over.
         kinds: what may happen; without root there is less.
+        operated: what operators work on, if any do.
     """
+    failing = [kind for kind in Kind if kind in kinds and kind not in OPERATIONS]
     chance = random.Random(seed)
     faults: list[Fault] = []
     begin_s = FIRST_FAULT_S
-    while begin_s + OVERLAP_S < seconds - LAST_QUIET_S:
+    while failing and begin_s + OVERLAP_S < seconds - LAST_QUIET_S:
         for _ in range(chance.choice(EPISODE_SIZES)):
-            fault = _possible_fault(chance, members, kinds, faults, begin_s=begin_s, seconds=seconds)
+            fault = _possible_fault(chance, members, failing, faults, begin_s=begin_s, seconds=seconds)
             if fault is not None:
                 faults.append(fault)
         begin_s = max([begin_s, *(fault.until_s for fault in faults)]) + chance.uniform(*QUIET_S)
+    if operated is not None:
+        wipes = any(fault.kind is Kind.WIPE for fault in faults)
+        faults += draw_operations(seed, members, operated, seconds=seconds, kinds=kinds, wipes=wipes)
     return Schedule(tuple(sorted(faults, key=lambda fault: fault.from_s)), seconds)
 
 
@@ -115,14 +137,13 @@ def _clash(fault: Fault, other: Fault) -> bool:
 def _possible_fault(
     chance: random.Random,
     members: Members,
-    kinds: Collection[Kind],
+    choices: Sequence[Kind],
     others: Sequence[Fault],
     *,
     begin_s: float,
     seconds: float,
 ) -> Fault | None:
     """A fault of an episode; None if none was found that the others leave room for."""
-    choices = [kind for kind in Kind if kind in kinds]
     for _ in range(ATTEMPTS_MAX):
         kind = chance.choices(choices, [WEIGHTS[choice] for choice in choices])[0]
         from_s = round(begin_s + chance.uniform(0, OVERLAP_S), 1)
@@ -144,12 +165,12 @@ def _draw(chance: random.Random, members: Members, kind: Kind, from_s: float, un
         from_s=from_s,
         until_s=until_s,
         rate_kbit=chance.choice(RATES_KBIT) if kind is Kind.SLOW else 0,
-        jump_s=chance.choice(JUMPS_S) if kind is Kind.CLOCK else 0,
+        jump_s=chance.choice({Kind.CLOCK: JUMPS_S, Kind.SLOW_DISK: DISK_DELAYS_S}.get(kind, (0,))),
     )
 
 
 def _draw_targets(chance: random.Random, members: Members, kind: Kind) -> tuple[str, ...]:
-    if kind in (Kind.WIPE, Kind.FULL_DISK):
+    if kind in (Kind.WIPE, Kind.FULL_DISK, *DISK_FAULTS):
         return (chance.choice(members.of(BROKER)),)
     if kind is Kind.CLOCK:
         return (chance.choice(members.services),)  # etcd is a Go program, which asks the kernel itself

@@ -1,6 +1,6 @@
 """Schedules that aim at one rule: what would go wrong without it goes wrong every time. Pure."""
 
-from tests.faults.fault import BROKER, CONTROLLER, ETCD, Fault, Kind, Members, links_between
+from tests.faults.fault import BROKER, CONTROLLER, COORDINATOR, ETCD, Fault, Kind, Members, links_between
 from tests.faults.schedule import Schedule
 
 
@@ -45,3 +45,69 @@ def controller_deposed_while_it_writes(members: Members) -> Schedule:
         ),
         26.0,
     )
+
+
+def coordinator_replaced_unknown_to_a_broker(members: Members) -> Schedule:
+    """A coordinator and a broker lose etcd together, and others go on: the two know nothing of that.
+
+    The groups' clients commit through other brokers, to the new owner of each shard; the broker that is cut off still
+    relays to the former one.
+    """
+    coordinator, *_ = members.of(COORDINATOR)
+    first, *_ = members.of(BROKER)
+    away = [coordinator, first]
+    links = links_between(away, [*members.of(ETCD), *members.of(CONTROLLER)])
+    cut = Fault(
+        kind=Kind.CUT, targets=(f"{coordinator} and {first} from etcd",), from_s=4.0, until_s=20.0, links=links
+    )
+    return Schedule((cut,), 22.0)
+
+
+def topics_under_operators_while_brokers_restart(members: Members) -> Schedule:
+    """Operators' own topics live through one restart of each broker after the other."""
+    lives = [
+        Fault(kind=Kind.LIFE, targets=(f"life-{number}",), from_s=0.5, until_s=30.0, wanted=str(number))
+        for number in range(3)
+    ]
+    stops = [
+        Fault(kind=Kind.STOP, targets=(broker,), from_s=5.0 + 8 * number, until_s=6.0 + 8 * number)
+        for number, broker in enumerate(members.of(BROKER))
+    ]
+    return Schedule((*lives, *stops), 32.0)
+
+
+def nothing_but_load(_members: Members) -> Schedule:
+    """Time for compaction."""
+    return Schedule((), 20.0)
+
+
+def etcd_away_for_longer_than_the_leases(members: Members) -> Schedule:
+    """Every registration runs out, and comes back when etcd does."""
+    paused = tuple(
+        Fault(kind=Kind.PAUSE, targets=members.of(ETCD)[1:], from_s=begin_s, until_s=begin_s + 7.0)
+        for begin_s in (2.0, 16.0, 30.0)
+    )
+    return Schedule(paused, 44.0)
+
+
+def replicas_shuffled_beside_big_topics(members: Members) -> Schedule:
+    """Replicas leave a busy broker and come back to it, and then the others crash."""
+    faults: list[Fault] = []
+    *others, _last = members.of(BROKER)
+    for begin_s in (2.0, 24.0):
+        for topic in ("fruit", "metal", "recent"):
+            faults += [
+                Fault(
+                    kind=Kind.SHUFFLE,
+                    targets=(f"{topic}-{index}",),
+                    from_s=begin_s,
+                    until_s=begin_s + 8.0,
+                    wanted="60",
+                )
+                for index in range(3)
+            ]
+        faults += [
+            Fault(kind=Kind.KILL, targets=(broker,), from_s=begin_s + 6.0 + number, until_s=begin_s + 10.0)
+            for number, broker in enumerate(others)
+        ]
+    return Schedule(tuple(faults), 44.0)

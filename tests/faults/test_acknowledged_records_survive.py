@@ -17,8 +17,16 @@ SEED = int(os.environ.get("OTTLA_TEST_SEED", "2005"))
 SECONDS = float(os.environ.get("OTTLA_TEST_FAULT_SECONDS", "25"))
 
 
+@pytest.mark.requires("network namespaces", "small disk", "faketime")
 def test_a_fault_schedule_costs_no_acknowledged_record(tmp_path: Path) -> None:
     outcome = run_trial(TrialPlan(seed=SEED, directory=tmp_path / f"seed-{SEED}", seconds=SECONDS))
+    print(outcome.summary())
+    assert not outcome.problems, outcome.report()
+
+
+@pytest.mark.requires("kafka")
+def test_kafkas_own_clients_keep_their_records_as_well(tmp_path: Path) -> None:
+    outcome = run_trial(TrialPlan(seed=SEED + 1, directory=tmp_path / "java", seconds=15, java=True))
     print(outcome.summary())
     assert not outcome.problems, outcome.report()
 

@@ -1,25 +1,33 @@
-"""A trial notices when a rule that records depend on is broken: three such rules, each broken on purpose.
+"""A trial notices when a rule that records depend on is broken: several such rules, each broken on purpose.
 
 A harness that cannot fail proves nothing. Each test breaks one rule of the real services (`broken_rules.py`), lets
 happen what the rule is there for, and expects the checker to say what went wrong.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.faults import network
 from tests.faults.broken_rules import program
 from tests.faults.cluster import PROGRAMS
 from tests.faults.fault import BROKER, CONTROLLER, Members
 from tests.faults.schedule import Schedule
-from tests.faults.targeted_schedules import controller_deposed_while_it_writes, unreplicated_records_at_a_crash
+from tests.faults.targeted_schedules import (
+    controller_deposed_while_it_writes,
+    coordinator_replaced_unknown_to_a_broker,
+    etcd_away_for_longer_than_the_leases,
+    nothing_but_load,
+    replicas_shuffled_beside_big_topics,
+    topics_under_operators_while_brokers_restart,
+    unreplicated_records_at_a_crash,
+)
 from tests.faults.trial import Outcome, TrialPlan, run_trial
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.broken_rules,
-    pytest.mark.skipif(bool(network.unavailable_reason()), reason=network.unavailable_reason() or ""),
+    pytest.mark.requires("network namespaces"),
 ]
 
 SEED = 1
@@ -28,14 +36,18 @@ SHORT_LAG = {BROKER: {"replica.lag.time.max.ms": "1000"}}
 
 
 def trial(
-    directory: Path, schedule: Schedule, **changed: dict[str, tuple[str, ...]] | dict[str, dict[str, str]]
+    directory: Path,
+    schedule: Schedule,
+    *,
+    groups: bool = False,
+    **changed: dict[str, tuple[str, ...]] | dict[str, dict[str, str]],
 ) -> Outcome:
     plan = TrialPlan(
         seed=SEED,
         directory=directory / "trial",
         seconds=schedule.seconds,
         schedule=schedule,
-        groups=False,
+        groups=groups,
         **changed,  # type: ignore[arg-type]
     )
     outcome = run_trial(plan)
@@ -59,6 +71,52 @@ def test_a_deposed_controller_that_is_not_fenced_takes_elections_back(tmp_path: 
     broken = {CONTROLLER: program("deposed-controller-not-fenced", *PROGRAMS[CONTROLLER])}
     outcome = trial(tmp_path, controller_deposed_while_it_writes(MEMBERS), programs=broken, services=SHORT_LAG)
     assert any("leader epoch" in problem for problem in outcome.problems)
+
+
+def test_a_fetch_beyond_the_high_watermark_shows_records_that_vanish(tmp_path: Path) -> None:
+    broken = {BROKER: program("fetches-beyond-the-high-watermark", *PROGRAMS[BROKER])}
+    outcome = trial(tmp_path, unreplicated_records_at_a_crash(MEMBERS), programs=broken)
+    assert any(" saw " in problem or "LOG_TRUNCATION" in problem for problem in outcome.problems)
+
+
+def test_a_broker_that_tells_committed_offsets_of_old_is_noticed(tmp_path: Path) -> None:
+    broken = {BROKER: program("offsets-of-old", *PROGRAMS[BROKER])}
+    outcome = trial(tmp_path, nothing_but_load(MEMBERS), programs=broken, groups=True)
+    assert any("before what was told earlier" in problem for problem in outcome.problems)
+
+
+def test_records_that_are_deleted_on_the_leader_only_come_back(tmp_path: Path) -> None:
+    broken = {BROKER: program("records-deleted-on-the-leader-only", *PROGRAMS[BROKER])}
+    outcome = trial(tmp_path, topics_under_operators_while_brokers_restart(MEMBERS), programs=broken)
+    assert any("up to where records were deleted" in problem for problem in outcome.problems)
+
+
+def test_a_compaction_that_drops_last_values_is_noticed(tmp_path: Path) -> None:
+    broken = {BROKER: program("compaction-drops-the-last-value", *PROGRAMS[BROKER])}
+    outcome = trial(tmp_path, nothing_but_load(MEMBERS), programs=broken)
+    assert any(problem.startswith("lost: the last value") for problem in outcome.problems)
+
+
+def test_clients_that_are_told_of_no_broker_never_ask_again(tmp_path: Path) -> None:
+    broken = {BROKER: program("no-broker-is-named", *PROGRAMS[BROKER])}
+    outcome = trial(tmp_path, etcd_away_for_longer_than_the_leases(MEMBERS), programs=broken)
+    assert any("_PURGE_QUEUE" in problem or "records flow" in problem for problem in outcome.problems)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        coordinator_replaced_unknown_to_a_broker,
+        topics_under_operators_while_brokers_restart,
+        nothing_but_load,
+        etcd_away_for_longer_than_the_leases,
+        replicas_shuffled_beside_big_topics,
+    ],
+)
+def test_such_a_schedule_costs_nothing_while_the_rules_hold(
+    tmp_path: Path, schedule: Callable[[Members], Schedule]
+) -> None:
+    assert not trial(tmp_path, schedule(MEMBERS), groups=True).problems
 
 
 def test_the_same_schedules_cost_nothing_while_the_rules_hold(tmp_path: Path) -> None:

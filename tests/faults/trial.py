@@ -7,7 +7,7 @@ stop and their files are compared.
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,30 +15,43 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 
-from tests.faults.checker import FinalContents, count_sent_again, problems_of
+from tests.faults.checker import FinalContents, count_sent_again, lost_records, problems_of
 from tests.faults.cluster import Cluster, ClusterSettings
-from tests.faults.cluster_view import (
-    ClusterView,
+from tests.faults.cluster_files import (
+    Partitions,
     all_replica_problems,
     all_sequence_problems,
     committed_in_log,
     log_problems,
-    partition_versions,
+    retained_bytes,
     writers_in_log,
 )
+from tests.faults.cluster_view import ClusterView, partition_versions
 from tests.faults.committed_offsets import CommitEvent, offset_problems
-from tests.faults.fault import CLIENTS, Kind, Members
+from tests.faults.fault import BROKER, CLIENTS, DISK_FAULTS, Kind, Members, id_of
 from tests.faults.history import ProducerHistory, ReaderHistory
 from tests.faults.injection import Injector, possible_kinds
 from tests.faults.load import Load
 from tests.faults.network import LoopbackNetwork, Network, open_network
+from tests.faults.operation_schedule import Operated
+from tests.faults.operators import Operators
 from tests.faults.schedule import Schedule, make_schedule
 from tests.faults.state_history import state_problems
+from tests.faults.topics import (
+    ALL_TOPICS,
+    GROUP_LOAD_TOPIC,
+    GROUP_TOPIC,
+    LOAD_TOPICS,
+    PARTITIONS,
+    RETENTION_BYTES,
+    UNSURE_TOPIC,
+    Keeps,
+    LoadTopic,
+    names_of,
+)
 from tests.support.eventually import eventually
 
-TOPICS = ("fruit", "metal")
-GROUP_LOAD_TOPIC = "for-groups"
-PARTITIONS = 3
+WRITTEN_TOPICS = [topic.name for topic in ALL_TOPICS]
 FIRST_RECORDS = 200
 CREATE_DEADLINE_S = 60.0
 READY_DEADLINE_S = 60.0
@@ -60,6 +73,7 @@ class TrialPlan:
         programs: what Python runs instead of a role's service.
         services: settings of services, by role.
         groups: whether there are consumer groups.
+        java: whether Kafka's own clients are among the load.
         loopback: whether to do without network namespaces where they could be had.
     """
 
@@ -73,6 +87,7 @@ class TrialPlan:
     programs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     services: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     groups: bool = True
+    java: bool = False
     loopback: bool = False
 
 
@@ -128,13 +143,22 @@ def run_trial(plan: TrialPlan) -> Outcome:
         network: Network = LoopbackNetwork(names) if plan.loopback else open_network(names)
         closing.callback(network.close)
         kinds = plan.kinds & possible_kinds(network, is_root=os.geteuid() == 0)
-        schedule = plan.schedule or make_schedule(plan.seed, plan.members, seconds=plan.seconds, kinds=kinds)
+        operated = Operated(
+            topics=[topic.name for topic in LOAD_TOPICS],
+            partitions=PARTITIONS,
+            factor=plan.factor,
+            unclean_topic=UNSURE_TOPIC.name,
+        )
+        schedule = plan.schedule or make_schedule(
+            plan.seed, plan.members, seconds=plan.seconds, kinds=kinds, operated=operated
+        )
         (plan.directory / "schedule.txt").write_text(f"seed {plan.seed}\n{schedule}\n")
         settings = ClusterSettings(
             programs=plan.programs,
             services=plan.services,
             jumping_clocks=schedule.targets_of(Kind.CLOCK),
             small_disks=schedule.targets_of(Kind.FULL_DISK),
+            faulty_disks=frozenset().union(*map(schedule.targets_of, DISK_FAULTS)),
         )
         cluster = closing.enter_context(Cluster(plan.directory, network, plan.members, settings))
         outcome = Outcome(plan.seed, schedule, plan.directory)
@@ -166,45 +190,60 @@ class _Trial:
         self._outcome = outcome
         self._view = ClusterView(cluster)
         self._story = plan.directory / "story.txt"
+        addresses = {id_of(name): cluster.kafka_address(name) for name in plan.members.of(BROKER)}
+        self._operators = Operators(addresses, seed=plan.seed, factor=plan.factor)
 
     def run(self) -> None:
         self._tell("start")
         self._cluster.start()
-        topics = [*TOPICS, *([GROUP_LOAD_TOPIC] if self._plan.groups else [])]
-        self._view.create_topics(topics, partitions=PARTITIONS, factor=self._plan.factor)
+        self._view.create_topics(self._topics, factor=self._plan.factor)
         assert not (missing := self._view.wait_in_sync(within_s=CREATE_DEADLINE_S)), missing
-        with self._load() as load:
-            eventually(
-                lambda: load.produced().acknowledged_count > FIRST_RECORDS, "records flow", within_s=CREATE_DEADLINE_S
-            )
-            self._tell("faults")
-            Injector(self._cluster, self._network, self._tell).carry_out(self._outcome.schedule, load.check)
-            self._tell("healing")
-            noted = self._heal(load)
+        try:
+            with self._load() as load:
+                eventually(
+                    lambda: load.produced().acknowledged_count > FIRST_RECORDS,
+                    "records flow",
+                    within_s=CREATE_DEADLINE_S,
+                )
+                self._tell("faults")
+                injector = Injector(self._cluster, self._network, self._operators, self._tell)
+                injector.carry_out(self._outcome.schedule, load.check)
+                self._tell("healing")
+                noted = self._heal(load)
+        finally:
+            self._operators.close()
         self._tell("comparing replicas")
-        watermarks = self._view.high_watermarks()
+        partitions = self._view.settled()
+        self._outcome.problems += self._topic_problems({topic for topic, _ in partitions})
         self._outcome.problems += state_problems(partition_versions(self._cluster.etcd_endpoints))
         self._cluster.stop()
-        self._outcome.problems += all_replica_problems(self._cluster, watermarks)
-        self._judge(noted)
+        self._outcome.problems += all_replica_problems(self._cluster, partitions)
+        self._judge(noted, partitions)
         self._tell("end")
+
+    @property
+    def _topics(self) -> list[LoadTopic]:
+        groups = [LoadTopic(GROUP_LOAD_TOPIC, Keeps.EVERYTHING, {})] if self._plan.groups else []
+        return [*ALL_TOPICS, *groups]
 
     def _load(self) -> Load:
         return Load(
             self._plan.directory / "load",
             self._network,
             self._cluster.bootstrap,
-            topics=TOPICS,
-            partitions=PARTITIONS,
-            group_topic=GROUP_LOAD_TOPIC if self._plan.groups else None,
+            groups=self._plan.groups,
+            java=self._plan.java,
             seed=self._plan.seed,
         )
 
     def _heal(self, load: Load) -> Noted:
         """Waits until all is well again, stops the load, reads everything, and returns what clients have noted."""
         self._cluster.wait_ready(within_s=READY_DEADLINE_S)
+        self._operators.finish()
         missing = self._view.wait_in_sync(within_s=IN_SYNC_DEADLINE_S)
         self._outcome.problems += [f"not in sync {IN_SYNC_DEADLINE_S:g} s after healing: {each}" for each in missing]
+        self._operators.look()
+        self._outcome.problems += self._operators.problems
         self._tell("stopping the load")
         before = load.produced().acknowledged_count
         eventually(
@@ -213,26 +252,45 @@ class _Trial:
             within_s=CREATE_DEADLINE_S,
         )
         load.stop_producers()
-        final = self._view.read_everything(TOPICS, partitions=PARTITIONS)
+        final = self._view.read_everything(WRITTEN_TOPICS)
         load.stop_readers()
         group_problems, committed = self._stop_groups(load)
         self._outcome.problems += group_problems
         return Noted(load.produced(), load.seen(), final, committed)
 
-    def _judge(self, noted: Noted) -> None:
+    def _topic_problems(self, found: set[str]) -> Iterator[str]:
+        """Topics that are missing, and such as were deleted and are back."""
+        wanted = {topic.name for topic in self._topics} | self._operators.topics
+        yield from (f"topic {name} is gone" for name in sorted(wanted - found))
+        yield from (f"topic {name} is back after its deletion" for name in sorted(found - wanted - {GROUP_TOPIC}))
+
+    def _judge(self, noted: Noted, partitions: Partitions) -> None:
         """Compares what clients have noted with what the brokers, which have stopped, have in their files."""
         cluster, outcome = self._cluster, self._outcome
-        writers = writers_in_log(cluster, TOPICS)
+        writers = writers_in_log(cluster, partitions)
         outcome.problems += problems_of(noted.produced, noted.readers, noted.final, writers)
-        outcome.problems += all_sequence_problems(cluster, TOPICS)
-        outcome.problems += offset_problems(noted.committed, committed_in_log(cluster))
+        outcome.problems += all_sequence_problems(cluster, partitions)
+        outcome.problems += offset_problems(noted.committed, committed_in_log(cluster, partitions))
+        outcome.problems += self._retention_problems(partitions)
+        compacted = names_of(Keeps.LAST_VALUES)
+        kept = sum(len(records) for (topic, _), records in noted.final.items() if topic in compacted)
         outcome.counts = {
             "acknowledged": noted.produced.acknowledged_count,
             "unanswered": noted.produced.failed_count,
             "seen": sum(reader.seen_count for reader in noted.readers),
             "told of commits": len(noted.committed),
             "sent again in a new epoch": count_sent_again(noted.final, writers),
+            "compacted away": noted.produced.count_of(compacted) - kept,
+            "lost with acks=1": len(list(lost_records(noted.produced, noted.final, keeping=[Keeps.NOTHING_SURE]))),
+            **{f"operators: {what}": count for what, count in sorted(self._operators.counts.items())},
         }
+
+    def _retention_problems(self, partitions: Partitions) -> Iterator[str]:
+        """Logs that have deleted more than `retention.bytes` allows."""
+        for topic in names_of(Keeps.NEWEST):
+            for log, begins_at, size_bytes in retained_bytes(self._cluster, partitions, topic):
+                if begins_at > 0 and size_bytes < RETENTION_BYTES:
+                    yield f"{log} begins at {begins_at} and has {size_bytes} bytes, fewer than {RETENTION_BYTES}"
 
     def _stop_groups(self, load: Load) -> tuple[list[str], list[CommitEvent]]:
         """What was wrong with the groups, and what they were told; a member that does not end is a problem, too."""

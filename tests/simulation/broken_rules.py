@@ -6,23 +6,26 @@ Each entry says what is broken and puts something wrong in the place of the real
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 from kio.schema.errors import ErrorCode
 
 from ottla_broker import partition as partition_module
+from ottla_broker.log.leader_epoch_checkpoint import LeaderEpochs
+from ottla_broker.log.retirement import Retirement
 from ottla_broker.partition import Partition
+from ottla_broker.reconciliation import Reconciler
 from ottla_broker.replication.leader_replica import FollowerProgress, IsrProposal, LeaderReplica
 from ottla_controller import isr_changes
 from ottla_controller.broker_standing import standings
 from ottla_controller.partition_change import TopicRules
-from ottla_core.cluster.model import PartitionState
-from tests.simulation import replication, simulated_controller
+from ottla_core.cluster.model import ClusterState, PartitionState
+from tests.simulation import fake_log, replication, simulated_controller
 from tests.simulation.fake_etcd import CONTROLLER, FakeEtcd, Transaction
 from tests.simulation.network import Answer
 from tests.simulation.replication import Replication
-from tests.simulation.simulated_broker import SimulatedBroker
 from tests.simulation.simulated_controller import SimulatedController
 
 BrokenRule = Callable[[], AbstractContextManager[Any]]
@@ -115,6 +118,15 @@ def _any_high_watermark(
     self._set_high_watermark(high_watermark)
 
 
+# The log
+
+
+def _only_adding_epochs(self: LeaderEpochs, runs: Any) -> None:
+    for epoch, first_offset, _ in runs:
+        if epoch > self.latest:
+            self.assign(epoch, first_offset)
+
+
 # The controller
 
 _compares = SimulatedController.compares
@@ -127,6 +139,10 @@ def _without_partition_epochs(self: SimulatedController, epoch: int, puts: Any) 
 def _losses_overlooked(brokers: Any, registrations: Any) -> Any:
     found = standings(brokers, registrations)
     return replace(found, lost=frozenset(), fit=frozenset(found.live) - found.departing - found.restarted)
+
+
+def _unclean_shutdowns_overlooked(brokers: Any, registrations: Any) -> Any:
+    return replace(standings(brokers, registrations), unclean=frozenset())
 
 
 _rules_of = simulated_controller.rules_of
@@ -178,8 +194,36 @@ def _broker_epochs_not_checked() -> Iterator[None]:
 # The broker
 
 
-def _leading_under_any_registration(self: SimulatedBroker, state: PartitionState) -> bool:
-    return state.leader == self.broker_id
+def _leading_under_any_registration(
+    self: Reconciler, partition: Partition, state: PartitionState, epoch: int
+) -> bool:
+    del partition, epoch
+    return state.leader == self._broker_id
+
+
+_reconcile = Reconciler._reconcile
+_newest_retirement = Reconciler._retirement_of
+
+
+@contextmanager
+def _passes_go_by_their_first_state() -> Iterator[None]:
+    """Retire what the state at a pass's beginning has taken away, whatever has become of it since."""
+    states: dict[Reconciler, ClusterState] = {}
+
+    async def reconcile(self: Reconciler) -> None:
+        states[self] = self._feed.state
+        await _reconcile(self)
+
+    def retirement_of(self: Reconciler, partition: Partition) -> Retirement | None:
+        newest = self._feed
+        self._feed = SimpleNamespace(state=states[self])  # type: ignore[assignment]
+        try:
+            return _newest_retirement(self, partition)
+        finally:
+            self._feed = newest
+
+    with patch.object(Reconciler, "_reconcile", reconcile), patch.object(Reconciler, "_retirement_of", retirement_of):
+        yield
 
 
 BROKEN_RULES: Mapping[str, BrokenRule] = {
@@ -199,16 +243,22 @@ BROKEN_RULES: Mapping[str, BrokenRule] = {
     "followers do not cut their logs": _replaced(
         partition_module, "truncation_offset", lambda log, *_: log.log_end_offset
     ),
+    "epochs that were truncated come back after a crash": _replaced(LeaderEpochs, "agree_with", _only_adding_epochs),
+    "recovery points outlive a truncation": _replaced(fake_log._Kept, "announce_truncation", lambda *_: None),
     "followers believe any high watermark": _replaced(Partition, "append_from_leader", _any_high_watermark),
     "followers take answers of former leaders": _replaced(Partition, "_check_follows", lambda *_: None),
     "old controllers are not fenced": _old_controllers_write,
     "partition epochs are not compared": _replaced(SimulatedController, "compares", _without_partition_epochs),
     "leaders are elected outside the in-sync set": _replaced(simulated_controller, "rules_of", _always_unclean),
     "wiped directories are not noticed": _replaced(simulated_controller, "standings", _losses_overlooked),
+    "unclean shutdowns are overlooked": _replaced(simulated_controller, "standings", _unclean_shutdowns_overlooked),
     "stale broker epochs are accepted": _broker_epochs_not_checked,
     "stale proposals are accepted": _replaced(isr_changes, "_check_leadership", lambda *_: None),
     "eligible leaders outlive a change of min.insync.replicas": _eligible_leaders_kept,
     "a restarted leader goes on in its former epoch": _replaced(
-        SimulatedBroker, "_leads", _leading_under_any_registration
+        Reconciler, "_leads", _leading_under_any_registration
     ),
+    "a pass goes by its first state": _passes_go_by_their_first_state,
+    "a lost log is not noticed": _replaced(Reconciler, "_note_held", lambda *_: None),
+    "a reported loss changes nothing": _replaced(isr_changes, "without_log", lambda _id, partition, *_: partition),
 }

@@ -4,14 +4,19 @@
 happened last. The same seed gives the same run, whatever else happens in the process.
 """
 
+import logging
 from dataclasses import dataclass
+from unittest.mock import patch
 from uuid import UUID
 
+from structlog import PrintLogger, make_filtering_bound_logger
+
+from ottla_broker import reconciliation
 from ottla_controller.leader_election import first_state
 from ottla_core.cluster.model import NO_LEADER, PartitionState, Topic
 from ottla_core.topic_partition import TopicPartition
 from tests.simulation.clients import Consumer, Producer
-from tests.simulation.fake_etcd import TOPIC, FakeEtcd, Put
+from tests.simulation.fake_etcd import FakeEtcd, Put
 from tests.simulation.fake_log import InvariantViolated
 from tests.simulation.faults import Faults
 from tests.simulation.invariants import Invariants
@@ -25,6 +30,8 @@ BROKERS = 4
 CONTROLLERS = 2
 REPLICATION_FACTOR = 3
 NAME = TopicPartition("t", 0)
+
+SILENT = make_filtering_bound_logger(logging.CRITICAL)(PrintLogger(), [], {})
 
 START_MS = 1_000.0
 TROUBLE_MS = 25_000.0
@@ -92,6 +99,7 @@ class SimulatedCluster:
         self.consumer = Consumer("consumer", schedule, network, self.brokers, NAME)
         self.faults = Faults(self)
         self.lag_max_ms = schedule.random.choice((600, 1_500, 3_000))
+        self.disk_delay_max_ms = schedule.random.choice((2.0, 300.0, 1_500.0))
         self.min_insync_replicas = schedule.random.choice((1, 2, 2))
         self.invariants.allows_unclean = schedule.chance(0.05)
 
@@ -111,6 +119,10 @@ class SimulatedCluster:
         Raises:
             SimulationFailed: a rule was broken.
         """
+        with patch.object(reconciliation, "logger", SILENT):  # its reports of simulated trouble are not the tests'
+            return self._run()
+
+    def _run(self) -> Outcome:
         schedule = self.schedule
         try:
             self._start()
@@ -150,7 +162,7 @@ class SimulatedCluster:
             "unclean.leader.election.enable": str(self.invariants.allows_unclean).lower(),
         }
         topic = Topic(name=NAME.topic, id=state.topic_id, partitions=(state,), configs=configs)
-        self.etcd.put_directly([Put(TOPIC, topic), Put(("partition", NAME.topic, 0), state)])
+        self.etcd.put_directly([Put(("topic", NAME.topic), topic), Put(("partition", NAME.topic, 0), state)])
 
     # Recovery
 
@@ -178,13 +190,16 @@ class SimulatedCluster:
     def _can_recover(self) -> bool:
         partition = self.partition
         electable = {*partition.isr, *partition.eligible_leaders} - self.invariants.history(NAME).wiped
-        return partition.leader != NO_LEADER or bool(electable) or self.invariants.allows_unclean
+        elects_anyone = self.invariants.allows_unclean and not self.invariants.elected_the_last
+        return partition.leader != NO_LEADER or bool(electable) or elects_anyone
 
     def _difference(self) -> str:
         """Return in what the replicas differ from the leader's, or nothing."""
         partition = self.partition
         if set(partition.isr) != set(partition.replicas):
             return f"isr {partition.isr} of {partition.replicas}"
+        if any(NAME not in self.brokers[broker_id].disk.logs for broker_id in partition.replicas):
+            return f"not all of {partition.replicas} have created their logs"
         leader = self.brokers[partition.leader].disk.logs[NAME]
         for broker_id in partition.replicas:
             log = self.brokers[broker_id].disk.logs[NAME]

@@ -5,7 +5,7 @@ values are the model's own objects, so there is nothing to decode; each revision
 everybody shares. A watch brings states late, in order, and passes over some, as the feed of a real process may.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -25,8 +25,6 @@ Key = tuple[str | int, ...]
 ABSENT = 0
 
 CONTROLLER: Key = ("controller",)
-TOPIC: Key = ("topic",)
-
 EXPIRY_DELAY_MAX_MS = 500.0
 WATCH_RETRY_MS = 100.0
 WATCH_LATE_MAX_MS = 8_000.0
@@ -236,11 +234,19 @@ def _with_entry(state: ClusterState, key: Key, entry: Entry | None) -> ClusterSt
         case ("registration", int(broker_id)):
             registration = replace(value, revision=entry.modified) if entry else None
             return replace(state, registrations=_with(state.registrations, broker_id, registration))
-        case ("topic",):
+        case ("topic", str(name)) if entry is None:
+            gone = state.topics[name]
+            topics = {found.name: found for found in state.topics.values() if found is not gone}
+            state = replace(state, deleted_topics={**state.deleted_topics, gone.id: state.revision + 1})
+            return _with_topics(state, topics)
+        case ("topic", str(_)):
             assert entry is not None
             former = state.topics.get(value.name)
-            partitions = former.partitions if former else value.partitions
+            partitions = former.partitions if former and former.id == value.id else value.partitions
             return _with_topic(state, replace(value, partitions=partitions, mod_revision=entry.modified))
+        case ("partition", str(name), int(_)) if entry is None:
+            assert name not in state.topics, "a topic goes before its partitions"
+            return state
         case ("partition", str(name), int(index)):
             assert entry is not None
             topic = state.topics[name]
@@ -251,7 +257,11 @@ def _with_entry(state: ClusterState, key: Key, entry: Entry | None) -> ClusterSt
 
 
 def _with_topic(state: ClusterState, topic: Topic) -> ClusterState:
-    topics = {**state.topics, topic.name: topic}
+    return _with_topics(state, {**state.topics, topic.name: topic})
+
+
+def _with_topics(state: ClusterState, found: Mapping[str, Topic]) -> ClusterState:
+    topics = dict(sorted(found.items()))  # as etcd lists them
     return replace(state, topics=topics, topics_by_id={found.id: found for found in topics.values()})
 
 

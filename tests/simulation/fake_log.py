@@ -1,16 +1,19 @@
 """The log of a simulated replica, in memory, with the interface that `Partition` uses of `PartitionLog`.
 
 A batch is one record here, and a record is its leader epoch and a number that no other record has. The leader epochs
-are kept by the real `LeaderEpochs`. What a log holds survives kill -9, as the page cache does; of the high watermark
-only what was checkpointed does, and an epoch without records may be forgotten.
+are kept by the real `LeaderEpochs`. What a log holds survives kill -9, as the page cache does; of high watermark and
+leader epochs only what was written does, and an epoch without records may be forgotten. A log that is opened again
+reads its epochs from the records behind the recovery point, as `log_loading.py` does.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
+from uuid import UUID
 
 from ottla_broker.log.appended import Appended
-from ottla_broker.log.leader_epoch_checkpoint import LeaderEpochs
+from ottla_broker.log.leader_epoch_checkpoint import EpochEntry, EpochRun, LeaderEpochs
 from ottla_core.errors import OffsetOutOfRange, UnknownLeaderEpoch
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
@@ -51,9 +54,35 @@ class LogObserver(Protocol):
 
 @dataclass(slots=True)
 class _Kept:
-    """What of a log's state is not derived from its records, and is on the disk."""
+    """What of a log's state is not derived from its records, and is on the disk.
+
+    Attributes:
+        leader_epochs: the leader epoch checkpoint, which is written before the recovery point moves on.
+    """
 
     high_watermark: int = 0
+    recovery_point: int = 0
+    leader_epochs: tuple[EpochEntry, ...] = ()
+
+    def announce_truncation(self, offset: int) -> None:
+        """Let nothing on the disk speak of what is about to be cut off."""
+        self.high_watermark = min(self.high_watermark, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+
+
+class SimulatedTruncation:
+    """What is written before a cut and after it, which takes no time here."""
+
+    is_settled = True
+
+    @asynccontextmanager
+    async def prepared(self, offset: int) -> AsyncIterator[None]:
+        """Nothing is to be done: the log itself announces a cut."""
+        del offset
+        yield
+
+    async def settled(self) -> None:
+        """Nothing is to be waited for."""
 
 
 class SimulatedLog:
@@ -65,8 +94,11 @@ class SimulatedLog:
         durable_end_offset: records below it survive a loss of power.
     """
 
-    def __init__(self, topic_partition: TopicPartition, broker_id: int, observer: LogObserver) -> None:
+    def __init__(
+        self, topic_partition: TopicPartition, broker_id: int, observer: LogObserver, topic_id: UUID
+    ) -> None:
         self.topic_partition = topic_partition
+        self.topic_id = topic_id
         self.broker_id = broker_id
         self.config = TopicConfig()
         self.records: list[Record | None] = []
@@ -77,6 +109,7 @@ class SimulatedLog:
         self._observer = observer
         self._high_watermark = 0
         self._kept = _Kept()
+        self.truncation = SimulatedTruncation()
 
     @property
     def high_watermark(self) -> int:
@@ -95,27 +128,60 @@ class SimulatedLog:
     # Crashes
 
     def checkpoint(self) -> None:
-        """Write the high watermark to the disk."""
+        """Flush, and write recovery point and high watermark to the disk."""
+        self._flush()
         self._kept.high_watermark = self._high_watermark
+
+    def _flush(self) -> None:
+        """Have records and leader epochs on the disk, and the recovery point behind them."""
+        self.durable_end_offset = self.log_end_offset
+        self._kept.recovery_point = self.log_end_offset
+        self._kept.leader_epochs = self.leader_epochs.entries
+
+    @property
+    def checkpointed_high_watermark(self) -> int:
+        """As the disk has it."""
+        return self._kept.high_watermark
 
     def reopen(self, *, forget_empty_epochs: bool) -> None:
         """Be what a broker finds that starts again after kill -9."""
         self._high_watermark = max(min(self._kept.high_watermark, self.log_end_offset), self.log_start_offset)
-        if forget_empty_epochs:
-            self.leader_epochs.truncate_from_end(self.log_end_offset)
+        unwritten = () if forget_empty_epochs else (self.leader_epochs.entries[-1:])
+        self.leader_epochs = LeaderEpochs(self._kept.leader_epochs)
+        self.leader_epochs.agree_with(self._epoch_runs(self._kept.recovery_point))
+        self.leader_epochs.truncate_from_end(self.log_end_offset)
+        self.leader_epochs.truncate_from_start(self.log_start_offset)
+        for entry in unwritten:
+            if entry.start_offset == self.log_end_offset:
+                self.leader_epochs.assign(*entry)
+        self._check_epochs()
+
+    def _epoch_runs(self, offset: int) -> list[EpochRun]:
+        records = enumerate(self.records[offset:], offset)
+        return [EpochRun(record[0], at, at) for at, record in records if record is not None]
+
+    def _check_epochs(self) -> None:
+        for offset in range(self.log_start_offset, self.log_end_offset):
+            record = self.records[offset]
+            if record is not None and self.leader_epochs.epoch_at(offset) != record[0]:
+                raise InvariantViolated(
+                    f"leader epochs are those of the records: broker {self.broker_id} takes {offset} to be of"
+                    f" {self.leader_epochs.epoch_at(offset)}, it is of {record[0]}"
+                )
 
     def lose_power(self, end_offset: int) -> None:
         """Lose what was not durable yet; something between `durable_end_offset` and the end remains."""
         if end_offset < self.log_end_offset:
+            self._high_watermark = min(self._high_watermark, end_offset)
             self._end_at(end_offset)
 
     # Appending
 
     def append_as_leader(
-        self, records: Sequence[int], *, leader_epoch: int, now_ms: int, origin: Any = None
+        self, records: Sequence[int], *, leader_epoch: int, now_ms: int, origin: Any = None, looked_into: Any = None
     ) -> Appended:
         """Append new records, given as numbers."""
-        del now_ms, origin
+        del now_ms, origin, looked_into
         first = self.log_end_offset
         self.leader_epochs.assign(leader_epoch, first)
         for number in records:
@@ -165,6 +231,7 @@ class SimulatedLog:
         """Note that this leader's epoch begins at the log's end."""
         if epoch > self.leader_epochs.latest:
             self.leader_epochs.assign(epoch, self.log_end_offset)
+            self._flush()  # any moment may be that of a flush; right here an epoch gets to the disk that others lack
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the largest known epoch up to `epoch` and where it ends; (-1, -1) if there is none."""
@@ -187,11 +254,13 @@ class SimulatedLog:
         elif offset < self.log_start_offset:
             self.truncate_fully_and_start_at(offset, now_ms)
         else:
+            self._kept.announce_truncation(offset)
             self._end_at(offset)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Remove everything and go on at `offset`."""
         del now_ms
+        self._kept.announce_truncation(0)
         self._end_at(0)
         self.leader_epochs.clear()
         self.records = [None] * offset

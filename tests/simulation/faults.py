@@ -4,10 +4,16 @@ Each seed has its own mixture, so that some runs are full of one kind of trouble
 """
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING
+from uuid import UUID
 
+from ottla_controller.leader_election import first_state
 from ottla_core.cluster.controller_api import ElectionType, Reassignment
+from ottla_core.cluster.model import Topic
 from ottla_core.topic_partition import TopicPartition
+from tests.simulation.fake_etcd import Put
+from tests.simulation.invariants import BUSY_TOPICS
 from tests.simulation.process import Process
 
 if TYPE_CHECKING:
@@ -17,6 +23,7 @@ if TYPE_CHECKING:
 
 OPERATOR_TIMEOUT_MS = 5_000
 HEAL_INTERVAL_MS = 1_000
+PARTITION = TopicPartition("t", 0)
 UNNOTICED_LOSS_MS = 5_000
 
 
@@ -27,6 +34,7 @@ class Faults(Process):
         super().__init__("operator", cluster.schedule)
         self._cluster = cluster
         self._ended = False
+        self._topic_ids = count(1_000)
         kinds: list[tuple[float, Callable[[], None]]] = [
             (3, self._kill_broker),
             (2, self._pause_broker),
@@ -36,9 +44,13 @@ class Faults(Process):
             (1, self._pause_controller),
             (0.7, self._stop_etcd),
             (1, self._wipe_broker),
+            (1, self._cut_power),
             (1, self._shut_down_broker),
             (1, self._reassign),
             (0.3, self._cancel_reassignment),
+            (3, self._reassign_away_and_back),
+            (2, self._create_or_delete_busy_topic),
+            (0.5, self._lose_log),
             (0.5, self._elect_preferred_leader),
             (0.5, self._change_min_insync_replicas),
         ]
@@ -134,7 +146,14 @@ class Faults(Process):
             self.after(self._outage_ms() + 1_000, self._restart, broker)
 
     def _wipe_broker(self) -> None:
-        """Kill a broker and take its disk, if another electable replica has every committed record."""
+        """Take a broker's disk, if another electable replica has every committed record."""
+        self._lose_records("wipe")
+
+    def _cut_power(self) -> None:
+        """Take what a broker has not fsynced, under the same condition."""
+        self._lose_records("lose_power")
+
+    def _lose_records(self, how: str) -> None:
         partition = self._cluster.partition
         joining = [
             broker
@@ -146,11 +165,21 @@ class Faults(Process):
         if broker is not None and self._cluster.invariants.may_wipe(broker.broker_id):
             broker.kill()
             self._cluster.invariants.wiped(broker.broker_id)
-            broker.wipe()
+            getattr(broker, how)()
             self.after(self._outage_ms(), self._restart, broker)
             if self.schedule.chance(0.5):  # nobody who could tell by its fetches hears of it
                 others = [other for other in self._brokers if other is not broker]
                 self._cut([(broker.name, other.name) for other in others], UNNOTICED_LOSS_MS)
+
+    def _lose_log(self) -> None:
+        """Kill a broker and take its log of the partition alone, of which its checkpoints still tell."""
+        broker: SimulatedBroker | None = self._running(self._brokers)  # type: ignore[assignment]
+        invariants = self._cluster.invariants
+        if broker is not None and invariants.may_wipe(broker.broker_id) and broker.has_checkpointed(PARTITION):
+            broker.kill()
+            invariants.wiped(broker.broker_id)
+            broker.lose_log(PARTITION)
+            self.after(self._outage_ms(), self._restart, broker)
 
     # Links
 
@@ -200,6 +229,44 @@ class Faults(Process):
         targets = tuple(random.sample(sorted(self._cluster.brokers), random.choice((2, 3, 3, 3))))
         self._ask(f"replicas {list(targets)}", "on_reassign", Reassignment(topic="t", index=0, replicas=targets))
 
+    def _reassign_away_and_back(self) -> None:
+        """Take the partition from a follower, and give it back before that can have carried it out everywhere."""
+        partition = self._cluster.partition
+        followers = [one for one in partition.replicas if one != partition.leader]
+        if len(followers) > 1 and not partition.adding and not partition.removing:
+            away = self.schedule.random.choice(followers)
+            targets = tuple(one for one in partition.replicas if one != away)
+            self._create_or_delete_busy_topic()
+            self._ask(f"replicas {list(targets)}", "on_reassign", Reassignment(topic="t", index=0, replicas=targets))
+            self.after(self._outage_ms() / 4, self._give_back, partition.replicas)
+
+    def _give_back(self, replicas: tuple[int, ...]) -> None:
+        self._ask(f"replicas {list(replicas)}", "on_reassign", Reassignment(topic="t", index=0, replicas=replicas))
+
+    def _create_or_delete_busy_topic(self) -> None:
+        """Create a topic that keeps brokers busy, or delete it, perhaps to create it anew at once."""
+        etcd = self._cluster.etcd
+        name = self.schedule.random.choice(BUSY_TOPICS)
+        topic = etcd.state.topics.get(name)
+        if topic is not None:
+            gone = [
+                Put(("topic", name), None),
+                *(Put(("partition", name, one.index), None) for one in topic.partitions),
+            ]
+            etcd.put_directly(gone)
+        live = sorted(etcd.state.brokers)
+        if not live or (topic is not None and self.schedule.chance(0.5)):
+            return
+        topic_id = UUID(int=next(self._topic_ids))
+        partitions = tuple(
+            first_state(
+                topic_id, index, tuple(self.schedule.random.sample(live, min(2, len(live)))), etcd.state.brokers
+            )
+            for index in range(self.schedule.random.choice((1, 1, 3)))
+        )
+        puts = [Put(("partition", name, one.index), one) for one in partitions]
+        etcd.put_directly([Put(("topic", name), Topic(name=name, id=topic_id, partitions=partitions)), *puts])
+
     def _cancel_reassignment(self) -> None:
         if self._cluster.partition.adding or self._cluster.partition.removing:
             cancellation = Reassignment(topic="t", index=0, replicas=None)
@@ -210,6 +277,6 @@ class Faults(Process):
         self._ask("the preferred leader", "on_elect", request)
 
     def _change_min_insync_replicas(self) -> None:
-        (topic,) = self._cluster.etcd.state.topics.values()
+        topic = self._cluster.etcd.state.topics["t"]
         count = "1" if topic.configs["min.insync.replicas"] == "2" else "2"
         self._ask(f"min.insync.replicas={count}", "on_configure", {**topic.configs, "min.insync.replicas": count})

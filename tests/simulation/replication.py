@@ -6,6 +6,7 @@ answer.
 """
 
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
@@ -13,10 +14,10 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.fetch_reading import diverging_epoch
 from ottla_broker.partition import Partition
 from ottla_broker.replication.follower_replica import FetchPosition
-from ottla_broker.replication.isr_updates import REFUSED_FOR_ITS_CONTENT
+from ottla_broker.replication.isr_updates import REFUSED_FOR_ITS_CONTENT, lost_log_report
 from ottla_broker.replication.leader_replica import FollowerContact, IsrProposal
 from ottla_core.cluster.controller_api import InSyncReplica, IsrChange
-from ottla_core.cluster.model import NO_LEADER
+from ottla_core.cluster.model import Member
 from ottla_core.errors import KafkaError, OffsetOutOfRange, StaleBrokerEpoch
 from ottla_core.topic_partition import TopicPartition
 from tests.simulation.fake_log import NO_RECORDS, Records
@@ -67,9 +68,10 @@ class _ParkedFetch:
 class _Following:
     """Whom a partition is fetched from; `attempt` tells the newest fetch from earlier ones."""
 
+    partition: Partition
     leader: int
     leader_epoch: int
-    attempt: int = 0
+    attempt: int
 
 
 class Replication:
@@ -78,6 +80,9 @@ class Replication:
     def __init__(self, broker: "SimulatedBroker") -> None:
         self._broker = broker
         self._following: dict[TopicPartition, _Following] = {}
+        self._attempts = count()
+        self._lost: dict[Partition, None] = {}
+        self._is_reporting = False
         self._contacts: dict[int, FollowerContact] = {}
         self._parked: dict[TopicPartition, list[_ParkedFetch]] = {}
         self._told_later: set[TopicPartition] = set()
@@ -88,24 +93,24 @@ class Replication:
 
     # Following
 
-    def on_reconciled(self) -> None:
-        """Fetch from whoever leads now, and look at the in-sync sets again."""
-        broker = self._broker
-        for name in [name for name in self._following if name not in broker.partitions]:
-            del self._following[name]
-        for name, partition in broker.partitions.items():
-            state = partition.state
-            if partition.leads or state.leader in (NO_LEADER, broker.broker_id):
-                self._following.pop(name, None)
-                if partition.leads:
-                    self.look_at(partition)
-                continue
-            following = self._following.get(name)
-            if following is None or following.leader_epoch != state.leader_epoch:
-                attempt = following.attempt + 1 if following else 0
-                self._following[name] = _Following(state.leader, state.leader_epoch, attempt)
-                self._fetch(name, attempt)
-        if self._settled_by is not None and broker.state.revision >= self._settled_by:
+    def follow(self, partition: Partition, leader: Member) -> None:
+        """Fetch a partition from a leader, as the reconciler asks."""
+        name, epoch = partition.topic_partition, partition.state.leader_epoch
+        following = self._following.get(name)
+        if following is None or following.partition is not partition or following.leader_epoch != epoch:
+            self._following[name] = _Following(partition, leader.id, epoch, next(self._attempts))
+            self._fetch(name, self._following[name].attempt)
+
+    def unfollow(self, partition: Partition) -> None:
+        """Fetch a partition no longer."""
+        following = self._following.get(partition.topic_partition)
+        if following is not None and following.partition is partition:
+            del self._following[partition.topic_partition]
+
+    def on_state(self) -> None:
+        """Go on if this state shows the outcome of a proposal."""
+        if self._settled_by is not None and self._broker.state.revision >= self._settled_by:
+            self._broker.give_roles()
             self._settle()
 
     def _fetch(self, name: TopicPartition, attempt: int) -> None:
@@ -113,7 +118,7 @@ class Replication:
         if following is None or following.attempt != attempt:
             return
         broker = self._broker
-        partition = broker.partitions[name]
+        partition = following.partition
         leader = broker.cluster.brokers[following.leader]
         position = partition.fetch_position()
         request = FetchRequest(name, broker.broker_id, broker.registered_epoch, position)
@@ -124,7 +129,7 @@ class Replication:
                 if broker.partitions.get(name) is partition:  # it crossed an election: the rules have to refuse it
                     self._take(partition, position, answer)
                 return
-            following.attempt += 1
+            following.attempt = next(self._attempts)
             delay_ms = self._take(partition, position, answer)
             if delay_ms:
                 broker.after(delay_ms, self._fetch, name, following.attempt)
@@ -146,7 +151,8 @@ class Replication:
                 return FETCH_BACKOFF_MS
             elif answer.diverging is not None:
                 former = partition.log.log_end_offset
-                end = partition.truncate_to_diverging(*answer.diverging, leader_epoch=epoch, now_ms=broker.now_ms())
+                end = partition.diverging_offset(*answer.diverging, leader_epoch=epoch)
+                partition.truncate_to(end, leader_epoch=epoch, now_ms=broker.now_ms())
                 broker.note("cuts {} from {} to {}: the leader says epoch {} ends at {}", partition.topic_partition,
                             former, end, *answer.diverging)  # fmt: skip
             else:
@@ -259,13 +265,51 @@ class Replication:
 
     def on_change(self, partition: Partition) -> None:
         """Followers that wait are told that somebody else leads."""
+        self._broker.role_changed(partition)
+        if partition.leads:
+            self.look_at(partition)
         if self._parked.get(partition.topic_partition):
             self._broker.after(0, self._answer_all_parked, partition.topic_partition)
+
+    # Lost logs
+
+    def report_lost(self, partition: Partition) -> None:
+        """Have the controller learn that a log is lost, again and again until it has."""
+        self._lost[partition] = None
+        self._report()
+
+    def _report(self) -> None:
+        broker = self._broker
+        self._lost = dict.fromkeys(partition for partition in self._lost if partition.has_lost_log)
+        if self._is_reporting or not self._lost:
+            return
+        controller = broker.state.controller
+        if controller is None or not broker.is_registered():
+            self._report_later()
+            return
+        partition = next(iter(self._lost))
+        change = lost_log_report(partition)
+        broker.note("reports that its log of {} is lost", partition.topic_partition)
+
+        def answered(answer: tuple[ErrorCode, int] | None) -> None:
+            self._is_reporting = False
+            if answer is not None and answer[0] is ErrorCode.none:
+                partition.has_lost_log = False
+                broker.give_roles_again(partition.topic_partition.topic)
+            self._report_later()
+
+        self._is_reporting = True
+        target = broker.cluster.controllers[controller.id]
+        request = (broker.broker_id, broker.registered_epoch, change)
+        broker.network.call(broker, target, target.on_alter_partitions, request, answered, ISR_ANSWER_TIMEOUT_MS)
+
+    def _report_later(self) -> None:
+        self._broker.after(ISR_RETRY_MS, self._report)
 
     # In-sync sets
 
     def _check_lags(self) -> None:
-        for partition in self._broker.partitions.values():
+        for partition in self._broker.partitions:
             if partition.leads:
                 partition.advance_high_watermark()
                 self.look_at(partition)
@@ -344,8 +388,7 @@ class Replication:
     def _settle_when_seen(self, revision: int) -> None:
         """Go on when the outcome has reached the partition."""
         self._settled_by = revision
-        if self._broker.state.revision >= revision:
-            self._broker.give_roles()
+        self.on_state()
 
     def _settle(self) -> None:
         assert self._asked is not None

@@ -1,19 +1,24 @@
 """A simulated broker: what the shell around the real `Partition` does, in a few words.
 
-It registers under a lease, follows the cluster state, makes its partitions lead or follow (`reconciliation.py` of the
-broker), serves producers and consumers, and hands followers' fetches and in-sync sets to `replication.py` here.
+It registers under a lease, follows the cluster state, serves producers and consumers, and hands followers' fetches
+and in-sync sets to `replication.py` here. The real `Reconciler` holds its partitions and makes them lead and follow,
+on an event loop in simulated time, over a log store that takes its time.
 What is on its disk survives kill -9; a wiped disk comes back as another directory.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.partition import Partition, ReplicationContext
-from ottla_core.cluster.model import NO_EPOCH, ClusterState, Member, PartitionState, Role
+from ottla_broker.partitions import PartitionTable
+from ottla_broker.reconciliation import Reconciler
+from ottla_core.cluster.model import NO_EPOCH, ClusterState, Member, Role, Topic
 from ottla_core.errors import KafkaError, NotLeaderOrFollower
 from ottla_core.topic_config import TopicConfig, parse_topic_configs
 from ottla_core.topic_partition import TopicPartition
@@ -24,6 +29,8 @@ from tests.simulation.lease_keeper import ATTEMPT_TIMEOUT_MS, LEASE_TTL_MS, RETR
 from tests.simulation.network import Answer, Network
 from tests.simulation.replication import FetchRequest, Replication
 from tests.simulation.schedule import Schedule
+from tests.simulation.simulated_log_store import SimulatedLogStore
+from tests.simulation.virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import SimulatedCluster
@@ -36,10 +43,12 @@ READ_RECORDS_MAX = 8
 
 @dataclass(slots=True)
 class Disk:
-    """What a broker's disk holds."""
+    """What a broker's disk holds; `vanished`: of which only checkpoints know."""
 
     directory_id: UUID
     logs: dict[TopicPartition, SimulatedLog] = field(default_factory=dict)
+    intact_since: int = 0
+    vanished: set[TopicPartition] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,25 @@ def topic_config(configs: Mapping[str, str]) -> TopicConfig:
     return _CONFIGS[key]
 
 
+class HeldPartitions(PartitionTable):
+    """The real table of partitions, with the settings of topics parsed once for all simulations."""
+
+    def __init__(self, broker: "SimulatedBroker") -> None:
+        config = SimpleNamespace(node_id=broker.broker_id, member_lease_ttl_ms=LEASE_TTL_MS)
+        super().__init__(config, broker, broker)  # type: ignore[arg-type]
+        self._broker = broker
+
+    def add(self, partition: Partition) -> None:
+        """Hold a partition, and watch it."""
+        super().add(partition)
+        partition.watch(self._broker.replication)
+
+    def topic_config(self, topic: Topic, state: ClusterState | None = None) -> TopicConfig:
+        """Return a topic's settings."""
+        del state
+        return topic_config(topic.configs)
+
+
 class SimulatedBroker(Watcher):
     """One broker over all its lives.
 
@@ -99,20 +127,24 @@ class SimulatedBroker(Watcher):
         self.observer = observer
         self.cluster: SimulatedCluster
         self.disk = Disk(UUID(int=broker_id * 1000))
-        self.partitions: dict[TopicPartition, Partition] = {}
+        self.partitions: HeldPartitions
         self.state = ClusterState()
         self.registered_epoch = NO_EPOCH
+        self._listeners: list[Callable[[ClusterState, ClusterState], None]] = []
+        self._led: set[Partition] = set()
+        self._loops: list[VirtualLoop] = []
+        self._tasks: list[asyncio.Task[None]] = []
         self._resumes_lease = schedule.chance(0.7)
 
     # Life and death
 
     def on_start(self) -> None:
         """Read the cluster state, then register."""
-        self.partitions = {}
         self.registered_epoch = NO_EPOCH
         self.state = ClusterState()
         self._is_shutting_down = False
-        self._reconciliation_is_due = False
+        self._listeners = []
+        self._led = set()
         forget_epochs = self.schedule.chance(0.5)
         for log in self.disk.logs.values():
             log.reopen(forget_empty_epochs=forget_epochs)
@@ -121,6 +153,21 @@ class SimulatedBroker(Watcher):
         )
         self.replication = Replication(self)
         self.context.on_out_of_sync_fetch = self.replication.look_at
+        self.context.on_lost_log = self.replication.report_lost
+        self.partitions = HeldPartitions(self)
+        self._loop = VirtualLoop(self)
+        self._loops.append(self._loop)  # what a killed life was doing is never collected, hence never goes on
+        self._changed = asyncio.Event()
+        self._reconciler = Reconciler(
+            config=SimpleNamespace(node_id=self.broker_id),
+            store=SimulatedLogStore(self),
+            feed=self,
+            membership=self,
+            partitions=self.partitions,
+            context=self.context,
+            fetchers=self.replication,
+            changed=self._changed,
+        )  # type: ignore[arg-type]
         self._list_state()
 
     def wipe(self) -> None:
@@ -128,6 +175,26 @@ class SimulatedBroker(Watcher):
         assert not self.is_running
         self.note("loses its disk")
         self.disk = Disk(UUID(int=self.disk.directory_id.int + 1))
+
+    def lose_power(self) -> None:
+        """Lose what was not fsynced, or some of it; only while the broker is down."""
+        assert not self.is_running
+        self.note("has lost power")
+        for log in self.disk.logs.values():
+            log.lose_power(self.schedule.random.randint(log.durable_end_offset, log.log_end_offset))
+        self.disk.intact_since = NO_EPOCH
+
+    def has_checkpointed(self, name: TopicPartition) -> bool:
+        """Return whether a checkpoint tells that there are committed records of a partition here."""
+        log = self.disk.logs.get(name)
+        return log is not None and log.checkpointed_high_watermark > 0
+
+    def lose_log(self, name: TopicPartition) -> None:
+        """Lose the log of a partition; only while the broker is down."""
+        assert not self.is_running
+        self.note("loses its log of {}", name)
+        del self.disk.logs[name]
+        self.disk.vanished.add(name)
 
     def shut_down(self) -> None:
         """Begin a controlled shutdown."""
@@ -145,7 +212,7 @@ class SimulatedBroker(Watcher):
             )
 
     def _end_if_nothing_is_led(self, limit_ms: int) -> None:
-        if self.now_ms() < limit_ms and any(partition.leads for partition in self.partitions.values()):
+        if self.now_ms() < limit_ms and any(partition.leads for partition in self.partitions):
             self.after(SHUTDOWN_CHECK_MS, self._end_if_nothing_is_led, limit_ms)
             return
         for log in self.disk.logs.values():
@@ -162,6 +229,7 @@ class SimulatedBroker(Watcher):
                 self._list_state()
                 return
             self.on_state(state)
+            self._tasks.append(self._loop.create_task(self._reconciler.start()))
             self._lease = LeaseKeeper(
                 self,
                 self.network,
@@ -188,6 +256,7 @@ class SimulatedBroker(Watcher):
             version="",
             directory_ids=(self.disk.directory_id,),
             shutting_down=self._is_shutting_down,
+            intact_since=self.disk.intact_since,
         )
 
     def is_registered(self) -> bool:
@@ -227,7 +296,9 @@ class SimulatedBroker(Watcher):
         if epoch != self.registered_epoch:
             self.note("is registered with broker epoch {}", epoch)
             self.registered_epoch = epoch
-            self._reconcile_soon()
+            if self.disk.intact_since == NO_EPOCH:
+                self.disk.intact_since = epoch
+            self._loop.run(self._changed.set)
 
     def _checkpoint(self) -> None:
         for log in self.disk.logs.values():
@@ -244,53 +315,38 @@ class SimulatedBroker(Watcher):
             self.context.live_brokers = frozenset(
                 broker_id for broker_id, member in state.brokers.items() if not member.shutting_down
             )
-        self.state = state
-        self._reconcile_soon()
+        former, self.state = self.state, state
+        for listener in self._listeners:
+            self.after(self.schedule.between(0.05, 3.0), self._loop.run, listener, former, state)
+        self.replication.on_state()
 
-    def _reconcile_soon(self) -> None:
-        if not self._reconciliation_is_due:
-            self._reconciliation_is_due = True
-            self.after(self.schedule.between(0.05, 3.0), self.give_roles)
+    def subscribe(self, listener: Callable[[ClusterState, ClusterState], None]) -> None:
+        """Call `listener` a moment after each change; part of what the reconciler knows as the feed."""
+        self._listeners.append(listener)
+
+    def is_current(self) -> bool:
+        """As `is_registered`; what the table of partitions knows as the membership."""
+        return self.is_registered()
 
     def give_roles(self) -> None:
-        """Make the partitions what the cluster state wants them to be."""
-        self._reconciliation_is_due = False
-        for topic in self.state.topics.values():
-            config = topic_config(topic.configs)
-            for state in topic.partitions:
-                name = TopicPartition(topic.name, state.index)
-                if self.broker_id in state.replicas:
-                    self._apply(name, state, config)
-                elif name in self.disk.logs:
-                    self._retire(name)
-        self.replication.on_reconciled()
+        """Make the partitions that are held what the newest state wants them to be."""
+        self._loop.run(self._reconciler.give_roles)
 
-    def _apply(self, name: TopicPartition, state: PartitionState, config: TopicConfig) -> None:
-        partition = self.partitions.get(name)
-        if partition is None:
-            log = self.disk.logs.get(name)
-            if log is None:
-                log = self.disk.logs[name] = SimulatedLog(name, self.broker_id, self.observer)
-            partition = self.partitions[name] = Partition(name, log, self.context, state)  # type: ignore[arg-type]
-            partition.watch(self.replication)
-        if partition.log.config is not config:
-            partition.log.update_config(config)
-        leads = self._leads(state)
-        if leads and not partition.leads:
-            end_offset = partition.log.log_end_offset
-            self.note("leads {} in leader epoch {}, its log ends at {}", name, state.leader_epoch, end_offset)
-            self.observer.began_to_lead(partition.log, state.leader_epoch)  # type: ignore[arg-type]
-        partition.apply(state, leads=leads)
+    def give_roles_again(self, topic: str) -> None:
+        """The same, also where nothing has changed."""
+        self._loop.run(self._reconciler.give_roles_again, {topic})
 
-    def _leads(self, state: PartitionState) -> bool:
-        return state.leader == self.broker_id and state.leader_broker_epoch == self.registered_epoch
-
-    def _retire(self, name: TopicPartition) -> None:
-        self.note("drops its replica of {}", name)
-        partition = self.partitions.pop(name, None)
-        if partition is not None:
-            partition.step_down()
-        del self.disk.logs[name]
+    def role_changed(self, partition: Partition) -> None:
+        """Note when a partition begins to be led."""
+        if not partition.leads:
+            self._led.discard(partition)
+        elif partition not in self._led:
+            self._led.add(partition)
+            log = partition.log
+            epoch = partition.state.leader_epoch
+            self.note("leads {} in leader epoch {}, its log ends at {}", partition.topic_partition, epoch,
+                      log.log_end_offset)  # fmt: skip
+            self.observer.began_to_lead(log, epoch)  # type: ignore[arg-type]
 
     # Requests
 

@@ -29,7 +29,6 @@ from ottla_core.topic_partition import TopicPartition
 from tests.simulation.fake_etcd import (
     ABSENT,
     CONTROLLER,
-    TOPIC,
     Compare,
     FakeEtcd,
     Put,
@@ -336,13 +335,13 @@ class SimulatedController(Watcher):
         """Change the topic's settings."""
 
         def decide(state: ClusterState) -> tuple[list[Put], Any]:
-            if not state.topics:
+            topic = state.topics.get("t")
+            if topic is None:
                 return [], ErrorCode.unknown_topic_or_partition
-            (topic,) = state.topics.values()
             answered = AlteredResource(type=ConfigResourceType.TOPIC, name=topic.name)
             plan = ConfigPlan(answered, TopicTarget(topic.name), configs)
             cleared = [_partition_put(state, partition) for partition in partitions_to_clear(plan, state)]
-            return [*cleared, Put(TOPIC, replace(topic, configs=configs))], ErrorCode.none
+            return [*cleared, Put(("topic", topic.name), replace(topic, configs=configs))], ErrorCode.none
 
         self._serve(decide, answer)
 

@@ -1,6 +1,6 @@
 """Thousands of simulated clusters in trouble, each from its own seed, and proof that they notice broken rules.
 
-`OTTLA_SIMULATION_SEEDS` is how many seeds are run (5,000), `OTTLA_TEST_SEED` the first of them (0). A failure shows
+`OTTLA_SIMULATION_SEEDS` is how many seeds are run (2,500), `OTTLA_TEST_SEED` the first of them (0). A failure shows
 the seed, the rule that was broken, and the end of the trace; `python -m tests.simulation SEED` shows all of it.
 """
 
@@ -16,7 +16,7 @@ import pytest
 from tests.simulation.broken_rules import BROKEN_RULES
 from tests.simulation.cluster import Outcome, SimulatedCluster, SimulationFailed, simulate
 
-SEEDS = int(os.environ.get("OTTLA_SIMULATION_SEEDS", "5000"))
+SEEDS = int(os.environ.get("OTTLA_SIMULATION_SEEDS", "2500"))
 FIRST_SEED = int(os.environ.get("OTTLA_TEST_SEED", "0"))
 SEEDS_PER_TASK = 50
 FAILURES_SHOWN_MAX = 3
@@ -88,19 +88,19 @@ def test_a_seed_replays_exactly_whatever_the_process() -> None:
 
 
 def test_a_failure_tells_seed_rule_and_what_happened_last() -> None:
-    with BROKEN_RULES["acks=all is answered at once"](), pytest.raises(SimulationFailed) as failed:
-        simulate(7)
+    with BROKEN_RULES["acks=all is answered at once"]():
+        failed = next(found for seed in range(50) if (found := failure(seed)) is not None)
 
-    message = str(failed.value)
-    assert "seed 7 at" in message
+    message = str(failed)
+    assert f"seed {failed.seed} at" in message
     assert "violated: only committed records are acknowledged: record " in message
-    assert "replay: python -m tests.simulation 7" in message
-    assert "leads t-0 in leader epoch 0" in message
+    assert f"replay: python -m tests.simulation {failed.seed}" in message
+    assert "etcd         revision " in message
 
 
 def test_the_same_seed_breaks_the_same_rule_again() -> None:
     with BROKEN_RULES["acks=all is answered at once"]():
-        runs = [SimulatedCluster(7), SimulatedCluster(7)]
+        runs = [SimulatedCluster(1), SimulatedCluster(1)]
         for cluster in runs:
             with pytest.raises(SimulationFailed):
                 cluster.run()

@@ -28,6 +28,7 @@ class IndependentReader:
     def __init__(self, options: argparse.Namespace, notes: TextIO):
         self._notes = notes
         self._ending = False
+        self._forgetful = frozenset(options.forgetful)
         settings = settings_of_reader(options.bootstrap, options.name)
         self._consumer = Consumer(settings | ({"client.rack": options.rack} if options.rack else {}))
         self._assigned = [
@@ -58,9 +59,10 @@ class IndependentReader:
         if error is None:
             self._notes.write(line(SEEN, topic, partition, message.offset(), *content_of(message)))
         elif error.code() in LOST_POSITION:
-            self._notes.write(line(PROBLEM, f"{topic}-{partition}", error.name(), error.str()))
             assert topic is not None
             assert partition is not None
+            if topic not in self._forgetful or error.code() == KafkaError._LOG_TRUNCATION:
+                self._notes.write(line(PROBLEM, f"{topic}-{partition}", error.name(), error.str()))
             self._notes.write(line(FROM_BEGINNING, topic, partition))
             self._consumer.incremental_unassign([TopicPartition(topic, partition)])
             self._consumer.incremental_assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
@@ -72,6 +74,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topics", nargs="+", required=True)
+    parser.add_argument("--forgetful", nargs="*", default=[], help="topics that delete what is old")
     parser.add_argument("--partitions", type=int, required=True)
     parser.add_argument("--name", required=True)
     parser.add_argument("--rack")

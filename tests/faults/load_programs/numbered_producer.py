@@ -1,4 +1,4 @@
-"""An idempotent producer that numbers the records of each key and notes every answer, until SIGTERM.
+"""A producer that numbers the records of each key and notes every answer, until SIGTERM; idempotent with acks=all.
 
 It writes to topics and keys in turn at a steady rate. The number and a payload are the value. After SIGTERM it waits
 for the answers that are missing, and ends; what the cluster never answered is noted as failed.
@@ -10,6 +10,7 @@ import random
 import signal
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from types import FrameType
 from typing import TextIO
@@ -23,6 +24,7 @@ FLUSH_DEADLINE_S = 60.0
 NOTE_INTERVAL_S = 0.25
 PAYLOAD_BYTES_MAX = 1200
 SENT_AT_ONCE_MAX = 100
+RECORDS_PER_KEYS = 100
 BATCH_BYTES_MAX = 64 * 1024
 """Segments are small, and a batch must fit into one."""
 VARIANTS: tuple[dict[str, str | int], ...] = (
@@ -40,6 +42,7 @@ class NumberedProducer:
         self._notes = notes
         self._chance = random.Random(options.seed)
         self._numbers: dict[tuple[str, str], int] = {}
+        self._sent: Counter[str] = Counter()
         self._ending = False
         self._producer = self._connect()
 
@@ -66,6 +69,10 @@ class NumberedProducer:
     def _send(self) -> None:
         topic = self._chance.choice(self._options.topics)
         key = f"p{self._options.number}-k{self._chance.randrange(self._options.keys)}"
+        if topic in self._options.growing:
+            # Keys are given up for new ones, so that the last values of many lie in segments that are compacted.
+            key += f"-{self._sent[topic] // RECORDS_PER_KEYS}"
+            self._sent[topic] += 1
         number = self._numbers.get((topic, key), 0)
         value = f"{number}:".encode() + self._chance.randbytes(self._chance.randrange(PAYLOAD_BYTES_MAX))
 
@@ -109,8 +116,8 @@ class NumberedProducer:
             {
                 "bootstrap.servers": self._options.bootstrap,
                 "client.id": f"producer-{self._options.number}",
-                "enable.idempotence": True,
-                "acks": "all",
+                "enable.idempotence": self._options.acks == "all",
+                "acks": self._options.acks,
                 "partitioner": "murmur2_random",
                 "delivery.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
                 "request.timeout.ms": 5000,
@@ -137,6 +144,8 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topics", nargs="+", required=True)
+    parser.add_argument("--acks", default="all")
+    parser.add_argument("--growing", nargs="*", default=[], help="topics that get new keys again and again")
     parser.add_argument("--number", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--keys", type=int, default=12)

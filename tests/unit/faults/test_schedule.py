@@ -2,7 +2,19 @@
 
 import pytest
 
-from tests.faults.fault import BROKER, CLIENTS, ETCD, Fault, Kind, Members, id_of, links_between, role_of
+from tests.faults.fault import (
+    BROKER,
+    CLIENTS,
+    ETCD,
+    OPERATIONS,
+    Fault,
+    Kind,
+    Members,
+    id_of,
+    links_between,
+    role_of,
+)
+from tests.faults.operation_schedule import REPLICAS_MIN, RISKY_BESIDE_WIPES, Operated
 from tests.faults.schedule import (
     DURATIONS_S,
     EXCLUSIVE,
@@ -16,6 +28,8 @@ from tests.faults.schedule import (
 
 MEMBERS = Members()
 SEEDS = range(60)
+FAILURES = frozenset(Kind) - OPERATIONS
+OPERATED = Operated(topics=("fruit", "metal"), partitions=3, factor=3, unclean_topic="unsure")
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +57,38 @@ def test_every_fault_is_over_in_time_and_lasts(schedules: list[Schedule]):
 
 def test_all_kinds_come_and_faults_overlap(schedules: list[Schedule]):
     everything = [each for schedule in schedules for each in schedule.faults]
-    assert {each.kind for each in everything} == set(Kind)
+    assert {each.kind for each in everything} == FAILURES
     together = [
         schedule
         for schedule in schedules
         if any(one.overlaps(other) for one in schedule.faults for other in schedule.faults if one is not other)
     ]
     assert len(together) > len(schedules) / 2
+
+
+def test_operators_work_beside_the_same_faults(schedules: list[Schedule]):
+    found = set()
+    for seed, schedule in zip(SEEDS, schedules, strict=True):
+        both = make_schedule(seed, MEMBERS, seconds=55, operated=OPERATED).faults
+        assert [each for each in both if each.kind not in OPERATIONS] == list(schedule.faults)
+        found |= {each.kind for each in both} & OPERATIONS
+    assert found == OPERATIONS
+
+
+def test_operators_leave_each_partition_the_replicas_that_its_records_need():
+    for seed in SEEDS:
+        schedule = make_schedule(seed, MEMBERS, seconds=55, operated=OPERATED)
+        wanted = [each for each in schedule.faults if each.kind in OPERATIONS]
+        factors = [int(each.wanted) for each in wanted if each.kind is Kind.FACTOR]
+        assert all(REPLICAS_MIN <= factor <= MEMBERS.brokers for factor in factors)
+        if schedule.targets_of(Kind.WIPE):
+            assert not any(each.wanted in RISKY_BESIDE_WIPES for each in wanted)
+
+
+def test_only_topics_whose_records_may_be_lost_have_unclean_elections():
+    for seed in SEEDS:
+        for each in make_schedule(seed, MEMBERS, seconds=55, operated=OPERATED).faults:
+            assert "unclean" not in each.wanted or each.targets == ("unsure",)
 
 
 def test_only_what_is_possible_comes():
