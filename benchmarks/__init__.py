@@ -2,6 +2,8 @@
 
     python -m benchmarks all                                  the floor and a fresh Ottla, side by side
     python -m benchmarks all --kafka --only "1 KB" latency    with a reference Kafka, and only some cases
+    python -m benchmarks all --targets ottla --beside DIR     with another checkout, to see what a change costs
+    python -m benchmarks replication --kafka                  three brokers, with a Kafka of three nodes by turns
     python -m benchmarks produce --bootstrap HOST:PORT        one program against a broker that runs already
 
 The programs are `produce`, `consume` and `throughput` (both), `small` (requests of one record), `latency`, `memory`,

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -42,6 +43,7 @@ from benchmarks.throughput import ACKS, Load
 def main(arguments: list[str] | None = None) -> int:
     """Run what the command line says, or everything if it says nothing, and return the exit code."""
     chosen = _parser().parse_args((sys.argv[1:] if arguments is None else arguments) or ["all"])
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each start of a service would compile it all again
     run_chosen: Callable[[argparse.Namespace], None] = chosen.run
     try:
         run_chosen(chosen)
@@ -138,6 +140,7 @@ def _add_replication(programs: Programs) -> None:
     program.add_argument("--record-bytes", type=int, default=1000, help="size of each value (%(default)s)")
     program.add_argument("--total-mb", type=int, default=500, help="megabytes of values per run (%(default)s)")
     program.add_argument("--repetitions", type=int, default=5, help="of every run (%(default)s)")
+    program.add_argument("--kafka", action="store_true", help="also three reference Kafkas (needs Java and its jars)")
     program.add_argument("--json", action="store_true", help="print JSON instead of tables")
     purpose = "thousands of partitions at factor 3, on three brokers that are started here"
     scale = programs.add_parser("partitions", help=purpose, description=purpose)
@@ -224,6 +227,9 @@ def _add_all(programs: Programs) -> None:
     program.set_defaults(run=_run_all)
     program.add_argument("--kafka", action="store_true", help="also a reference Kafka (needs Java and its jars)")
     program.add_argument("--targets", nargs="+", choices=TARGETS, default=["floor", "ottla"])
+    program.add_argument(
+        "--beside", type=Path, metavar="DIRECTORY", help="also another checkout of Ottla, set up there"
+    )
     program.add_argument("--only", nargs="+", default=[], metavar="CASE", help="cases, by the beginning of the name")
     program.add_argument("--repetitions", type=int, default=Plan.repetitions)
     program.add_argument("--total-mb", type=int, default=Plan.total_mb, help="per repetition (%(default)s)")
@@ -304,7 +310,10 @@ def _run_groups(chosen: argparse.Namespace) -> None:
 
 def _run_replication(chosen: argparse.Namespace) -> None:
     plan = replication.ReplicationPlan(
-        record_bytes=chosen.record_bytes, total_bytes=chosen.total_mb * 1_000_000, repetitions=chosen.repetitions
+        record_bytes=chosen.record_bytes,
+        total_bytes=chosen.total_mb * 1_000_000,
+        repetitions=chosen.repetitions,
+        kafka=chosen.kafka,
     )
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
         _report(replication.measure(Path(directory), plan, _say), chosen)
@@ -378,6 +387,7 @@ def _run_all(chosen: argparse.Namespace) -> None:
         requests=chosen.requests,
         partitions=chosen.partitions,
         directory=chosen.work_dir,
+        beside=chosen.beside,
     )
     results = run(plan, _say)
     print(json.dumps(results.to_document(plan), indent=2) if chosen.json else results.to_text())

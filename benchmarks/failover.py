@@ -22,6 +22,7 @@ from tests.faults.cluster import Cluster, ClusterSettings
 from tests.faults.cluster_view import ClusterView, etcd_leader, leading_controller
 from tests.faults.fault import BROKER, CLIENTS, CONTROLLER, ETCD, Members
 from tests.faults.network import LoopbackNetwork
+from tests.faults.topics import Keeps, LoadTopic
 from tests.support.eventually import eventually
 from tests.support.raw_client import RawClient, Silence
 from tests.support.raw_requests import produce_request, produced
@@ -127,7 +128,7 @@ def run(plan: FailoverPlan, say: Say) -> dict[str, Measures]:
         settings = ClusterSettings(lease_ttl_ms=plan.lease_ttl_ms)
         with Cluster(Path(directory), network, members, settings) as cluster:
             cluster.start()
-            ClusterView(cluster).create_topics([TOPIC], partitions=1, factor=3)
+            ClusterView(cluster).create_topics([LoadTopic(TOPIC, Keeps.EVERYTHING, {})], partitions=1, factor=3)
             with SteadyClients(cluster.bootstrap, TOPIC) as clients:
                 target = FailoverCluster(cluster, clients)
                 found: dict[str, Measures] = {}

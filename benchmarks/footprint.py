@@ -1,5 +1,8 @@
 """What a broker needs before it does anything: the time to start, and memory, without and with many partitions.
 
+The memory of all processes together is given twice: the sum of what each has resident, and with what they share
+counted once, which is what the machine has to have for them.
+
 A start is timed from the outside: from the execution of the command (and, where a launcher starts several processes,
 also from the start of the broker's own) until a Metadata answer names a leader for every partition.
 """
@@ -9,7 +12,7 @@ import time
 from collections.abc import Mapping
 
 from benchmarks.client import Subject, create_topic, temporary_topic, wait_for_leaders
-from benchmarks.process_stats import resident_mib, started_at_s
+from benchmarks.process_stats import resident_mib, shared_once_mib, started_at_s
 from benchmarks.targets import Target
 
 SETTLE_INTERVAL_S = 1.0
@@ -50,8 +53,13 @@ def timed_start(target: Target, partitions: int) -> tuple[Subject, dict[str, flo
 
 
 def memory_of(processes: Mapping[str, int]) -> dict[str, float]:
-    """Return the idle memory of each process."""
-    return {f"{name}_idle_mib": settled_mib(pid) for name, pid in processes.items()}
+    """Return the idle memory of each process, and of all."""
+    found = {f"{name}_idle_mib": settled_mib(pid) for name, pid in processes.items()}
+    return {
+        **found,
+        "all_idle_sum_mib": sum(found.values()),
+        "all_idle_shared_once_mib": shared_once_mib(processes.values()),
+    }
 
 
 def memory(subject: Subject, partitions: int) -> dict[str, float]:

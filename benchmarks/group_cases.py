@@ -15,6 +15,7 @@ from benchmarks.client import temporary_topic
 from benchmarks.groups import GroupLoad
 from benchmarks.summary import Measures
 from benchmarks.targets import KafkaTarget, OttlaTarget, Target
+from benchmarks.warm_up import warm_up
 
 PARTITIONS = 50
 MEASURED_PROCESSES = frozenset({"broker-1", "group-coordinator-1", "kafka"})
@@ -63,6 +64,9 @@ def _on_one_cluster(
     found: dict[str, Measures] = {}
     try:
         subject = target.start()
+        if plan.target == "kafka":
+            say("warming up")
+            warm_up(subject)
         processes = {name: pid for name, pid in target.processes().items() if name in MEASURED_PROCESSES}
         with temporary_topic(subject.bootstrap, PARTITIONS) as topic:
             load = GroupLoad(subject.bootstrap, topic, PARTITIONS, processes)

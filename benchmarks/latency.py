@@ -1,8 +1,9 @@
 """How long a record takes from `produce()` to its acknowledgement, and to a consumer that waits for it.
 
-Records go out at a modest, even rate through librdkafka without lingering, one partition, acks=1. A second thread
-reads; a record carries the time at which it was handed over. Client and broker share the machine and the client's
-two threads one interpreter, so differences between brokers mean more than the figures themselves.
+Records go out at a modest, even rate through librdkafka without lingering, one partition, acks=1 unless said
+otherwise. A second thread reads; a record carries the time at which it was handed over. Client and broker share the
+machine and the client's two threads one interpreter, so differences between brokers mean more than the figures
+themselves.
 """
 
 import struct
@@ -48,7 +49,7 @@ class _Reader(threading.Thread):
         self._consumer.close()
 
 
-def measure(subject: Subject, topic: str, *, records: int, rate_per_s: float) -> dict[str, float]:
+def measure(subject: Subject, topic: str, *, records: int, rate_per_s: float, acks: str = "1") -> dict[str, float]:
     """Publish at the rate, read everything, and return the percentiles."""
     total = records + WARM_UP_RECORDS
     acknowledged_ms: list[float] = []
@@ -60,7 +61,7 @@ def measure(subject: Subject, topic: str, *, records: int, rate_per_s: float) ->
     reader = _Reader(subject.bootstrap, topic, total)
     reader.start()
     reader.ready.wait()
-    settings = {**CLIENT_SETTINGS, "bootstrap.servers": subject.bootstrap, "linger.ms": "0", "acks": "1"}
+    settings = {**CLIENT_SETTINGS, "bootstrap.servers": subject.bootstrap, "linger.ms": "0", "acks": acks}
     producer = Producer(settings, on_delivery=on_delivery)
     producer.list_topics(topic, timeout=SILENCE_S)
     meter = CpuMeter(subject)

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,22 +52,41 @@ def resident_mib(pid: int) -> float:
 
 def proportional_mib(pid: int) -> float:
     """Return the proportional set size in MiB: what is shared counts in parts. 0 if the process ended meanwhile."""
+    return sum(_sizes_kib(pid, ("Pss:",))) / 1024
+
+
+def shared_once_mib(pids: Iterable[int]) -> float:
+    """Return the memory of several processes in MiB, counting what they share among themselves once.
+
+    What was not read from a file is taken from their proportional set sizes: such pages are shared by processes that
+    were forked from one another. Of a file's pages, each part counts with as much as the process has in memory that
+    has most of it, whoever else on the machine uses the file.
+    """
+    own_kib = 0
+    of_files: dict[str, int] = {}
+    for pid in pids:
+        own_kib += sum(_sizes_kib(pid, ("Pss_Anon:", "Pss_Shmem:")))
+        for part, size_kib in _file_pages_kib(pid):
+            of_files[part] = max(of_files.get(part, 0), size_kib)
+    return (own_kib + sum(of_files.values())) / 1024
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started and that run."""
+    found: list[int] = []
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) / 1024
-    return 0.0
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (task / "children").read_text().split())
+    return found
 
 
 def descendants(pid: int) -> dict[int, str]:
     """Return the processes below a process, by id, with the names of their commands."""
     found: dict[int, str] = {}
-    with contextlib.suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in map(int, (task / "children").read_text().split()):
-                with contextlib.suppress(OSError):
-                    found[child] = Path(f"/proc/{child}/comm").read_text().strip()
-                found |= descendants(child)
+    for child in children(pid):
+        with contextlib.suppress(OSError):
+            found[child] = Path(f"/proc/{child}/comm").read_text().strip()
+        found |= descendants(child)
     return found
 
 
@@ -85,6 +105,28 @@ def listener_pid(port: int) -> int:
 
 def _stat_fields(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _sizes_kib(pid: int, names: tuple[str, ...]) -> list[int]:
+    """Return lines of the sum over all mappings; none if the process ended meanwhile."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return []
+    return [int(line.split()[1]) for line in lines if line.startswith(names)]
+
+
+def _file_pages_kib(pid: int) -> Iterator[tuple[str, int]]:
+    """Yield each mapped part of a file, by offset, inode and path, and how much of it is in memory unchanged."""
+    part, resident_kib = "", 0
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        words = line.split()
+        if not words[0].endswith(":"):  # address, permissions, offset, device, inode, path
+            part = " ".join(words[2:]) if words[4] != "0" else ""
+        elif words[0] == "Rss:":
+            resident_kib = int(words[1])
+        elif words[0] == "Anonymous:" and part:  # what was written to since is a copy of the process's own
+            yield part, resident_kib - int(words[1])
 
 
 def _listening_inodes(name: str, port: int) -> list[str]:

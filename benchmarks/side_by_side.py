@@ -1,7 +1,9 @@
 """Everything, for several brokers in one run: repetitions take turns, so that a slow minute hits all of them.
 
 Each case runs once in small to warm up, unrecorded, and then as often as asked, one target after the other. Only one
-target works at a time; the others idle. Ratios are taken between neighbours (see `summary.ratios`).
+target works at a time; the others idle. What compiles itself while it runs is warmed up with two gigabytes before
+(`warm_up.py`). Ratios are taken between neighbours (see `summary.ratios`), to the floor, to Kafka, and to another
+checkout of Ottla, if they take part: the last is how a change is compared with what was before it.
 """
 
 import os
@@ -20,12 +22,16 @@ import confluent_kafka
 from benchmarks import latency, small_requests
 from benchmarks.client import Subject, temporary_topic
 from benchmarks.footprint import footprint
-from benchmarks.summary import Measures, figures, ratios, table
-from benchmarks.targets import TARGETS, FloorTarget
+from benchmarks.summary import Figure, Measures, figures, ratios, table
+from benchmarks.targets import OTHER, TARGETS, FloorTarget, Target, other_checkout
 from benchmarks.throughput import Load, consume, produce
+from benchmarks.warm_up import warm_up
 
 WARM_UP_SHARE = 0.05
-BASE = "floor"
+PRIVATE = ("directory", "beside")
+"""Paths of this machine, which are not put into reports."""
+BASES = ("floor", "kafka", OTHER)
+"""What the others are compared with, where it takes part."""
 
 Progress = Callable[[str], None]
 
@@ -35,7 +41,8 @@ class Plan:
     """What to run, and how much of it.
 
     Attributes:
-        targets: names of `TARGETS`; ratios are given if the floor is among them.
+        targets: names of `TARGETS`; ratios are given to those of `BASES` that are among them.
+        beside: another checkout of Ottla that takes part.
         only: cases to run, by the beginning of their names; all if empty.
         partitions: for start time and memory.
     """
@@ -49,6 +56,12 @@ class Plan:
     latency_rate_per_s: float = 500.0
     partitions: int = 1000
     directory: Path | None = None
+    beside: Path | None = None
+
+    def makers(self) -> dict[str, Callable[[Path], Target]]:
+        """Return what makes each target, by name."""
+        makers: dict[str, Callable[[Path], Target]] = {name: TARGETS[name] for name in self.targets}
+        return makers if self.beside is None else {**makers, OTHER: other_checkout(self.beside)}
 
 
 @dataclass(slots=True)
@@ -66,14 +79,16 @@ class Results:
         return {
             "machine": {"cpus": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()},
             "librdkafka": confluent_kafka.libversion()[0],
-            "plan": {name: value for name, value in asdict(plan).items() if name != "directory"},
+            "plan": {name: value for name, value in asdict(plan).items() if name not in PRIVATE},
             "cases": {
                 case: {
                     target: {
                         "repetitions": measured,
                         "figures": {name: asdict(found) for name, found in figures(measured).items()},
                         "ratios": {
-                            name: asdict(found) for name, found in ratios(measured, by_target.get(BASE, [])).items()
+                            base: {name: asdict(found) for name, found in compared.items()}
+                            for (subject, base), compared in _ratios(by_target).items()
+                            if subject == target
                         },
                     }
                     for target, measured in by_target.items()
@@ -96,10 +111,13 @@ def run(plan: Plan, progress: Progress) -> Results:
         with ExitStack() as running:
             _claim_page_cache(directory, plan.total_mb)
             subjects: dict[str, Subject] = {}
-            for name in plan.targets:
-                target = TARGETS[name](directory / name)
+            for name, make in plan.makers().items():
+                target = make(directory / name)
                 running.callback(target.stop)
                 subjects[name] = target.start()
+                if name == "kafka" and _cases(plan):
+                    progress("kafka: warming up")
+                    warm_up(subjects[name])
             for case, runner in _cases(plan).items():
                 _take_turns(plan, case, runner, subjects, results, progress)
     finally:
@@ -174,9 +192,9 @@ def _run_footprints(plan: Plan, directory: Path, results: Results, progress: Pro
     if not _wanted(plan, "footprint"):
         return
     for repetition in range(1, plan.repetitions + 1):
-        for name in plan.targets:
+        for name, make in plan.makers().items():
             progress(f"footprint: {name}, {repetition} of {plan.repetitions}")
-            target = TARGETS[name](directory / f"{name}-footprint-{repetition}")
+            target = make(directory / f"{name}-footprint-{repetition}")
             partitions = 0 if isinstance(target, FloorTarget) else plan.partitions
             results.add("footprint", name, footprint(target, partitions))
 
@@ -203,15 +221,22 @@ def _let_the_disk_catch_up() -> None:
     time.sleep(0.1)
 
 
+def _ratios(by_target: Mapping[str, Sequence[Measures]]) -> dict[tuple[str, str], dict[str, Figure]]:
+    """Return the ratios of every target to every base."""
+    return {
+        (target, base): ratios(measured, by_target[base])
+        for base in BASES
+        if base in by_target
+        for target, measured in by_target.items()
+        if target not in BASES[: BASES.index(base) + 1]
+    }
+
+
 def _case_table(by_target: Mapping[str, Sequence[Measures]]) -> str:
     found = {target: figures(measured) for target, measured in by_target.items()}
-    compared = {
-        target: ratios(measured, by_target[BASE])
-        for target, measured in by_target.items()
-        if target != BASE and BASE in by_target
-    }
+    compared = _ratios(by_target)
     names = list(dict.fromkeys(name for by_name in found.values() for name in by_name))
-    headings = ["", *found, *(f"{target}/{BASE}" for target in compared)]
+    headings = ["", *found, *(f"{target}/{base}" for target, base in compared)]
     rows = [
         [name]
         + [str(by_name[name]) if name in by_name else "-" for by_name in found.values()]

@@ -8,15 +8,19 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from benchmarks.client import BenchmarkFailed, Subject, wait_for_leaders
+from benchmarks.process_stats import children
 from tests.support.free_ports import LOOPBACK, free_port
 from tests.support.ottla_cluster import OttlaCluster
 from tests.support.reference_kafka import ReferenceKafka
 
 STOP_TIMEOUT_S = 30.0
+OTHER = "other"
+"""How another checkout of Ottla is called in reports."""
 
 
 class Target(Protocol):
@@ -71,13 +75,19 @@ class FloorTarget:
 
 
 class OttlaTarget:
-    """One broker, one controller, one group coordinator and the embedded etcd, as `ottla up` starts them."""
+    """One broker, one controller, one group coordinator and the embedded etcd, as `ottla up` starts them.
 
-    def __init__(self, directory: Path) -> None:
-        self.name = "ottla"
+    Args:
+        directory: where it keeps everything.
+        name: what it is called in reports.
+        command: the `ottla` of another checkout; this one's by default.
+    """
+
+    def __init__(self, directory: Path, name: str = "ottla", command: str | None = None) -> None:
+        self.name = name
         self.started_at_s = 0.0
         directory.mkdir(parents=True, exist_ok=True)
-        self._cluster = OttlaCluster(directory / "cluster")
+        self._cluster = OttlaCluster(directory / "cluster", command=command)
         self.address = f"{LOOPBACK}:{self._cluster.base_port}"
 
     def start(self) -> Subject:
@@ -93,7 +103,10 @@ class OttlaTarget:
         self._cluster.stop()
 
     def processes(self) -> dict[str, int]:
-        return {f"{service.role}-{service.id}": service.pid for service in self._cluster.services}
+        named = {f"{service.role}-{service.id}": service.pid for service in self._cluster.services}
+        supervisor = self._cluster.supervisor_pid
+        others = [pid for pid in children(supervisor) if pid not in named.values()]
+        return {**named, "supervisor": supervisor, **{f"launcher-{n}": pid for n, pid in enumerate(others, start=1)}}
 
 
 class KafkaTarget:
@@ -148,6 +161,18 @@ class CommandTarget:
 
     def processes(self) -> dict[str, int]:
         return {} if self._process is None else {self._command[0]: self._process.pid}
+
+
+def other_checkout(path: Path) -> Callable[[Path], Target]:
+    """Return what makes a target of another checkout of Ottla, which needs an environment of its own in `.venv`.
+
+    Raises:
+        BenchmarkFailed: it has none.
+    """
+    command = path / ".venv/bin/ottla"
+    if not command.is_file():
+        raise BenchmarkFailed(f"{command} does not exist; run `make setup` in {path}")
+    return lambda directory: OttlaTarget(directory, OTHER, str(command))
 
 
 TARGETS: dict[str, type[FloorTarget] | type[OttlaTarget] | type[KafkaTarget]] = {

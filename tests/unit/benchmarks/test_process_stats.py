@@ -6,7 +6,17 @@ import time
 
 import pytest
 
-from benchmarks.process_stats import CpuTime, NoListenerError, cpu_time, listener_pid, resident_mib, started_at_s
+from benchmarks.process_stats import (
+    CpuTime,
+    NoListenerError,
+    children,
+    cpu_time,
+    listener_pid,
+    proportional_mib,
+    resident_mib,
+    shared_once_mib,
+    started_at_s,
+)
 
 
 def test_the_listener_of_a_port_is_found():
@@ -29,3 +39,27 @@ def test_cpu_time_grows_with_work_and_can_be_subtracted():
 def test_memory_and_start_are_plausible():
     assert 5 < resident_mib(os.getpid()) < 10_000
     assert 0 < started_at_s(os.getpid()) <= time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def test_what_processes_share_counts_once():
+    parts = 64
+    block = bytearray(os.urandom(1024 * 1024) * parts)  # memory that a forked process has in common with this one
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(write_end)
+        os.read(read_end, 1)
+        os._exit(0)
+    try:
+        assert children(os.getpid()).count(pid) == 1
+        alone, both = shared_once_mib([os.getpid()]), shared_once_mib([os.getpid(), pid])
+        apart = resident_mib(os.getpid()) + resident_mib(pid)
+        assert both > parts, "it has the block"
+        assert both < apart - parts * 0.9, "and has it once"
+        assert alone < both
+        assert proportional_mib(pid) < resident_mib(pid)
+    finally:
+        os.close(write_end)
+        os.waitpid(pid, 0)
+        os.close(read_end)
+    assert len(block) == parts * 1024 * 1024
