@@ -8,7 +8,7 @@ CONNECT_TESTS := tests/system/connect $(UNIT_TESTS_OF_CONNECT)
 SPARK_TESTS := tests/system/spark
 RULES_TESTS := tests/unit tests/property tests/simulation tests/fuzz
 RECOVERY_TESTS := tests/faults $(patsubst %,tests/system/test_%.py,catching_up cluster_commands compaction controller_failover \
-	crash damaged_files full_disk group_faults replication)
+	crash damaged_files full_disk group_faults power_loss replication restored_etcd)
 # The longest first. Beside them runs test-rules, which takes what they leave of the processors.
 SUITES := test-recovery test-system test-spark test-clients test-connect test-scenarios
 SYSTEM_TESTS_ELSEWHERE := tests/system/connect $(SPARK_TESTS) $(RECOVERY_TESTS)
@@ -55,6 +55,7 @@ check-imports:
 # What suites need is installed before they run side by side, as installers lock each other out; the suite that lacks
 # something says so.
 test: setup ## all tests but those that need Maven, several suites at a time (about 20 minutes)
+	-@scripts/ensure-test-packages
 	-@scripts/ensure-java
 	-@scripts/ensure-postgresql
 	@echo "four suites run at a time, each is shown when it has ended: test-rules $(ALSO) $(SUITES)"
@@ -70,9 +71,11 @@ test-system: setup ## whole processes
 	$(PYTHON) -m pytest -q tests/system $(SYSTEM_TESTS_ELSEWHERE:%=--ignore=%)
 
 test-recovery: setup ## processes that are killed, disks that fill, files that are damaged, replicas that move
+	-@scripts/ensure-test-packages
 	$(PYTHON) -m pytest -q $(RECOVERY_TESTS) -m "not broken_rules"
 
 test-clients: setup ## clients that others wrote, against a cluster
+	-@scripts/ensure-test-packages
 	$(PYTHON) -m pytest -q tests/compat --ignore=tests/compat/java
 
 test-connect: setup ## Connect and its plugins
@@ -86,7 +89,7 @@ test-spark: setup ## what runs on Apache Spark; needs Java 17, which it installs
 faults: setup ## let processes and their network fail, seed after seed: MINUTES=60 SEED=1 (root: with partitions)
 	@$(PYTHON) -m tests.faults --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-faults-caught: setup ## show that the fault harness notices broken rules (about 5 minutes, needs root)
+faults-caught: setup ## show that the fault harness notices broken rules (about 20 minutes, needs root)
 	$(PYTHON) -m pytest -q tests/faults -m broken_rules
 
 compat: setup ## Kafka's own Java tools against Ottla; needs Java 17 and Maven
