@@ -36,6 +36,8 @@ pytestmark = pytest.mark.slow
 DELAY_SECONDS_MAX = 0.2
 ANSWER_SECONDS_MAX = 120.0
 OTHER_VERSIONS_SECONDS = 5.0
+METADATA_KEY, CREATING_VERSION = 3, 3
+"""Metadata of a version whose requests create the topics they name."""
 TOPIC = "large"
 COMPACTED = "compacted"
 PARTITIONS = 50
@@ -124,6 +126,11 @@ def test_no_large_request_of_another_version_holds_up_a_loop(watched: Watched, t
             assert not (problem := check(watched, request)), problem
             if time.monotonic() > deadline:
                 return
+
+
+def test_a_large_request_that_creates_topics_is_answered_in_time(watched: Watched, topic_id: UUID) -> None:
+    problems = [check(watched, request) for request in requests_of(METADATA_KEY, CREATING_VERSION, topic_id)]
+    assert not any(problems), "\n".join(filter(None, problems))
 
 
 def bomb(codec: Codec) -> bytes:

@@ -49,6 +49,11 @@ class Request:
         """The API version of the request and its response."""
         return self.header.api_version
 
+    @property
+    def elapsed_s(self) -> float:
+        """For how long it is being handled, which is long only for requests that are handled in parts."""
+        return 0.0
+
     def newest(self) -> Any:
         """Return the message in the newest version's class, which handlers are written against."""
         return self.codec.upgrade_request(self.message)

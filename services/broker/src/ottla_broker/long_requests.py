@@ -34,9 +34,19 @@ Handler = Callable[[Broker, Request], Outcome]
 
 @dataclass(slots=True)
 class _PartialRequest(Request):
-    """A part of a request; what it is answered with is kept instead of encoded."""
+    """A part of a request; what it is answered with is kept instead of encoded.
 
+    Attributes:
+        began_s: when the first part was handled, on the loop's clock.
+    """
+
+    began_s: float = 0.0
     answer: Entity | None = None
+
+    @property
+    def elapsed_s(self) -> float:
+        """For how long the parts before this one were handled."""
+        return asyncio.get_running_loop().time() - self.began_s
 
     def respond(self, response: Entity) -> Parts:
         """Keep a response."""
@@ -77,8 +87,9 @@ class LongRequest:
         lists = lists_in(type(message), self.lists)
         assert lists is not None
         answers = []
+        began_s = loop.time()
         for part in parts:
-            answers.append((await self._handle_part(part), part.continues))
+            answers.append((await self._handle_part(part, began_s), part.continues))
             await rest()
         response = joined_answers(answers, lists.answered)
         return await loop.run_in_executor(thread, self._request(Request, message, b"").respond, response)
@@ -92,9 +103,10 @@ class LongRequest:
             return message, []
         return message, list(parts_of(message, lists.requested, ITEMS_PER_PART))
 
-    async def _handle_part(self, part: Part) -> Any:
+    async def _handle_part(self, part: Part, began_s: float) -> Any:
         frame = self.codec.encode_request(self.header, part.message) if self.keeps_frame else b""
         request = self._request(_PartialRequest, part.message, frame)
+        request.began_s = began_s
         encoded = self.handler(self.broker, request)
         while encoded is not None and not isinstance(encoded, list):
             encoded = await encoded

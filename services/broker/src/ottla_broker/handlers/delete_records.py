@@ -67,7 +67,7 @@ def handle(broker: Broker, request: Request) -> Outcome:
     deleted = [each for _, partitions in outcomes for _, each in partitions if isinstance(each, _Deleted)]
     if all(_is_everywhere(broker, each) for each in deleted):
         return _answer(broker, request, outcomes)
-    return _answer_later(broker, request, outcomes, deleted, message.timeout.total_seconds())
+    return _answer_later(broker, request, outcomes, deleted, message.timeout.total_seconds() - request.elapsed_s)
 
 
 def _delete(broker: Broker, topic: str, wanted: Any) -> _Outcome:
