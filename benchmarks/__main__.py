@@ -17,6 +17,7 @@ from benchmarks import (
     connect,
     connect_idle,
     connect_sql,
+    connections,
     failover,
     floor,
     latency,
@@ -28,11 +29,12 @@ from benchmarks import (
     throughput,
 )
 from benchmarks.client import BenchmarkFailed, Subject, temporary_topic
+from benchmarks.connections import ConnectionsPlan
 from benchmarks.footprint import footprint, memory
 from benchmarks.group_cases import CASES, GroupPlan
 from benchmarks.group_cases import run as run_groups
 from benchmarks.process_stats import NoListenerError
-from benchmarks.side_by_side import Plan, run
+from benchmarks.side_by_side import Plan, case_table, run
 from benchmarks.spark import SparkPlan
 from benchmarks.spark_cluster import SparkClusterPlan
 from benchmarks.summary import Measures, short, table
@@ -80,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_start(programs)
     _add_groups(programs)
+    _add_connections(programs)
     _add_failover(programs)
     _add_replication(programs)
     _add_connect(programs)
@@ -155,6 +158,19 @@ def _add_replication(programs: Programs) -> None:
     catching_up.add_argument("--partitions", type=int, default=1)
     catching_up.add_argument("--repetitions", type=int, default=1)
     catching_up.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def _add_connections(programs: Programs) -> None:
+    purpose = "very many connections, of which some are busy, on brokers that are started here"
+    program = programs.add_parser("connections", help=purpose, description=purpose)
+    program.set_defaults(run=_run_connections)
+    program.add_argument("--connections", type=int, default=ConnectionsPlan.connections, help="(%(default)s)")
+    program.add_argument("--busy", type=int, default=ConnectionsPlan.busy, help="how many publish (%(default)s)")
+    program.add_argument("--rate", type=float, default=ConnectionsPlan.rate_per_s, help="requests/s (%(default)g)")
+    program.add_argument("--seconds", type=float, default=ConnectionsPlan.seconds, help="of load (%(default)g)")
+    program.add_argument("--repetitions", type=int, default=ConnectionsPlan.repetitions, help="(%(default)s)")
+    program.add_argument("--kafka", action="store_true", help="also a reference Kafka (needs Java and its jars)")
+    program.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
 def _add_connect(programs: Programs) -> None:
@@ -317,6 +333,20 @@ def _run_replication(chosen: argparse.Namespace) -> None:
     )
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
         _report(replication.measure(Path(directory), plan, _say), chosen)
+
+
+def _run_connections(chosen: argparse.Namespace) -> None:
+    plan = ConnectionsPlan(
+        connections=chosen.connections,
+        busy=chosen.busy,
+        rate_per_s=chosen.rate,
+        seconds=chosen.seconds,
+        repetitions=chosen.repetitions,
+    )
+    makers = {name: TARGETS[name] for name in ("ottla", "kafka") if name == "ottla" or chosen.kafka}
+    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
+        found = connections.measure(makers, Path(directory), plan, _say)
+    print(json.dumps(found, indent=2) if chosen.json else case_table(found))
 
 
 def _run_partitions(chosen: argparse.Namespace) -> None:

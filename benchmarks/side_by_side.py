@@ -99,7 +99,7 @@ class Results:
 
     def to_text(self) -> str:
         """Return one table per case: figures by target, and each target's ratio to the floor."""
-        return "\n\n".join(f"{case}\n{_case_table(by_target)}" for case, by_target in self.cases.items())
+        return "\n\n".join(f"{case}\n{case_table(by_target)}" for case, by_target in self.cases.items())
 
 
 def run(plan: Plan, progress: Progress) -> Results:
@@ -232,7 +232,8 @@ def _ratios(by_target: Mapping[str, Sequence[Measures]]) -> dict[tuple[str, str]
     }
 
 
-def _case_table(by_target: Mapping[str, Sequence[Measures]]) -> str:
+def case_table(by_target: Mapping[str, Sequence[Measures]]) -> str:
+    """Return a table of one case: the figures of each target, and its ratios to the bases that took part."""
     found = {target: figures(measured) for target, measured in by_target.items()}
     compared = _ratios(by_target)
     names = list(dict.fromkeys(name for by_name in found.values() for name in by_name))

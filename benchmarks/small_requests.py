@@ -68,7 +68,7 @@ def serial(subject: Subject, topic: str, requests: int) -> dict[str, float]:
                 raise BenchmarkFailed("the broker closed the connection")
             waits_ms.append((time.perf_counter() - sent_s) * 1000)
         figures = _figures(meter, requests)
-    _check(bytes(buffer))
+    check_answer(bytes(buffer))
     return {**figures, **percentiles(waits_ms, "answer_{}_ms")}
 
 
@@ -94,7 +94,7 @@ def pipelined(subject: Subject, topic: str, requests: int) -> dict[str, float]:
                 sock.sendall(frame * more)
                 sent += more
         figures = _figures(meter, requests)
-    _check(last_answer)
+    check_answer(last_answer)
     return figures
 
 
@@ -125,11 +125,11 @@ def _first_answer(sock: socket.socket, frame: bytes) -> int:
     sock.sendall(frame)
     prefix = sock.recv(4, socket.MSG_WAITALL)
     (size,) = struct.unpack(">i", prefix)
-    _check(prefix + sock.recv(size, socket.MSG_WAITALL))
+    check_answer(prefix + sock.recv(size, socket.MSG_WAITALL))
     return len(prefix) + int(size)
 
 
-def _check(answer: bytes) -> None:
+def check_answer(answer: bytes) -> None:
     """Refuse an answer that is an error; error answers would also differ in size from the first one."""
     _, response = decode_response(answer[4:], ProduceResponse)
     error = response.responses[0].partition_responses[0].error_code
