@@ -5,9 +5,11 @@ process says. Processes are forked from a server that has imported the runtime, 
 their standard output and error goes to a file.
 """
 
+import contextlib
 import json
 import multiprocessing
 import os
+import signal
 import socket
 import sys
 import threading
@@ -46,6 +48,7 @@ _context.set_forkserver_preload(["ottla_connect.task.main"])
 def _become(connection: socket.socket, output: Path, search_path: list[str]) -> NoReturn:
     """Run the purpose that comes over the connection, in a process that was forked for it."""
     code = CRASHED
+    os.setsid()
     try:
         descriptor = os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         os.dup2(descriptor, 1)
@@ -137,8 +140,12 @@ class ConnectProcess:
         return [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
 
     def close(self) -> None:
+        pid = self.process.pid
+        assert pid is not None, "the process was started"
         self.process.kill()
         self.process.join()
+        with contextlib.suppress(ProcessLookupError):  # as a launcher does: with all that the process has started
+            os.killpg(pid, signal.SIGKILL)
         self._reader.join(END_DEADLINE_S)
         self._ours.close()
 
