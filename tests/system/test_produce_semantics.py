@@ -401,6 +401,38 @@ def test_a_compacted_topic_takes_no_record_without_a_key(
         assert publish(client, topic, encode_batch(keyed, codec=codec)) == 0
 
 
+def test_topics_that_are_looked_into_stand_among_others_in_one_request(
+    bootstrap: str, new_topic: TopicFactory
+) -> None:
+    plain, compacted = new_topic(partitions=3), new_topic(partitions=2, configs={"cleanup.policy": "compact"})
+    keyless, keyed = batch_of([b"a"]).encode(), encode_batch([Record(0, TIMESTAMP_MS, b"k", b"v", ())])
+    wanted = [
+        (plain, [(0, keyless), (1, keyless)]),
+        (compacted, [(0, keyless), (1, keyed)]),
+        (plain, [(2, keyless)]),
+    ]
+    topic_data = [
+        {"name": name, "partition_data": [{"index": index, "records": records} for index, records in partitions]}
+        for name, partitions in wanted
+    ]
+    with RawClient.to(bootstrap) as client:
+        answer = client.ask(sparse_request("produce", 9, acks=ALL_IN_SYNC, timeout=10_000, topic_data=topic_data))
+        outcomes = [
+            (answered.name, partition.index, partition.error_code)
+            for answered in answer.responses
+            for partition in answered.partition_responses
+        ]
+        assert outcomes == [
+            (plain, 0, ErrorCode.none),
+            (plain, 1, ErrorCode.none),
+            (compacted, 0, ErrorCode.invalid_record),
+            (compacted, 1, ErrorCode.none),
+            (plain, 2, ErrorCode.none),
+        ]
+        assert [end_offset(client, plain, partition=index) for index in range(3)] == [1, 1, 1]
+        assert [end_offset(client, compacted, partition=index) for index in range(2)] == [0, 1]
+
+
 def test_a_refusal_names_the_records_without_a_key(bootstrap: str, new_topic: TopicFactory) -> None:
     topic = new_topic(configs={"cleanup.policy": "compact"})
     records = [Record(offset, TIMESTAMP_MS, None if offset else b"k", b"v", ()) for offset in range(3)]

@@ -259,7 +259,7 @@ class Connection:
                 self._continue_length_prefix(buffer)
             elif count := self._receive(buffer):
                 self._guarded(self._take_frames, buffer[:count])
-        elif not self._owner.budget.reserve(partial, partial.buffer_bytes):
+        elif partial.must_grow and not self._owner.budget.reserve(partial, partial.buffer_bytes):
             self._set_reading(False)
             self._wait_for_budget()
         elif self._receive(partial.free_space()):

@@ -110,13 +110,6 @@ class PartitionTable:
             raise partition.not_leader()
         return partition
 
-    def looks_into_records(self, named: str | UUID, index: int) -> bool:
-        """Return whether what is produced to a topic may have to be unpacked, going by one of its partitions here."""
-        state = self._feed.state
-        topic = state.topics_by_id.get(named) if isinstance(named, UUID) else state.topics.get(named)
-        partition = None if topic is None else self._partitions.get(TopicPartition(topic.name, index))
-        return partition is not None and partition.log.looks_into_records
-
     def _leads_safely(self, partition: Partition) -> bool:
         """Return whether nobody else can have been elected.
 

@@ -73,15 +73,18 @@ class PartialFrame:
         return self.received == self.size
 
     @property
+    def must_grow(self) -> bool:
+        """Whether more of it can be received only when it has more memory."""
+        return self.received == len(self._buffer)
+
+    @property
     def buffer_bytes(self) -> int:
         """The memory that the frame has, or has to be given before more of it can be received."""
-        if self.received < len(self._buffer):
-            return len(self._buffer)
-        return min(self.size, _GROWTH * self.received)
+        return min(self.size, _GROWTH * self.received) if self.must_grow else len(self._buffer)
 
     def free_space(self) -> memoryview:
         """Return where the next bytes go: never beyond the frame's end, and never empty while incomplete."""
-        if self.received == len(self._buffer):
+        if self.must_grow:
             larger = self._pool.take(self.buffer_bytes)
             larger[: self.received] = self._buffer
             self._pool.give_back(self._buffer)

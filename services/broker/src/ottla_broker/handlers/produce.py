@@ -6,7 +6,7 @@ in-sync replica, and fsynced where `flush.messages` makes a flush due (`delayed_
 """
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from uuid import UUID
 
 import structlog
@@ -54,61 +54,63 @@ class InvalidRequiredAcks(KafkaError):
 
 @dataclass(slots=True)
 class _Work:
-    """A request and what has come of it so far."""
+    """A request and what has come of it so far.
+
+    Attributes:
+        topics: of each topic of the request, the outcomes of the batches that were tried already, in their order.
+        unsafe: what was appended and is to be waited for.
+    """
 
     broker: Broker
     request: Request
-    topics: list[TopicProduced] = field(default_factory=list)
-    unsafe: list[Unsafe] = field(default_factory=list)
+    topics: Sequence[tuple[str | UUID, list[PartitionProduced]]]
+    unsafe: list[Unsafe]
 
 
 def handle(broker: Broker, request: Request) -> Outcome:
     """Append what was sent, then answer: at once, or when the records are as safe as is asked for."""
-    if _is_long(broker, request.message):
-        return started(_handle_long(broker, request))
-    work = _Work(broker, request)
-    for named, partitions in request.message.topics:
-        outcomes: list[PartitionProduced] = []
-        work.topics.append((named, outcomes))
+    topics: list[tuple[str | UUID, list[PartitionProduced]]] = [(named, []) for named, _ in request.message.topics]
+    work = _Work(broker, request, topics, [])
+    count = 0
+    for (named, partitions), (_, outcomes) in zip(request.message.topics, topics, strict=True):
+        count += 1 + len(partitions)
+        if count > BATCHES_AT_ONCE_MAX:
+            return started(_go_on_with_rests(work))
         for data in partitions:
-            _append(work, named, data, outcomes)
+            if not _append(work, named, data, outcomes):
+                return started(_go_on_with_rests(work))
     return _answer_when_safe(work)
 
 
-def _is_long(broker: Broker, message: ProduceRequest) -> bool:
-    """Return whether the request has very many batches, or one that may have to be unpacked."""
-    count = 0
-    for named, partitions in message.topics:
-        count += 1 + len(partitions)
-        if count > BATCHES_AT_ONCE_MAX:
-            return True
-        if partitions and broker.partitions.looks_into_records(named, partitions[0].partition):
-            return True
-    return False
-
-
-async def _handle_long(broker: Broker, request: Request) -> Answer | Awaitable[Answer]:
-    """Append batch by batch, resting in between; what has to be unpacked is, before it is appended."""
-    message: ProduceRequest = request.message
+async def _go_on_with_rests(work: _Work) -> Answer | Awaitable[Answer]:
+    """Append what is left batch by batch, resting in between; what has to be unpacked is, before it is appended."""
+    message: ProduceRequest = work.request.message
     # The frame, into which the records are views, is gone after the first rest.
-    kept = [(named, [_copied(data) for data in partitions]) for named, partitions in message.topics]
-    work = _Work(broker, request)
+    kept = [
+        (named, [_copied(data) for data in partitions[len(outcomes) :]], outcomes)
+        for (named, partitions), (_, outcomes) in zip(message.topics, work.topics, strict=True)
+    ]
     pace = Pace()
-    for named, partitions in kept:
-        outcomes: list[PartitionProduced] = []
-        work.topics.append((named, outcomes))
+    for named, partitions, outcomes in kept:
         for data in partitions:
-            try:
-                looked_into = await _look_into(broker, named, data)
-            except KafkaError as error:
-                outcomes.append(_refused(broker, named, data.partition, error))
-                continue
-            _append(work, named, data, outcomes, looked_into)
+            await _look_into_and_append(work, named, data, outcomes)
             if pace.is_over:
                 await pace.rest()
         if pace.is_over:
             await pace.rest()
     return _answer_when_safe(work)
+
+
+async def _look_into_and_append(
+    work: _Work, named: str | UUID, data: PartitionData, outcomes: list[PartitionProduced]
+) -> None:
+    try:
+        looked_into = await _look_into(work.broker, named, data)
+    except KafkaError as error:
+        outcomes.append(_refused(work.broker, named, data.partition, error))
+        return
+    if not _append(work, named, data, outcomes, looked_into, unpacks_here=True):
+        raise AssertionError("a batch that may be unpacked here is appended or refused")
 
 
 def _copied(data: PartitionData) -> PartitionData:
@@ -144,8 +146,13 @@ def _append(
     data: PartitionData,
     outcomes: list[PartitionProduced],
     looked_into: LookedInto | None = None,
-) -> None:
-    """Append one batch, and add what comes of it to the outcomes of its topic."""
+    *,
+    unpacks_here: bool = False,
+) -> bool:
+    """Append one batch, and add what comes of it to the outcomes of its topic.
+
+    Returns False, and has done nothing, if the batch may have to be unpacked and that is not to be done here.
+    """
     broker, request = work.broker, work.request
     message: ProduceRequest = request.message
     acks = message.acks
@@ -158,6 +165,8 @@ def _append(
         if not records:
             raise InvalidRecord(f"no record batch for {named}-{index}")
         partition = broker.partitions.leader_of(named, index)
+        if partition.log.looks_into_records and not unpacks_here:
+            return False
         producers = partition.log.producers
         broker.refused_batches.check(named, index, records, broker.clock.monotonic(), producers)
         if partition.topic_partition.topic in INTERNAL_TOPICS and request.header.client_id != ADMIN_CLIENT_ID:
@@ -169,7 +178,7 @@ def _append(
         if records and error.code in PASSING_REFUSALS:
             broker.refused_batches.refused(named, index, records, error, broker.clock.monotonic())
         outcomes.append(_refused(broker, named, index, error))
-        return
+        return True
     log, end_offset = partition.log, appended.last_offset + 1
     must_replicate, must_flush = acks == ALL_IN_SYNC and log.high_watermark < end_offset, log.flush_is_due
     if must_replicate or must_flush:
@@ -183,6 +192,7 @@ def _append(
             log_start_offset=appended.log_start_offset,
         )
     )
+    return True
 
 
 def _refused(broker: Broker, named: str | UUID, index: int, error: KafkaError) -> PartitionProduced:
@@ -197,7 +207,7 @@ def _refused(broker: Broker, named: str | UUID, index: int, error: KafkaError) -
     )
 
 
-def _answer(broker: Broker, request: Request, topics: list[TopicProduced]) -> Parts | None:
+def _answer(broker: Broker, request: Request, topics: Sequence[TopicProduced]) -> Parts | None:
     if request.message.acks == NO_ACKNOWLEDGEMENT:
         _raise_if_refused(topics)
         return None
@@ -205,7 +215,7 @@ def _answer(broker: Broker, request: Request, topics: list[TopicProduced]) -> Pa
     return [encode_produce_response(request.version, request.response_header(), topics, endpoints)]
 
 
-def _leaders_to_ask(broker: Broker, request: Request, topics: list[TopicProduced]) -> Sequence[NodeEndpoint]:
+def _leaders_to_ask(broker: Broker, request: Request, topics: Sequence[TopicProduced]) -> Sequence[NodeEndpoint]:
     """Return the addresses of the leaders named in refusals (KIP-951)."""
     leaders: set[int] = set()
     for _, partitions in topics:
@@ -215,7 +225,7 @@ def _leaders_to_ask(broker: Broker, request: Request, topics: list[TopicProduced
     return broker.node_endpoints(leaders, request.connection.listener_name) if leaders else ()
 
 
-def _raise_if_refused(topics: list[TopicProduced]) -> None:
+def _raise_if_refused(topics: Sequence[TopicProduced]) -> None:
     """Close the connection of a producer that wants no answer but must hear that something went wrong."""
     for named, partitions in topics:
         for produced in partitions:
