@@ -11,6 +11,8 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 
 from tests.compat.group_member_program import POLL_S, MemberSpec, Partition, Report, run_member
 
+# Long enough for a whole rebalance; `test_kafka_python_groups.py` says what happens to shorter polls.
+PATTERN_POLL_S = 10.0
 ASSIGNORS = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
@@ -40,6 +42,7 @@ class KafkaPythonDriver:
 
     def __init__(self, spec: MemberSpec, report: Report):
         self._report = report
+        self._poll_ms = int((POLL_S if spec.pattern is None else PATTERN_POLL_S) * 1000)
         self._consumer = KafkaConsumer(
             bootstrap_servers=spec.bootstrap,
             group_id=spec.group,
@@ -57,7 +60,7 @@ class KafkaPythonDriver:
         self._consumer.subscribe(**subscription, listener=Listener(report))
 
     def poll(self) -> None:
-        for records in self._consumer.poll(timeout_ms=int(POLL_S * 1000)).values():
+        for records in self._consumer.poll(timeout_ms=self._poll_ms).values():
             for record in records:
                 self._report.record(record.topic, record.partition, record.offset)
 
