@@ -164,7 +164,7 @@ async def test_a_log_of_another_topic_id_is_not_taken_for_the_new_one(tmp_path: 
 async def test_a_creation_that_fails_leaves_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with store_in(tmp_path) as store:
         with monkeypatch.context() as patch:
-            patch.setattr(log_creation, "write_partition_metadata", refuse)
+            patch.setattr(log_creation, "begin_partition_metadata", refuse)
             with pytest.raises(KafkaStorageError, match="Cannot create flights-3"):
                 await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True)
         assert not (tmp_path / "flights-3").exists()

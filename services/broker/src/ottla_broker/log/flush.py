@@ -23,6 +23,7 @@ import structlog
 from ottla_broker.log.background import Background, Failed, Work
 from ottla_broker.log.checkpoint_file import FsyncFailed, sync_descriptor, sync_directory, sync_file
 from ottla_broker.log.leader_epoch_checkpoint import EpochEntry, LeaderEpochs, write_leader_epochs
+from ottla_broker.log.partition_metadata import PARTITION_METADATA
 from ottla_broker.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from ottla_broker.log.segment_file import SegmentFile
 from ottla_broker.log.segments import Segments
@@ -47,7 +48,7 @@ class FlushPlan:
         paths: index and snapshot files; those that are gone by now need no fsync.
         snapshots: the snapshot files among them.
         sync_names: whether files were created since the last flush, or removed by a truncation.
-        sync_place: whether the directory itself was moved since the last flush.
+        sync_place: whether the directory itself was made or moved and no flush has made that durable yet.
         through_offset: the recovery point afterwards.
         truncation_count: how often the log had been truncated when this was planned.
     """
@@ -106,7 +107,7 @@ class LogFlush:
     """
 
     __slots__ = (
-        "_background", "_disk_error", "_ended", "_epochs_wanted", "_epochs_written", "_is_closed", "_is_relocated",
+        "_background", "_disk_error", "_ended", "_epochs_wanted", "_epochs_written", "_is_closed", "_is_place_dirty",
         "_log", "_running", "_running_count", "_settled_count", "_snapshots", "_turn", "failure", "last_flush_ms",
         "recovery_point", "truncation_count",
     )  # fmt: skip
@@ -122,7 +123,7 @@ class LogFlush:
         self._running_count = 0
         self._ended = asyncio.Event()
         self._is_closed = False
-        self._is_relocated = False
+        self._is_place_dirty = False
         self._snapshots: list[Path] = []
         self._turn = threading.Lock()
         self._disk_error: FsyncFailed | None = None
@@ -189,8 +190,12 @@ class LogFlush:
         assert self.is_idle, "a log moves between two flushes"
         self.recovery_point = min(self.recovery_point, durable_offset)
         self._snapshots = [directory / path.name for path in self._snapshots]
-        self._is_relocated = True
+        self._is_place_dirty = True
         self._log.leader_epochs.is_dirty = True
+
+    def begun(self) -> None:
+        """Note that the log's directory is new, and neither its name nor what is in it fsynced."""
+        self._is_place_dirty = True
 
     def flush(self) -> None:
         """Fsync everything appended so far; blocks.
@@ -323,7 +328,10 @@ class LogFlush:
                 f"Cannot flush {log.topic_partition} in {log.directory.parent}: {error.strerror or error}"
             ) from error
         self._snapshots = []
-        is_relocated, self._is_relocated = self._is_relocated, False
+        is_place_dirty = self._is_place_dirty
+        if is_place_dirty:
+            # Records of a log that nobody can tell the topic of are as good as lost.
+            paths.append(log.directory / PARTITION_METADATA)
         if log.leader_epochs.is_dirty:
             self._epochs_wanted = log.leader_epochs.entries
             log.leader_epochs.is_dirty = False
@@ -332,13 +340,18 @@ class LogFlush:
             files=files,
             paths=tuple(paths),
             snapshots=snapshots,
-            sync_names=is_relocated or not self.is_settled or log.segments.active.base_offset >= self.recovery_point,
-            sync_place=is_relocated,
+            sync_names=is_place_dirty
+            or not self.is_settled
+            or log.segments.active.base_offset >= self.recovery_point,
+            sync_place=is_place_dirty,
             through_offset=through_offset,
             truncation_count=self.truncation_count,
         )
 
     def _succeed(self, plan: FlushPlan) -> None:
+        if plan.sync_place:
+            # Not before: of two flushes under way the later one may end first, and move the recovery point.
+            self._is_place_dirty = False
         if self.failure is None and plan.truncation_count == self.truncation_count:
             self.recovery_point = max(self.recovery_point, plan.through_offset)
             self._settled_count = plan.truncation_count
@@ -350,7 +363,6 @@ class LogFlush:
         """
         log = self._log
         log.leader_epochs.is_dirty |= self._epochs_wanted is not self._epochs_written
-        self._is_relocated = self._is_relocated or plan.sync_place
         if self.failure is None and not isinstance(error, FsyncFailed):
             if plan.truncation_count == self.truncation_count:
                 self._snapshots = [*plan.snapshots, *self._snapshots]

@@ -1,5 +1,15 @@
-"""Making the directory of a new log, and getting others out of its way; everything here blocks."""
+"""Making the directory of a new log, and getting others out of its way; everything here blocks.
 
+Nothing is fsynced here. A log without records needs no durability: the cluster state says that the partition exists,
+and a log that a power failure took is begun anew. The first flush covers what was made here (`LogFlush.begun`), so
+whatever counts as durable lies in a directory that is there after a crash and says which topic it belongs to. What
+is acknowledged before the first flush shares the fate of all records that are not fsynced: the kernel keeps it if
+the process is killed, and after a power failure the replica leaves the in-sync set (`shutdown_record.py`) and, where
+a checkpoint tells that there were records, reports that its log is lost. Kafka fsyncs partition.metadata and leader
+epochs behind the acknowledgement as well, and never the name of the directory.
+"""
+
+import os
 import shutil
 from pathlib import Path
 from typing import Final
@@ -8,11 +18,10 @@ from uuid import UUID
 import structlog
 
 from ottla_broker.log.background import Background
-from ottla_broker.log.checkpoint_file import sync_directory
 from ottla_broker.log.log_directory import set_aside_name
 from ottla_broker.log.log_loading import LoadRequest
 from ottla_broker.log.partition_log import PartitionLog
-from ottla_broker.log.partition_metadata import read_partition_metadata, write_partition_metadata
+from ottla_broker.log.partition_metadata import begin_partition_metadata, read_partition_metadata
 from ottla_broker.log.retirement import Retirement
 from ottla_core.errors import CorruptMessage
 from ottla_core.topic_partition import TopicPartition
@@ -27,19 +36,23 @@ def create_log(request: LoadRequest, topic_id: UUID, background: Background) -> 
         OSError: the disk refuses.
     """
     path = request.directory
-    is_there = path.is_dir() and topic_id_in(path) == topic_id
-    if path.is_dir() and not is_there:
-        clear_the_way(path, request.topic_partition)
-    path.mkdir(exist_ok=is_there)
     try:
-        write_partition_metadata(path, topic_id)
-        log = PartitionLog.open(request, topic_id, background)
-        sync_directory(path.parent)
+        path.mkdir()
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+        if topic_id_in(path) == topic_id:
+            log = PartitionLog.open(request, topic_id, background)
+            log.mark_new()
+            return log
+        clear_the_way(path, request.topic_partition)
+        path.mkdir()
+    try:
+        begin_partition_metadata(path, topic_id)
+        return PartitionLog.begin(request, topic_id, background)
     except BaseException:
-        if not is_there:
-            shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(path, ignore_errors=True)
         raise
-    return log
 
 
 def topic_id_in(path: Path) -> UUID | None:
@@ -49,6 +62,14 @@ def topic_id_in(path: Path) -> UUID | None:
     except CorruptMessage as error:
         _logger.warning("the topic id of a partition is unreadable", problem=str(error))
         return None
+
+
+def holds_nothing(path: Path) -> bool:
+    """Return whether a partition's directory is what a power failure leaves of a log that was never flushed.
+
+    Names without a byte behind them: nothing of it is worth keeping. Raises OSError.
+    """
+    return all(entry.stat(follow_symlinks=False).st_size == 0 for entry in os.scandir(path))
 
 
 def clear_the_way(path: Path, topic_partition: TopicPartition) -> None:

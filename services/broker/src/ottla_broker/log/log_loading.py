@@ -124,6 +124,18 @@ def load_log(request: LoadRequest) -> LoadedLog:
         return _load_log(replace(request, was_clean=False, recovery_point=0))
 
 
+def begin_log(request: LoadRequest) -> LoadedLog:
+    """Begin a log in a directory that was made for it just now, and hence holds none; blocks and raises OSError."""
+    return LoadedLog(
+        segments=Segments([_create(request, 0)]),
+        log_start_offset=0,
+        log_end_offset=0,
+        recovery_point=0,
+        leader_epochs=LeaderEpochs(),
+        producers=ProducerStates(request.topic_partition),
+    )
+
+
 def _load_log(request: LoadRequest) -> LoadedLog:
     base_offsets = _tidy(request.directory)
     row = _load_segments(request, base_offsets)

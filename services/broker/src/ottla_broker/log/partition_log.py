@@ -24,7 +24,7 @@ from ottla_broker.log.batch_run import BatchRun, runs_to_append
 from ottla_broker.log.flush import LogFlush
 from ottla_broker.log.local_log import LocalLog
 from ottla_broker.log.log_compaction import LogCompaction
-from ottla_broker.log.log_loading import LoadedLog, LoadRequest, load_log
+from ottla_broker.log.log_loading import LoadedLog, LoadRequest, begin_log, load_log
 from ottla_broker.log.log_reader import LogReader, LogSlice
 from ottla_broker.log.producer_loading import load_producers, remove_snapshots
 from ottla_broker.log.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
@@ -101,6 +101,17 @@ class PartitionLog:
             OSError: the disk failed.
         """
         return cls(request, load_log(request), topic_id, background or InlineBackground())
+
+    @classmethod
+    def begin(cls, request: LoadRequest, topic_id: UUID, background: Background) -> "PartitionLog":
+        """Begin a log in a directory that was made for it just now; blocks and raises OSError."""
+        log = cls(request, begin_log(request), topic_id, background)
+        log.mark_new()
+        return log
+
+    def mark_new(self) -> None:
+        """Have the first flush make the log's directory durable, too."""
+        self._flush.begun()
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.directory}, [{self.log_start_offset}, {self.log_end_offset}))"

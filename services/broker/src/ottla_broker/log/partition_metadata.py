@@ -17,8 +17,17 @@ _VERSION: Final = "0"
 
 
 def write_partition_metadata(directory: Path, topic_id: UUID) -> None:
-    """Create the file; raises OSError."""
-    replace_file(directory / PARTITION_METADATA, f"version: {_VERSION}\ntopic_id: {uuid_text(topic_id)}")
+    """Create the file, durably; raises OSError."""
+    replace_file(directory / PARTITION_METADATA, _content(topic_id))
+
+
+def begin_partition_metadata(directory: Path, topic_id: UUID) -> None:
+    """Create the file in a new directory; the log's first flush makes it durable. Raises OSError."""
+    (directory / PARTITION_METADATA).write_text(_content(topic_id), encoding="utf-8", newline="\n")
+
+
+def _content(topic_id: UUID) -> str:
+    return f"version: {_VERSION}\ntopic_id: {uuid_text(topic_id)}"
 
 
 def read_partition_metadata(directory: Path) -> UUID | None:

@@ -1,14 +1,18 @@
 """Loading a directory's logs when a store is opened: what its checkpoints say of them, and the threads for it."""
 
 import asyncio
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
+
+import structlog
 
 from ottla_broker.log.background import Background
-from ottla_broker.log.log_creation import topic_id_in
+from ottla_broker.log.log_creation import holds_nothing, topic_id_in
 from ottla_broker.log.log_directory import LogDirectory
 from ottla_broker.log.log_duties import LogSettings
 from ottla_broker.log.log_loading import LoadRequest
@@ -17,6 +21,8 @@ from ottla_broker.log.segment_file import OpenFiles
 from ottla_core.clock import Clock
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
+
+_logger: Final = structlog.get_logger("log.store")
 
 ConfigFor = Callable[[str], TopicConfig]
 Hold = Callable[[LogDirectory, PartitionLog], None]
@@ -111,8 +117,18 @@ class LogOpening:
         ]
 
     def _load(self, directory: LogDirectory, request: LoadRequest, high_watermark: int, hold: Hold) -> None:
-        log = PartitionLog.open(request, topic_id_in(request.directory), self.background)
+        topic_id = topic_id_in(request.directory)
+        if topic_id is None and holds_nothing(request.directory):
+            _logger.warning("nothing is left of a log, which is begun anew", directory=str(request.directory))
+            shutil.rmtree(request.directory)
+            if high_watermark > 0:
+                directory.lost[request.topic_partition] = high_watermark
+            return
+        log = PartitionLog.open(request, topic_id, self.background)
         log.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         if high_watermark > 0 == log.log_end_offset:
             directory.lost[log.topic_partition] = high_watermark
+        elif topic_id is None and log.log_end_offset > 0:
+            # It will be set aside, as nobody knows whose records these are, and the one in its place will be empty.
+            directory.lost[log.topic_partition] = max(high_watermark, log.log_end_offset)
         hold(directory, log)

@@ -1,0 +1,211 @@
+"""Logs that are new: creating one fsyncs nothing, and whatever counts as durable survives a power failure."""
+
+import asyncio
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from ottla_broker.log import checkpoint_file, flush
+from ottla_broker.log.log_creation import create_log
+from ottla_broker.log.log_loading import LoadRequest
+from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.segment_file import OpenFiles
+from ottla_core.errors import KafkaStorageError
+from ottla_core.topic_config import TopicConfig
+from tests.support.log_stores import CONFIG, FLIGHTS, TOPIC_ID, crash, store_in
+from tests.support.partition_logs import NOW_MS, HeldBackground, append, read_values
+
+NAME = str(FLIGHTS)
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+
+
+@dataclass
+class Disk:
+    """Knows what a power failure leaves below a directory: what was fsynced, and nothing else.
+
+    Attributes:
+        root: the directory.
+        synced: the paths that were fsynced.
+    """
+
+    root: Path
+    synced: set[Path] = field(default_factory=set)
+    _names: dict[int, set[str]] = field(default_factory=dict)
+    _bytes: dict[int, bytes] = field(default_factory=dict)
+
+    def note_fsync(self, descriptor: int) -> None:
+        """Note what is durable from now on, by inode, since files are renamed."""
+        path, inode = Path(f"/proc/self/fd/{descriptor}").readlink(), os.fstat(descriptor).st_ino
+        self.synced.add(path)
+        if path.is_dir():
+            self._names[inode] = {entry.name for entry in path.iterdir()}
+        else:
+            self._bytes[inode] = path.read_bytes()
+
+    def lose_power(self) -> None:
+        """Leave what is durable. Of a file whose name alone is, nothing is left but the name."""
+        self._cut(self.root)
+
+    def _cut(self, directory: Path) -> None:
+        names = self._names.get(directory.stat().st_ino, set())
+        for entry in list(directory.iterdir()):
+            if entry.name not in names:
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            elif entry.is_dir():
+                self._cut(entry)
+            else:
+                entry.write_bytes(self._bytes.get(entry.stat().st_ino, b""))
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """The disk below a directory of the test, from now on."""
+    found = Disk(tmp_path / "data")
+    found.root.mkdir()
+    fsync = os.fsync
+
+    def noticed(descriptor: int) -> None:
+        fsync(descriptor)
+        found.note_fsync(descriptor)
+
+    monkeypatch.setattr(checkpoint_file.os, "fsync", noticed)
+    return found
+
+
+def create(root: Path, background: HeldBackground | None = None) -> PartitionLog:
+    return create_log(
+        LoadRequest(
+            topic_partition=FLIGHTS,
+            directory=root / NAME,
+            config=replace(TopicConfig(), flush_messages=1),
+            open_files=OpenFiles(),
+            now_ms=NOW_MS,
+            was_clean=False,
+            recovery_point=0,
+            log_start_offset=0,
+            producer_expiration_ms=1000,
+        ),
+        TOPIC_ID,
+        background or HeldBackground(),
+    )
+
+
+def test_a_creation_waits_for_no_fsync(disk: Disk) -> None:
+    log = create(disk.root)
+    assert disk.synced == set()
+    assert sorted(path.name.lstrip("0") for path in log.directory.iterdir()) == [
+        ".index",
+        ".log",
+        ".timeindex",
+        "partition.metadata",
+    ]
+    assert (log.log_end_offset, log.recovery_point, log.topic_id) == (0, 0, TOPIC_ID)
+
+
+async def test_what_was_flushed_survives_a_power_failure_right_after_the_creation(disk: Disk) -> None:
+    async with store_in(disk.root) as store:
+        log = await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True)
+        append(log, b"durable")
+        log.flush()
+        assert log.recovery_point == 1
+        append(log, b"not yet")
+        disk.lose_power()
+    crash(disk.root)
+    async with store_in(disk.root) as store:
+        again = store.logs[FLIGHTS]
+        assert (again.topic_id, read_values(again)) == (TOPIC_ID, [(0, b"durable")])
+        assert store.lost == set()
+
+
+def test_only_the_first_flush_makes_the_directory_durable(disk: Disk) -> None:
+    log = create(disk.root)
+    append(log, b"v")
+    log.flush()
+    assert disk.root in disk.synced
+    disk.synced.clear()
+    append(log, b"w")
+    log.flush()
+    assert disk.synced.isdisjoint({disk.root, log.directory / "partition.metadata"})
+
+
+def test_a_flush_that_found_no_descriptor_leaves_the_directory_to_the_next_one(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = create(disk.root)
+    append(log, b"v")
+
+    def refuse(_path: Path) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(flush, "sync_directory", refuse)
+        with pytest.raises(KafkaStorageError, match="Too many open files"):
+            log.flush()
+    assert disk.root not in disk.synced
+    log.flush()
+    assert disk.root in disk.synced
+    assert log.recovery_point == 1
+
+
+async def test_whichever_of_two_flushes_ends_first_covers_the_directory(disk: Disk) -> None:
+    background = HeldBackground()
+    log = create(disk.root, background)
+    append(log, b"v")
+    waiter = asyncio.create_task(log.flushed(1))
+    await asyncio.sleep(0)
+    append(log, b"w")
+    log.roll(NOW_MS)  # begins another one
+    background.waiting.reverse()
+    background.run_one()
+    assert log.recovery_point == 2
+    assert disk.root in disk.synced
+    background.run_one()
+    await waiter
+
+
+async def test_a_directory_that_a_failed_attempt_left_is_taken_up_and_made_durable(disk: Disk) -> None:
+    create(disk.root)
+    log = create(disk.root)
+    append(log, b"v")
+    log.flush()
+    disk.lose_power()
+    assert "topic_id" in (log.directory / "partition.metadata").read_text()
+
+
+def emptied(root: Path) -> None:
+    """Leave of a log its names, as a power failure can where journals keep them before the files' bytes."""
+    for path in (root / NAME).iterdir():
+        path.write_bytes(b"")
+
+
+def without_metadata(root: Path) -> None:
+    (root / NAME / "partition.metadata").unlink()
+
+
+async def test_a_log_that_was_never_flushed_is_begun_anew_where_a_power_failure_left_names_alone(disk: Disk) -> None:
+    async with store_in(disk.root) as store:
+        await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True)
+    emptied(disk.root)
+    async with store_in(disk.root) as store:
+        assert (store.get(FLIGHTS), store.lost) == (None, set())
+        assert not list(disk.root.glob(f"{NAME}*")), "nothing that somebody would have to look into is left"
+        log = await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=False)
+        assert log.topic_id == TOPIC_ID
+
+
+@pytest.mark.parametrize("damage", [emptied, without_metadata])
+async def test_a_log_with_records_that_cannot_be_taken_up_is_known_to_be_lost(
+    disk: Disk, damage: Callable[[Path], None]
+) -> None:
+    async with store_in(disk.root) as store:
+        append(await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True), b"v")
+    damage(disk.root)
+    for _ in range(2):  # whoever starts has to know until the cluster does
+        crash(disk.root)
+        async with store_in(disk.root) as store:
+            assert store.lost == {FLIGHTS}
