@@ -169,6 +169,14 @@ class GroupMember:
             f"{self.name} left with {self._process.returncode}: {self.tail()}"
         )
 
+    def freeze(self) -> None:
+        """SIGSTOP: it is silent from now on, and does not know."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Lets it go on."""
+        self._process.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         """SIGKILL, which nobody is told of."""
         self._process.kill()

@@ -1,7 +1,9 @@
 """Groups that change their protocol under random events, with members of both (see the simulated consumers).
 
 A run is drawn from a seed, which a failure shows. Members of both protocols come, go and fall silent; topics grow;
-coordinators die and are followed by ones that load the log.
+coordinators die and are followed by ones that load the log. Who was silent may speak again, long after it was removed
+and whatever protocol the group has turned to meanwhile: it is told to join anew, never that there is no such group,
+which clients take for final.
 """
 
 import random
@@ -12,6 +14,7 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest, TopicPartitions
+from kio.schema.errors import ErrorCode
 from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
 from kio.static.protocol import Entity
 
@@ -115,7 +118,9 @@ class Migration:
         if isinstance(consumer, SimulatedConsumer):
             turn = self._heartbeat(consumer.next_request())
             self._take(turn)
-            consumer.on_answer(turn.answers[-1].response)
+            response: Any = turn.answers[-1].response
+            assert response.error_code is not ErrorCode.group_id_not_found, "a group that changes never vanishes"
+            consumer.on_answer(response)
         elif not consumer.is_waiting:
             message = consumer.next_request(self.state)
             self._take(self._handle(message.__api_key__, message.__version__, message, consumer))  # type: ignore[attr-defined]
@@ -170,12 +175,17 @@ class Migration:
             self.consumers.remove(consumer)
             self.forget(consumer)
             self.silent.append(consumer)
-        elif dice < 0.16:
+        elif dice < 0.15 and any(isinstance(consumer, SimulatedConsumer) for consumer in self.silent):
+            consumer = next(consumer for consumer in self.silent if isinstance(consumer, SimulatedConsumer))
+            self.silent.remove(consumer)
+            self.consumers.append(consumer)
+            self.beat(consumer)
+        elif dice < 0.17:
             self.partition_count = min(self.partition_count + 1, 9)
             self._take(self.shard.on_cluster_state(self.state, self.now_ms))
-        elif dice < 0.19:
+        elif dice < 0.20:
             self.restart()
-        elif dice < 0.30:
+        elif dice < 0.31:
             self.let_time_pass(self.random.choice([1, 1_000, 3_000, 3_000, 12_000]))
         elif self.consumers:
             self.beat(self.random.choice(self.consumers))

@@ -11,7 +11,8 @@ Members of the classic protocol, whose subscriptions and assignments are real on
 
 - ``classic-join a topics=flights owned=flights:0 protocols=range,sticky session=10s rebalance=60s instance=i``;
   ``garbage=sticky`` if what it says under some protocols is illegible
-- ``classic-sync a a=flights:0 b=flights:1``, ``classic-beat a``, ``classic-leave a``.
+- ``classic-sync a a=flights:0 b=flights:1``, with ``data=…`` if the assignor adds something for its own use;
+  ``classic-beat a``, ``classic-leave a``.
 
 Assignments are shown as ``a is told flights[0,1]``. All clients are in the group ``g``, unless ``group=`` says
 otherwise.
@@ -44,6 +45,7 @@ from tests.support.group_transcripts import Arguments, Command, Options, Scene, 
 
 Owned = dict[UUID, frozenset[int]]
 SUBSCRIPTION_VERSION = 3
+NULL_BYTES = b"\xff\xff\xff\xff"
 
 
 @dataclass
@@ -310,12 +312,22 @@ def _classic_sync(scene: Scene, arguments: Arguments, options: Options) -> None:
             message_of(
                 part_type,
                 member_id=client_of(scene, other).member_id,
-                assignment=write_assignment(_partitions(scene, text), metadata, scene.cluster_state),
+                assignment=_with_user_data(
+                    write_assignment(_partitions(scene, text), metadata, scene.cluster_state), options.get("data")
+                ),
             )
             for other, text in options.items()
-            if other not in {"type", "protocol", "member", "instance", "generation"}
+            if other not in {"type", "protocol", "member", "instance", "generation", "data"}
         ),
     )
+
+
+def _with_user_data(assignment: bytes, data: str | None) -> bytes:
+    """Return an assignment, which has no data of an assignor so far, with some."""
+    if data is None:
+        return assignment
+    assert assignment.endswith(NULL_BYTES)
+    return assignment.removesuffix(NULL_BYTES) + len(data).to_bytes(len(NULL_BYTES), "big") + data.encode()
 
 
 def _classic_beat(scene: Scene, arguments: Arguments, options: Options) -> None:

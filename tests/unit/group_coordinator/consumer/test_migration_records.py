@@ -145,6 +145,25 @@ def test_a_classic_group_in_which_something_is_illegible_is_not_upgraded() -> No
     assert scene.run(["join a topics=flights"]) == ["a < ConsumerGroupHeartbeat GROUP_ID_NOT_FOUND"]
 
 
+@pytest.mark.parametrize(
+    ("assignor", "is_upgraded"), [("custom", False), ("range", False), ("sticky", True), ("cooperative-sticky", True)]
+)
+def test_data_that_an_assignor_needs_keeps_a_group_from_its_upgrade_and_what_librdkafka_echoes_does_not(
+    assignor: str, is_upgraded: bool
+) -> None:
+    scene = scene_after(
+        [
+            "topics flights=1",
+            "settings initial_rebalance_delay_ms=0",
+            f"classic-join c topics=flights protocols={assignor} version=3",
+            "advance 1ms",
+            "classic-sync c c=flights:0 data=mine",
+        ]
+    )
+    scene.run(["join a topics=flights"])
+    assert isinstance(scene.shard.groups["g"], ConsumerGroup) is is_upgraded
+
+
 def test_a_stored_expression_that_is_not_valid_matches_nothing() -> None:
     scene = scene_after(["topics flights=1", "join a topics=flights"])
     member = ConsumerMember(member_id="b", subscribed_topic_regex="(?=f)", rebalance_timeout_ms=9)

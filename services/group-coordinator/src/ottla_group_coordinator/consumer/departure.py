@@ -114,9 +114,7 @@ def leave(
     Raises:
         GroupIdNotFound, UnknownMemberId, FencedInstanceId: there is no such member.
     """
-    group = existing_group(shard, group_id)
-    if group is None:
-        raise GroupIdNotFound(f"there is no consumer group {group_id}")
+    group = check_group(shard, group_id)
     member = check_identity(group, member_id, instance_id)
     if epoch != STATIC_LEAVING_EPOCH:
         remove_members(shard, turn, group, [member_id])
@@ -124,6 +122,26 @@ def leave(
     stopped = replace(member, epoch=STATIC_LEAVING_EPOCH, pending_revocation=NO_PARTITIONS)
     shard.write(turn, *current_assignment_record(group_id, stopped))
     watch_revocation(shard, group, stopped, turn.now_ms)
+
+
+def check_group(shard: "GroupShard", group_id: str) -> ConsumerGroup:
+    """Return the group that one of its members names.
+
+    A group turns into a classic one when its last member of the consumer protocol goes. Who was removed because it
+    was silent does not know, and to clients GROUP_ID_NOT_FOUND is final: it is told to join anew, upon which the
+    group is upgraded again, or the member is told that it cannot be. Kafka's coordinator answers
+    GROUP_ID_NOT_FOUND, which is none of the errors that the response's schema lists.
+
+    Raises:
+        UnknownMemberId: the group is a classic one, of which nobody is a member in this protocol.
+        GroupIdNotFound: there is no such group.
+    """
+    group = shard.groups.get(group_id)
+    if isinstance(group, ConsumerGroup):
+        return group
+    if group is not None:
+        raise UnknownMemberId(f"group {group_id} speaks the classic protocol now; its members must join again")
+    raise GroupIdNotFound(f"there is no consumer group {group_id}")
 
 
 def check_identity(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla_group_coordinator.classic.group import ClassicGroup
-from ottla_group_coordinator.consumer.departure import check_identity, renew_session
+from ottla_group_coordinator.consumer.departure import check_group, check_identity, renew_session
 from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.consumer.member import JOINING_EPOCH, STATIC_LEAVING_EPOCH, ConsumerMember
 from ottla_group_coordinator.consumer.membership import (
@@ -25,7 +25,7 @@ from ottla_group_coordinator.consumer.membership import (
 )
 from ottla_group_coordinator.consumer.migration import upgrade, upgraded
 from ottla_group_coordinator.consumer.partitions import Partitions, contains
-from ottla_group_coordinator.errors import FencedMemberEpoch, GroupIdNotFound, UnreleasedInstanceId
+from ottla_group_coordinator.errors import FencedMemberEpoch, UnreleasedInstanceId
 from ottla_group_coordinator.turn import Turn
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def take(shard: "GroupShard", turn: Turn, heartbeat: Heartbeat) -> Beat:
     """Take a heartbeat of a member that does not leave.
 
     Raises:
-        GroupIdNotFound: there is no such group, or it speaks the classic protocol and stays so.
+        GroupIdNotFound: there is no such group, or it speaks the classic protocol and cannot be upgraded.
         GroupMaxSizeReached, UnreleasedInstanceId: the member cannot join.
         UnknownMemberId, FencedInstanceId, FencedMemberEpoch: it is none, or must join again.
         InvalidRequest, InvalidRegularExpression: what it says cannot be used.
@@ -126,7 +126,7 @@ def _group(shard: "GroupShard", former: "Group | None", heartbeat: Heartbeat) ->
     if isinstance(former, ConsumerGroup):
         return former
     if not heartbeat.is_joining:
-        raise GroupIdNotFound(f"there is no consumer group {heartbeat.group_id}")
+        return check_group(shard, heartbeat.group_id)
     if isinstance(former, ClassicGroup) and former.members:
         return upgraded(shard, former)
     return ConsumerGroup(heartbeat.group_id)

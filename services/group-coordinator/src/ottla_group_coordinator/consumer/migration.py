@@ -48,6 +48,9 @@ from ottla_group_coordinator.turn import CoordinatorRecord, Turn
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard
 
+STICKY_ASSIGNORS = frozenset({"sticky", "cooperative-sticky"})
+"""Assignors of which some clients put into an assignment what the member said of itself; no member ever reads it."""
+
 UPGRADE_POLICIES = frozenset({"bidirectional", "upgrade"})
 DOWNGRADE_POLICIES = frozenset({"bidirectional", "downgrade"})
 
@@ -68,11 +71,12 @@ def upgraded(shard: "GroupShard", classic: ClassicGroup) -> ConsumerGroup:
     group = ConsumerGroup(classic.group_id)
     group.epoch = group.assignment_epoch = classic.generation
     protocol_name = classic.select_protocol()
+    assigned_by = classic.protocol_name or protocol_name
     claims: dict[str, Partitions] = {}
     for former in classic.members.values():
         try:
             member, claims[former.member_id] = _upgraded_member(
-                shard.cluster_state, classic.generation, former, protocol_name
+                shard.cluster_state, classic.generation, former, protocol_name, assigned_by
             )
         except MalformedConsumerProtocol as error:
             raise GroupIdNotFound(f"{refusal}: what {former.member_id} says is malformed: {error}") from None
@@ -87,17 +91,25 @@ def upgraded(shard: "GroupShard", classic: ClassicGroup) -> ConsumerGroup:
 
 
 def _upgraded_member(
-    state: ClusterState, generation: int, former: ClassicMember, protocol_name: str
+    state: ClusterState, generation: int, former: ClassicMember, protocol_name: str, assigned_by: str
 ) -> tuple[ConsumerMember, Partitions]:
     """Return a member that owns what it was assigned last, and what it said that it owned when it joined last.
 
     It learns from its next Heartbeat that it must join again.
+
+    Args:
+        state: the topics.
+        generation: of the group.
+        former: the member.
+        protocol_name: the assignor on which the members agree now.
+        assigned_by: the assignor that has made its assignment. Kafka refuses the data of any; but librdkafka's
+            leaders hand a member its own data back, from its second rebalance on with ``cooperative-sticky``.
     """
     for protocol in former.protocols:
         read_subscription(protocol.metadata, state.topics)
     subscription = read_subscription(former.metadata(protocol_name), state.topics)
     assignment = read_assignment(former.assignment, state.topics)
-    if assignment.user_data:
+    if assignment.user_data and assigned_by not in STICKY_ASSIGNORS:
         raise MalformedConsumerProtocol("its assignment has data of a custom assignor, which would be lost")
     member = ConsumerMember(
         member_id=former.member_id,
