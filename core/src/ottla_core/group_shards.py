@@ -1,7 +1,16 @@
 """Which partition of ``__consumer_offsets`` keeps a group: Kafka's rule, so its tools look in the right place."""
 
+from functools import lru_cache
+
 GROUP_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({GROUP_TOPIC})
+
+HASHES_KEPT_MAX = 8192
+"""So many groups' hashes are kept: the same groups are asked about again and again, and to hash an id takes as long
+as all the rest of finding its owner."""
+
+KEPT_ID_CHARACTERS_MAX = 256
+"""Longer ids are hashed anew each time, as what is kept must stay small whatever clients send."""
 
 
 def shard_of(group_id: str, shard_count: int) -> int:
@@ -9,7 +18,8 @@ def shard_of(group_id: str, shard_count: int) -> int:
 
     Source: `Utils.abs(groupId.hashCode) % partitionCount` in Kafka's GroupCoordinatorService.
     """
-    return (_java_hash(group_id) & 0x7FFFFFFF) % shard_count
+    java_hash = _kept_java_hash if len(group_id) <= KEPT_ID_CHARACTERS_MAX else _java_hash
+    return (java_hash(group_id) & 0x7FFFFFFF) % shard_count
 
 
 def _java_hash(text: str) -> int:
@@ -19,3 +29,6 @@ def _java_hash(text: str) -> int:
     for index in range(0, len(units), 2):
         value = (31 * value + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
     return value
+
+
+_kept_java_hash = lru_cache(HASHES_KEPT_MAX)(_java_hash)

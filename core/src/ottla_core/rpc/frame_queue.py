@@ -1,7 +1,8 @@
 """What one side of a group relay stream has to say, gathered into messages.
 
 A gRPC message costs tens of microseconds whatever it carries. So frames are queued, and all that have gathered while
-the message before was on its way leave in the next one. The limits of a message are here too; both sides keep them.
+the message before was on its way leave in the next one. While they come in numbers, a message also waits a moment for
+more of them. One that comes alone never waits. The limits of a message are here too; both sides keep them.
 """
 
 import asyncio
@@ -17,6 +18,12 @@ FRAME_BYTES_MAX = 15 * 1024 * 1024
 
 GATHERED_BYTES_MAX = 1024 * 1024
 """Frames leave together up to this size; a larger one leaves alone."""
+
+GATHERING_FRAMES_MIN = 4
+"""A message of so many frames says that more are about to come, and that the next one had better wait for them."""
+
+GATHERING_S = 0.001
+"""How long after such a message the next one leaves at the earliest."""
 
 FRAME_OVERHEAD_BYTES = 40
 """What a frame takes beside its payload, about."""
@@ -40,6 +47,7 @@ class FrameQueue:
         self._filling_bytes = 0
         self._filled = asyncio.Event()
         self._taken = asyncio.Event()
+        self._is_gathering = False
         self.size_bytes = 0
 
     def __len__(self) -> int:
@@ -67,6 +75,8 @@ class FrameQueue:
 
     async def take(self) -> Frames:
         """Return the next message: at least one frame, and as many as wait and fit."""
+        if self._is_gathering and not self._full:
+            await asyncio.sleep(GATHERING_S)
         await self._filled.wait()
         if self._full:
             message, size = self._full.popleft()
@@ -74,6 +84,7 @@ class FrameQueue:
             message, size = self._filling, self._filling_bytes
             self._filling, self._filling_bytes = Frames(), 0
             self._filled.clear()
+        self._is_gathering = len(message.frames) >= GATHERING_FRAMES_MIN
         self.size_bytes -= size
         self._taken.set()
         return message

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from ottla_core.rpc.frame_queue import GATHERED_BYTES_MAX, FrameQueue
+from ottla_core.rpc import frame_queue
+from ottla_core.rpc.frame_queue import GATHERED_BYTES_MAX, GATHERING_FRAMES_MIN, FrameQueue
 from ottla_proto.gen.ottla.group_relay_pb2 import Frame, GroupResponse
 
 
@@ -66,6 +67,40 @@ async def test_taking_waits_for_a_frame() -> None:
     add(queue, 1)
 
     assert [frame.id for frame in (await taking).frames] == [1]
+
+
+async def test_a_message_of_many_frames_makes_the_next_one_wait_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_queue, "GATHERING_S", 0.0)  # one turn of the loop
+    queue = FrameQueue()
+    for number in range(GATHERING_FRAMES_MIN):
+        add(queue, number)
+    await queue.take()
+
+    add(queue, 100)
+    taking = asyncio.create_task(queue.take())
+    await asyncio.sleep(0)
+    assert not taking.done()
+    add(queue, 101)
+
+    assert [frame.id for frame in (await taking).frames] == [100, 101]
+    add(queue, 102)  # behind a message of few, nothing waits
+    taking = asyncio.create_task(queue.take())
+    await asyncio.sleep(0)
+    assert taking.done()
+
+
+async def test_what_fills_a_message_does_not_wait_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_queue, "GATHERING_S", 3600.0)
+    queue = FrameQueue()
+    for number in range(GATHERING_FRAMES_MIN):
+        add(queue, number)
+    await queue.take()
+
+    add(queue, 100, GATHERED_BYTES_MAX)
+    add(queue, 101)
+
+    async with asyncio.timeout(10):
+        assert [frame.id for frame in (await queue.take()).frames] == [100]
 
 
 @pytest.mark.parametrize("waiting", [1000, 2000])
