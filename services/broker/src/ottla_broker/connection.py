@@ -24,6 +24,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from ottla_broker.later_answer import LaterAnswer
 from ottla_broker.log.log_reader import LogSlice
 from ottla_broker.receive_buffer import UNRESERVED_FRAME_BYTES, BufferPool, PartialFrame, RequestBudget
 from ottla_core.background import ensure_awaited, note_failure
@@ -95,11 +96,12 @@ class Delayed(Protocol):
 class _Reply:
     """The place of one response in the order of responses."""
 
-    __slots__ = ("parts", "ready")
+    __slots__ = ("later", "parts", "ready")
 
     def __init__(self) -> None:
         self.parts: Parts | None = None
         self.ready = False
+        self.later: LaterAnswer[Any] | None = None
 
 
 class Connection:
@@ -210,6 +212,9 @@ class Connection:
         self._loop.remove_writer(self._fd)
         for waiting in list(self._waiting):
             waiting.cancel()
+        for reply in self._replies:
+            if reply.later is not None:
+                reply.later.abandon()
         if self._partial is not None:
             self._end_partial(self._partial)
         if self._charged is not None:
@@ -382,8 +387,11 @@ class Connection:
         if isinstance(outcome, list):
             reply.parts = outcome
             reply.ready = True
-            return
-        self._await(reply, outcome)
+        elif isinstance(outcome, LaterAnswer):
+            reply.later = outcome
+            outcome.when_settled(functools.partial(self._on_settled, reply))
+        else:
+            self._await(reply, outcome)
 
     def _await(self, reply: _Reply, outcome: Awaitable[Answer | Awaitable[Answer]]) -> None:
         future = ensure_awaited(outcome)
@@ -401,11 +409,8 @@ class Connection:
             if self._charged is not None:
                 self._end_partial(self._charged)
         error = future.exception()
-        if isinstance(error, InvalidRequest):
-            self.close(f"bad request: {error.message}")
-        elif error is not None:
-            note_failure("request", error, peer=self.peer)
-            self.close("a request failed unexpectedly")
+        if error is not None:
+            self._fail(error)
         else:
             result = future.result()
             if result is None or isinstance(result, list):
@@ -413,6 +418,26 @@ class Connection:
             else:  # a request that has taken effect, and is answered later
                 self._await(reply, result)
             self._flush()
+
+    def _on_settled(self, reply: _Reply, answer: LaterAnswer[Any]) -> None:
+        reply.later = None
+        if self.is_closed:
+            return
+        if answer.error is not None:
+            self._fail(answer.error)
+            return
+        reply.parts, reply.ready = answer.result, True
+        try:
+            self._flush()
+        except Exception as error:  # whoever has settled the answer has others to tell  # noqa: BLE001
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        if isinstance(error, InvalidRequest):
+            self.close(f"bad request: {error.message}")
+        else:
+            note_failure("request", error, peer=self.peer)
+            self.close("a request failed unexpectedly")
 
     # Writing
 

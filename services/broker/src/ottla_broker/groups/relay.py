@@ -13,6 +13,7 @@ from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.relay_session import Finish, RelaySession
 from ottla_broker.groups.routing import owner_of, owners
 from ottla_broker.groups.shard_log import ShardLog
+from ottla_broker.later_answer import LaterAnswer
 from ottla_core.background import start_detached
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.model import ClusterState, Member
@@ -89,7 +90,7 @@ class GroupRelay:
         """
         self._session_with(owner_of(self._feed.state, shard))
 
-    def ask(self, shard: int, frame: bytes, client_host: str, finish: Finish[T]) -> "asyncio.Future[T]":
+    def ask(self, shard: int, frame: bytes, client_host: str, finish: Finish[T]) -> LaterAnswer[T]:
         """Pass a request on to the owner of a shard; see `RelaySession.ask`.
 
         Raises:
@@ -112,9 +113,7 @@ class GroupRelay:
     async def _ask_for_all(self, owner: Member, frame: bytes, client_host: str) -> bytes:
         return await self._ask(owner, ALL_SHARDS, frame, client_host, answer_or_raise)
 
-    def _ask(
-        self, owner: Member, shard: int, frame: bytes, client_host: str, finish: Finish[T]
-    ) -> "asyncio.Future[T]":
+    def _ask(self, owner: Member, shard: int, frame: bytes, client_host: str, finish: Finish[T]) -> LaterAnswer[T]:
         if len(frame) > FRAME_BYTES_MAX:
             raise MessageTooLarge(f"a request of {len(frame)} bytes about groups; {FRAME_BYTES_MAX} is the most")
         return self._session_with(owner).ask(shard, frame, client_host, self._topics_revision, finish)

@@ -5,7 +5,6 @@ the coordinator again; whether the coordinator had done what it was asked nobody
 """
 
 import asyncio
-import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -14,6 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.shard_log import ShardLog
+from ottla_broker.later_answer import LaterAnswer
 from ottla_core.background import start_detached
 from ottla_core.rpc.frame_queue import FrameQueue
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
@@ -38,9 +38,32 @@ T = TypeVar("T")
 Finish = Callable[[bytes | NotCoordinator], T]
 """Makes of a coordinator's answer, or of its loss, what whoever asked wants; may raise instead."""
 
-Waiting = tuple[asyncio.Future[Any], Finish[Any]]
-
 logger = structlog.get_logger("groups")
+
+
+class _Relayed(LaterAnswer[T]):
+    """The answer to a request that was passed on; `abandoned` takes its id when nobody waits for it any more."""
+
+    __slots__ = ("_abandoned", "_finish", "_id")
+
+    def __init__(self, request_id: int, finish: Finish[T], abandoned: Callable[[int], None]) -> None:
+        super().__init__()
+        self._id = request_id
+        self._finish = finish
+        self._abandoned = abandoned
+
+    def take(self, answer: bytes | NotCoordinator) -> None:
+        """Take the coordinator's answer, or its loss."""
+        try:
+            result = self._finish(answer)
+        except Exception as error:  # noqa: BLE001  whoever waits for the answer deals with it
+            self.fail(error)
+        else:
+            self.settle(result)
+
+    def abandon(self) -> None:
+        """Have the answer dropped when it comes."""
+        self._abandoned(self._id)
 
 
 class RelaySession:
@@ -56,7 +79,7 @@ class RelaySession:
         self.relayed_count = 0
         self._shard_log = shard_log
         self._last_id = 0
-        self._waiting: dict[int, Waiting] = {}
+        self._waiting: dict[int, _Relayed[Any]] = {}
         self._log_requests: set[asyncio.Task[None]] = set()
         self._reads = asyncio.Semaphore(READS_AT_ONCE_MAX)
 
@@ -67,7 +90,7 @@ class RelaySession:
 
     def ask(
         self, shard: int, frame: bytes, client_host: str, topics_revision: int, finish: Finish[T]
-    ) -> "asyncio.Future[T]":
+    ) -> LaterAnswer[T]:
         """Pass a client's request on.
 
         Args:
@@ -75,8 +98,8 @@ class RelaySession:
             frame: the request without its length.
             client_host: where the client is.
             topics_revision: when topics have last come or gone, as far as this broker knows.
-            finish: makes the future's result, or its exception, of the coordinator's answer or of its loss. (A task
-                that awaits the answer would cost more than all the rest of the way.)
+            finish: makes the result, or the error, of the coordinator's answer or of its loss. (A task that awaits
+                the answer would cost more than all the rest of the way.)
 
         Raises:
             NotCoordinator: too much waits for the coordinator.
@@ -87,9 +110,7 @@ class RelaySession:
             )
         self._last_id += 1
         request_id = self._last_id
-        outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        outcome.add_done_callback(functools.partial(self._forget, request_id))  # also when the client has gone
-        self._waiting[request_id] = outcome, finish
+        relayed = self._waiting[request_id] = _Relayed(request_id, finish, self._forget)
         self.relayed_count += 1
         added = self.outgoing.add(len(frame))
         added.id = request_id
@@ -98,7 +119,7 @@ class RelaySession:
         request.frame = frame
         request.client_host = client_host
         request.topics_revision = topics_revision
-        return outcome
+        return relayed
 
     def receive(self, frames: pb.Frames) -> None:
         """Take in what the coordinator has sent."""
@@ -107,7 +128,7 @@ class RelaySession:
                 case "group_response":
                     waiting = self._waiting.pop(frame.id, None)
                     if waiting is not None:
-                        _settle(waiting, frame.group_response.frame)
+                        waiting.take(frame.group_response.frame)
                 case "log_append" | "log_read" if len(self._log_requests) >= LOG_REQUESTS_MAX:
                     self.outgoing.put(_overloaded(frame))
                 case "log_append":
@@ -121,11 +142,11 @@ class RelaySession:
         """Give up what waits for the coordinator and what the coordinator waits for."""
         waiting, self._waiting = self._waiting, {}
         for each in waiting.values():
-            _settle(each, NotCoordinator(reason))
+            each.take(NotCoordinator(reason))
         for task in self._log_requests:
             task.cancel()
 
-    def _forget(self, request_id: int, _: object) -> None:
+    def _forget(self, request_id: int) -> None:
         self._waiting.pop(request_id, None)
 
     def _start(self, answering: Coroutine[None, None, None]) -> None:
@@ -141,16 +162,6 @@ class RelaySession:
         async with self._reads:
             await self.outgoing.wait_until_below(UNSENT_BYTES_BEFORE_READ_MAX)
             self.outgoing.put(pb.Frame(id=request_id, log_records=await self._shard_log.read(request)))
-
-
-def _settle(waiting: Waiting, answer: bytes | NotCoordinator) -> None:
-    outcome, finish = waiting
-    if outcome.done():
-        return
-    try:
-        outcome.set_result(finish(answer))
-    except Exception as error:  # noqa: BLE001  whoever awaits the outcome deals with it
-        outcome.set_exception(error)
 
 
 def _overloaded(frame: pb.Frame) -> pb.Frame:
