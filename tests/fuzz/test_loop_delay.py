@@ -29,6 +29,7 @@ from tests.support.raw_requests import (
     produce_request,
 )
 from tests.support.service_process import SingleBrokerServices, delays_file
+from tests.support.sparse_request import sparse_request
 from tests.support.watched_service import longest_delay_seconds
 
 pytestmark = pytest.mark.slow
@@ -41,6 +42,7 @@ METADATA_KEY, CREATING_VERSION = 3, 3
 TOPIC = "large"
 COMPACTED = "compacted"
 PARTITIONS = 50
+WIDE_PARTITIONS = 4000
 RECORDS_IN_BOMB = {Codec.ZSTD: 1_000_000, Codec.GZIP: 600_000}
 
 
@@ -131,6 +133,34 @@ def test_no_large_request_of_another_version_holds_up_a_loop(watched: Watched, t
 def test_a_large_request_that_creates_topics_is_answered_in_time(watched: Watched, topic_id: UUID) -> None:
     problems = [check(watched, request) for request in requests_of(METADATA_KEY, CREATING_VERSION, topic_id)]
     assert not any(problems), "\n".join(filter(None, problems))
+
+
+@pytest.fixture(scope="module")
+def wide_topic(watched: Watched) -> str:
+    """A topic of very many partitions, which answers about a whole cluster hold."""
+    with RawClient.to(watched.services.broker.bootstrap) as client:
+        client.ask(create_topic_request("wide", partitions=WIDE_PARTITIONS), within_s=ANSWER_SECONDS_MAX)
+    return "wide"
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "values"),
+    [
+        ("metadata", 1, {"topics": None}),
+        ("metadata", 13, {"topics": None}),
+        ("describe_topic_partitions", 0, {"topics": [], "response_partition_limit": 2**31 - 1, "cursor": None}),
+        ("describe_log_dirs", 5, {"topics": None}),
+        ("list_partition_reassignments", 0, {"topics": None}),
+        ("list_config_resources", 1, {"resource_types": []}),
+    ],
+)
+def test_no_answer_about_a_large_cluster_holds_up_a_loop(
+    watched: Watched, wide_topic: str, api: str, version: int, values: dict[str, object]
+) -> None:
+    request = sparse_request(api, version, **values)
+    with RawClient.to(watched.services.broker.bootstrap) as client:
+        assert wide_topic in repr(client.ask(request, within_s=ANSWER_SECONDS_MAX)) or "Reassign" in repr(request)
+    assert not (problem := check(watched, LargeRequest(f"{api} of everything", encode_request(request, 1)))), problem
 
 
 def bomb(codec: Codec) -> bytes:

@@ -86,7 +86,8 @@ class Api:
     not advertise Produce from version 0 on, although it never uses that version (KAFKA-18659).
 
     Where every item of a list is answered on its own, `lists` names the lists of its requests and responses, for
-    versions that have them: long requests are then handled in parts, and what is named twice is answered once.
+    versions that have them: long requests are then handled in parts, and what is named twice is answered once. A
+    handler that `works_in_slices` rests between items by itself, so it takes requests of any length.
 
     With `keeps_frame` the handler is given the frame as well; it goes on to another process. With `reads_group_id`
     only the group's id is read here, as the process that it goes on to reads it all; long ones are read here too.
@@ -101,6 +102,7 @@ class Api:
     keeps_frame: bool = False
     lists: tuple[ItemLists, ...] = ()
     reads_group_id: bool = False
+    works_in_slices: bool = False
 
 
 def _api(
@@ -111,11 +113,20 @@ def _api(
     reader: Reader | None = None,
     keeps_frame: bool = False,
     lists: Sequence[tuple[str, str]] = (),
+    works_in_slices: bool = False,
 ) -> tuple[int, Api]:
     oldest = oldest_version(key)
-    advertised_from = oldest if advertised_from is None else advertised_from
-    item_lists = tuple(ItemLists(*names) for names in lists)
-    return key, Api(key, handler, oldest, newest_version(key), advertised_from, reader, keeps_frame, item_lists)
+    return key, Api(
+        key,
+        handler,
+        oldest,
+        newest_version(key),
+        oldest if advertised_from is None else advertised_from,
+        reader,
+        keeps_frame,
+        tuple(ItemLists(*names) for names in lists),
+        works_in_slices=works_in_slices,
+    )
 
 
 def _group_api(key: int, handler: Handler, lists: Sequence[tuple[str, str]] = ()) -> tuple[int, Api]:
@@ -133,7 +144,7 @@ APIS: Mapping[int, Api] = dict(
         _api(0, produce.handle, advertised_from=0, reader=read_produce_request),
         _api(FETCH_KEY, fetch.handle),
         _api(2, list_offsets.handle, lists=[("topics", "topics")]),
-        _api(3, metadata.handle, lists=[("topics", "topics")]),
+        _api(3, metadata.handle, works_in_slices=True),
         _frequent_group_api(8, offset_commit.handle, [("topics", "topics")]),
         _group_api(9, offset_fetch.handle, [("groups", "groups"), ("topics", "topics")]),
         _api(10, find_coordinator.handle, lists=[("coordinator_keys", "coordinators")]),
@@ -224,7 +235,15 @@ class Dispatcher:
         self, frame: memoryview, header: RequestHeader, api: Api, codec: MessageCodec, connection: Connection
     ) -> LongRequest:
         return LongRequest(
-            self._broker, bytes(frame), header, codec, connection, api.handler, api.lists, api.keeps_frame
+            self._broker,
+            bytes(frame),
+            header,
+            codec,
+            connection,
+            api.handler,
+            api.lists,
+            api.keeps_frame,
+            api.works_in_slices,
         )
 
     def close(self) -> None:

@@ -2,8 +2,8 @@
 
 Such a request is decoded in a thread, handled in parts (`request_parts`) between which others have their turn, and
 its response is encoded in the thread again. While it is decoded and handled, nothing else is taken from its
-connection, so that requests take effect in the order in which they were sent. An API whose requests cannot be cut
-allows fewer items (`ITEMS_WHOLE_MAX`).
+connection, so that requests take effect in the order in which they were sent. An API whose requests cannot be cut,
+and whose handler does not rest by itself, allows fewer items (`ITEMS_WHOLE_MAX`).
 """
 
 import asyncio
@@ -63,6 +63,7 @@ class LongRequest:
         handler: of its API.
         lists: the lists by which it can be cut, if there are any.
         keeps_frame: whether the handler is given a frame.
+        works_in_slices: whether the handler rests by itself.
     """
 
     broker: Broker
@@ -73,6 +74,7 @@ class LongRequest:
     handler: Handler
     lists: tuple[ItemLists, ...]
     keeps_frame: bool
+    works_in_slices: bool
 
     async def handle(self, thread: Executor) -> Answer | Awaitable[Answer]:
         """Return the response, or what is left to be awaited for it when the request has taken effect.
@@ -97,7 +99,7 @@ class LongRequest:
     def _decode(self) -> tuple[Any, list[Part]]:
         """Return the message and its parts; none if it is handled as a whole. Runs in a thread."""
         lists = lists_in(self.codec.request_type, self.lists)
-        items_max = ITEMS_WHOLE_MAX if lists is None else ITEMS_MAX
+        items_max = ITEMS_WHOLE_MAX if lists is None and not self.works_in_slices else ITEMS_MAX
         message: Any = self.codec.read_request(memoryview(self.frame), self.header, items_max=items_max)
         if lists is None or getattr(message, lists.requested, None) is None:
             return message, []

@@ -1,5 +1,8 @@
 """DescribeTopicPartitions (key 75): topics with their partitions, page by page (KIP-966)."""
 
+from collections.abc import Iterable
+from heapq import nsmallest
+
 from kio.schema.describe_topic_partitions.v0.response import (
     Cursor,
     DescribeTopicPartitionsResponse,
@@ -11,61 +14,70 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Parts
+from ottla_broker.connection import Outcome, Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
-from ottla_broker.handlers.metadata import describe_partition
+from ottla_broker.handlers.metadata import offline_replicas, visible_leader
+from ottla_broker.long_responses import respond_in_thread
 from ottla_core.authorized_operations import TOPIC_OPERATIONS
-from ottla_core.cluster.model import PartitionState
+from ottla_core.cluster.model import NO_LEADER, ClusterState, PartitionState, Topic
 from ottla_core.errors import InvalidTopic
 from ottla_core.group_shards import INTERNAL_TOPICS
+from ottla_core.slices import in_slices, started
 from ottla_core.topic_name import check_topic_name
 
 PARTITIONS_PER_PAGE_MAX = 2000
 
 
-def handle(broker: Broker, request: Request) -> Parts:
+def handle(broker: Broker, request: Request) -> Outcome:
     """Answer from the cluster state, in the order of names, from the cursor on."""
-    message = request.message
-    names = sorted({topic.name for topic in message.topics} or broker.state.topics)
-    start = 0
-    if message.cursor is not None:
-        names = [name for name in names if name >= message.cursor.topic_name]
-        start = message.cursor.partition_index if names and names[0] == message.cursor.topic_name else 0
+    return started(_handle(broker, request))
+
+
+async def _handle(broker: Broker, request: Request) -> Parts:
+    message, state = request.message, broker.state
+    cursor = message.cursor
+    wanted = {topic.name for topic in message.topics} or state.topics
     left = max(1, min(message.response_partition_limit, PARTITIONS_PER_PAGE_MAX))
+    # Every topic but those without partitions (there are none) takes up room, so no more of them are looked at.
+    names = nsmallest(left + 1, wanted if cursor is None else (name for name in wanted if name >= cursor.topic_name))
+    begins_inside = cursor is not None and names and names[0] == cursor.topic_name
+    start = max(0, cursor.partition_index) if begins_inside else 0
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     next_cursor: Cursor | None = None
     for name in names:
-        if left == 0:
+        if left <= 0:
             next_cursor = Cursor(topic_name=TopicName(name), partition_index=i32(start))
             break
-        described, total = _describe(broker, name, start, left)
-        topics.append(described)
-        left -= len(described.partitions)
-        if start + len(described.partitions) < total:
-            next_cursor = Cursor(topic_name=TopicName(name), partition_index=i32(start + len(described.partitions)))
+        topic = state.topics.get(name)
+        if topic is None:
+            topics.append(_unknown(name))
+            left -= 1
+            continue
+        end = start + left
+        page = await in_slices(_describe_partition(state, each) for each in topic.partitions[start:end])
+        topics.append(_described(topic, page))
+        left -= len(page)
+        if end < len(topic.partitions):
+            next_cursor = Cursor(topic_name=TopicName(name), partition_index=i32(end))
             break
         start = 0
-    return request.respond(
-        DescribeTopicPartitionsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics), next_cursor=next_cursor)
+    return await respond_in_thread(
+        request,
+        DescribeTopicPartitionsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics), next_cursor=next_cursor),
+        len(topics) + PARTITIONS_PER_PAGE_MAX - left,
     )
 
 
-def _describe(broker: Broker, name: str, start: int, limit: int) -> tuple[DescribeTopicPartitionsResponseTopic, int]:
-    """Return a topic with at most `limit` partitions from `start` on, and how many it has in all."""
-    topic = broker.state.topics.get(name)
-    if topic is None:
-        return _unknown(name), 0
-    page = tuple(_describe_partition(broker, state) for state in topic.partitions[start : start + limit])
-    return (
-        DescribeTopicPartitionsResponseTopic(
-            error_code=ErrorCode.none,
-            name=TopicName(name),
-            topic_id=topic.id,
-            is_internal=name in INTERNAL_TOPICS,
-            partitions=page,
-            topic_authorized_operations=TOPIC_OPERATIONS,
-        ),
-        len(topic.partitions),
+def _described(
+    topic: Topic, page: tuple[DescribeTopicPartitionsResponsePartition, ...]
+) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.none,
+        name=TopicName(topic.name),
+        topic_id=topic.id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=page,
+        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
@@ -84,16 +96,20 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _describe_partition(broker: Broker, state: PartitionState) -> DescribeTopicPartitionsResponsePartition:
-    described = describe_partition(broker, state)
+def _describe_partition(state: ClusterState, partition: PartitionState) -> DescribeTopicPartitionsResponsePartition:
+    leader = visible_leader(partition, state)
     return DescribeTopicPartitionsResponsePartition(
-        error_code=described.error_code,
-        partition_index=described.partition_index,
-        leader_id=described.leader_id,
-        leader_epoch=described.leader_epoch,
-        replica_nodes=described.replica_nodes,
-        isr_nodes=described.isr_nodes,
-        eligible_leader_replicas=tuple(BrokerId(replica) for replica in state.eligible_leaders),
+        error_code=ErrorCode.leader_not_available if leader == NO_LEADER else ErrorCode.none,
+        partition_index=i32(partition.index),
+        leader_id=BrokerId(leader),
+        leader_epoch=i32(partition.leader_epoch),
+        replica_nodes=_ids(partition.replicas),
+        isr_nodes=_ids(partition.isr),
+        eligible_leader_replicas=_ids(partition.eligible_leaders),
         last_known_elr=(),
-        offline_replicas=described.offline_replicas,
+        offline_replicas=_ids(offline_replicas(partition, state)),
     )
+
+
+def _ids(ids: Iterable[int]) -> tuple[BrokerId, ...]:
+    return tuple(BrokerId(each) for each in ids)

@@ -5,15 +5,21 @@ from kio.schema.list_config_resources.v1.response import ConfigResource, ListCon
 from kio.static.primitive import i8
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Parts
+from ottla_broker.connection import Outcome, Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_broker.long_responses import respond_in_thread
 from ottla_core.cluster.controller_api import ConfigResourceType
+from ottla_core.slices import in_slices, started
 
 KNOWN = frozenset(ConfigResourceType)
 
 
-def handle(broker: Broker, request: Request) -> Parts:
+def handle(broker: Broker, request: Request) -> Outcome:
     """Answer with the resources of the wanted types; version 0 knows client metrics only, of which there are none."""
+    return started(_handle(broker, request))
+
+
+async def _handle(broker: Broker, request: Request) -> Parts:
     wanted = set(request.newest().resource_types) or KNOWN
     if request.version == 0:
         wanted = {ConfigResourceType.CLIENT_METRICS}
@@ -25,13 +31,12 @@ def handle(broker: Broker, request: Request) -> Parts:
         ConfigResourceType.GROUP: list(broker.state.group_configs),
     }
     error = ErrorCode.none if wanted <= KNOWN else ErrorCode.unsupported_version
-    resources = tuple(
+    resources = await in_slices(
         ConfigResource(resource_name=name, resource_type=i8(resource_type))
         for resource_type in sorted(wanted)
         for name in names.get(resource_type, ())
     )
-    return request.respond(
-        ListConfigResourcesResponse(
-            throttle_time=NO_THROTTLE, error_code=error, config_resources=resources if not error else ()
-        )
+    response = ListConfigResourcesResponse(
+        throttle_time=NO_THROTTLE, error_code=error, config_resources=resources if not error else ()
     )
+    return await respond_in_thread(request, response, len(resources))

@@ -17,31 +17,34 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Parts
+from ottla_broker.connection import Outcome, Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_broker.long_responses import respond_in_thread
 from ottla_core.cluster.model import PartitionState, Topic
+from ottla_core.slices import in_slices, started
 
 
-def handle(broker: Broker, request: Request) -> Parts:
+def handle(broker: Broker, request: Request) -> Outcome:
     """Answer for the wanted partitions, or for all; what does not exist is passed over."""
+    return started(_handle(broker, request))
+
+
+async def _handle(broker: Broker, request: Request) -> Parts:
     wanted = request.newest().topics
     topics = broker.state.topics
     if wanted is None:
-        found = [_ongoing(topic, topic.partitions) for topic in topics.values()]
+        found = await in_slices(_ongoing(topic, topic.partitions) for topic in topics.values())
     else:
-        found = [
+        found = await in_slices(
             _ongoing(topics[entry.name], _named(topics[entry.name], entry))
             for entry in wanted
             if entry.name in topics
-        ]
-    return request.respond(
-        ListPartitionReassignmentsResponse(
-            throttle_time=NO_THROTTLE,
-            error_code=ErrorCode.none,
-            error_message=None,
-            topics=tuple(topic for topic in found if topic.partitions),
         )
+    ongoing = tuple(topic for topic in found if topic.partitions)
+    response = ListPartitionReassignmentsResponse(
+        throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, topics=ongoing
     )
+    return await respond_in_thread(request, response, sum(len(topic.partitions) for topic in ongoing))
 
 
 def _named(topic: Topic, entry: Any) -> Iterable[PartitionState]:

@@ -1,35 +1,30 @@
 """Metadata (key 3): the live brokers, and topics with their partitions and leaders.
 
 Asking for an unknown topic by name creates it where both the client and `auto.create.topics.enable` allow that.
+A response may hold every partition of the cluster, and a request name tens of thousands of topics: both are worked
+off in slices, from one snapshot of the cluster state.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
-from kio.schema.metadata.v13.response import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import i32
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Outcome, Parts
+from ottla_broker.connection import Answer, Outcome, Parts
 from ottla_broker.groups.group_topic import new_group_topic
-from ottla_broker.handlers.api_versions import NO_THROTTLE
-from ottla_core.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from ottla_core.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla_core.cluster.controller_api import NewTopic
-from ottla_core.cluster.model import NO_LEADER, PartitionState, Topic
+from ottla_core.cluster.model import NO_LEADER, ClusterState, PartitionState, Topic
 from ottla_core.errors import InvalidTopic, KafkaError
 from ottla_core.group_shards import GROUP_TOPIC, INTERNAL_TOPICS
 from ottla_core.kafka_uuid import ZERO_UUID
+from ottla_core.slices import Pace, started
 from ottla_core.topic_name import check_topic_name
-from ottla_core.wire.conversion import convert
+from ottla_core.wire.metadata_response import BrokerMetadata, MetadataEncoder, TopicMetadata
+from ottla_core.wire.primitives import INT32
 
 AUTO_CREATE_TIMEOUT_SECONDS = 2.0
 """How long creating topics may hold up what the client has sent behind; then it is told to ask again.
@@ -38,23 +33,44 @@ It holds for a whole request: one of a mebibyte names tens of thousands of topic
 """
 
 
+TOPICS_CREATED_AT_ONCE_MAX: Final = 250
+
+
+class _Wanted(NamedTuple):
+    """A topic that was asked for, by name or, where that is None, by id."""
+
+    name: str | None
+    id: UUID
+
+
 def handle(broker: Broker, request: Request) -> Outcome:
     """Answer from the cluster state, after creating what was asked for and may be created."""
-    message = request.newest()
-    everything = message.topics is None or (request.version == 0 and not message.topics)
-    if everything:
-        return _respond(broker, request, [_describe(broker, topic) for topic in broker.state.topics.values()])
-    absent = _creatable(broker, message)
+    return started(_handle(broker, request))
+
+
+async def _handle(broker: Broker, request: Request) -> Answer | Awaitable[Answer]:
+    topics = request.message.topics
+    if topics is None or (request.version == 0 and not topics):
+        return await _respond(broker, request, None, {})
+    wanted: dict[_Wanted, None] = {}
+    absent: dict[str, None] = {}
+    creates = _creates(broker, request)
+    state, pace = broker.state, Pace()
+    for topic in topics:
+        named = _Wanted(topic.name, getattr(topic, "topic_id", None) or ZERO_UUID)
+        wanted[named] = None
+        if creates and named.name is not None and named.name not in state.topics and _is_valid(named.name):
+            absent[named.name] = None
+        if pace.is_over:
+            await pace.rest()
     if absent:
-        return _create_and_respond(broker, request, message, absent)
-    return _respond(broker, request, [_look_up(broker, request, wanted) for wanted in message.topics])
+        return _create_and_respond(broker, request, wanted, absent)
+    return await _respond(broker, request, wanted, {})
 
 
-def _creatable(broker: Broker, message: Any) -> list[str]:
-    if not (message.allow_auto_topic_creation and broker.config.auto_create_topics_enable):
-        return []
-    names = [wanted.name for wanted in message.topics if wanted.name is not None]
-    return [name for name in names if name not in broker.state.topics and _is_valid(name)]
+def _creates(broker: Broker, request: Request) -> bool:
+    """Return whether topics that are not there are to be created; clients could not say no before version 4."""
+    return getattr(request.message, "allow_auto_topic_creation", True) and broker.config.auto_create_topics_enable
 
 
 def _is_valid(name: str) -> bool:
@@ -65,13 +81,22 @@ def _is_valid(name: str) -> bool:
     return True
 
 
-async def _create_and_respond(broker: Broker, request: Request, message: Any, names: Sequence[str]) -> Parts:
-    timeout_s = AUTO_CREATE_TIMEOUT_SECONDS - request.elapsed_s
-    failed = dict.fromkeys(names, ErrorCode.leader_not_available)
-    if timeout_s > 0:
-        failed = await _create(broker, names, timeout_s)
-    topics = [_look_up(broker, request, wanted, failed) for wanted in message.topics]
-    return _respond(broker, request, topics)
+async def _create_and_respond(
+    broker: Broker, request: Request, wanted: Collection[_Wanted], absent: Collection[str]
+) -> Parts:
+    """Create topics for as long as a request may take for that, then respond; the client asks again for the rest."""
+    deadline = broker.clock.monotonic() + AUTO_CREATE_TIMEOUT_SECONDS
+    failed = dict.fromkeys(absent, ErrorCode.leader_not_available)
+    names = iter(absent)
+    while some := list(islice(names, TOPICS_CREATED_AT_ONCE_MAX)):
+        timeout_s = deadline - broker.clock.monotonic()
+        if timeout_s <= 0:
+            break
+        errors = await _create(broker, some, timeout_s)
+        for name in some:
+            del failed[name]
+        failed |= errors
+    return await _respond(broker, request, wanted, failed)
 
 
 async def _create(broker: Broker, names: Sequence[str], timeout_s: float) -> dict[str, ErrorCode]:
@@ -101,83 +126,89 @@ def _retriable(code: ErrorCode) -> ErrorCode:
     return ErrorCode.leader_not_available if transient else code
 
 
-def _look_up(
-    broker: Broker, request: Request, wanted: Any, failed: dict[str, ErrorCode] | None = None
-) -> MetadataResponseTopic:
-    by_id = wanted.name is None
+async def _respond(
+    broker: Broker, request: Request, wanted: Collection[_Wanted] | None, failed: Mapping[str, ErrorCode]
+) -> Parts:
+    """Return the response about some topics, or about all."""
     state = broker.state
-    topic = state.topics_by_id.get(wanted.topic_id or ZERO_UUID) if by_id else state.topics.get(wanted.name)
-    if topic is not None:
-        return _describe(broker, topic)
-    if by_id:
-        return _unknown(None, wanted.topic_id, ErrorCode.unknown_topic_id)
-    if not _is_valid(wanted.name):
-        return _unknown(wanted.name, None, ErrorCode.invalid_topic_exception)
-    return _unknown(wanted.name, None, (failed or {}).get(wanted.name, ErrorCode.unknown_topic_or_partition))
+    encoder = MetadataEncoder(request.version)
+    count = len(state.topics) if wanted is None else len(wanted)
+    pieces = [request.response_header(), _beginning(broker, request, encoder, state, count)]
+    operations = TOPIC_OPERATIONS if _asks_for(request, "topic") else NOT_ASKED
+    pace = Pace()
+    for description, partitions in _described(state, wanted, failed, operations):
+        pieces.append(encoder.topic_beginning(description, len(partitions)))
+        for partition in partitions:
+            pieces.append(_encoded(encoder, partition, state))
+            if pace.is_over:
+                await pace.rest()
+        pieces.append(encoder.topic_end(description))
+        if pace.is_over:
+            await pace.rest()
+    pieces.append(encoder.end(cluster_operations=CLUSTER_OPERATIONS if _asks_for(request, "cluster") else NOT_ASKED))
+    body = b"".join(pieces)
+    return [INT32.pack(len(body)) + body]
 
 
-def _unknown(name: str | None, topic_id: UUID | None, error: ErrorCode) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        error_code=error,
-        name=None if name is None else TopicName(name),
-        topic_id=topic_id,
-        partitions=(),
-    )
+def _asks_for(request: Request, scope: str) -> bool:
+    """Return whether the client wants to know what it may do; versions without the field are not asked."""
+    return bool(getattr(request.message, f"include_{scope}_authorized_operations", False))
 
 
-def _describe(broker: Broker, topic: Topic) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        error_code=ErrorCode.none,
-        name=TopicName(topic.name),
-        topic_id=topic.id,
-        is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=tuple(describe_partition(broker, partition) for partition in topic.partitions),
-    )
-
-
-def describe_partition(broker: Broker, partition: PartitionState) -> MetadataResponsePartition:
-    """Return a partition as clients see it; a leader whose registration is gone is shown as no leader."""
-    alive = broker.state.brokers
-    leader_alive = partition.leader != NO_LEADER and partition.leader in alive
-    return MetadataResponsePartition(
-        error_code=ErrorCode.none if leader_alive else ErrorCode.leader_not_available,
-        partition_index=i32(partition.index),
-        leader_id=BrokerId(partition.leader if leader_alive else NO_LEADER),
-        leader_epoch=i32(partition.leader_epoch),
-        replica_nodes=tuple(BrokerId(replica) for replica in partition.replicas),
-        isr_nodes=tuple(BrokerId(replica) for replica in partition.isr),
-        offline_replicas=tuple(BrokerId(replica) for replica in partition.replicas if replica not in alive),
-    )
-
-
-def _respond(broker: Broker, request: Request, topics: Sequence[MetadataResponseTopic]) -> Parts:
-    brokers = tuple(
-        MetadataResponseBroker(
-            node_id=BrokerId(member.id), host=endpoint.host, port=i32(endpoint.port), rack=member.rack
-        )
+def _beginning(
+    broker: Broker, request: Request, encoder: MetadataEncoder, state: ClusterState, topic_count: int
+) -> bytes:
+    brokers = [
+        BrokerMetadata(member.id, endpoint.host, endpoint.port, member.rack)
         for member, endpoint in broker.live_brokers(request.connection.listener_name)
-    )
-    response = MetadataResponse(
-        throttle_time=NO_THROTTLE,
-        brokers=brokers,
-        cluster_id=broker.state.cluster_id,
-        controller_id=BrokerId(broker.id),
-        topics=_with_operations(request, topics),
-        error_code=ErrorCode.none,
-    )
-    if not getattr(request.message, "include_cluster_authorized_operations", False):
-        return request.respond(response)
-    # Only versions 8 to 10 have the field; the newest version's class, which handlers are written against, lacks it.
-    old: Any = convert(response, request.codec.response_type)
-    return request.respond(replace(old, cluster_authorized_operations=CLUSTER_OPERATIONS))
+    ]
+    return encoder.beginning(brokers, cluster_id=state.cluster_id, controller_id=broker.id, topic_count=topic_count)
 
 
-def _with_operations(request: Request, topics: Sequence[MetadataResponseTopic]) -> tuple[MetadataResponseTopic, ...]:
-    if not request.newest().include_topic_authorized_operations:
-        return tuple(topics)
-    return tuple(
-        topic
-        if topic.error_code == ErrorCode.unknown_topic_id
-        else replace(topic, topic_authorized_operations=TOPIC_OPERATIONS)
-        for topic in topics
+def _described(
+    state: ClusterState, wanted: Collection[_Wanted] | None, failed: Mapping[str, ErrorCode], operations: int
+) -> Iterator[tuple[TopicMetadata, Sequence[PartitionState]]]:
+    """Yield the topics of a response, with their partitions."""
+    if wanted is None:
+        for topic in state.topics.values():
+            yield _description(topic, operations), topic.partitions
+        return
+    for name, topic_id in wanted:
+        found = state.topics_by_id.get(topic_id) if name is None else state.topics.get(name)
+        if found is not None:
+            yield _description(found, operations), found.partitions
+        elif name is None:
+            yield TopicMetadata(ErrorCode.unknown_topic_id, None, topic_id), ()
+        elif not _is_valid(name):
+            yield TopicMetadata(ErrorCode.invalid_topic_exception, name, None, operations=operations), ()
+        else:
+            error = failed.get(name, ErrorCode.unknown_topic_or_partition)
+            yield TopicMetadata(error, name, None, operations=operations), ()
+
+
+def _description(topic: Topic, operations: int) -> TopicMetadata:
+    return TopicMetadata(ErrorCode.none, topic.name, topic.id, topic.name in INTERNAL_TOPICS, operations)
+
+
+def _encoded(encoder: MetadataEncoder, partition: PartitionState, state: ClusterState) -> bytes:
+    leader = visible_leader(partition, state)
+    return encoder.partition(
+        ErrorCode.leader_not_available if leader == NO_LEADER else ErrorCode.none,
+        partition.index,
+        leader,
+        partition.leader_epoch,
+        replicas=partition.replicas,
+        in_sync=partition.isr,
+        offline=offline_replicas(partition, state),
     )
+
+
+def visible_leader(partition: PartitionState, state: ClusterState) -> int:
+    """Return a partition's leader as clients see it; one whose registration is gone is shown as none."""
+    return partition.leader if partition.leader in state.brokers else NO_LEADER
+
+
+def offline_replicas(partition: PartitionState, state: ClusterState) -> tuple[int, ...]:
+    """Return the replicas whose brokers are not there."""
+    alive = state.brokers
+    return tuple(replica for replica in partition.replicas if replica not in alive)
