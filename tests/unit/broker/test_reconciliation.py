@@ -23,11 +23,30 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 
 async def test_a_new_topic_is_led_and_takes_records(node: Node) -> None:
-    made = topic(partitions=40)
+    made = topic(partitions=240)
     await node.publish(made)
 
-    assert len(node.table) == 40
-    assert [node.append("t", 39), node.append(made.id, 39)] == [0, 1]
+    assert len(node.table) == 240
+    assert [node.append("t", 239), node.append(made.id, 239)] == [0, 1]
+
+
+async def test_the_logs_of_many_new_topics_are_created_together(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    under_way = most_under_way = 0
+    create = node.store.create
+
+    async def counted(name: TopicPartition, *arguments: object, **options: object):
+        nonlocal under_way, most_under_way
+        under_way += 1
+        most_under_way = max(most_under_way, under_way)
+        try:
+            return await create(name, *arguments, **options)  # type: ignore[arg-type]
+        finally:
+            under_way -= 1
+
+    monkeypatch.setattr(node.store, "create", counted)
+    await node.publish(*(topic(f"t{number}") for number in range(30)))
+
+    assert len(node.table) == most_under_way == 30
 
 
 async def test_only_assigned_partitions_are_held_and_only_led_ones_are_served(node: Node) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla_broker.log import log_store
+from ottla_broker.log import joint_creation, log_store
+from ottla_broker.reconciliation import LOGS_CREATED_AT_ONCE_MAX
 from ottla_core.cluster.model import Topic
 from ottla_core.topic_partition import TopicPartition
 from tests.support.partition_logs import batch_of
@@ -102,7 +103,7 @@ def end_offset(node: Node) -> int | None:
 async def test_a_replica_that_came_back_during_a_long_pass_keeps_its_log(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, new = followed(), topic("new", partitions=40)
+    made, new = followed(), topic("new", partitions=LOGS_CREATED_AT_ONCE_MAX)
     await node.publish(made)
     replicate(node, 7)
     gate = hold_up_creation(node, monkeypatch)
@@ -204,7 +205,7 @@ async def test_logs_of_a_topic_that_is_deleted_meanwhile_are_not_created_any_mor
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = hold_up_creation(node, monkeypatch)
-    node.feed.publish(topic(partitions=40))
+    node.feed.publish(topic(partitions=LOGS_CREATED_AT_ONCE_MAX + 40))
     await gate.reached.wait()
     anew = topic(partitions=2)
     revision = node.feed.publish(anew)
@@ -213,7 +214,7 @@ async def test_logs_of_a_topic_that_is_deleted_meanwhile_are_not_created_any_mor
 
     assert {log.topic_id for log in node.store.logs.values()} == {anew.id}
     deleted = [name for name in node.names_on_disk() if name.endswith("-delete")]
-    assert len(deleted) < 40, "only those are retired that were being created already"
+    assert len(deleted) <= LOGS_CREATED_AT_ONCE_MAX, "only those are retired that were being created already"
     assert node.append(anew.id, 1) == 0
 
 
@@ -236,7 +237,7 @@ async def test_a_log_that_could_not_be_created_for_any_reason_is_tried_again(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempts: list[object] = []
-    create_log = log_store.create_log
+    create_log = joint_creation.create_log
 
     def failing_once(*arguments: object) -> object:
         attempts.append(arguments)
@@ -244,7 +245,7 @@ async def test_a_log_that_could_not_be_created_for_any_reason_is_tried_again(
             raise ValueError("a defect")
         return create_log(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(log_store, "create_log", failing_once)
+    monkeypatch.setattr(joint_creation, "create_log", failing_once)
     await node.publish(topic())
     await until(lambda: node.leads("t"))
     assert node.append("t") == 0

@@ -37,7 +37,7 @@ from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 
 RETRY_SECONDS = 1.0
-LOGS_CREATED_AT_ONCE_MAX = 16
+LOGS_CREATED_AT_ONCE_MAX = 100
 
 logger = structlog.get_logger("partitions")
 
@@ -145,9 +145,15 @@ class Reconciler:
                 if partition.topic_id not in target.topics_by_id:
                     gone.setdefault(partition.topic_partition.topic, []).append(partition)
         failed: set[str] = set()
+        missing: list[TopicPartition] = []
         for name in dict.fromkeys((*gone, *names)):
             with self._reporting(name, failed):
-                await self._bring_in_step(name, gone.get(name, ()))
+                await self._retire_unwanted(name, gone.get(name, ()))
+                missing += (found for found in self._partitions_of(name) if self._topic_lacking(found))
+            while len(missing) >= LOGS_CREATED_AT_ONCE_MAX:
+                await self._create_missing(missing[:LOGS_CREATED_AT_ONCE_MAX], failed)
+                del missing[:LOGS_CREATED_AT_ONCE_MAX]
+        await self._create_missing(missing, failed)
         self._failed = failed | self._without_role
         async with self._progress:
             self._reached = target
@@ -172,6 +178,8 @@ class Reconciler:
     def give_roles(self) -> None:
         """Make each partition that is held lead or follow, as the newest state says, where that has changed."""
         state, former = self._feed.state, self._roles
+        if state is former and self._membership.registered_epoch == self._epoch and not self._without_role:
+            return
         # The epoch of a lapsed registration counts until there is a new one; `PartitionTable` knows for how long.
         epoch = self._membership.registered_epoch
         all_partitions = (
@@ -234,7 +242,7 @@ class Reconciler:
     def _give_first_roles(self, name: str, held: Sequence[Partition]) -> None:
         """Give roles and settings to partitions of one topic that were not there when roles were given last."""
         topic = self._roles.topics.get(name)
-        if topic is None or not held:
+        if topic is None:
             return  # they are retired as soon as that is carried out
         config = self._partitions.topic_config(topic, self._roles)
         for partition in held:
@@ -261,40 +269,39 @@ class Reconciler:
 
     # Logs
 
-    async def _bring_in_step(self, name: str, gone: Iterable[Partition]) -> None:
-        """Retire the logs of a name that are not to be here any more, and create those that are missing."""
+    async def _retire_unwanted(self, name: str, gone: Iterable[Partition]) -> None:
+        """Retire the logs of a name that are not to be here any more."""
         for partition in gone:
             await self._retire(partition)
-        topic = self._feed.state.topics.get(name)
-        indexes = range(len(topic.partitions) if topic is not None else 0)
-        for held in [self._partitions.get(TopicPartition(name, index)) for index in indexes]:
+        for held in map(self._partitions.get, self._partitions_of(name)):
             if held is not None and self._retirement_of(held) is not None:
                 await self._retire(held)
-        missing = [index for index in indexes if self._topic_lacking(TopicPartition(name, index)) is not None]
-        for start in range(0, len(missing), LOGS_CREATED_AT_ONCE_MAX):
-            await self._create_missing(name, missing[start : start + LOGS_CREATED_AT_ONCE_MAX])
 
-    async def _create_missing(self, name: str, indexes: Sequence[int]) -> None:
-        topic = self._feed.state.topics.get(name)
-        if topic is None:
-            return
-        config = self._partitions.topic_config(topic)
+    async def _create_missing(self, names: Iterable[TopicPartition], failed: set[str]) -> None:
+        """Create logs, of whichever topic, but for topics that have failed in this pass; note those that fail."""
+        names = [name for name in names if name.topic not in failed]
+        configs: dict[UUID, TopicConfig] = {}
         # All of them have ended before this goes on: a straggler would hold a log of a topic that is gone.
         outcomes = await asyncio.gather(
-            *(self._create_if_missing(TopicPartition(name, index), config) for index in indexes),
-            return_exceptions=True,
+            *(self._create_if_missing(name, configs) for name in names), return_exceptions=True
         )
         self.give_roles()
-        held = [outcome for outcome in outcomes if isinstance(outcome, Partition)]
-        for partition in held:
-            self._partitions.add(partition)
-            self._note_held(partition)
-        self._give_first_roles(name, held)
+        held: dict[str, list[Partition]] = {}
         for outcome in outcomes:
+            if isinstance(outcome, Partition):
+                self._partitions.add(outcome)
+                self._note_held(outcome)
+                held.setdefault(outcome.topic_partition.topic, []).append(outcome)
+        for topic, partitions in held.items():
+            with self._reporting(topic, failed):
+                self._give_first_roles(topic, partitions)
+        for name, outcome in zip(names, outcomes, strict=True):
             if isinstance(outcome, BaseException):
-                raise outcome
+                with self._reporting(name.topic, failed):
+                    raise outcome
 
-    async def _create_if_missing(self, name: TopicPartition, config: TopicConfig) -> Partition | None:
+    async def _create_if_missing(self, name: TopicPartition, configs: dict[UUID, TopicConfig]) -> Partition | None:
+        """Create a partition's log if it is still missing; `configs` has settings of topics, read once for all."""
         log = self._store.get(name)
         if log is not None:
             await self._set_aside_unless_wanted(log)
@@ -305,6 +312,9 @@ class Reconciler:
         # One that was there before this process, or has had a leader, may have a log in a directory that is away.
         may_be_here = state.leader_epoch > 0 or topic.id in self._topics_at_start
         is_new = not may_be_here or self._broker_id in state.adding
+        config = configs.get(topic.id)
+        if config is None:
+            config = configs[topic.id] = self._partitions.topic_config(topic)
         log = await self._store.create(name, topic.id, config, is_new=is_new)
         return Partition(name, log, self._context, state)
 
@@ -333,6 +343,11 @@ class Reconciler:
     def _was_lost_at_start(self, partition: Partition) -> bool:
         """Return whether this broker came back without a log that it had; a topic created since is another one."""
         return partition.topic_partition in self._lost and partition.topic_id in self._topics_at_start
+
+    def _partitions_of(self, name: str) -> Iterator[TopicPartition]:
+        """Yield the partitions that a topic has by the newest state."""
+        topic = self._feed.state.topics.get(name)
+        return (TopicPartition(name, index) for index in range(len(topic.partitions) if topic is not None else 0))
 
     def _topic_lacking(self, name: TopicPartition) -> Topic | None:
         """Return a partition's topic if this broker should hold the partition by the newest state and does not."""

@@ -4,19 +4,22 @@ import asyncio
 import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from ottla_broker.log import checkpoint_file, flush
+from ottla_broker.log.directory_checkpoints import DirectoryCheckpoints
 from ottla_broker.log.log_creation import create_log
+from ottla_broker.log.log_directory import LogDirectory
 from ottla_broker.log.log_loading import LoadRequest
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.segment_file import OpenFiles
 from ottla_core.errors import KafkaStorageError
 from ottla_core.topic_config import TopicConfig
+from ottla_core.topic_partition import TopicPartition
 from tests.support.log_stores import CONFIG, FLIGHTS, TOPIC_ID, crash, store_in
 from tests.support.partition_logs import NOW_MS, HeldBackground, append, read_values
 
@@ -209,3 +212,37 @@ async def test_a_log_with_records_that_cannot_be_taken_up_is_known_to_be_lost(
         crash(disk.root)
         async with store_in(disk.root) as store:
             assert store.lost == {FLIGHTS}
+
+
+async def test_logs_that_are_asked_for_together_share_turns_at_the_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[int] = []
+    make_room_for = DirectoryCheckpoints.make_room_for
+
+    async def counted(
+        checkpoints: DirectoryCheckpoints, directory: LogDirectory, names: Collection[TopicPartition]
+    ) -> None:
+        turns.append(len(names))
+        await make_room_for(checkpoints, directory, names)
+
+    monkeypatch.setattr(DirectoryCheckpoints, "make_room_for", counted)
+    names = [TopicPartition("flights", number) for number in range(150)]
+    async with store_in(tmp_path) as store:
+        logs = await asyncio.gather(*(store.create(name, TOPIC_ID, CONFIG, is_new=True) for name in names))
+        assert [log.topic_partition for log in logs] == names
+        assert store.logs.keys() == set(names)
+    assert (sum(turns), len(turns)) == (150, 2)
+
+
+async def test_a_log_that_cannot_be_created_keeps_no_other_from_being_created(tmp_path: Path) -> None:
+    names = [TopicPartition("flights", number) for number in range(3)]
+    async with store_in(tmp_path) as store:
+        (tmp_path / "flights-1").write_text("in the way")
+        outcomes = await asyncio.gather(
+            *(store.create(name, TOPIC_ID, CONFIG, is_new=True) for name in names), return_exceptions=True
+        )
+        assert [type(outcome) for outcome in outcomes] == [PartitionLog, KafkaStorageError, PartitionLog]
+        assert store.logs.keys() == {names[0], names[2]}
+        (tmp_path / "flights-1").unlink()
+        assert (await store.create(names[1], TOPIC_ID, CONFIG, is_new=True)).topic_partition == names[1]

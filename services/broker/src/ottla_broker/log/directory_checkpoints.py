@@ -7,7 +7,7 @@ more.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -76,15 +76,15 @@ class DirectoryCheckpoints:
             self._announcements[directory.path] = announcement
         await asyncio.shield(announcement)
 
-    async def make_room_for(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
-        """Remove what the checkpoints may still say of an older log of this name, which is gone.
+    async def make_room_for(self, directory: LogDirectory, topic_partitions: Collection[TopicPartition]) -> None:
+        """Remove what the checkpoints may still say of older logs of these names, which are gone.
 
         Without it a new log could be loaded, after a crash, with the start or recovery point of the older one.
         """
         await self._write(
             directory,
             lambda logs: _all_contents(directory, logs),
-            is_needed=lambda: directory.checkpoints_may_name(topic_partition),
+            is_needed=lambda: any(map(directory.checkpoints_may_name, topic_partitions)),
         )
 
     async def _write(

@@ -24,7 +24,7 @@ from ottla_broker.log.checkpoint_file import sync_directory
 from ottla_broker.log.cleaner import LogCleaner
 from ottla_broker.log.directory_checkpoints import DirectoryCheckpoints
 from ottla_broker.log.interrupted_moves import InterruptedMove, settle_interrupted_moves
-from ottla_broker.log.log_creation import create_log
+from ottla_broker.log.joint_creation import JointCreation
 from ottla_broker.log.log_directory import (
     LogDirectory,
     future_name,
@@ -91,6 +91,7 @@ class LogStore:
         self._background = ThreadedBackground(asyncio.get_running_loop(), self._executor)
         self._opening = LogOpening(clock, settings, OpenFiles(settings.open_files_max), self._background)
         self._checkpoints = DirectoryCheckpoints(self)
+        self._creation = JointCreation(self._checkpoints, self._executor, self._background)
         self._truncations = TruncationContext(self._announce_truncation)
         self._duties = LogDuties(self, self._checkpoints, clock, settings)
         self.cleaner = LogCleaner(self, self._write_first_dirty_offset, clock, settings.cleaner)
@@ -300,11 +301,8 @@ class LogStore:
         self._homes[topic_partition] = directory
         path = directory.path / str(topic_partition)
         try:
-            await self._checkpoints.make_room_for(directory, topic_partition)
             request = self._opening.request(topic_partition, path, config, was_clean=False)
-            log = await asyncio.get_running_loop().run_in_executor(
-                self._executor, create_log, request, topic_id, self._background
-            )
+            log = await self._creation.create(directory, request, topic_id)
         except OSError as error:
             del self._homes[topic_partition]
             raise KafkaStorageError(
