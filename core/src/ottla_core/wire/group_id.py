@@ -33,7 +33,9 @@ def read_group_id(frame: memoryview, offset: int, *, flexible: bool) -> str:
     """
     try:
         if flexible:
-            length, begin = read_unsigned_varint(frame, offset)
+            length, begin = frame[offset], offset + 1
+            if length >= 0x80:  # most are short
+                length, begin = read_unsigned_varint(frame, offset)
             length -= 1
         else:
             (length,), begin = _INT16.unpack_from(frame, offset), offset + _INT16.size

@@ -28,6 +28,7 @@ API_VERSIONS_KEY = 18
 
 LENGTH_PREFIX_SIZE = 4
 _FIXED_HEADER = struct.Struct(">hhi")
+_HEADER_AND_LENGTH = struct.Struct(">hhih")
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 
@@ -52,8 +53,7 @@ def read_request_header(frame: memoryview) -> RequestHeader:
         InvalidRequest: the frame is too short.
     """
     try:
-        api_key, api_version, correlation_id = _FIXED_HEADER.unpack_from(frame)
-        (length,) = _INT16.unpack_from(frame, 8)
+        api_key, api_version, correlation_id, length = _HEADER_AND_LENGTH.unpack_from(frame)
         if length < 0:
             return RequestHeader(api_key, api_version, correlation_id, None, 10)
         end = 10 + length

@@ -59,7 +59,12 @@ class RelayStream:
 
     def answer(self, frame_id: int, frame: bytes) -> None:
         """Answer a client's request; has no effect when the stream has ended."""
-        self._put(pb.Frame(id=frame_id, group_response=pb.GroupResponse(frame=frame)))
+        if self.closed.is_set():
+            return
+        added = self._outgoing.add(len(frame))
+        added.id = frame_id
+        added.group_response.frame = frame
+        self._after_adding()
 
     def append(self, shard: int, batch: bytes) -> asyncio.Future[pb.LogAppended]:
         """Ask for a batch to be appended; the future fails with `StreamClosed` if no answer can come any more."""
@@ -120,6 +125,9 @@ class RelayStream:
         if self.closed.is_set():
             return
         self._outgoing.put(frame)
+        self._after_adding()
+
+    def _after_adding(self) -> None:
         self._drained.clear()
         if self._outgoing.size_bytes > UNSENT_BYTES_MAX:
             log.error("broker does not read what it is sent; its stream ends", broker=self.broker_id)

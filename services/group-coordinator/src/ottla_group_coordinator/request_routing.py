@@ -8,6 +8,7 @@ from kio.index import KioIndexError
 
 from ottla_core.errors import InvalidRequest, KafkaError, UnsupportedVersion
 from ottla_core.rpc.group_relay import ALL_SHARDS
+from ottla_core.wire.frequent_requests import read_frequent_request
 from ottla_core.wire.group_responses import LIST_GROUPS, OFFSET_COMMIT, OFFSET_FETCH
 from ottla_core.wire.messages import message_codec, read_request_header
 from ottla_group_coordinator.coordinator_counts import CoordinatorCounts
@@ -58,10 +59,13 @@ class RequestRouter:
             stream.answer(frame_id, UNANSWERABLE)
 
     def _take(self, stream: RelayStream, frame_id: int, relayed: pb.GroupRequest) -> None:
-        frame = memoryview(relayed.frame)
+        data = relayed.frame
+        frame = memoryview(data)
         header = read_request_header(frame)
         codec = message_codec(header.api_key, header.api_version)
-        message = codec.read_request(frame, header)
+        message = read_frequent_request(header.api_key, header.api_version, data, codec.body_offset(frame, header))
+        if message is None:
+            message = codec.read_request(frame, header)
         self._counts.requests[header.api_key] += 1
         request = GroupRequest(
             token=next(self._tokens),
