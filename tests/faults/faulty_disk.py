@@ -1,4 +1,4 @@
-"""A broker whose disk is slow, fails or has run out of descriptors when told to: the real program, its calls wrapped.
+"""A broker whose disk is slow, hangs, fails or lacks descriptors when told to: the real program, its calls wrapped.
 
 `python -m tests.faults.faulty_disk CONTROL MODULE ARGUMENT…` runs a service in which the calls that reach the disk
 look at the file CONTROL first: it holds a mode and, for `slow`, how many seconds a call may take at most.
@@ -15,6 +15,10 @@ from typing import Any
 from tests.faults.program import main_of
 
 SLOW, BROKEN, NO_DESCRIPTORS = "slow", "broken", "no-descriptors"
+UNSYNCED = "unsynced"
+"""Writes succeed, and no fsync does."""
+STALLED = "stalled"
+"""Calls that write or read take until the mode is another one."""
 SLOW_SHARE = 0.1
 """Of the calls; the others are as quick as ever."""
 LOOK_INTERVAL_S = 0.02
@@ -46,11 +50,23 @@ class Control:
 
     def write(self, path_or_descriptor: Any) -> None:
         """Before something is written or synchronized."""
+        self.stall(path_or_descriptor)
         mode = self.mode
         if mode == SLOW and self._chance.random() < SLOW_SHARE:
             time.sleep(self._chance.uniform(0, float(self._words[1])))
         elif mode == BROKEN:
             raise OSError(errno.EIO, os.strerror(errno.EIO), path_or_descriptor)
+
+    def fsync(self, descriptor: Any) -> None:
+        """Before something is synchronized."""
+        if self.mode == UNSYNCED:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), descriptor)
+        self.write(descriptor)
+
+    def stall(self, _descriptor: Any) -> None:
+        """Before anything that has to wait for a disk that hangs."""
+        while self.mode == STALLED:
+            time.sleep(LOOK_INTERVAL_S)
 
     def open(self, path: Any) -> None:
         """Before a file is opened."""
@@ -63,7 +79,9 @@ def wrap(control: Control) -> None:
     for name, check in (
         ("pwritev", control.write),
         ("pwrite", control.write),
-        ("fsync", control.write),
+        ("fsync", control.fsync),
+        ("pread", control.stall),
+        ("preadv", control.stall),
         ("open", control.open),
     ):
         setattr(os, name, _checked(getattr(os, name), check))

@@ -22,7 +22,7 @@ from ottla_controller import isr_changes
 from ottla_controller.broker_standing import standings
 from ottla_controller.partition_change import TopicRules
 from ottla_core.cluster.model import ClusterState, PartitionState
-from tests.simulation import fake_log, replication, simulated_controller
+from tests.simulation import fake_log, replication, simulated_broker, simulated_controller
 from tests.simulation.fake_etcd import CONTROLLER, FakeEtcd, Transaction
 from tests.simulation.network import Answer
 from tests.simulation.replication import Replication
@@ -260,5 +260,9 @@ BROKEN_RULES: Mapping[str, BrokenRule] = {
     ),
     "a pass goes by its first state": _passes_go_by_their_first_state,
     "a lost log is not noticed": _replaced(Reconciler, "_note_held", lambda *_: None),
+    "a reported failure changes nothing": _replaced(
+        isr_changes, "without_failed_log", lambda _id, partition, *_: partition
+    ),
+    "a failed fsync is forgotten by the next start": _replaced(simulated_broker, "fsync_failed_in", lambda _disk: 0),
     "a reported loss changes nothing": _replaced(isr_changes, "without_log", lambda _id, partition, *_: partition),
 }

@@ -6,7 +6,7 @@ leader epochs only what was written does, and an epoch without records may be fo
 reads its epochs from the records behind the recovery point, as `log_loading.py` does.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ from uuid import UUID
 
 from ottla_broker.log.appended import Appended
 from ottla_broker.log.leader_epoch_checkpoint import EpochEntry, EpochRun, LeaderEpochs
-from ottla_core.errors import OffsetOutOfRange, UnknownLeaderEpoch
+from ottla_core.errors import KafkaStorageError, OffsetOutOfRange, UnknownLeaderEpoch
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.record_batch import INT32_MAX
@@ -92,6 +92,7 @@ class SimulatedLog:
         broker_id: whose it is.
         records: all records ever kept, by offset; None where they were deleted before this replica got them.
         durable_end_offset: records below it survive a loss of power.
+        failure: why nothing is appended any more in this life of its broker.
     """
 
     def __init__(
@@ -110,6 +111,8 @@ class SimulatedLog:
         self._high_watermark = 0
         self._kept = _Kept()
         self.truncation = SimulatedTruncation()
+        self.failure: str | None = None
+        self._tell_failure: Callable[[], None] = lambda: None
 
     @property
     def high_watermark(self) -> int:
@@ -129,7 +132,8 @@ class SimulatedLog:
 
     def checkpoint(self) -> None:
         """Flush, and write recovery point and high watermark to the disk."""
-        self._flush()
+        if self.failure is None:
+            self._flush()
         self._kept.high_watermark = self._high_watermark
 
     def _flush(self) -> None:
@@ -155,6 +159,19 @@ class SimulatedLog:
             if entry.start_offset == self.log_end_offset:
                 self.leader_epochs.assign(*entry)
         self._check_epochs()
+
+    def when_failed(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called when an fsync has failed."""
+        self._tell_failure = tell
+
+    def fail(self) -> None:
+        """An fsync fails: nothing is appended any more, and the next life may lack what was not durable yet."""
+        self.failure = "an fsync has failed"
+        self._tell_failure()
+
+    def _check_can_append(self) -> None:
+        if self.failure is not None:
+            raise KafkaStorageError(self.failure)
 
     def _epoch_runs(self, offset: int) -> list[EpochRun]:
         records = enumerate(self.records[offset:], offset)
@@ -182,6 +199,7 @@ class SimulatedLog:
     ) -> Appended:
         """Append new records, given as numbers."""
         del now_ms, origin, looked_into
+        self._check_can_append()
         first = self.log_end_offset
         self.leader_epochs.assign(leader_epoch, first)
         for number in records:
@@ -199,6 +217,7 @@ class SimulatedLog:
     def append_as_follower(self, records: Records, *, now_ms: int, leader_epoch: int = INT32_MAX) -> int:
         """Append what was fetched from a leader of some epoch; passes over what is there already."""
         del now_ms
+        self._check_can_append()
         self._observer.follower_appended(self)
         for offset, record in records:
             if offset < self.log_end_offset:
@@ -231,7 +250,9 @@ class SimulatedLog:
         """Note that this leader's epoch begins at the log's end."""
         if epoch > self.leader_epochs.latest:
             self.leader_epochs.assign(epoch, self.log_end_offset)
-            self._flush()  # any moment may be that of a flush; right here an epoch gets to the disk that others lack
+            # Any moment may be that of a flush; right here an epoch gets to the disk that others lack.
+            if self.failure is None:
+                self._flush()
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the largest known epoch up to `epoch` and where it ends; (-1, -1) if there is none."""

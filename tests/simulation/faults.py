@@ -51,6 +51,7 @@ class Faults(Process):
             (3, self._reassign_away_and_back),
             (2, self._create_or_delete_busy_topic),
             (0.5, self._lose_log),
+            (1, self._fail_fsync),
             (0.5, self._elect_preferred_leader),
             (0.5, self._change_min_insync_replicas),
         ]
@@ -83,6 +84,9 @@ class Faults(Process):
                 process.start()
             elif process.is_paused:
                 process.resume()
+        for broker in self._brokers:
+            if broker.has_failed_log and broker.broker_id != self._cluster.partition.leader:
+                self._kill(broker)  # a leader has to make way first
 
     def _outage_ms(self) -> float:
         """Return how long something lasts; short ones are as likely as long ones."""
@@ -180,6 +184,23 @@ class Faults(Process):
             invariants.wiped(broker.broker_id)
             broker.lose_log(PARTITION)
             self.after(self._outage_ms(), self._restart, broker)
+
+    def _fail_fsync(self) -> None:
+        """Have an fsync of a broker's log fail; it may be killed before anybody hears of it."""
+        broker: SimulatedBroker | None = self._running(self._brokers)  # type: ignore[assignment]
+        invariants = self._cluster.invariants
+        if broker is not None and PARTITION in broker.disk.logs and invariants.may_wipe(broker.broker_id):
+            invariants.wiped(broker.broker_id)
+            broker.fail_log(PARTITION)
+            if self.schedule.chance(0.3):
+                self._kill(broker)
+            else:
+                self.after(10 * self._outage_ms(), self._repair, broker, broker.life)
+
+    def _repair(self, broker: "SimulatedBroker", life: int) -> None:
+        """Restart a broker with a failed log, but only when it has made way."""
+        if broker.is_running and broker.life == life and broker.broker_id != self._cluster.partition.leader:
+            self._kill(broker)
 
     # Links
 

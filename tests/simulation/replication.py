@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.fetch_reading import diverging_epoch
 from ottla_broker.partition import Partition
 from ottla_broker.replication.follower_replica import FetchPosition
-from ottla_broker.replication.isr_updates import REFUSED_FOR_ITS_CONTENT, lost_log_report
+from ottla_broker.replication.isr_updates import REFUSED_FOR_ITS_CONTENT, failed_log_report, lost_log_report
 from ottla_broker.replication.leader_replica import FollowerContact, IsrProposal
 from ottla_core.cluster.controller_api import InSyncReplica, IsrChange
 from ottla_core.cluster.model import Member
@@ -82,6 +82,7 @@ class Replication:
         self._following: dict[TopicPartition, _Following] = {}
         self._attempts = count()
         self._lost: dict[Partition, None] = {}
+        self._failed: dict[Partition, None] = {}
         self._is_reporting = False
         self._contacts: dict[int, FollowerContact] = {}
         self._parked: dict[TopicPartition, list[_ParkedFetch]] = {}
@@ -108,7 +109,9 @@ class Replication:
             del self._following[partition.topic_partition]
 
     def on_state(self) -> None:
-        """Go on if this state shows the outcome of a proposal."""
+        """Go on if this state shows the outcome of a proposal, or who could take a failed replica's place."""
+        if self._failed:
+            self._broker.after(0, self._report)
         if self._settled_by is not None and self._broker.state.revision >= self._settled_by:
             self._broker.give_roles()
             self._settle()
@@ -271,7 +274,14 @@ class Replication:
         if self._parked.get(partition.topic_partition):
             self._broker.after(0, self._answer_all_parked, partition.topic_partition)
 
-    # Lost logs
+    # Lost and failed logs
+
+    def report_failed(self, partition: Partition) -> None:
+        """Have the controller learn that a log has failed, as long as somebody could take its replica's place."""
+        if partition not in self._failed:
+            self._failed[partition] = None
+            self._broker.give_roles_again(partition.topic_partition.topic)
+        self._report()
 
     def report_lost(self, partition: Partition) -> None:
         """Have the controller learn that a log is lost, again and again until it has."""
@@ -281,19 +291,20 @@ class Replication:
     def _report(self) -> None:
         broker = self._broker
         self._lost = dict.fromkeys(partition for partition in self._lost if partition.has_lost_log)
-        if self._is_reporting or not self._lost:
+        failed = [partition for partition in self._failed if partition.must_make_way(broker.state.brokers)]
+        if self._is_reporting or not (self._lost or failed):
             return
         controller = broker.state.controller
         if controller is None or not broker.is_registered():
             self._report_later()
             return
-        partition = next(iter(self._lost))
-        change = lost_log_report(partition)
-        broker.note("reports that its log of {} is lost", partition.topic_partition)
+        partition = next(iter(self._lost), None) or failed[0]
+        change = lost_log_report(partition) if partition in self._lost else failed_log_report(partition)
+        broker.note("reports that its log of {} is lost or has failed", partition.topic_partition)
 
         def answered(answer: tuple[ErrorCode, int] | None) -> None:
             self._is_reporting = False
-            if answer is not None and answer[0] is ErrorCode.none:
+            if answer is not None and answer[0] is ErrorCode.none and change.lost_log:
                 partition.has_lost_log = False
                 broker.give_roles_again(partition.topic_partition.topic)
             self._report_later()

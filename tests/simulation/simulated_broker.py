@@ -51,6 +51,12 @@ class Disk:
     vanished: set[TopicPartition] = field(default_factory=set)
 
 
+def fsync_failed_in(disk: Disk) -> int:
+    """Return since when a disk is intact in which an fsync has failed, as the mark on it tells at the next start."""
+    del disk
+    return NO_EPOCH
+
+
 @dataclass(frozen=True, slots=True)
 class Produce:
     """A producer's request with one record."""
@@ -146,6 +152,7 @@ class SimulatedBroker(Watcher):
         self._listeners = []
         self._led = set()
         forget_epochs = self.schedule.chance(0.5)
+        self._lose_what_failed()
         for log in self.disk.logs.values():
             log.reopen(forget_empty_epochs=forget_epochs)
         self.context = ReplicationContext(
@@ -154,6 +161,7 @@ class SimulatedBroker(Watcher):
         self.replication = Replication(self)
         self.context.on_out_of_sync_fetch = self.replication.look_at
         self.context.on_lost_log = self.replication.report_lost
+        self.context.on_failed_log = self.replication.report_failed
         self.partitions = HeldPartitions(self)
         self._loop = VirtualLoop(self)
         self._loops.append(self._loop)  # what a killed life was doing is never collected, hence never goes on
@@ -183,6 +191,26 @@ class SimulatedBroker(Watcher):
         for log in self.disk.logs.values():
             log.lose_power(self.schedule.random.randint(log.durable_end_offset, log.log_end_offset))
         self.disk.intact_since = NO_EPOCH
+
+    def fail_log(self, name: TopicPartition) -> None:
+        """Have an fsync of a log fail."""
+        self.note("can fsync its log of {} no more", name)
+        self.disk.logs[name].fail()
+
+    @property
+    def has_failed_log(self) -> bool:
+        """Whether it has a log that takes no more records in this life."""
+        return any(log.failure is not None for log in self.disk.logs.values())
+
+    def _lose_what_failed(self) -> None:
+        """Begin a life after one in which an fsync has failed: what it was for may be lost, and the disk says so."""
+        for log in self.disk.logs.values():
+            if log.failure is not None:
+                log.failure = None
+                self.observer.wiped(self.broker_id)
+                log.lose_power(self.schedule.random.randint(log.durable_end_offset, log.log_end_offset))
+                self.note("has {} records of {} left", log.log_end_offset, log.topic_partition)
+                self.disk.intact_since = fsync_failed_in(self.disk)
 
     def has_checkpointed(self, name: TopicPartition) -> bool:
         """Return whether a checkpoint tells that there are committed records of a partition here."""

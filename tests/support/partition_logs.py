@@ -1,10 +1,13 @@
 """Building and reading partition logs in tests, without a broker."""
 
+import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 from ottla_broker.log.appended import Appended
@@ -182,3 +185,17 @@ def problems_in(directory: Path) -> list[str]:
 def segment_files(directory: Path, suffix: str = ".log") -> list[Path]:
     """The files of one kind, oldest first."""
     return sorted(path for path in directory.iterdir() if path.suffix == suffix)
+
+
+@contextmanager
+def failing_fsyncs() -> Iterator[None]:
+    """No file can be fsynced meanwhile."""
+    with patch("os.fsync", side_effect=OSError(errno.EIO, os.strerror(errno.EIO))):
+        yield
+
+
+def fail(log: PartitionLog) -> None:
+    """Has an fsync of a log fail, if nothing of it is done in threads."""
+    with failing_fsyncs():
+        log._flush.start(log.log_end_offset)
+    assert log.failure is not None

@@ -20,6 +20,7 @@ from tests.support.raw_requests import LATEST, create_topic_request, list_offset
 from tests.support.service_process import BrokerProcess, ControllerProcess
 
 SEGMENT_FILES = "*.log"
+DISK_CONTROL = "disk-fault"
 
 
 class PartitionSeen(NamedTuple):
@@ -50,6 +51,7 @@ class ReplicatedCluster:
         controller_settings: Mapping[str, str] | None = None,
         racks: Mapping[int, str] | None = None,
         log_directories: int = 1,
+        faulty_disks: bool = False,
     ) -> None:
         self.etcd = EtcdProcess(directory / "etcd")
         self.controllers = [
@@ -71,6 +73,7 @@ class ReplicatedCluster:
                     **(broker_settings or {}),
                     **({"broker.rack": racks[number]} if racks else {}),
                 },
+                disk_control=directory / f"broker-{number}" / DISK_CONTROL if faulty_disks else None,
             )
             for number in range(1, brokers + 1)
         }
@@ -153,6 +156,13 @@ class ReplicatedCluster:
             return (first,) if all(other == first for other in others) else None
 
         return eventually(equal, f"the replicas of {topic}-{index} are equal")[0]
+
+    def trouble_disk(self, broker: int, mode: str) -> None:
+        """Has a broker's disk be in a mode of `tests/faults/faulty_disk.py`; an empty one ends that."""
+        control = self.brokers[broker].data.with_name(DISK_CONTROL)
+        written = control.with_suffix(".new")
+        written.write_text(mode)
+        written.replace(control)
 
     def pause(self, broker: int) -> None:
         """SIGSTOP."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from tests.faults import faulty_disk
 from tests.support.child_process import ChildProcess
 from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually import eventually
@@ -110,6 +111,8 @@ class BrokerProcess:
     Attributes:
         number: its id.
         data: its only log directory.
+
+    With `disk_control` its disk is in the mode that this file says (`tests/faults/faulty_disk.py`).
     """
 
     def __init__(
@@ -122,6 +125,7 @@ class BrokerProcess:
         logs: Path | None = None,
         settings: Mapping[str, str] | None = None,
         watch: bool = False,
+        disk_control: Path | None = None,
     ):
         self.number = number
         self.port, rpc_port = free_ports(2)
@@ -134,7 +138,7 @@ class BrokerProcess:
             **_etcd_properties(etcd),
             **(settings or {}),
         }
-        self.process = _service("ottla-broker", directory, properties, logs, watch)
+        self.process = _service("ottla-broker", directory, properties, logs, watch, disk_control)
 
     @property
     def bootstrap(self) -> str:
@@ -253,7 +257,12 @@ def delays_file(directory: Path) -> Path:
 
 
 def _service(
-    name: str, directory: Path, properties: Mapping[str, str], logs: Path | None, watch: bool
+    name: str,
+    directory: Path,
+    properties: Mapping[str, str],
+    logs: Path | None,
+    watch: bool,
+    disk_control: Path | None = None,
 ) -> ChildProcess:
     directory.mkdir(parents=True, exist_ok=True)
     config = directory / f"{name}.properties"
@@ -262,4 +271,6 @@ def _service(
     if watch:
         module = f"{name.replace('-', '_')}.app"
         program = [sys.executable, "-m", "tests.support.watched_service", str(delays_file(directory)), module]
+    elif disk_control is not None:
+        program = [sys.executable, "-m", faulty_disk.PROGRAM, str(disk_control), name.replace("-", "_")]
     return ChildProcess(name, [*program, "--config", str(config)], log=(logs or directory) / f"{name}.log")

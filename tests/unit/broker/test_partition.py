@@ -15,9 +15,15 @@ from ottla_broker.partition import (
 )
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.model import PartitionState
-from ottla_core.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, UnknownLeaderEpoch
+from ottla_core.errors import (
+    FencedLeaderEpoch,
+    KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    UnknownLeaderEpoch,
+)
 from ottla_core.topic_config import TopicConfig
-from tests.support.partition_logs import NOW_MS, PARTITION, batch_of, open_log, read_batches
+from tests.support.partition_logs import NOW_MS, PARTITION, batch_of, fail, open_log, read_batches
 
 STATE = PartitionState(
     topic_id=UUID(int=1),
@@ -285,3 +291,38 @@ def test_a_follower_takes_nothing_that_is_of_a_later_epoch_than_its_leader(make:
     with pytest.raises(UnknownLeaderEpoch, match="is of leader epoch 6"):
         partition.append_from_leader(records, leader_epoch=5, high_watermark=2, log_start_offset=0, now_ms=NOW_MS)
     assert (partition.log.log_end_offset, partition.log.leader_epochs.latest) == (1, 5)
+
+
+def test_a_leader_whose_log_has_failed_replicates_nothing_any_more(make: Callable[..., Partition]) -> None:
+    partition = make()
+    partition.apply(STATE, leads=True)
+    end = append(partition)
+    outcomes: list[KafkaError | None] = []
+    partition.when_replicated(end, outcomes.append)
+    fail(partition.log)
+    for follower in (2, 3):
+        fetch(partition, follower, end)
+    assert (outcomes, partition.log.high_watermark) == ([], 0), "the leader may lose what it has"
+    with pytest.raises(KafkaStorageError, match="fsync failed"):
+        append(partition)
+
+
+def test_a_replica_whose_log_has_failed_makes_way_while_it_counts_and_another_could(
+    make: Callable[..., Partition],
+) -> None:
+    partition = make()
+    told: list[PartitionState] = []
+    partition._context.on_failed_log = lambda failed: told.append(failed.state)
+    partition.apply(STATE, leads=True)
+    assert not partition.must_make_way({1, 2, 3})
+    fail(partition.log)
+    assert told == [STATE]
+    assert partition.must_make_way({1, 3})
+    assert not partition.must_make_way({1})
+    for isr, eligible, must in (((1,), (), False), ((1,), (2,), True), ((2,), (1,), True), ((2, 3), (), False)):
+        state = replace(
+            STATE, isr=isr, eligible_leaders=eligible, partition_epoch=partition.state.partition_epoch + 1
+        )
+        partition.apply(state, leads=1 in isr)
+        assert told[-1] is state, "whoever reports it has to look again"
+        assert partition.must_make_way({1, 2, 3}) == must

@@ -13,6 +13,8 @@ from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.model import NO_LEADER
 from ottla_core.errors import NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from ottla_core.topic_partition import TopicPartition
+from tests.support.eventually_async import eventually_async
+from tests.support.partition_logs import failing_fsyncs
 from tests.support.reconciled_node import BROKER, DEADLINE_SECONDS, EPOCH, Feed, Node, member, node_in, topic, until
 
 
@@ -250,6 +252,23 @@ async def test_what_others_lead_is_copied_from_them_and_what_is_led_here_is_not(
         await node.publish(replace(made, partitions=(state,)))
         assert node.fetchers.followed == followed
         assert node.leads("t") == (leader == BROKER)
+
+
+async def test_what_can_take_no_more_records_is_not_copied(node: Node) -> None:
+    made = topic(replicas=(2, 3, BROKER), isr=(2, 3, BROKER), leader=2)
+    await node.publish(made)
+    partition = node.table.get(TopicPartition("t", 0))
+    assert partition is not None
+    node.context.on_failed_log = lambda _: node.reconciler.give_roles_again({"t"})
+
+    with failing_fsyncs():
+        partition.log._flush.start(partition.log.log_end_offset)
+        await eventually_async(lambda: partition.has_failed_log, "the fsync has failed")
+    assert node.fetchers.followed == {}
+    for leader, leader_epoch in ((3, 1), (2, 2)):
+        state = replace(made.partitions[0], leader=leader, leader_epoch=leader_epoch)
+        await node.publish(replace(made, partitions=(state,)))
+        assert node.fetchers.followed == {}
 
 
 async def test_a_leader_that_is_back_under_another_registration_is_followed_there(node: Node) -> None:

@@ -7,9 +7,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from ottla_controller.isr_changes import IsrPlan, plan_isr_changes
-from ottla_core.cluster.controller_api import InSyncReplica, IsrChange
+from ottla_core.cluster.controller_api import AlteredIsr, InSyncReplica, IsrChange
 from ottla_core.cluster.model import Member, PartitionState
-from tests.support.replica_rules import ID, live, partition, rules, stand, state_of
+from tests.support.replica_rules import ID, live, partition, remembered, rules, stand, state_of
 
 BROKERS = live("1@5", "2@6", "3@7")
 PRESENT = partition("12", "1@5", 3)
@@ -61,6 +61,68 @@ def test_a_leader_that_has_lost_its_log_is_replaced_by_one_in_sync_or_eligible()
 def test_nobody_leads_when_the_only_one_in_sync_has_lost_its_log() -> None:
     (out,) = judge(lost(), present=partition("1", "1@5", 3))
     assert (out.result.error_code, out.partition) == (ErrorCode.none, partition("", "none", 4))
+
+
+def failed(**changes: int) -> IsrChange:
+    return replace(proposal(**changes), failed_log=True)
+
+
+@pytest.mark.parametrize(
+    ("story", "present", "reporter", "after"),
+    [
+        ("a follower leaves", PRESENT, (2, 6), partition("1", "1@5", 3)),
+        ("a leader makes way", PRESENT, (1, 5), partition("2", "2@6", 4)),
+        ("for an eligible one", partition("1", "1@5", 3, eligible="3"), (1, 5), partition("3", "3@7", 4)),
+        ("an eligible one is so no more", partition("1", "1@5", 3, eligible="23"), (2, 6),
+         partition("1", "1@5", 3, eligible="3")),
+    ],
+)  # fmt: skip
+def test_a_replica_whose_log_has_failed_makes_way(
+    story: str, present: PartitionState, reporter: tuple[int, int], after: PartitionState
+) -> None:
+    (plan,) = judge(failed(), present=present, proposer=reporter, min_insync=2)
+    assert plan.result.error_code is ErrorCode.none
+    assert plan.partition == after, story
+
+
+@pytest.mark.parametrize(
+    ("story", "present", "brokers"),
+    [
+        ("it is alone", partition("1", "1@5", 3), BROKERS),
+        ("it is the only replica", partition("1", "1@5", 3, replicas="1"), BROKERS),
+        ("the others are gone", partition("12", "1@5", 3), live("1@5", "3@7")),
+        ("who is eligible is gone", partition("1", "1@5", 3, eligible="2"), live("1@5", "3@7")),
+        ("it counts for nothing anyway", partition("23", "2@6", 3), BROKERS),
+    ],
+)
+def test_a_replica_whose_log_has_failed_stays_where_nobody_can_take_its_place(
+    story: str, present: PartitionState, brokers: dict[int, Member]
+) -> None:
+    (plan,) = judge(failed(), present=present, brokers=brokers, min_insync=2)
+    assert plan == IsrPlan(AlteredIsr(topic_id=ID, index=0)), story
+
+
+def test_nobody_makes_way_for_one_that_may_lack_records() -> None:
+    for word in ("2@9?", "2@9~"):
+        brokers = live("1@5", word)
+        topics = state_of(PRESENT, brokers=brokers).topics_by_id
+        (plan,) = plan_isr_changes(
+            1, 5, [failed()], topics, stand(brokers, remembered("1@5", "2@6")), rules_of=lambda _: rules()
+        )
+        assert plan.partition is None
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (failed(leader_epoch=2), ErrorCode.fenced_leader_epoch),
+        (failed(partition_epoch=41), ErrorCode.invalid_update_version),
+        (failed(partition_epoch=43), ErrorCode.not_controller),
+    ],
+)
+def test_a_failure_counts_for_the_newest_state_alone(change: IsrChange, code: ErrorCode) -> None:
+    (plan,) = judge(change, proposer=(2, 6))
+    assert (plan.result.error_code, plan.partition) == (code, None)
 
 
 def test_an_unclean_election_prefers_others_and_begins_a_new_epoch_in_any_case() -> None:

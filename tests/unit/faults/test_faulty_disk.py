@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults import faulty_disk
-from tests.faults.faulty_disk import BROKEN, NO_DESCRIPTORS, SLOW, Control
+from tests.faults.faulty_disk import BROKEN, NO_DESCRIPTORS, SLOW, STALLED, UNSYNCED, Control
 
 
 @pytest.fixture
@@ -41,6 +41,30 @@ def test_a_slow_disk_delays_a_share_of_the_writes(path: Path, monkeypatch: pytes
     assert 10 < max(delays) <= 20
 
 
+def test_a_disk_may_refuse_fsyncs_alone(path: Path):
+    control = Control(str(path))
+    path.write_text(UNSYNCED)
+    control.write("log")
+    with pytest.raises(OSError, match="log"):
+        control.fsync("log")
+
+
+def test_a_stalled_disk_goes_on_when_that_is_over(path: Path, monkeypatch: pytest.MonkeyPatch):
+    control = Control(str(path))
+    for call in (control.write, control.fsync, control.stall):
+        path.write_text(STALLED)
+        waits: list[float] = []
+
+        def wait(seconds: float, waits: list[float] = waits) -> None:
+            waits.append(seconds)
+            if len(waits) == 3:
+                path.unlink()
+
+        monkeypatch.setattr(faulty_disk.time, "sleep", wait)
+        call("log")
+        assert len(waits) == 3
+
+
 def test_without_the_file_all_is_well(path: Path):
     control = Control(str(path))
     path.write_text(BROKEN)
@@ -52,7 +76,7 @@ def test_without_the_file_all_is_well(path: Path):
 
 
 def test_wrapped_calls_look_first_and_then_do_their_work(path: Path, monkeypatch: pytest.MonkeyPatch):
-    for name in ("pwritev", "pwrite", "fsync", "open"):
+    for name in ("pwritev", "pwrite", "fsync", "pread", "preadv", "open"):
         monkeypatch.setattr(os, name, getattr(os, name))
     faulty_disk.wrap(Control(str(path)))
     file = path.with_name("file")

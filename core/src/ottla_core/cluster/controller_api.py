@@ -162,7 +162,7 @@ class InSyncReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrChange:
-    """The in-sync set that a leader proposes for one of its partitions, or a replica's report that its log is lost.
+    """The in-sync set that a leader proposes for one of its partitions, or a replica's report about its log.
 
     Attributes:
         leader_epoch: the epoch under which the proposer leads.
@@ -170,6 +170,7 @@ class IsrChange:
         isr: the whole set, the leader included; empty in a report.
         lost_log: the sender, leader or not, had to begin its log anew although it counts as one that has every
             committed record.
+        failed_log: the sender's log can take no more records, and what was not fsynced may be lost.
     """
 
     topic_id: UUID
@@ -178,6 +179,7 @@ class IsrChange:
     partition_epoch: int
     isr: tuple[InSyncReplica, ...]
     lost_log: bool = False
+    failed_log: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

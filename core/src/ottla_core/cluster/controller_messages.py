@@ -199,6 +199,7 @@ def isr_change_to_message(change: IsrChange) -> pb.IsrChange:
         partition_epoch=change.partition_epoch,
         isr=[pb.InSyncReplica(broker_id=r.broker_id, broker_epoch=r.broker_epoch) for r in change.isr],
         lost_log=change.lost_log,
+        failed_log=change.failed_log,
     )
 
 
@@ -211,6 +212,7 @@ def isr_change_from_message(message: pb.IsrChange) -> IsrChange:
         partition_epoch=message.partition_epoch,
         isr=tuple(InSyncReplica(broker_id=r.broker_id, broker_epoch=r.broker_epoch) for r in message.isr),
         lost_log=message.lost_log,
+        failed_log=message.failed_log,
     )
 
 

@@ -92,6 +92,12 @@ def _add_replication_metrics(metrics: MetricsServer, broker: Broker) -> None:
             )
         ],
     )
+    metrics.gauge(
+        "ottla_broker_failed_logs",
+        "Replicas here that take no more records until the broker is restarted, because an fsync has failed.",
+        "1",
+        lambda: [(sum(each.has_failed_log for each in partitions), NO_ATTRIBUTES)],
+    )
     metrics.counter(
         "ottla_broker_isr_changes",
         "Changes of in-sync sets that leaders here asked for, by what became of them.",

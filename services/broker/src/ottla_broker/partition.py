@@ -68,6 +68,8 @@ class ReplicationContext:
         live_brokers: who is registered and not about to stop; replaced when the cluster state changes.
         on_out_of_sync_fetch: told when a follower outside the in-sync set has fetched, for it may have caught up.
         on_lost_log: told when a replica has found out that it has lost its log, so that the controller learns of it.
+        on_failed_log: told when a log has failed for good, and again whenever the controller has decided something
+            else about its partition.
     """
 
     broker_id: int
@@ -76,6 +78,7 @@ class ReplicationContext:
     live_brokers: Collection[int] = frozenset()
     on_out_of_sync_fetch: Callable[["Partition"], None] | None = None
     on_lost_log: Callable[["Partition"], None] | None = None
+    on_failed_log: Callable[["Partition"], None] | None = None
 
 
 class Partition:
@@ -118,11 +121,31 @@ class Partition:
         self._watchers: set[PartitionWatcher] = set()
         self._unreplicated: list[tuple[int, int, ReplicationNotice]] = []
         self._unreplicated_numbers = count()
+        log.when_failed(self._log_failed)
 
     @property
     def broker_id(self) -> int:
         """This broker."""
         return self._context.broker_id
+
+    @property
+    def has_failed_log(self) -> bool:
+        """Whether the log takes no more appends until this broker is restarted, and may lose what was not fsynced.
+
+        Such a replica counts for nothing: it moves no high watermark and claims no offsets, and leads on, for readers
+        alone, only while nobody else can.
+        """
+        return self.log.failure is not None
+
+    def must_make_way(self, live: Collection[int]) -> bool:
+        """Return whether this replica counts although its log has failed, and a live one could in its place."""
+        state = self.state
+        others = {*state.isr, *state.eligible_leaders}.difference((self.broker_id,))
+        return self.has_failed_log and self.counts_as_complete(state) and not others.isdisjoint(live)
+
+    def _log_failed(self) -> None:
+        if self._context.on_failed_log is not None:
+            self._context.on_failed_log(self)
 
     @property
     def is_only_replica(self) -> bool:
@@ -166,6 +189,8 @@ class Partition:
             self._give_up_waiting()
         if led != leads or former is not state:
             self._tell_change()
+            if self.has_failed_log:
+                self._log_failed()
 
     def counts_as_complete(self, state: PartitionState) -> bool:
         """Return whether a state takes this replica for one that has every committed record, and may lead."""
@@ -288,6 +313,8 @@ class Partition:
         context = self._context
         log = self.log
         if log.high_watermark == log.log_end_offset:
+            return
+        if log.failure is not None:  # its own records may be lost, so they must not count as replicated to it
             return
         high_watermark = leader.high_watermark(
             log.high_watermark,

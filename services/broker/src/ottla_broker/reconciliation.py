@@ -234,7 +234,8 @@ class Reconciler:
             partition.apply(wanted, leads=True)
             return
         partition.apply(wanted, leads=False)
-        if leader is None or leader.id == self._broker_id:  # itself: not elected under its present registration yet
+        is_own = wanted.leader == self._broker_id  # not elected under its present registration yet
+        if leader is None or is_own or partition.has_failed_log:  # whose fetches would claim what may be lost
             self._fetchers.unfollow(partition)
         else:
             self._fetchers.follow(partition, leader)

@@ -7,6 +7,8 @@ the same leader, still under way somewhere, is refused when it arrives.
 
 A replica, leader or not, may also report that its log is lost. It is taken out of the set and of the eligible
 leaders, even if that leaves nobody; but only if the state is the one that it knows, or it may have caught up since.
+Or it may report that its log has failed, takes no more records and may lack some after the next start. Then it makes
+way for another live replica that has everything; where there is none it stays, since it can serve readers still.
 
 A set that completes a reassignment, or that has somebody to take over from a departing leader, may come with another
 leader; see `partition_change.conclude`. Rules and codes are Kafka's (ReplicationControlManager.alterPartition).
@@ -19,7 +21,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from ottla_controller.broker_standing import Standings
-from ottla_controller.partition_change import RulesOf, conclude, without_log
+from ottla_controller.partition_change import RulesOf, conclude, without_failed_log, without_log
 from ottla_core.cluster.controller_api import AlteredIsr, InSyncReplica, IsrChange
 from ottla_core.cluster.model import NO_EPOCH, PartitionState, Topic
 from ottla_core.errors import (
@@ -68,7 +70,7 @@ def plan_isr_changes(
             topic, partition = _find(change, topics_by_id)
             if (change.topic_id, change.index) in planned:
                 raise InvalidUpdateVersion("the request has an earlier proposal for the same partition")
-            if change.lost_log:
+            if change.lost_log or change.failed_log:
                 _check_is_newest(change, partition)
             else:
                 _check_leadership(change, partition, leader_id, leader_broker_epoch)
@@ -79,6 +81,10 @@ def plan_isr_changes(
         planned.add((change.topic_id, change.index))
         if change.lost_log:
             plans.append(IsrPlan(_result(change), without_log(leader_id, partition, standings, rules_of(topic))))
+            continue
+        if change.failed_log:
+            successor = without_failed_log(leader_id, partition, standings, rules_of(topic))
+            plans.append(IsrPlan(_result(change), None if successor is partition else successor))
             continue
         wanted = replace(partition, isr=tuple(member.broker_id for member in change.isr))
         concluded = conclude(partition, wanted, standings, rules_of(topic))

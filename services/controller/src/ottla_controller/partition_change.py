@@ -103,6 +103,20 @@ def without_log(broker_id: int, partition: PartitionState, standings: Standings,
     return replace(concluded, leader_epoch=partition.leader_epoch + 1) if leads else concluded
 
 
+def without_failed_log(
+    broker_id: int, partition: PartitionState, standings: Standings, rules: TopicRules
+) -> PartitionState:
+    """Return the state that follows from a replica's taking no more records; `partition` itself if nothing does.
+
+    What it has may be lost with its next start, so it makes way for whoever is live and has everything. While there
+    is nobody, it stays what it is: it can serve readers, and others can copy what it has and take over.
+    """
+    has_everything = {*partition.isr, *partition.eligible_leaders} - _lost(partition, standings)
+    if broker_id not in has_everything or has_everything.isdisjoint(standings.live.keys() - {broker_id}):
+        return partition
+    return without_log(broker_id, partition, standings, rules)
+
+
 def _lost(former: PartitionState, standings: Standings) -> frozenset[int]:
     """Return who lacks records that others have, or may lack them.
 

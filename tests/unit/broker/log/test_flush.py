@@ -15,6 +15,7 @@ import pytest
 from ottla_broker.log import flush
 from ottla_broker.log.checkpoint_file import FsyncFailed
 from ottla_broker.log.producer_snapshot import snapshot_path
+from ottla_broker.log.shutdown_record import FSYNC_FAILED
 from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower
 from ottla_core.topic_config import TopicConfig
 from tests.support.partition_logs import NOW_MS, HeldBackground, append, open_log, read_values, small_segments
@@ -299,3 +300,91 @@ def test_leader_epochs_are_on_disk_before_the_recovery_point_moves(tmp_path: Pat
     log.flush()
     assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n1\n3 0\n"
     assert log.recovery_point == 1
+
+
+async def test_whoever_holds_the_log_is_told_that_it_has_failed(tmp_path: Path) -> None:
+    background = HeldBackground()
+    log = open_log(tmp_path, config=EVERY_RECORD, background=background)
+    told: list[str | None] = []
+    log.when_failed(lambda: told.append(log.failure))
+    append(log, b"v")
+    waiter = asyncio.create_task(log.flushed(1))
+    await asyncio.sleep(0)
+    background.run_one(OSError(errno.EMFILE, "Too many open files"))
+    assert (told, log.failure) == ([], None)
+    with pytest.raises(KafkaStorageError):
+        await waiter
+
+    waiter = asyncio.create_task(log.flushed(1))
+    await asyncio.sleep(0)
+    background.run_one(FsyncFailed(5, "Input/output error"))
+    assert told == [log.failure]
+    assert "fsync failed" in str(log.failure)
+    with pytest.raises(KafkaStorageError):
+        await waiter
+
+
+def refuse_writes(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse_one(*_arguments: object) -> int:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("os.pwritev", refuse_one)
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EROFS])
+def test_a_disk_that_refuses_a_write_is_asked_for_an_fsync_and_may_have_failed_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    log = open_log(tmp_path / "t-0")
+    append(log, b"v")
+    with monkeypatch.context() as patch:
+        refuse_writes(code, patch)
+        patch.setattr("os.fsync", refuse)
+        with pytest.raises(KafkaStorageError, match="Cannot append"):
+            append(log, b"w")
+    with pytest.raises(KafkaStorageError, match="fsync failed"):
+        append(log, b"w")
+    assert read_values(log) == [(0, b"v")]
+
+
+def test_a_refused_write_is_no_failure_of_a_disk_that_can_fsync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path / "t-0")
+    append(log, b"v")
+    with monkeypatch.context() as patch:
+        refuse_writes(errno.EIO, patch)
+        with pytest.raises(KafkaStorageError, match="Cannot append"):
+            append(log, b"w")
+    assert log.recovery_point == 0, "such an fsync covers one file only"
+    append(log, b"x")
+    assert read_values(log) == [(0, b"v"), (1, b"x")]
+
+
+def test_a_disk_without_space_is_asked_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log(tmp_path / "t-0")
+    with monkeypatch.context() as patch:
+        refuse_writes(errno.ENOSPC, patch)
+        patch.setattr("os.fsync", refuse)
+        with pytest.raises(KafkaStorageError, match="Cannot append"):
+            append(log, b"w")
+    append(log, b"x")
+
+
+def test_a_failed_fsync_makes_the_next_start_one_after_an_unclean_shutdown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path / "t-0")
+    append(log, b"v")
+    failing = {log.segments.active.file().fileno()}
+    fsync = os.fsync
+
+    def refuse_some(descriptor: int) -> None:
+        if descriptor in failing:
+            refuse()
+        fsync(descriptor)
+
+    monkeypatch.setattr("os.fsync", refuse_some)
+    with pytest.raises(KafkaStorageError, match="fsync failed"):
+        log.flush()
+    assert (tmp_path / FSYNC_FAILED).exists()

@@ -6,7 +6,7 @@ import pytest
 
 from ottla_broker.log import shutdown_record
 from ottla_broker.log.log_directory import LogDirectory
-from ottla_broker.log.shutdown_record import SHUTDOWN_RECORD
+from ottla_broker.log.shutdown_record import SHUTDOWN_RECORD, note_failed_fsync
 from ottla_core.cluster.model import NO_EPOCH
 from tests.support.log_stores import store_in
 
@@ -65,6 +65,19 @@ def test_a_record_that_is_missing_or_damaged_is_taken_for_another_boot(
     else:
         (tmp_path / "d" / SHUTDOWN_RECORD).write_text(content)
     assert use(tmp_path / "d", is_closed_cleanly=False) == NO_EPOCH
+
+
+def test_a_failed_fsync_may_have_lost_records_under_the_same_boot(tmp_path: Path, boot_id: Path) -> None:
+    assert boot_id.exists()
+    use(tmp_path / "d", is_closed_cleanly=False, registered_as=5)
+    note_failed_fsync(tmp_path / "d")
+    assert use(tmp_path / "d", is_closed_cleanly=False) == NO_EPOCH
+    assert use(tmp_path / "d", is_closed_cleanly=False, registered_as=9) == NO_EPOCH, "nobody has heard of it"
+    assert use(tmp_path / "d", is_closed_cleanly=False) == 9, "it is told once"
+
+
+def test_a_directory_that_takes_no_note_of_a_failed_fsync_ends_nothing(tmp_path: Path) -> None:
+    note_failed_fsync(tmp_path / "away")
 
 
 def test_a_machine_without_a_boot_id_asks_for_clean_stops(tmp_path: Path, boot_id: Path) -> None:

@@ -21,7 +21,7 @@ from ottla_core.cluster.model import ClusterState, Member, PartitionState, Role,
 from ottla_core.errors import RequestTimedOut
 from ottla_core.topic_partition import TopicPartition
 from tests.support.eventually_async import eventually_async
-from tests.support.partition_logs import NOW_MS, batch_of, open_log
+from tests.support.partition_logs import NOW_MS, batch_of, fail, open_log
 
 BROKER = 1
 BROKER_EPOCH = 71
@@ -267,3 +267,55 @@ async def test_a_loss_that_the_state_has_settled_meanwhile_is_not_reported(leade
     leader.fetch(3)
     (change,) = await leader.request(0)
     assert not change.lost_log
+
+
+async def test_a_failed_log_is_reported_until_another_replica_has_taken_its_place(leader: Leader) -> None:
+    leader.accepts = False
+    failed = leader.partitions[1]
+    fail(failed.log)
+    for number, answer in enumerate(
+        (RequestTimedOut("no controller"), ErrorCode.invalid_update_version, ErrorCode.none, ErrorCode.none)
+    ):
+        (report,) = await leader.request(number)
+        assert (report.index, report.failed_log, report.lost_log, report.isr) == (1, True, False, ())
+        assert (report.leader_epoch, report.partition_epoch) == (5, 90)
+        leader.controller.answers.put_nowait(answer)
+    await leader.request(4)
+    failed.apply(replace(failed.state, isr=(2,), leader=2, partition_epoch=91), leads=False)
+    leader.controller.answers.put_nowait(ErrorCode.none)
+    leader.fetch(3)
+    (change,) = await leader.request(5)
+    assert (change.index, change.failed_log) == (0, False), "it counts for nothing any more"
+    assert leader.given_again == [{"t"}]
+
+
+async def test_a_failed_log_is_reported_as_soon_as_another_replica_could_take_its_place(leader: Leader) -> None:
+    failed = leader.partitions[1]
+    alone = replace(failed.state, isr=(1,), eligible_leaders=(2,))
+    failed.apply(alone, leads=True)
+    brokers = leader.feed.state.brokers
+    leader.feed.publish(replace(leader.feed.state, brokers={1: brokers[1]}))
+    fail(failed.log)
+    await asyncio.sleep(0.05)
+    assert leader.controller.requests == []
+
+    leader.feed.publish(replace(leader.feed.state, brokers=brokers))
+    assert (await leader.request(0))[0].failed_log
+    leader.controller.answers.put_nowait(RequestTimedOut("no controller"))
+
+    failed.apply(replace(alone, eligible_leaders=(), partition_epoch=91), leads=True)
+    leader.controller.answers.put_nowait(RequestTimedOut("no controller"))
+    await asyncio.sleep(0.05)
+    count = len(leader.controller.requests)
+    failed.apply(replace(alone, isr=(1, 3), eligible_leaders=(), partition_epoch=92), leads=True)
+    assert (await leader.request(count))[0].partition_epoch == 92
+
+
+async def test_a_failed_log_is_not_reported_while_the_registration_has_lapsed(leader: Leader) -> None:
+    leader.registration.current = False
+    fail(leader.partitions[0].log)
+    await asyncio.sleep(0.05)
+    assert leader.controller.requests == []
+
+    leader.registration.current = True
+    assert (await leader.request(0))[0].failed_log

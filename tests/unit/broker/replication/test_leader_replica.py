@@ -229,6 +229,23 @@ def test_who_led_this_epoch_before_reckons_with_changes_it_has_forgotten() -> No
     assert propose(leader) is not None
 
 
+def test_a_follower_that_was_taken_out_of_the_set_holds_nothing_back_until_it_fetches_again() -> None:
+    leader = leader_of(1, 2, 3)
+    for follower in (2, 3):
+        fetch(leader, follower, 10)
+    leader.take_over(replace(STATE, isr=(1, 3), partition_epoch=101), 0)
+    leader.appended(10, 0)
+    fetch(leader, 3, 11, leader_end=11)
+    assert high_watermark(leader, end=11) == 11
+    assert propose(leader, end=11, high_watermark=11) is None
+    fetch(leader, 2, 10, leader_end=11)
+    assert propose(leader, end=11, high_watermark=11) is None
+    fetch(leader, 2, 11, leader_end=11)
+    proposal = propose(leader, end=11, high_watermark=11)
+    assert proposal is not None
+    assert proposal.isr == (1, 2, 3)
+
+
 def test_a_new_replica_must_catch_up_first() -> None:
     leader = leader_of(1, 2)
     leader.take_over(replace(STATE, replicas=(1, 2, 4), isr=(1, 2), adding=(4,), partition_epoch=101), 50)

@@ -7,11 +7,16 @@ meanwhile waits for the next one, which covers all of it.
 A failed fsync is final: the kernel may have dropped what it could not write, and a later fsync would not say so.
 So after the first failure no flush succeeds any more, whichever had begun. Whatever else the operating system refuses
 (a descriptor to open a file with, space for a checkpoint) has lost nothing, and the next flush tries again.
+
+Who holds the log is told of the failure, so that another replica takes over, and the log directory keeps a mark of
+it for the next start (`shutdown_record.py`). A disk that refuses a write, for another reason than scarcity, is asked
+for an fsync at once: most topics never ask for one, and a broken disk would refuse their appends for ever.
 """
 
 import asyncio
 import errno
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +32,7 @@ from ottla_broker.log.partition_metadata import PARTITION_METADATA
 from ottla_broker.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from ottla_broker.log.segment_file import SegmentFile
 from ottla_broker.log.segments import Segments
+from ottla_broker.log.shutdown_record import note_failed_fsync
 from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition
 
@@ -36,6 +42,8 @@ _logger: Final = structlog.get_logger("log")
 Epochs = tuple[EpochEntry, ...]
 
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_SCARCITY: Final = _NO_SPACE | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EFBIG}
+"""Refusals that pass by themselves, and say nothing of the disk's health."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +112,19 @@ class LogFlush:
         failure: why the log takes no more appends, or None.
         truncation_count: how often the log was truncated.
         last_flush_ms: when the last timed flush was looked at.
+        on_failure: called on the event loop when `failure` was set, perhaps more than once.
     """
 
     __slots__ = (
         "_background", "_disk_error", "_ended", "_epochs_wanted", "_epochs_written", "_is_closed", "_is_place_dirty",
         "_log", "_running", "_running_count", "_settled_count", "_snapshots", "_turn", "failure", "last_flush_ms",
-        "recovery_point", "truncation_count",
+        "on_failure", "recovery_point", "truncation_count",
     )  # fmt: skip
 
     def __init__(self, log: Flushable, background: Background, recovery_point: int, now_ms: int) -> None:
         self.recovery_point = recovery_point
         self.failure: str | None = None
+        self.on_failure: Callable[[], None] | None = None
         self.truncation_count = 0
         self.last_flush_ms = now_ms
         self._log = log
@@ -236,6 +246,28 @@ class LogFlush:
             self.last_flush_ms = now_ms
             self.start(end_offset)
 
+    def examine_disk(self, refused: OSError) -> None:
+        """Find out by an fsync in the background whether a disk that has refused a write has failed for good."""
+        if refused.errno in _SCARCITY or self.failure is not None or self._running_count:
+            return
+        log = self._log
+        plan = FlushPlan(
+            directory=log.directory,
+            files=(log.segments.active.file(),),
+            paths=(),
+            snapshots=(),
+            sync_names=True,
+            sync_place=False,
+            through_offset=self.recovery_point,
+            truncation_count=self.truncation_count,
+        )
+
+        def failed(error: OSError) -> None:
+            _report(self._fail(plan, error))
+
+        # One that succeeds says nothing of the log's other files, so it counts for nothing.
+        self._submit(plan, then=lambda: None, failed=failed)
+
     async def wait_for_one(self) -> None:
         """Wait for the shared flush under way or, if there is none, for a new one.
 
@@ -284,7 +316,11 @@ class LogFlush:
 
         def has_failed(error: OSError) -> None:
             ended()
-            failed(error)
+            try:
+                failed(error)
+            finally:
+                if self.failure is not None and self.on_failure is not None:
+                    self.on_failure()
 
         self._running_count += 1
         self._background.submit(partial(self._carry_out, plan), then=succeeded, failed=has_failed)
@@ -304,6 +340,7 @@ class LogFlush:
                 self._epochs_written = wanted
             except FsyncFailed as error:
                 self._disk_error = error
+                note_failed_fsync(plan.directory.parent)
                 raise
 
     def _plan(self, through_offset: int) -> FlushPlan:

@@ -8,8 +8,8 @@ A failed write leaves the log as it was. A failed fsync does not: the kernel may
 write, so the log refuses further appends until the broker is restarted, and serves reads.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -138,6 +138,15 @@ class PartitionLog:
         self._is_compacted = "compact" in config.cleanup_policy
         self._keeps_timestamps = config.message_timestamp_type == "CreateTime"
 
+    @property
+    def failure(self) -> str | None:
+        """Why the log takes no more appends until the broker is restarted, or None."""
+        return self._flush.failure
+
+    def when_failed(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called on the event loop when `failure` is set, perhaps more than once; replaces the former."""
+        self._flush.on_failure = tell
+
     # Appending
 
     @property
@@ -254,7 +263,7 @@ class PartitionLog:
                 self._roll(first.base_offset, now_ms)
             self.segments.active.append_run(run.batches, run.headers, self.config.index_interval_bytes)
         except OSError as error:
-            raise self._storage_error("append to", error) from error
+            raise self._refused_append(error) from error
         for header in run.headers:
             if header.leader_epoch > self.leader_epochs.latest:
                 self.leader_epochs.assign(header.leader_epoch, header.base_offset)
@@ -271,7 +280,13 @@ class PartitionLog:
                 self._roll(base_offset, now_ms)
             self.segments.active.append(buffers, size, last_offset, timestamp, self.config.index_interval_bytes)
         except OSError as error:
-            raise self._storage_error("append to", error) from error
+            raise self._refused_append(error) from error
+
+    def _refused_append(self, error: OSError) -> KafkaStorageError:
+        problem = self._storage_error("append to", error)
+        with suppress(OSError):  # without an open file there is nothing to fsync; the next append tries again
+            self._flush.examine_disk(error)
+        return problem
 
     def _storage_error(self, action: str, error: OSError) -> KafkaStorageError:
         self._flush.check_open()  # that a deleted log has no files is no fault of the disk

@@ -5,6 +5,9 @@ loses power, or is reset, loses what was not fsynced. The two are told apart by 
 was not closed cleanly, and was used under another boot id, may have lost records. The file remembers under which
 broker epoch such a directory was first registered, as the controller might not have seen that registration when the
 next one comes. Kafka asks for a clean stop instead (CleanShutdownFileHandler), since it cannot tell the two apart.
+
+A failed fsync is no better than a loss of power: the kernel may have dropped what it had taken. The directory then
+holds the file `fsync-failed`, and the next start counts as one after an unclean shutdown, under whichever boot.
 Everything here blocks.
 """
 
@@ -13,10 +16,11 @@ from typing import Final
 
 import structlog
 
-from ottla_broker.log.checkpoint_file import replace_file
+from ottla_broker.log.checkpoint_file import replace_file, sync_directory
 from ottla_core.cluster.model import NO_EPOCH
 
 SHUTDOWN_RECORD: Final = "shutdown-record"
+FSYNC_FAILED: Final = "fsync-failed"
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 _logger: Final = structlog.get_logger("log.directory")
@@ -37,15 +41,28 @@ def begin_record(directory: Path, *, was_clean: bool) -> int:
     """
     boot_id = _boot_id()
     former_boot_id, intact_since = _read(directory / SHUTDOWN_RECORD)
-    if not was_clean and (former_boot_id != boot_id or not boot_id):
+    mark = directory / FSYNC_FAILED
+    fsync_failed = mark.exists()
+    if fsync_failed or (not was_clean and (former_boot_id != boot_id or not boot_id)):
         intact_since = NO_EPOCH
         _logger.warning(
-            "the machine went down while a log directory was in use: what was not fsynced may be lost. Replicas in it"
-            " become in sync again when they have caught up",
+            "what was not fsynced may be lost. Replicas in this directory become in sync again when they have caught"
+            " up",
+            reason="an fsync had failed" if fsync_failed else "the machine went down while it was in use",
             directory=str(directory),
         )
     write_record(directory, intact_since)
+    mark.unlink(missing_ok=True)  # only now, or a crash in between would forget it
     return intact_since
+
+
+def note_failed_fsync(directory: Path) -> None:
+    """Have the next start know that an fsync has failed, as far as the disk takes note of anything any more."""
+    try:
+        (directory / FSYNC_FAILED).touch()
+        sync_directory(directory)
+    except OSError as error:
+        _logger.error("a log directory may forget that an fsync has failed in it", problem=str(error))
 
 
 def write_record(directory: Path, intact_since: int) -> None:

@@ -5,11 +5,16 @@ are looked at when a follower from outside the set has fetched, when brokers com
 leaves by not fetching, every half of `replica.lag.time.max.ms`. All proposals that have come together go out as one
 request; while it is under way the next ones gather. The outcome reaches a partition through the cluster state, like
 everything that the controller decides; until then the leader goes by the larger of the sets in question.
+
+Replicas here whose logs are lost or have failed are reported to the controller in the same way, whoever leads them,
+and again until it has taken note. One whose log has failed is reported as long as it counts and another one could.
 """
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import structlog
@@ -100,6 +105,7 @@ class IsrUpdates:
         self._feed = feed
         self._due: dict[Partition, None] = {}
         self._lost: dict[Partition, None] = {}
+        self._failed: dict[Partition, None] = {}
         self._resting: set[Partition] = set()
         self._unanswered: list[_Proposed] = []
         self._wake = asyncio.Event()
@@ -111,7 +117,8 @@ class IsrUpdates:
     def start(self) -> None:
         """Begin."""
         self._context.on_out_of_sync_fetch = self.look_at
-        self._context.on_lost_log = self._report_later
+        self._context.on_lost_log = self._report_loss_later
+        self._context.on_failed_log = self._report_failure_later
         self._context.live_brokers = _live_brokers(self._feed.state)
         self._tasks = [
             start_recurring("in-sync sets", self._run),
@@ -133,8 +140,15 @@ class IsrUpdates:
             self._due[partition] = None
             self._wake.set()
 
-    def _report_later(self, partition: Partition) -> None:
+    def _report_loss_later(self, partition: Partition) -> None:
         self._lost[partition] = None
+        self._wake.set()
+
+    def _report_failure_later(self, partition: Partition) -> None:
+        if partition not in self._failed:
+            self._failed[partition] = None
+            logger.error("a replica can take no more records", partition=str(partition.topic_partition))
+            self._reconciler.give_roles_again({partition.topic_partition.topic})  # a follower stops fetching
         self._wake.set()
 
     def _look_later(self, partition: Partition) -> None:
@@ -150,6 +164,8 @@ class IsrUpdates:
         if former.brokers is new.brokers:
             return
         self._context.live_brokers = _live_brokers(new)
+        if self._failed:
+            self._wake.set()
         for partition in self._partitions:
             if partition.leads and len(partition.state.isr) < len(partition.state.replicas):
                 self.look_at(partition)
@@ -171,6 +187,7 @@ class IsrUpdates:
             self._wake.clear()
             try:
                 await self._report_losses()
+                await self._report_failures()
                 await self._propose()
             except Exception:  # one partition's trouble must not leave all others with the sets they have
                 logger.exception("in-sync sets could not be updated; trying again")
@@ -243,6 +260,33 @@ class IsrUpdates:
         if self._lost:
             asyncio.get_running_loop().call_later(RETRY_SECONDS, self._wake.set)
 
+    async def _report_failures(self) -> None:
+        """Have the controller put others in the place of replicas whose logs have failed; again until it has."""
+        held = [partition for partition in self._failed if self._is_held(partition)]
+        self._failed = dict.fromkeys(held)
+        live = self._feed.state.brokers
+        reported = [partition for partition in held if partition.must_make_way(live)][:CHANGES_PER_REQUEST_MAX]
+        if not reported:
+            return
+        if self._membership.is_current():
+            try:
+                results, revision = await self._controller.alter_partitions(
+                    self._context.broker_id,
+                    self._membership.registered_epoch,
+                    [failed_log_report(partition) for partition in reported],
+                    timeout_s=ANSWER_TIMEOUT_SECONDS,
+                )
+                await self._take_over(revision)
+                refused = Counter(result.error_code.name for result in results if result.error_code.value)
+                logger.info("failed logs reported", partitions=len(reported), refused=dict(refused))
+            except KafkaError as error:
+                logger.warning("failed logs not reported", partitions=len(reported), error=error.message)
+        if any(partition.must_make_way(self._feed.state.brokers) for partition in self._failed):
+            asyncio.get_running_loop().call_later(RETRY_SECONDS, self._wake.set)
+
+    def _is_held(self, partition: Partition) -> bool:
+        return self._partitions.get(partition.topic_partition) is partition
+
     async def _take_over(self, revision: int) -> None:
         """Have the partitions take over what was decided, as soon as this broker sees it."""
         with contextlib.suppress(RequestTimedOut):
@@ -296,6 +340,11 @@ def lost_log_report(partition: Partition) -> IsrChange:
         isr=(),
         lost_log=True,
     )
+
+
+def failed_log_report(partition: Partition) -> IsrChange:
+    """Return what tells the controller that a log has failed; it counts for the newest known state alone."""
+    return replace(lost_log_report(partition), lost_log=False, failed_log=True)
 
 
 def _change(partition: Partition, proposal: IsrProposal, own_epoch: int) -> IsrChange:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from ottla_core.cluster.model import NO_EPOCH, PartitionState
 
 UNKNOWN_OFFSET = -1
+NEVER_MS = -(1 << 62)
 
 
 @dataclass(slots=True)
@@ -79,6 +80,15 @@ class FollowerProgress:
         self.log_end_offset = offset
         self._fetched_ms = now_ms
         self._leader_end_offset = leader_end_offset
+
+    def left(self) -> None:
+        """Note that it was taken out of the in-sync set: it counts again when it has fetched since.
+
+        It need not lag: its log may have failed. Without this the high watermark would wait for it as for one that is
+        about to join.
+        """
+        self.caught_up_ms = NEVER_MS
+        self.log_end_offset = UNKNOWN_OFFSET
 
     def is_caught_up(self, log_end_offset: int, now_ms: int, lag_max_ms: int) -> bool:
         """Return whether it lacks nothing, or has lacked something for a short time only."""
@@ -155,6 +165,8 @@ class LeaderReplica:
         if state.partition_epoch != self.state.partition_epoch:
             self.proposal = None
             self._maybe_in_sync = frozenset()
+        for broker_id in self.followers.keys() & set(self.state.isr).difference(state.isr):
+            self.followers[broker_id].left()
         self.state = state
         self._update_followers(now_ms)
 
@@ -166,7 +178,7 @@ class LeaderReplica:
         in_sync = self.state.isr
         for broker_id in self.state.replicas:
             if broker_id != self._broker_id and broker_id not in self.followers:
-                self.followers[broker_id] = FollowerProgress(now_ms if broker_id in in_sync else -(1 << 62))
+                self.followers[broker_id] = FollowerProgress(now_ms if broker_id in in_sync else NEVER_MS)
         for broker_id in self.followers.keys() - set(self.state.replicas):
             del self.followers[broker_id]
 
