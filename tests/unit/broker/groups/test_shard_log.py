@@ -56,7 +56,8 @@ class Shard:
         self.access = ShardLog(self.table, lambda: self.feed.state, SystemClock())
 
     async def append(self, batch: bytes, shard: int = 0) -> pb.LogAppended:
-        return await self.access.append(pb.LogAppend(shard=shard, batch=batch))
+        answer = self.access.append(pb.LogAppend(shard=shard, batch=batch))
+        return answer if isinstance(answer, pb.LogAppended) else await answer
 
     async def read(self, offset: int, bytes_max: int = 1 << 20, shard: int = 0) -> pb.LogRecords:
         return await self.access.read(pb.LogRead(shard=shard, offset=offset, bytes_max=bytes_max))
@@ -209,6 +210,27 @@ async def test_an_append_that_waits_is_told_when_this_broker_leads_no_more(shard
     shard.partition.apply(replace(shard.partition.state, leader=2, leader_epoch=1), leads=False)
 
     assert code(await appending) is ErrorCode.not_leader_or_follower
+
+
+async def test_another_leaders_records_at_its_offset_do_not_make_an_append_safe(shard: Shard) -> None:
+    """Leadership goes, and comes back with the offset replicated, before whoever waits has had its turn."""
+    shard.partition.apply(replace(shard.partition.state, replicas=(BROKER, 2), isr=(BROKER, 2)), leads=True)
+    answer = shard.access.append(pb.LogAppend(shard=0, batch=empty_batch(of_owner(0, 0))))
+    assert not isinstance(answer, pb.LogAppended)
+
+    shard.partition.apply(replace(shard.partition.state, leader=2, leader_epoch=1), leads=False)
+    lead_again = replace(shard.partition.state, leader=BROKER, leader_epoch=2, isr=(BROKER,), partition_epoch=3)
+    shard.partition.apply(lead_again, leads=True)
+    assert shard.log.high_watermark == 1
+
+    assert code(await answer) is ErrorCode.not_leader_or_follower
+
+
+async def test_an_append_that_is_safe_at_once_needs_no_task(shard: Shard) -> None:
+    answer = shard.access.append(pb.LogAppend(shard=0, batch=empty_batch(of_owner(0, 0))))
+
+    assert isinstance(answer, pb.LogAppended)
+    assert code(answer) is ErrorCode.none
 
 
 async def test_an_append_does_not_wait_for_ever(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:

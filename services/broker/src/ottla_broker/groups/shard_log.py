@@ -10,12 +10,13 @@ Whatever goes wrong is an answer with a Kafka error code; the stream goes on.
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 import structlog
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.log.append_validation import AppendOrigin
+from ottla_broker.log.appended import Appended
 from ottla_broker.log.log_reader import LogSlice
 from ottla_broker.partition import Partition
 from ottla_broker.partitions import PartitionTable
@@ -73,31 +74,47 @@ class ShardLog:
         self.append_count = 0
         self.read_count = 0
 
-    async def append(self, request: pb.LogAppend) -> pb.LogAppended:
-        """Append one batch; answers when every in-sync replica has it, and the disk where that is asked for."""
-        seen_epoch: int | None = None
-        try:
-            base_offset = await self._append(request.shard, request.batch)
-        except SeenLaterEpoch as error:
-            code, message, seen_epoch = error.code, error.message, error.epoch
-        except KafkaError as error:
-            logger.debug("append to a shard refused", shard=request.shard, code=error.code.name, error=error.message)
-            code, message = error.code, error.message
-        except Exception:
-            logger.exception("append to a shard failed unexpectedly", shard=request.shard)
-            code, message = ErrorCode.unknown_server_error, "the broker failed unexpectedly; its log says why"
-        else:
-            self.append_count += 1
-            return pb.LogAppended(base_offset=base_offset)
-        return pb.LogAppended(
-            error_code=code.value, error_message=message, base_offset=NO_OFFSET, seen_producer_epoch=seen_epoch
-        )
+    def append(self, request: pb.LogAppend) -> pb.LogAppended | Coroutine[None, None, pb.LogAppended]:
+        """Append one batch; answers when every in-sync replica has it, and the disk where that is asked for.
 
-    async def _append(self, shard: int, batch: bytes) -> int:
-        """Return the offset of the batch's first record, also if it had been appended before.
+        The batch is in the log when this returns; the answer is there too, or what is to be awaited for it.
+        """
+        try:
+            partition, appended = self._append(request.shard, request.batch)
+            end_offset = appended.last_offset + 1
+            # Begun right here: once others have had their turn, the offset may be that of another leader's record.
+            replication = None if partition.log.high_watermark >= end_offset else _Replication(partition, end_offset)
+            is_flush_due = partition.log.flush_is_due
+        except Exception as error:  # noqa: BLE001  an answer, whatever it is
+            return _refusal(request.shard, error)
+        if replication is None and not is_flush_due:
+            return self._appended(appended)
+        return self._when_safe(partition, appended, replication, is_flush_due=is_flush_due)
+
+    async def _when_safe(
+        self, partition: Partition, appended: Appended, replication: "_Replication | None", *, is_flush_due: bool
+    ) -> pb.LogAppended:
+        try:
+            if is_flush_due:
+                await partition.log.flushed(appended.last_offset + 1)
+            if replication is not None:
+                await replication.finish()
+        except Exception as error:  # noqa: BLE001  an answer, whatever it is
+            return _refusal(partition.topic_partition.partition, error)
+        finally:
+            if replication is not None:
+                replication.stop()
+        return self._appended(appended)
+
+    def _appended(self, appended: Appended) -> pb.LogAppended:
+        self.append_count += 1
+        return pb.LogAppended(base_offset=appended.base_offset)
+
+    def _append(self, shard: int, batch: bytes) -> tuple[Partition, Appended]:
+        """Append one batch to this broker's log; finds it where it had been appended before.
 
         Raises:
-            KafkaError: it was not appended, or nobody can tell whether it is safe.
+            KafkaError: it was not appended.
         """
         partition = self._partitions.leader_of(GROUP_TOPIC, shard)
         header = parse_header(batch)
@@ -110,12 +127,7 @@ class ShardLog:
             entry = partition.log.producers.get(header.producer_id)
             raise error if entry is None else SeenLaterEpoch(error.message, entry.producer_epoch) from error
         self._newest_writers[shard] = header.producer_id, header.producer_epoch
-        end_offset = appended.last_offset + 1
-        if partition.log.flush_is_due:
-            await partition.log.flushed(end_offset)
-        if partition.log.high_watermark < end_offset:
-            await _replicated(partition, end_offset)
-        return appended.base_offset
+        return partition, appended
 
     def _check_owner(self, shard: int, header: RecordBatchHeader) -> None:
         """Refuse a batch of a former owner; ids and epochs of producers only grow.
@@ -151,28 +163,55 @@ class ShardLog:
         return answer
 
 
-async def _replicated(partition: Partition, end_offset: int) -> None:
-    """Return when the partition's in-sync replicas have everything below an offset.
+def _refusal(shard: int, error: Exception) -> pb.LogAppended:
+    """Return the answer to an append that failed, or of which nobody can tell whether it is safe."""
+    seen_epoch: int | None = None
+    if isinstance(error, KafkaError):
+        code, message = error.code, error.message
+        if isinstance(error, SeenLaterEpoch):
+            seen_epoch = error.epoch
+        else:
+            logger.debug("append to a shard refused", shard=shard, code=code.name, error=message)
+    else:
+        logger.error("append to a shard failed unexpectedly", shard=shard, exc_info=error)
+        code, message = ErrorCode.unknown_server_error, "the broker failed unexpectedly; its log says why"
+    return pb.LogAppended(
+        error_code=code.value, error_message=message, base_offset=NO_OFFSET, seen_producer_epoch=seen_epoch
+    )
 
-    Raises:
-        NotLeaderOrFollower: this broker leads no longer; the batch may get lost.
-        NotEnoughReplicasAfterAppend: too few replicas are in sync by now.
-        RequestTimedOut: the others did not fetch it in time.
-    """
-    replicated: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def notify(error: KafkaError | None) -> None:
-        if not replicated.done():
-            replicated.set_result(None) if error is None else replicated.set_exception(error)
+class _Replication:
+    """Waits until the in-sync replicas of a partition have everything below an offset."""
 
-    partition.when_replicated(end_offset, notify)
-    try:
-        async with asyncio.timeout(REPLICATION_TIMEOUT_SECONDS):
-            await replicated
-    except TimeoutError:
-        raise RequestTimedOut(f"{partition.topic_partition} was not replicated up to {end_offset} in time") from None
-    finally:
-        partition.no_longer_wait(notify)
+    def __init__(self, partition: Partition, end_offset: int) -> None:
+        self._partition = partition
+        self._end_offset = end_offset
+        self._replicated: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        partition.when_replicated(end_offset, self._notify)
+
+    def _notify(self, error: KafkaError | None) -> None:
+        if not self._replicated.done():
+            self._replicated.set_result(None) if error is None else self._replicated.set_exception(error)
+
+    async def finish(self) -> None:
+        """Return when they have it.
+
+        Raises:
+            NotLeaderOrFollower: this broker leads no longer; the batch may get lost.
+            NotEnoughReplicasAfterAppend: too few replicas are in sync by now.
+            RequestTimedOut: the others did not fetch it in time.
+        """
+        try:
+            async with asyncio.timeout(REPLICATION_TIMEOUT_SECONDS):
+                await self._replicated
+        except TimeoutError:
+            place = f"{self._partition.topic_partition} was not replicated up to {self._end_offset}"
+            raise RequestTimedOut(f"{place} in time") from None
+
+    def stop(self) -> None:
+        """Wait no longer."""
+        self._replicated.cancel()
+        self._partition.no_longer_wait(self._notify)
 
 
 async def _read(partition: Partition, offset: int, bytes_max: int) -> bytes:
