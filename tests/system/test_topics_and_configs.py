@@ -83,6 +83,25 @@ def metadata(client: RawClient, *, version: int = 12, **fields: Any) -> Any:
 # Metadata
 
 
+def test_topics_of_one_request_are_answered_with_the_settings_of_each(client: RawClient) -> None:
+    names = [fresh_name() for _ in range(4)]
+    configs: list[dict[str, str]] = [{}, {"retention.ms": "7"}, {"retention.ms": "8"}, {}]
+    (first, *others) = (
+        create_topic_request(name, partitions=1, replication_factor=1, configs=own)
+        for name, own in zip(names, configs, strict=True)
+    )
+    answers = client.ask(
+        replace(first, topics=(*first.topics, *(topic for request in others for topic in request.topics)))
+    ).topics
+    told = [
+        next((config.value, config.config_source) for config in answer.configs if config.name == "retention.ms")
+        for answer in answers
+    ]
+    assert [answer.name for answer in answers] == names
+    default = ("360000000", STATIC_BROKER)  # 100 hours
+    assert told == [default, ("7", OF_TOPIC), ("8", OF_TOPIC), default]
+
+
 def test_metadata_names_the_brokers_and_a_cluster_id_that_all_agree_on(clients: dict[int, RawClient]) -> None:
     answers = {broker: metadata(client) for broker, client in clients.items()}
     assert {member.node_id for member in answers[1].brokers} == set(BROKER_IDS)

@@ -12,6 +12,7 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.model import NO_LEADER
 from ottla_core.errors import NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
+from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 from tests.support.eventually_async import eventually_async
 from tests.support.partition_logs import failing_fsyncs
@@ -338,3 +339,20 @@ async def test_a_leader_stops_at_once_when_its_replica_is_moved_elsewhere(
 
     may_go_on.set()
     assert await node.reconciler.wait_reached(revision, DEADLINE_SECONDS)
+
+
+async def test_topics_with_the_same_settings_share_what_holds_for_them_until_the_brokers_settings_change(
+    node: Node,
+) -> None:
+    plain, other, own = topic("plain"), topic("other"), replace(topic("own"), configs={"retention.ms": "7"})
+    await node.publish(plain, other, own)
+    before = node.table.topic_config(plain)
+
+    assert node.table.topic_config(other) is before
+    assert (node.table.topic_config(own).retention_ms, before.retention_ms) == (7, TopicConfig().retention_ms)
+
+    await node.publish(plain, other, own, broker_configs={None: {"log.retention.ms": "9"}})
+    assert [node.table.topic_config(each).retention_ms for each in (plain, other, own)] == [9, 9, 7]
+    assert node.table.topic_config(plain, replace(node.feed.state, broker_configs={})).retention_ms == (
+        before.retention_ms
+    )

@@ -5,7 +5,8 @@ table may lag a little behind the newest state, so a look-up compares topic ids:
 reach the log of an earlier topic of the same name.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 from uuid import UUID
 
 from ottla_broker.config import BrokerConfig
@@ -23,6 +24,9 @@ from ottla_core.errors import (
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 
+CONFIGS_KEPT_MAX: Final = 1000
+"""Different settings of topics whose outcome is remembered; thousands of topics mostly have the same."""
+
 
 class PartitionTable:
     """The partitions this broker holds, by topic and index."""
@@ -33,6 +37,8 @@ class PartitionTable:
         self._membership = membership
         self._partitions: dict[TopicPartition, Partition] = {}
         self._lease_ttl_ms = config.member_lease_ttl_ms
+        self._configs: dict[frozenset[tuple[str, str]], TopicConfig] = {}
+        self._configs_under: Mapping[int | None, Mapping[str, str]] | None = None
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -122,8 +128,19 @@ class PartitionTable:
         )
 
     def topic_config(self, topic: Topic, state: ClusterState | None = None) -> TopicConfig:
-        """Return the settings that hold for a topic on this broker."""
-        return effective_topic_config(topic, state or self._feed.state, self._config)
+        """Return the settings that hold for a topic on this broker.
+
+        Raises:
+            InvalidConfig: the topic's own settings are unknown, bad or contradict each other.
+        """
+        state = state or self._feed.state
+        if state.broker_configs is not self._configs_under or len(self._configs) >= CONFIGS_KEPT_MAX:
+            self._configs_under, self._configs = state.broker_configs, {}
+        own = frozenset(topic.configs.items())
+        config = self._configs.get(own)
+        if config is None:
+            config = self._configs[own] = effective_topic_config(topic, state, self._config)
+        return config
 
     def _topic(self, named: str | UUID) -> Topic:
         state = self._feed.state

@@ -21,6 +21,11 @@ from ottla_core.cluster.model import Topic
 from ottla_core.errors import KafkaError
 
 UNKNOWN = -1
+CONFIGS_SINCE_VERSION = 5
+
+Configs = tuple[CreatableTopicConfigs, ...]
+Descriptions = dict[frozenset[tuple[str, str]], Configs]
+"""By what a topic sets itself."""
 
 
 async def handle(broker: Broker, request: Request) -> Parts:
@@ -39,7 +44,11 @@ async def handle(broker: Broker, request: Request) -> Parts:
             CreatedTopic(name=topic.name, error_code=error.code, error_message=error.message)
             for topic in message.topics
         ]
-    topics = tuple(_encode(broker, result) for result in results)
+    described: Descriptions = {}
+    tells_configs = request.version >= CONFIGS_SINCE_VERSION
+    topics = tuple(
+        _encode(result, _configs_of(broker, result, described) if tells_configs else ()) for result in results
+    )
     return request.respond(CreateTopicsResponse(throttle_time=NO_THROTTLE, topics=topics))
 
 
@@ -56,7 +65,7 @@ def _new_topic(topic: Any) -> NewTopic:
     )
 
 
-def _encode(broker: Broker, result: CreatedTopic) -> CreatableTopicResult:
+def _encode(result: CreatedTopic, configs: Configs) -> CreatableTopicResult:
     created = result.error_code == ErrorCode.none
     return CreatableTopicResult(
         name=TopicName(result.name),
@@ -65,11 +74,21 @@ def _encode(broker: Broker, result: CreatedTopic) -> CreatableTopicResult:
         error_message=result.error_message,
         num_partitions=i32(result.partition_count if created else UNKNOWN),
         replication_factor=i16(result.replication_factor if created else UNKNOWN),
-        configs=_configs_of(broker, result) if created else (),
+        configs=configs,
     )
 
 
-def _configs_of(broker: Broker, result: CreatedTopic) -> tuple[CreatableTopicConfigs, ...]:
+def _configs_of(broker: Broker, result: CreatedTopic, described: Descriptions) -> Configs:
+    """Return the settings of a new topic; `described` keeps them for the others of the request that have the same."""
+    if result.error_code != ErrorCode.none:
+        return ()
+    own = frozenset(result.configs.items())
+    if own not in described:
+        described[own] = _describe(broker, result)
+    return described[own]
+
+
+def _describe(broker: Broker, result: CreatedTopic) -> Configs:
     settings = broker_settings(broker)
     topic = Topic(name=result.name, id=result.topic_id, partitions=(), configs=result.configs)
     return tuple(
