@@ -2,8 +2,13 @@
 
 A producer that already has an id and asks to raise its epoch (KIP-360) gets a new id instead, at epoch 0: without
 transactions nothing ties a producer's name to its id, and every client accepts a new one.
+
+Whatever keeps the controller from giving this broker a block passes by itself, and is nothing that clients know:
+STALE_BROKER_EPOCH, while the broker registers anew, would end a producer for good. So they are told to ask again.
+Source: Kafka's `RPCProducerIdManager`.
 """
 
+import structlog
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v6.response import InitProducerIdResponse
 from kio.schema.types import ProducerId
@@ -18,6 +23,8 @@ NONE = -1
 CONTROLLER_TIMEOUT_SECONDS = 2.0
 """How long a refill of the block may hold up what the client has sent behind; it is told to ask again then."""
 
+log = structlog.get_logger("producer-ids")
+
 
 async def handle(broker: Broker, request: Request) -> Parts:
     """Take an id from this broker's block."""
@@ -30,7 +37,8 @@ async def handle(broker: Broker, request: Request) -> Parts:
             producer_id = await broker.producer_ids.take(CONTROLLER_TIMEOUT_SECONDS)
             epoch = 0
         except KafkaError as failed:
-            error = ErrorCode.coordinator_load_in_progress if _is_transient(failed) else failed.code
+            log.debug("no producer ids; the client asks again", code=failed.code.name, reason=failed.message)
+            error = ErrorCode.coordinator_load_in_progress
     return request.respond(
         InitProducerIdResponse(
             throttle_time=NO_THROTTLE,
@@ -39,8 +47,3 @@ async def handle(broker: Broker, request: Request) -> Parts:
             producer_epoch=i16(epoch),
         )
     )
-
-
-def _is_transient(error: KafkaError) -> bool:
-    """Return whether the controller was merely out of reach: the client is then told to ask again."""
-    return error.code in {ErrorCode.not_controller, ErrorCode.request_timed_out, ErrorCode.broker_not_available}
