@@ -17,7 +17,7 @@ from uuid import UUID
 
 from kio.index import load_request_schema
 
-from ottla_core.wire.conversion import item_type
+from ottla_core.wire.conversion import field_setters, item_type
 from ottla_core.wire.group_responses import HEARTBEAT, OFFSET_COMMIT
 
 FIRST_FLEXIBLE_HEARTBEAT = 4
@@ -40,7 +40,6 @@ Text = tuple[str | None, int]
 """A string, or None for null, and the position behind it."""
 
 ReadText = Callable[[bytes, int], Text]
-Set = Callable[[Any, Any], None]
 
 
 class _Unusual(Exception):
@@ -89,17 +88,12 @@ def _no_tags(data: bytes, position: int) -> int:
     return position + 1
 
 
-def _setters(message: type[Any]) -> dict[str, Set]:
-    """Return what sets each field of kio's frozen classes: their generated `__init__` takes three times as long."""
-    return {name: message.__dict__[name].__set__ for name in message.__slots__}
-
-
 class _HeartbeatReader:
     """Reads one version of Heartbeat."""
 
     def __init__(self, version: int) -> None:
         self._type = load_request_schema(HEARTBEAT, version)
-        set_field = _setters(self._type)
+        set_field = field_setters(self._type)
         self._set_group_id = set_field["group_id"]
         self._set_generation_id = set_field["generation_id"]
         self._set_member_id = set_field["member_id"]
@@ -138,18 +132,18 @@ class _OffsetCommitReader:
         self._type: Any = load_request_schema(OFFSET_COMMIT, version)
         self._topic_type: Any = item_type(self._type, "topics")
         self._partition_type: Any = item_type(self._topic_type, "partitions")
-        set_field = _setters(self._type)
+        set_field = field_setters(self._type)
         self._set_group_id = set_field["group_id"]
         self._set_generation = set_field["generation_id_or_member_epoch"]
         self._set_member_id = set_field["member_id"]
         self._set_instance_id = set_field.get("group_instance_id")
         self._set_retention = set_field.get("retention_time")
         self._set_topics = set_field["topics"]
-        set_of_topic = _setters(self._topic_type)
+        set_of_topic = field_setters(self._topic_type)
         self._by_id = version >= FIRST_OFFSET_COMMIT_WITH_TOPIC_IDS
         self._set_topic = set_of_topic["topic_id" if self._by_id else "name"]
         self._set_partitions = set_of_topic["partitions"]
-        set_of_partition = _setters(self._partition_type)
+        set_of_partition = field_setters(self._partition_type)
         self._set_index = set_of_partition["partition_index"]
         self._set_offset = set_of_partition["committed_offset"]
         self._set_epoch = set_of_partition.get("committed_leader_epoch")

@@ -6,6 +6,7 @@ what the group refuses, it refuses for all partitions that exist. Version 10 nam
 Source: `KafkaApis.handleOffsetCommitRequest` and `OffsetMetadataManager.commitOffset` in Kafka.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -17,13 +18,19 @@ from kio.static.protocol import Entity
 
 from ottla_core.cluster.model import ClusterState, Topic
 from ottla_core.errors import KafkaError
-from ottla_core.wire.conversion import item_type, message_of
+from ottla_core.wire.conversion import default_values, field_setters, item_type
 from ottla_core.wire.group_responses import OFFSET_COMMIT
 from ottla_core.wire.record_batch import HEADER_SIZE_BYTES
 from ottla_group_coordinator.errors import GroupIdNotFound, IllegalGeneration, InvalidGroupId
 from ottla_group_coordinator.records import NO_UUID, OffsetCommitKey, OffsetCommitValue
 from ottla_group_coordinator.records.field_codec import STRING_BYTES_MAX
-from ottla_group_coordinator.records.offset_commit import NO_LEADER_EPOCH, NO_TIMESTAMP, record_bytes_max
+from ottla_group_coordinator.records.offset_commit import (
+    NO_LEADER_EPOCH,
+    NO_TIMESTAMP,
+    make_key,
+    make_value,
+    record_bytes_max,
+)
 from ottla_group_coordinator.turn import GroupRequest, Turn
 
 if TYPE_CHECKING:
@@ -123,16 +130,14 @@ def _commit(group_id: str, topic: Topic, partition: Any, timestamp_ms: int, expi
     """Return the record; one that expires has, in the log, neither a leader epoch nor a topic id."""
     expires = expire_timestamp != NO_TIMESTAMP
     return (
-        OffsetCommitKey(group=group_id, topic=topic.name, partition=partition.partition_index),
-        OffsetCommitValue(
-            offset=partition.committed_offset,
-            leader_epoch=NO_LEADER_EPOCH
-            if expires
-            else getattr(partition, "committed_leader_epoch", NO_LEADER_EPOCH),
-            metadata=partition.committed_metadata or "",
-            commit_timestamp=timestamp_ms,
-            expire_timestamp=expire_timestamp,
-            topic_id=NO_UUID if expires else topic.id,
+        make_key(group_id, topic.name, partition.partition_index),
+        make_value(
+            partition.committed_offset,
+            NO_LEADER_EPOCH if expires else getattr(partition, "committed_leader_epoch", NO_LEADER_EPOCH),
+            partition.committed_metadata or "",
+            timestamp_ms,
+            expire_timestamp,
+            NO_UUID if expires else topic.id,
         ),
     )
 
@@ -142,24 +147,39 @@ def _size_bytes_max(commits: list[Commit]) -> int:
 
 
 def _response(request: GroupRequest, codes: list[list[ErrorCode]]) -> Entity:
-    response, topic_type, partition_type = _response_types(request.api_version)
-    topics = tuple(
-        message_of(
-            topic_type,
-            name=getattr(asked, "name", None),
-            topic_id=getattr(asked, "topic_id", None),
-            partitions=tuple(
-                partition_type(partition_index=partition.partition_index, error_code=code)
-                for partition, code in zip(asked.partitions, of_topic, strict=True)
-            ),
-        )
-        for asked, of_topic in zip(request.message.topics, codes, strict=True)
-    )
-    return message_of(response, topics=topics)
+    return _response_writer(request.api_version)(request.message, codes)
 
 
 @cache
-def _response_types(api_version: int) -> tuple[type[Entity], type[Entity], Any]:
-    response = load_response_schema(OFFSET_COMMIT, api_version)
-    topic = item_type(response, "topics")
-    return response, topic, item_type(topic, "partitions")
+def _response_writer(api_version: int) -> Callable[[Any, list[list[ErrorCode]]], Entity]:
+    """Return what makes responses of a version: the class's generated `__init__`s would take three times as long."""
+    response_type: Any = load_response_schema(OFFSET_COMMIT, api_version)
+    topic_type: Any = item_type(response_type, "topics")
+    partition_type: Any = item_type(topic_type, "partitions")
+    nothing = {name: value for name, value in default_values(response_type).items() if name != "topics"}
+    named_by = "topic_id" if api_version >= FIRST_WITH_TOPIC_IDS else "name"
+    set_topics = field_setters(response_type)["topics"]
+    set_default = tuple((field_setters(response_type)[name], value) for name, value in nothing.items())
+    set_topic, set_partitions = (field_setters(topic_type)[name] for name in (named_by, "partitions"))
+    set_index, set_code = (field_setters(partition_type)[name] for name in ("partition_index", "error_code"))
+
+    def topic_of(asked: Any, of_topic: list[ErrorCode]) -> Any:
+        partitions = []
+        for each, code in zip(asked.partitions, of_topic, strict=True):
+            partition = partition_type.__new__(partition_type)
+            set_index(partition, each.partition_index)
+            set_code(partition, code)
+            partitions.append(partition)
+        topic = topic_type.__new__(topic_type)
+        set_topic(topic, getattr(asked, named_by))
+        set_partitions(topic, tuple(partitions))
+        return topic
+
+    def response_of(message: Any, codes: list[list[ErrorCode]]) -> Entity:
+        response: Entity = response_type.__new__(response_type)
+        for set_field, value in set_default:
+            set_field(response, value)
+        set_topics(response, tuple(map(topic_of, message.topics, codes)))
+        return response
+
+    return response_of
