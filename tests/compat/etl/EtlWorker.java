@@ -48,7 +48,6 @@ public final class EtlWorker {
             try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(consumerSettings(arguments));
                     KafkaProducer<String, String> producer = new KafkaProducer<>(producerSettings(arguments))) {
                 consumer.subscribe(List.of(source), new Listener());
-                note("begun", "");
                 while (!ending) {
                     batch(worker, sink, consumer, producer);
                 }

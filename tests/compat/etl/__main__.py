@@ -30,6 +30,7 @@ def main() -> int:
         workers=options.workers,
         kills=options.kills,
         rate_per_s=options.rate,
+        kill_every_s=options.every,
         workers_too=options.workers_too,
     )
     found: dict[tuple[str, str], list[Outcome]] = {}
@@ -95,6 +96,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--clients", nargs="+", choices=CLIENTS, default=list(CLIENTS))
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--kills", type=int, default=8, help="in a round")
+    parser.add_argument("--every", type=float, default=8.0, help="seconds from one death to the next, at least")
     parser.add_argument("--workers", type=int, default=2, help="of each client")
     parser.add_argument("--workers-too", action="store_true", help="kill a worker of each client with each broker")
     parser.add_argument("--rate", type=float, default=60.0, help="records for each client in a second")

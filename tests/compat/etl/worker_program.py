@@ -24,6 +24,7 @@ DELIVERY_DEADLINE_S = 60.0
 SESSION_TIMEOUT_MS = 10_000
 HEARTBEAT_INTERVAL_MS = 1000
 RECONNECT_MS_MAX = 1000
+RESTART_PAUSE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,14 +110,15 @@ class Worker:
 
     def run(self) -> None:
         while not self._ending:
-            client = self._connect(self._spec, self._notes)
-            self._notes("begun")
+            client: EtlClient | None = None
             try:
+                client = self._connect(self._spec, self._notes)
                 while not self._ending:
                     self._batch(client)
             except Exception as error:  # noqa: BLE001 - whatever it is, an ETL would be started again
                 self._notes("failed", error=_told(error))
-            finally:
+                time.sleep(RESTART_PAUSE_S)
+            if client is not None:
                 client.close()
 
     def _batch(self, client: EtlClient) -> None:

@@ -79,6 +79,8 @@ REFUSALS: Mapping[ShardStatus, type[KafkaError]] = {
     ShardStatus.STUCK: CoordinatorNotAvailable,
     ShardStatus.ENDED: NotCoordinator,
 }
+"""Nothing is held back until the shard is loaded: a heartbeat behind it on the client's connection would wait as
+well, and librdkafka gives up the connection, and the commit, after less than a second."""
 
 
 class ShardBroken(OttlaError):
