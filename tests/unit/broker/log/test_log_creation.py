@@ -34,9 +34,11 @@ class Disk:
     Attributes:
         root: the directory.
         synced: the paths that were fsynced.
+        order: the same, in the order of the fsyncs.
     """
 
     root: Path
+    order: list[Path] = field(default_factory=list)
     synced: set[Path] = field(default_factory=set)
     _names: dict[int, set[str]] = field(default_factory=dict)
     _bytes: dict[int, bytes] = field(default_factory=dict)
@@ -45,6 +47,7 @@ class Disk:
         """Note what is durable from now on, by inode, since files are renamed."""
         path, inode = Path(f"/proc/self/fd/{descriptor}").readlink(), os.fstat(descriptor).st_ino
         self.synced.add(path)
+        self.order.append(path)
         if path.is_dir():
             self._names[inode] = {entry.name for entry in path.iterdir()}
         else:
@@ -123,6 +126,18 @@ async def test_what_was_flushed_survives_a_power_failure_right_after_the_creatio
         again = store.logs[FLIGHTS]
         assert (again.topic_id, read_values(again)) == (TOPIC_ID, [(0, b"durable")])
         assert store.lost == set()
+
+
+@pytest.mark.parametrize("leader_epoch", [None, 4])
+def test_the_first_flush_fsyncs_each_directory_once(disk: Disk, leader_epoch: int | None) -> None:
+    log = create(disk.root)
+    if leader_epoch is not None:
+        log.start_leader_epoch(leader_epoch)
+    append(log, b"v", leader_epoch=leader_epoch or 0)
+    log.leader_epochs.is_dirty = leader_epoch is not None
+    log.flush()
+    assert [disk.order.count(path) for path in (log.directory, disk.root)] == [1, 1]
+    assert disk.order[-1] == disk.root, "the name of the directory comes when all in it is there"
 
 
 def test_only_the_first_flush_makes_the_directory_durable(disk: Disk) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla_broker.log import directory_checkpoints, flush, truncation
+from ottla_broker.log import checkpoint_file, directory_checkpoints, truncation
 from ottla_broker.log.leader_epoch_checkpoint import LEADER_EPOCH_CHECKPOINT, read_leader_epochs
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.log.partition_log import PartitionLog
@@ -230,11 +230,10 @@ async def test_a_truncation_is_settled_when_files_names_and_epochs_are_on_the_di
         log.flush()
         synced: list[str] = []
         monkeypatch.setattr(
-            flush,
-            "sync_descriptor",
+            checkpoint_file.os,
+            "fsync",
             lambda descriptor: synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink())),
         )
-        monkeypatch.setattr(flush, "sync_directory", lambda path: synced.append(str(path)))
         assert log.truncation.is_settled
         log.truncate_to(7, NOW_MS)
         assert not log.truncation.is_settled

@@ -79,8 +79,8 @@ class FlushPlan:
                 sync_file(path)
         with suppress(FileNotFoundError):  # the whole partition may have been deleted meanwhile
             if leader_epochs is not None:
-                self._write_leader_epochs(leader_epochs)
-            if self.sync_names:
+                self._write_leader_epochs(leader_epochs)  # fsyncs the names in the directory, too
+            elif self.sync_names:
                 sync_directory(self.directory)
             if self.sync_place:
                 sync_directory(self.directory.parent)
