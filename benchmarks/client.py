@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from kio.schema.metadata.v1.request import MetadataRequest
 
 from benchmarks.process_stats import CpuTime, cpu_time, listener_pid
@@ -16,6 +17,7 @@ from tests.support.raw_client import RawClient, Silence
 ADMIN_TIMEOUT_S = 60.0
 METADATA_POLL_S = 0.005
 LEADERS_TIMEOUT_S = 60.0
+SERVED_TIMEOUT_S = 180.0
 CLIENT_SETTINGS = {"log_level": "5"}
 """librdkafka's notices and worse; its routine messages would drown the report."""
 TOPIC_CONFIG = {"file.delete.delay.ms": "0"}
@@ -68,6 +70,25 @@ def create_topic(bootstrap: str, partitions: int = 1, configs: Mapping[str, str]
     admin.create_topics([topic], operation_timeout=ADMIN_TIMEOUT_S)[name].result(ADMIN_TIMEOUT_S)
     wait_for_leaders(bootstrap, partitions, name)
     return name
+
+
+def wait_until_served(bootstrap: str, topic: str, partitions: int, *, timeout_s: float = LEADERS_TIMEOUT_S) -> None:
+    """Ask for the end of every partition until the leaders of all answer.
+
+    Kafka shows a partition's leader before that one has its log.
+
+    Raises:
+        BenchmarkFailed: it takes too long.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap, **CLIENT_SETTINGS})
+    wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}  # type: ignore[no-untyped-call]
+    give_up_s = time.monotonic() + timeout_s
+    while time.monotonic() < give_up_s:
+        answers = admin.list_offsets(wanted, request_timeout=ADMIN_TIMEOUT_S).values()
+        if all(answer.exception(ADMIN_TIMEOUT_S) is None for answer in answers):
+            return
+        time.sleep(METADATA_POLL_S)
+    raise BenchmarkFailed(f"{bootstrap} does not serve {partitions} partitions of {topic} after {timeout_s} s")
 
 
 def delete_topic(bootstrap: str, name: str) -> None:

@@ -3,6 +3,9 @@
 The memory of all processes together is given twice: the sum of what each has resident, and with what they share
 counted once, which is what the machine has to have for them.
 
+The creation of partitions is timed until a Metadata answer shows all leaders, and until these serve: Kafka answers
+before its logs are there.
+
 A start is timed from the outside: from the execution of the command (and, where a launcher starts several processes,
 also from the start of the broker's own) until a Metadata answer names a leader for every partition.
 """
@@ -11,7 +14,7 @@ import threading
 import time
 from collections.abc import Mapping
 
-from benchmarks.client import Subject, create_topic, temporary_topic, wait_for_leaders
+from benchmarks.client import Subject, create_topic, temporary_topic, wait_for_leaders, wait_until_served
 from benchmarks.process_stats import resident_mib, shared_once_mib, started_at_s
 from benchmarks.targets import Target
 
@@ -82,8 +85,10 @@ def footprint(target: Target, partitions: int) -> dict[str, float]:
             return found
         idle = resident_mib(subject.pid)
         began_s = time.perf_counter()
-        create_topic(subject.bootstrap, partitions)
+        topic = create_topic(subject.bootstrap, partitions)
         found[f"create_{partitions}_partitions_s"] = time.perf_counter() - began_s
+        wait_until_served(subject.bootstrap, topic, partitions)
+        found[f"create_and_serve_{partitions}_partitions_s"] = time.perf_counter() - began_s
         found[f"{partitions}_partitions_add_mib"] = settled_mib(subject.pid) - idle
         target.stop()
         subject, times = timed_start(target, partitions)
