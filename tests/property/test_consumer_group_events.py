@@ -1,8 +1,8 @@
 """Groups of the consumer protocol under random events: what must hold however members, topics and coordinators go.
 
-Members are simulated (see `tests.support.simulated_consumers`). Answers get lost, members fall silent, leave, stop
-and come back; topics come, grow and go; coordinators die before or after they have stored a turn and are followed
-by one that loads the log, or what compaction has left of it.
+Members are simulated (see `tests.support.simulated_consumers`). Answers get lost, requests come twice, members fall
+silent, leave, stop and come back; topics come, grow and go; coordinators die before or after they have stored a turn
+and are followed by one that loads the log, or what compaction has left of it.
 """
 
 from datetime import timedelta
@@ -141,9 +141,9 @@ class ConsumerGroupEvents(RuleBasedStateMachine):
 
     # Events
 
-    @initialize(steps_to_revoke=st.integers(0, 1))
-    def begin_with_two_members(self, steps_to_revoke: int) -> None:
-        self.join((frozenset({"alpha"}), ""), None, steps_to_revoke, is_static=False)
+    @initialize(steps_to_revoke=st.integers(0, 1), takes_over_late=st.booleans())
+    def begin_with_two_members(self, steps_to_revoke: int, takes_over_late: bool) -> None:
+        self.join((frozenset({"alpha"}), ""), None, steps_to_revoke, is_static=False, takes_over_late=takes_over_late)
         self.join((frozenset({"alpha", "beta"}), "a.*"), None, 1, is_static=True)
 
     @precondition(lambda self: len(self.consumers) < CONSUMERS_MAX)
@@ -152,9 +152,15 @@ class ConsumerGroupEvents(RuleBasedStateMachine):
         assignor=st.sampled_from([None, None, "range", "uniform"]),
         steps_to_revoke=st.integers(0, 2),
         is_static=st.booleans(),
+        takes_over_late=st.booleans(),
     )
     def join(
-        self, subscription: tuple[frozenset[str], str], assignor: str | None, steps_to_revoke: int, is_static: bool
+        self,
+        subscription: tuple[frozenset[str], str],
+        assignor: str | None,
+        steps_to_revoke: int,
+        is_static: bool,
+        takes_over_late: bool = False,
     ) -> None:
         name = f"m{next(self.names)}"
         consumer = SimulatedConsumer(
@@ -164,6 +170,7 @@ class ConsumerGroupEvents(RuleBasedStateMachine):
             instance_id=f"instance-{name}" if is_static else None,
             assignor=assignor,
             steps_to_revoke=steps_to_revoke,
+            takes_over_late=takes_over_late,
         )
         self.consumers.append(consumer)
         self._beat(consumer)
@@ -185,6 +192,24 @@ class ConsumerGroupEvents(RuleBasedStateMachine):
         consumer = self._any(data)
         self._store(self._send(consumer.next_request()))
         consumer.on_no_answer()
+
+    @precondition(lambda self: self.speaking)
+    @rule(data=st.data())
+    def take_a_request_twice(self, data: st.DataObject) -> None:
+        consumer = self._any(data)
+        request = consumer.next_request()
+        self._store(self._send(dict(request)))
+        turn = self._send(request)
+        self._store(turn)
+        consumer.on_answer(turn.answers[0].response)
+
+    @precondition(lambda self: self.speaking)
+    @rule(data=st.data())
+    def die_after_storing(self, data: st.DataObject) -> None:
+        consumer = self._any(data)
+        self._store(self._send(consumer.next_request()))
+        consumer.on_no_answer()
+        self.shard = self._loaded_shard(self.log)
 
     @precondition(lambda self: self.speaking)
     @rule(data=st.data())
@@ -277,10 +302,13 @@ class ConsumerGroupEvents(RuleBasedStateMachine):
                 owners[partition] = member.member_id
         for (topic_id, index), owner in owners.items():
             assert group.owner(topic_id, index) == owner
+        existing = {topic.id for topic in self.topics.values()}
         for consumer in self.consumers:
             # Who is no member any more has given up by now, as far as it does not sleep; the log will refuse it.
+            # Nobody can be given a partition of a topic that is deleted.
             if consumer.name in group.members:
-                assert all(owners.get(partition) == consumer.name for partition in consumer.owned)
+                held = {partition for partition in consumer.owned if partition[0] in existing or partition in owners}
+                assert all(owners.get(partition) == consumer.name for partition in held)
 
     @invariant()
     def epochs_are_in_order(self) -> None:
@@ -317,10 +345,11 @@ def partitions_of(partitions: Any) -> list[Partition]:
 
 
 def state_of(group: ConsumerGroup | None) -> object:
-    """Return all that a group knows, but when it looked at the topics last."""
+    """Return all that a group knows, but for what it keeps in memory only."""
     if group is None:
         return None
-    return {name: value for name, value in vars(group).items() if name != "checked_topics"}
+    in_memory = {"checked_topics", "doubted_since_ms"}
+    return {name: value for name, value in vars(group).items() if name not in in_memory}
 
 
 TestConsumerGroupEvents = ConsumerGroupEvents.TestCase

@@ -3,6 +3,9 @@
 A consumer knows its epoch, what it owns and what it was told to own. It gives up what it was not told to keep, which
 may take it a few heartbeats, and only then takes over what is new. Whoever is fenced gives up everything and joins
 anew. A consumer that has fallen silent stops consuming when its session is over, as far as it knows.
+
+One that `takes_over_late` does as librdkafka while it looks up a topic: it reports what it owned before it was told
+anything, and takes over what it was told with that report on its way.
 """
 
 from dataclasses import dataclass, field
@@ -26,6 +29,7 @@ class SimulatedConsumer:
         told: what it was told to own; None before the first answer.
         missed_answer: whether it has to say everything again, since it does not know what became of its request.
         steps_to_revoke: how many heartbeats it takes to give partitions up.
+        takes_over_late: whether it takes over what it was told after it has reported what it owns.
     """
 
     name: str
@@ -34,6 +38,7 @@ class SimulatedConsumer:
     instance_id: str | None = None
     assignor: str | None = None
     steps_to_revoke: int = 0
+    takes_over_late: bool = False
     epoch: int = 0
     is_silent: bool = False
     missed_answer: bool = False
@@ -45,12 +50,13 @@ class SimulatedConsumer:
 
     def next_request(self) -> dict[str, Any]:
         """Return what its next heartbeat says."""
-        self._reconcile()
-        is_full = self.epoch == 0 or self.missed_answer
+        if not self.takes_over_late:
+            self._reconcile()
+        is_full = self.epoch == 0 or self.missed_answer or (self.takes_over_late and not self.owned)
         says_subscription = is_full or self.subscription_is_news
         says_owned = is_full or self._reported != self.owned
         self._reported = set(self.owned)
-        return {
+        request = {
             "member_id": self.name,
             "member_epoch": self.epoch,
             "instance_id": self.instance_id,
@@ -60,6 +66,9 @@ class SimulatedConsumer:
             "server_assignor": self.assignor if is_full else None,
             "topic_partitions": frozenset(self.owned) if says_owned else None,
         }
+        if self.takes_over_late and self.epoch > 0:
+            self._reconcile()
+        return request
 
     def _reconcile(self) -> None:
         """Go on with giving up, and then taking over, what it was told."""

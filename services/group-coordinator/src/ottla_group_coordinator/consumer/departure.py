@@ -74,12 +74,15 @@ class ClassicSyncTimeout(_MemberDeadline):
 
 def renew_session(shard: "GroupShard", group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
     """Give a member a whole session timeout from now."""
-    if member.classic is None:
-        own = shard.cluster_state.group_configs.get(group.group_id)
-        timeout_ms = shard.settings.session_timeout_ms_of(own)
-    else:
-        timeout_ms = member.classic.session_timeout_ms
-    shard.timers.set(Session(group.group_id, member.member_id), now_ms + timeout_ms)
+    deadline_ms = now_ms + session_timeout_ms(shard, group, member)
+    shard.timers.set(Session(group.group_id, member.member_id), deadline_ms)
+
+
+def session_timeout_ms(shard: "GroupShard", group: ConsumerGroup, member: ConsumerMember) -> int:
+    """Return how long a member may be silent."""
+    if member.classic is not None:
+        return member.classic.session_timeout_ms
+    return shard.settings.session_timeout_ms_of(shard.cluster_state.group_configs.get(group.group_id))
 
 
 def watch_revocation(shard: "GroupShard", group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:

@@ -64,6 +64,8 @@ class ConsumerGroup(Group):
         expressions: the regular expressions that members subscribe to, resolved.
         has_partition_metadata: whether the log holds the record by which Kafka 4.0 kept what the hash now stands for.
         checked_topics: the topics of the cluster when the hash was last compared with them; not kept in the log.
+        doubted_since_ms: since when members, by id, do not report what they have and shall give up; not kept in the
+            log.
     """
 
     type: ClassVar[GroupType] = GroupType.CONSUMER
@@ -79,6 +81,7 @@ class ConsumerGroup(Group):
         self.expressions: dict[str, ResolvedExpression] = {}
         self.has_partition_metadata = False
         self.checked_topics: object = None
+        self.doubted_since_ms: dict[str, int] = {}
         self._owners: dict[UUID, dict[int, str]] = {}
         self._expression_subscribers: Counter[str] = Counter()
 
@@ -257,6 +260,7 @@ class ConsumerGroup(Group):
 
     def remove_member(self, member_id: str) -> None:
         """Take a member out of the group."""
+        self.doubted_since_ms.pop(member_id, None)
         member = self.members.pop(member_id, None)
         if member is not None:
             self._forget(member)

@@ -18,6 +18,7 @@ from ottla_group_coordinator.consumer.membership import (
     bring_forward,
     check_room,
     check_storable,
+    has_same_subscription,
     is_state_known,
     replace_static_member,
     succeed,
@@ -115,7 +116,9 @@ def take(shard: "GroupShard", turn: Turn, heartbeat: Heartbeat) -> Beat:
         assert known is not None, "who takes a place has what was there"
         replace_static_member(shard, turn, group, replaced, known)
     update_member(shard, turn, group, known, said)
-    member = bring_forward(shard, turn, group, said, heartbeat.owned)
+    # Who joins has given up everything; who subscribes to something else must not be told again to own what it left.
+    may_be_behind = not heartbeat.is_joining and known is not None and has_same_subscription(known, said)
+    member = bring_forward(shard, turn, group, said, heartbeat.owned, may_be_behind=may_be_behind)
     renew_session(shard, group, member, turn.now_ms)
     has_assignment_changed = known is None or known.assigned != member.assigned
     return Beat(member, heartbeat.is_full or has_assignment_changed)

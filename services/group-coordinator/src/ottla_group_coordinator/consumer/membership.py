@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 from ottla_core.errors import InvalidRequest
 from ottla_group_coordinator.classic.snapshot import fits
-from ottla_group_coordinator.consumer.departure import forget_timers, watch_revocation, write_removal
+from ottla_group_coordinator.consumer.departure import (
+    forget_timers,
+    session_timeout_ms,
+    watch_revocation,
+    write_removal,
+)
 from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.consumer.member import (
     JOINING_EPOCH,
@@ -21,7 +26,7 @@ from ottla_group_coordinator.consumer.member import (
     metadata_record,
 )
 from ottla_group_coordinator.consumer.partitions import NO_PARTITIONS, Partitions
-from ottla_group_coordinator.consumer.reconciliation import reconcile
+from ottla_group_coordinator.consumer.reconciliation import missing, reconcile
 from ottla_group_coordinator.consumer.regular_expressions import check_expression, update_expressions
 from ottla_group_coordinator.consumer.target_assignment import (
     have_topics_changed,
@@ -88,10 +93,7 @@ def update_member(
     """Store what a member says of itself if that is new, and raise the group epoch if it calls for it."""
     if member is not former:
         shard.write(turn, *metadata_record(group.group_id, member))
-    has_subscription_changed = former is None or (
-        former.subscribed_topic_names != member.subscribed_topic_names
-        or former.subscribed_topic_regex != member.subscribed_topic_regex
-    )
+    has_subscription_changed = former is None or not has_same_subscription(former, member)
     has_expression_changed = bool(group.expressions or group.subscribed_expressions) and update_expressions(
         shard, turn, group
     )
@@ -99,21 +101,60 @@ def update_member(
         raise_epoch(shard, turn, group)
 
 
+def has_same_subscription(former: ConsumerMember, member: ConsumerMember) -> bool:
+    """Return whether a member subscribes to what it has before."""
+    return (
+        former.subscribed_topic_names == member.subscribed_topic_names
+        and former.subscribed_topic_regex == member.subscribed_topic_regex
+    )
+
+
 def bring_forward(
-    shard: "GroupShard", turn: Turn, group: ConsumerGroup, member: ConsumerMember, reported: Partitions | None
+    shard: "GroupShard",
+    turn: Turn,
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    reported: Partitions | None,
+    *,
+    may_be_behind: bool = False,
 ) -> ConsumerMember:
     """Make the target assignment if there is none for the group epoch, and take the member towards it.
 
-    `reported` is what the member says that it owns, or None if it does not say.
+    Args:
+        shard: of the group.
+        turn: takes the records.
+        group: whose member it is.
+        member: as it is.
+        reported: what the member says that it owns, or None if it does not say.
+        may_be_behind: whether that may be from before it has taken over what it was told.
     """
     if group.epoch > group.assignment_epoch:
         update_target(shard, turn, group)
     target = group.target.get(member.member_id, NO_PARTITIONS)
+    unreported = missing(member, target, reported) if may_be_behind else NO_PARTITIONS
+    if _is_doubtful(shard, turn, group, member, unreported):
+        return member
     reconciled = reconcile(member, group.assignment_epoch, target, group.owner, reported)
     if reconciled is not member:
         shard.write(turn, *current_assignment_record(group.group_id, reconciled))
         watch_revocation(shard, group, reconciled, turn.now_ms)
     return reconciled
+
+
+def _is_doubtful(
+    shard: "GroupShard", turn: Turn, group: ConsumerGroup, member: ConsumerMember, unreported: Partitions
+) -> bool:
+    """Return whether a member may have, or be about to have, what it does not report.
+
+    It stays where it is then, and will say that it has it, and be told to give it up. A member that never says so is
+    doubted for a session timeout: others wait for it no longer than for one that has died.
+    """
+    if any(topic_id in shard.cluster_state.topics_by_id for topic_id in unreported):
+        since_ms = group.doubted_since_ms.setdefault(member.member_id, turn.now_ms)
+        if turn.now_ms < since_ms + session_timeout_ms(shard, group, member):
+            return True
+    group.doubted_since_ms.pop(member.member_id, None)
+    return False
 
 
 def is_state_known(member: ConsumerMember, reported: Partitions | None) -> bool:

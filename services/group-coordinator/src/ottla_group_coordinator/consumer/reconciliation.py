@@ -5,6 +5,11 @@ target's epoch and is given what nobody else owns; for the rest it waits. Every 
 there is no moment at which all of them stop. No partition has two owners, because one is given only when nobody
 owns it, and counts as owned until its owner has said that it has let go.
 
+A report says what a member owned when it sent it. That may be before it has taken over what it was told: while it
+looks up the topics of its first assignment, librdkafka reports that it owns nothing, and takes the assignment over
+with the report on its way. A report may also come late, by way of a broker that was paused, after others of the same
+member. So what is merely missing in a report is not given up (`missing`); Kafka's coordinator takes it for granted.
+
 Source: `CurrentAssignmentBuilder` in Kafka, KIP-848.
 """
 
@@ -36,6 +41,17 @@ def reconcile(
     if member.state is MemberState.UNREVOKED_PARTITIONS and _holds(member.pending_revocation, reported):
         return member
     return _towards(member, target_epoch, target, owner, reported)
+
+
+def missing(member: ConsumerMember, target: Partitions, reported: Partitions | None) -> Partitions:
+    """Return what the target takes from a member that was never told to give it up, and does not report it either."""
+    if reported is None or member.state in {MemberState.UNREVOKED_PARTITIONS, MemberState.UNKNOWN}:
+        return NO_PARTITIONS
+    found = {
+        topic_id: indexes - target.get(topic_id, frozenset()) - reported.get(topic_id, frozenset())
+        for topic_id, indexes in member.assigned.items()
+    }
+    return {topic_id: indexes for topic_id, indexes in found.items() if indexes}
 
 
 def _holds(partitions: Partitions, reported: Partitions | None) -> bool:
