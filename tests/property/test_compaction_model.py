@@ -363,4 +363,4 @@ TestCompaction = CompactionModel.TestCase
 class TestCompactionAtLength(CompactionModel.TestCase):
     """The same with more and longer histories."""
 
-    settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+    settings = settings(max_examples=80, stateful_step_count=60, deadline=None)

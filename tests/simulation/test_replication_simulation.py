@@ -23,6 +23,15 @@ FAILURES_SHOWN_MAX = 3
 
 SEEDS_UNTIL_NOTICED_MAX = 1_500
 """Most broken rules are noticed by one of the first few seeds, the least likely ones by one in some hundred."""
+SEEDS_THAT_NOTICED = {
+    "any refusal undoes a proposal": 518,
+    "epochs that were truncated come back after a crash": 1080,
+    "old controllers are not fenced": 142,
+    "wiped directories are not noticed": 144,
+    "a pass goes by its first state": 441,
+    "a failed fsync is forgotten by the next start": 97,
+}
+"""Where to look first for what few seeds notice. Any change of the simulation moves it, and only costs time."""
 
 
 def run_seeds(seeds: range) -> tuple[list[Outcome], list[str]]:
@@ -111,8 +120,11 @@ def test_the_same_seed_breaks_the_same_rule_again() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", BROKEN_RULES)
 def test_a_broken_rule_is_noticed(rule: str) -> None:
+    seeds = [*range(FIRST_SEED, FIRST_SEED + SEEDS_UNTIL_NOTICED_MAX)]
+    if rule in SEEDS_THAT_NOTICED:
+        seeds.insert(0, SEEDS_THAT_NOTICED[rule])
     with BROKEN_RULES[rule]():
-        failed = next(filter(None, map(failure, range(FIRST_SEED, FIRST_SEED + SEEDS_UNTIL_NOTICED_MAX))), None)
+        failed = next(filter(None, map(failure, seeds)), None)
     assert failed is not None, f"{SEEDS_UNTIL_NOTICED_MAX} seeds did not notice"
     assert failed.is_violation, failed.rule
 
