@@ -17,8 +17,8 @@ from tests.faults.program import main_of
 SLOW, BROKEN, NO_DESCRIPTORS = "slow", "broken", "no-descriptors"
 UNSYNCED = "unsynced"
 """Writes succeed, and no fsync does."""
-STALLED = "stalled"
-"""Calls that write or read take until the mode is another one."""
+STALLED, UNWRITTEN = "stalled", "unwritten"
+"""Calls that write or read, or those that write alone, take until the mode is another one."""
 SLOW_SHARE = 0.1
 """Of the calls; the others are as quick as ever."""
 LOOK_INTERVAL_S = 0.02
@@ -50,7 +50,7 @@ class Control:
 
     def write(self, path_or_descriptor: Any) -> None:
         """Before something is written or synchronized."""
-        self.stall(path_or_descriptor)
+        self._wait_while(STALLED, UNWRITTEN)
         mode = self.mode
         if mode == SLOW and self._chance.random() < SLOW_SHARE:
             time.sleep(self._chance.uniform(0, float(self._words[1])))
@@ -63,9 +63,12 @@ class Control:
             raise OSError(errno.EIO, os.strerror(errno.EIO), descriptor)
         self.write(descriptor)
 
-    def stall(self, _descriptor: Any) -> None:
-        """Before anything that has to wait for a disk that hangs."""
-        while self.mode == STALLED:
+    def read(self, _descriptor: Any) -> None:
+        """Before something is read."""
+        self._wait_while(STALLED)
+
+    def _wait_while(self, *modes: str) -> None:
+        while self.mode in modes:
             time.sleep(LOOK_INTERVAL_S)
 
     def open(self, path: Any) -> None:
@@ -80,8 +83,8 @@ def wrap(control: Control) -> None:
         ("pwritev", control.write),
         ("pwrite", control.write),
         ("fsync", control.fsync),
-        ("pread", control.stall),
-        ("preadv", control.stall),
+        ("pread", control.read),
+        ("preadv", control.read),
         ("open", control.open),
     ):
         setattr(os, name, _checked(getattr(os, name), check))

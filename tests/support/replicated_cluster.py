@@ -6,13 +6,15 @@ There are one etcd, one controller or more, and the brokers, each by its own com
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from kio.schema.errors import ErrorCode
 
+from tests.faults.faulty_disk import STALLED
 from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually import eventually
 from tests.support.raw_client import RawClient, Silence
@@ -163,6 +165,15 @@ class ReplicatedCluster:
         written = control.with_suffix(".new")
         written.write_text(mode)
         written.replace(control)
+
+    @contextmanager
+    def stalled_disk(self, broker: int, mode: str = STALLED) -> Iterator[None]:
+        """A broker's disk hangs."""
+        self.trouble_disk(broker, mode)
+        try:
+            yield
+        finally:
+            self.trouble_disk(broker, "")
 
     def pause(self, broker: int) -> None:
         """SIGSTOP."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults import faulty_disk
-from tests.faults.faulty_disk import BROKEN, NO_DESCRIPTORS, SLOW, STALLED, UNSYNCED, Control
+from tests.faults.faulty_disk import BROKEN, NO_DESCRIPTORS, SLOW, STALLED, UNSYNCED, UNWRITTEN, Control
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def test_a_disk_may_refuse_fsyncs_alone(path: Path):
 
 def test_a_stalled_disk_goes_on_when_that_is_over(path: Path, monkeypatch: pytest.MonkeyPatch):
     control = Control(str(path))
-    for call in (control.write, control.fsync, control.stall):
-        path.write_text(STALLED)
+    for mode, call in ((STALLED, control.write), (STALLED, control.read), (UNWRITTEN, control.fsync)):
+        path.write_text(mode)
         waits: list[float] = []
 
         def wait(seconds: float, waits: list[float] = waits) -> None:

@@ -32,7 +32,8 @@ from ottla_core.wire.produce_response import PartitionProduced, TopicProduced, e
 
 ALL_IN_SYNC = -1
 NO_ACKNOWLEDGEMENT = 0
-ACKS = (ALL_IN_SYNC, NO_ACKNOWLEDGEMENT, 1)
+LEADER_ONLY = 1
+ACKS = (ALL_IN_SYNC, NO_ACKNOWLEDGEMENT, LEADER_ONLY)
 FIRST_VERSION_WITH_LEADERS = 10
 BATCHES_AT_ONCE_MAX = 200
 """Batches that are appended without a rest: some milliseconds of work."""
@@ -174,6 +175,10 @@ def _append(
         appended = partition.append(
             records, now_ms=broker.clock.time_ms(), all_in_sync=acks == ALL_IN_SYNC, looked_into=looked_into
         )
+        if acks == LEADER_ONLY:
+            broker.partitions.leader_of(
+                named, index
+            )  # a disk that stalls may outlast the lease, and another leads now
     except KafkaError as error:
         if records and error.code in PASSING_REFUSALS:
             broker.refused_batches.refused(named, index, records, error, broker.clock.monotonic())
