@@ -217,7 +217,9 @@ class ClassicGroup(Group):
         if member.instance_id is not None:
             del self.static_members[member.instance_id]
         if self.leader_id == member_id:
-            self.leader_id = next(iter(self.members), None)
+            # The newest is the likeliest to live: members are restarted one after the other, the oldest first. One
+            # that died while its JoinGroup waited, and then leads, holds up the group for a session timeout more.
+            self.leader_id = next(reversed(self.members), None)
 
     def replace_static_member(self, former: ClassicMember, successor: ClassicMember) -> None:
         """Put a restarted static member in the place of its former self, in every role that it has."""
@@ -269,12 +271,13 @@ class ClassicGroup(Group):
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader is one who has joined; return whether there is one."""
+        """Make sure that the leader is one who has joined, else the newest of them; return whether there is one."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join is not None:
             return True
-        joined = next((member for member in self.members.values() if member.awaiting_join is not None), None)
+        newest_first = reversed(self.members.values())
+        joined = next((member for member in newest_first if member.awaiting_join is not None), None)
         if joined is not None:
             self.leader_id = joined.member_id
         return joined is not None
