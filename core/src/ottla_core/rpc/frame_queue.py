@@ -19,7 +19,7 @@ FRAME_BYTES_MAX = 15 * 1024 * 1024
 GATHERED_BYTES_MAX = 1024 * 1024
 """Frames leave together up to this size; a larger one leaves alone."""
 
-GATHERING_FRAMES_MIN = 4
+GATHERING_FRAMES_MIN = 2
 """A message of so many frames says that more are about to come, and that the next one had better wait for them."""
 
 GATHERING_S = 0.001

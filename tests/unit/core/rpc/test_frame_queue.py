@@ -83,7 +83,9 @@ async def test_a_message_of_many_frames_makes_the_next_one_wait_for_more(monkeyp
     add(queue, 101)
 
     assert [frame.id for frame in (await taking).frames] == [100, 101]
-    add(queue, 102)  # behind a message of few, nothing waits
+    add(queue, 102)
+    assert len((await queue.take()).frames) == 1
+    add(queue, 103)  # behind a frame that came alone, nothing waits
     taking = asyncio.create_task(queue.take())
     await asyncio.sleep(0)
     assert taking.done()
