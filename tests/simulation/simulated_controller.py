@@ -113,7 +113,10 @@ class SimulatedController(Watcher):
         self._transact([Compare(CONTROLLER, ABSENT)], [Put(CONTROLLER, value, lease)], attempted)
 
     def _campaign_when_free(self) -> None:
-        if self.state.controller is None:
+        leader = self.state.controller
+        if (
+            leader is None or leader.id == self.controller_id
+        ):  # elected by an attempt that was carried out late, perhaps
             self._campaign()
         elif not self.epoch:
             self.after(RETRY_DELAY_MS, self._campaign_when_free)
