@@ -305,7 +305,7 @@ class Replication:
         def answered(answer: tuple[ErrorCode, int] | None) -> None:
             self._is_reporting = False
             if answer is not None and answer[0] is ErrorCode.none and change.lost_log:
-                partition.has_lost_log = False
+                partition.has_lost_log, partition.loss_was_told = False, True
                 broker.give_roles_again(partition.topic_partition.topic)
             self._report_later()
 

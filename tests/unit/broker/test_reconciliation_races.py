@@ -286,7 +286,7 @@ async def test_an_empty_replica_leads_when_the_controller_knows_and_has_elected_
 
     partition = node.table.get(NAME)
     assert partition is not None
-    partition.has_lost_log = False  # as once the controller has answered
+    partition.has_lost_log, partition.loss_was_told = False, True  # as once the controller has answered
     node.reconciler.give_roles_again({"t"})
     assert node.append("t") == 0
 
@@ -317,6 +317,68 @@ async def test_a_log_that_vanished_while_the_broker_was_down_is_missed(tmp_path:
         assert not again.leads("t")
         await again.reconciler.close()
         await store.close()
+
+
+@asynccontextmanager
+async def restarted_without_log(directory: Path, made: Topic, now: Topic) -> AsyncIterator[tuple[Node, list[str]]]:
+    """Restart a broker that has lost a log; yield it with the losses that it reports."""
+    async with node_in(directory) as node:
+        await node.publish(made)
+        node.append("t")
+    shutil.rmtree(directory / "t-0")
+    (directory / ".kafka_cleanshutdown").unlink()
+    store = await open_store([directory])
+    again, reported = Node([directory], store, Feed()), list[str]()
+    again.context.on_lost_log = lambda partition: reported.append(str(partition.topic_partition))
+    again.feed.publish(now)
+    await again.reconciler.start()
+    yield again, reported
+    await again.reconciler.close()
+    await store.close()
+
+
+def take_over(node: Node, records: bytes, high_watermark: int) -> None:
+    """Have the replica take over what its leader, of the newest state, answers to a fetch."""
+    partition = node.table.get(NAME)
+    assert partition is not None
+    partition.append_from_leader(
+        records,
+        leader_epoch=partition.state.leader_epoch,
+        high_watermark=high_watermark,
+        log_start_offset=0,
+        now_ms=node.now_ms,
+    )
+
+
+async def test_a_late_proposal_does_not_make_a_log_count_that_is_lost(tmp_path: Path) -> None:
+    made = topic(replicas=(2, BROKER))
+    outside = with_state(made, leader=2, isr=(2,), leader_epoch=1)
+    async with restarted_without_log(tmp_path / "logs", made, outside) as (node, reported):
+        assert node.fetchers.followed
+        assert not reported, "nobody counts on it"
+        take_over(node, b"", high_watermark=1)
+        await node.publish(with_state(outside, isr=(2, BROKER)))  # proposed when its former log was there
+        assert reported == ["t-0"]
+        assert not node.fetchers.followed
+
+        await node.publish(with_state(outside, isr=(BROKER,), leader=BROKER, leader_epoch=2))
+        assert not node.leads("t")
+        await node.publish(with_state(outside, isr=(2,), leader_epoch=3))
+        assert node.fetchers.followed, "the controller has taken note"
+        await node.publish(with_state(outside, isr=(2, BROKER), leader_epoch=3))
+        assert reported == ["t-0", "t-0"], "and may be told of it again"
+        assert node.store.lost == {NAME}, "the next start has to know as well"
+
+
+async def test_a_log_that_has_come_as_far_as_what_is_committed_counts_again(tmp_path: Path) -> None:
+    made = topic(replicas=(2, BROKER))
+    outside = with_state(made, leader=2, isr=(2,), leader_epoch=1)
+    async with restarted_without_log(tmp_path / "logs", made, outside) as (node, reported):
+        take_over(node, batch_of(b"v", leader_epoch=1), high_watermark=1)
+        await node.publish(with_state(outside, isr=(2, BROKER)))
+        assert not reported
+        assert node.fetchers.followed
+        assert not node.store.lost
 
 
 async def test_a_log_that_was_deleted_on_purpose_is_not_missed(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ LOGGERS: Final = frozenset(
         "membership",
         "partitions",
         "produce",
+        "producer-ids",
         "replication",
         "rpc",
     }

@@ -87,6 +87,9 @@ class Partition:
     Attributes:
         state: what the controller decided last.
         leads: whether this broker is the leader under its present registration.
+        was_begun_anew: the log stands in place of one that has been here, and has not come as far as what is
+            committed. Who counts this replica as one that has every committed record goes by the former log.
+        loss_was_told: the controller has once taken note that this replica has lost its log.
         has_lost_log: the log had to be begun anew although this replica counts as one that has every committed
             record. It neither leads nor follows until the controller has taken it out of the in-sync set.
     """
@@ -101,9 +104,11 @@ class Partition:
         "has_lost_log",
         "leads",
         "log",
+        "loss_was_told",
         "state",
         "topic_id",
         "topic_partition",
+        "was_begun_anew",
     )
 
     def __init__(
@@ -115,6 +120,8 @@ class Partition:
         self.state = state
         self.leads = False
         self.has_lost_log = False
+        self.was_begun_anew = False
+        self.loss_was_told = False
         self._context = context
         self._leader: LeaderReplica | None = None
         self._led_epoch = NO_EPOCH
@@ -390,6 +397,8 @@ class Partition:
         if len(records):
             self.log.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
         log = self.log
+        if self.was_begun_anew and log.log_end_offset >= high_watermark:
+            self.was_begun_anew = False  # a proposal that is under way keeps the leader's from going on without us
         self._set_high_watermark(max(log.high_watermark, min(high_watermark, log.log_end_offset)))
         if log_start_offset > log.log_start_offset:
             log.delete_records_before(min(log_start_offset, log.high_watermark))

@@ -217,20 +217,23 @@ class Reconciler:
 
     def _give_role(self, partition: Partition, wanted: PartitionState, state: ClusterState, epoch: int) -> None:
         leader = state.brokers.get(wanted.leader)
+        self._look_for_loss(partition, wanted)
         if partition.has_lost_log:
             if partition.counts_as_complete(wanted):
                 # Not even to be copied: a fetch would let it stay in the set, and the log's owner might be elected.
                 self._fetchers.unfollow(partition)
                 partition.apply(wanted, leads=False)
                 return
-            partition.has_lost_log = False
-        self._settle_loss(partition.topic_partition)
+            partition.has_lost_log, partition.loss_was_told = False, True
+        if not partition.was_begun_anew:
+            self._settle_loss(partition.topic_partition)
         if self._broker_id not in wanted.replicas:  # its log goes as soon as that is its turn
             self._fetchers.unfollow(partition)
             partition.apply(wanted, leads=False)
             return
         if self._leads(partition, wanted, epoch):
             self._fetchers.unfollow(partition)
+            partition.was_begun_anew = False
             partition.apply(wanted, leads=True)
             return
         partition.apply(wanted, leads=False)
@@ -324,10 +327,22 @@ class Reconciler:
         log = partition.log
         key = partition.topic_id, partition.topic_partition.partition
         is_empty = log.log_end_offset == 0
-        if is_empty and (key in self._held or self._was_lost_at_start(partition)):
-            partition.has_lost_log = partition.counts_as_complete(partition.state)
+        partition.was_begun_anew = is_empty and (key in self._held or self._was_lost_at_start(partition))
         self._held.add(key)
-        if partition.has_lost_log:
+        self._look_for_loss(partition, partition.state)
+
+    def _look_for_loss(self, partition: Partition, state: PartitionState) -> None:
+        """Find out whether a state counts on a log that is gone.
+
+        It may do so later as well: a leader that knows this replica by its former log may still propose it for the
+        in-sync set, under its former registration. One that is elected in spite of a loss that the controller knows
+        shall lead.
+        """
+        is_chosen_nevertheless = partition.loss_was_told and state.leader == self._broker_id
+        if not partition.was_begun_anew or partition.has_lost_log or is_chosen_nevertheless:
+            return
+        if partition.counts_as_complete(state):
+            partition.has_lost_log = True
             logger.error(
                 "a replica that counts as in sync has lost its log; it does not lead before the controller knows",
                 partition=str(partition.topic_partition),
@@ -336,7 +351,7 @@ class Reconciler:
                 self._context.on_lost_log(partition)
 
     def _settle_loss(self, name: TopicPartition) -> None:
-        """Forget a log that was missing at the start: the controller knows, or it was no replica's that counts."""
+        """Forget a log that was missing at the start: nobody counts on it any more."""
         if name in self._lost:
             self._lost.discard(name)
             self._store.settle_loss(name)

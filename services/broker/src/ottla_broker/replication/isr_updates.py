@@ -251,7 +251,7 @@ class IsrUpdates:
             for partition, result in zip(reported, results, strict=True):
                 if result.error_code is ErrorCode.none:
                     # Before its roles are given: elected again, it is so by a controller that knows that it is empty.
-                    partition.has_lost_log = False
+                    partition.has_lost_log, partition.loss_was_told = False, True
                     del self._lost[partition]
             await self._take_over(revision)
             self._reconciler.give_roles_again({partition.topic_partition.topic for partition in reported})
