@@ -66,8 +66,8 @@ class SimulatedConsumer:
             "server_assignor": self.assignor if is_full else None,
             "topic_partitions": frozenset(self.owned) if says_owned else None,
         }
-        if self.takes_over_late and self.epoch > 0:
-            self._reconcile()
+        if self.takes_over_late and self.epoch > 0 and not self.subscription_is_news:
+            self._reconcile()  # what it is told upon another subscription replaces what it has not taken over
         return request
 
     def _reconcile(self) -> None:

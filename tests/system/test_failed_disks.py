@@ -83,8 +83,9 @@ def test_the_only_replica_goes_on_serving_readers(cluster: ReplicatedCluster) ->
     leader = eventually(lambda: cluster.state_of("t").leader, "it is led")
     eventually(lambda: produce(cluster, leader, "t", b"durable") is ErrorCode.none, "it takes records")
     cluster.trouble_disk(leader, UNSYNCED)
-    for value in (b"whose fsync fails", b"after that"):
-        assert produce(cluster, leader, "t", value) is ErrorCode.kafka_storage_error
+    failed = ErrorCode.kafka_storage_error
+    eventually(lambda: produce(cluster, leader, "t", b"whose fsync fails") is failed, "the disk fails")
+    assert produce(cluster, leader, "t", b"after that") is failed
     assert read_values(cluster.bootstrap, "t", up_to=1) == [(0, b"durable")]
     assert cluster.state_of("t").isr == {leader}
 

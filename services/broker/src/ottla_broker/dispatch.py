@@ -85,6 +85,8 @@ class Api:
     `advertised_from` may lie below `oldest`: librdkafka before 2.0 sends uncompressed batches to a broker that does
     not advertise Produce from version 0 on, although it never uses that version (KAFKA-18659).
 
+    What a `reader` reads is handled as a whole, without its frame.
+
     Where every item of a list is answered on its own, `lists` names the lists of its requests and responses, for
     versions that have them: long requests are then handled in parts, and what is named twice is answered once. A
     handler that `works_in_slices` rests between items by itself, so it takes requests of any length.
@@ -217,17 +219,18 @@ class Dispatcher:
         if connection.delayed and api.key != FETCH_KEY:  # two fetches that hurried each other would never wait
             for delayed in tuple(connection.delayed):
                 delayed.hurry()
-        if api.reader is None and len(frame) >= LONG_FRAME_BYTES:
+        if api.reader is not None:
+            message = api.reader(frame, codec.body_offset(frame, header), header.api_version)
+            return api.handler(self._broker, Request(header, message, codec, connection))
+        if len(frame) >= LONG_FRAME_BYTES:
             return started(self._long_request(frame, header, api, codec, connection).handle(self._thread))
         if api.reads_group_id:
             group_id = read_group_id(frame, codec.body_offset(frame, header), flexible=codec.flexible)
-            message: Any = GroupMessage(group_id)
-        elif api.reader is None:
+            message = GroupMessage(group_id)
+        else:
             message = codec.read_request(frame, header)
             if api.lists:
                 message = without_repetitions(message, api.lists)
-        else:
-            message = api.reader(frame, codec.body_offset(frame, header), header.api_version)
         kept = bytes(frame) if api.keeps_frame else b""
         return api.handler(self._broker, Request(header, message, codec, connection, kept))
 

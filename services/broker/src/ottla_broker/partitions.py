@@ -71,7 +71,7 @@ class PartitionTable:
                 somebody else may have been elected.
         """
         partition = self.replica_of(named, index)
-        if not partition.leads or not self._leads_safely(partition):
+        if not self.leads_safely(partition):
             raise partition.not_leader()
         return partition
 
@@ -110,18 +110,18 @@ class PartitionTable:
         if partition.has_lost_log:
             raise partition.not_leader()
         if partition.leads:
-            if not self._leads_safely(partition):
+            if not self.leads_safely(partition):
                 raise partition.not_leader()
         elif partition.state.leader == partition.broker_id or partition.broker_id not in partition.state.isr:
             raise partition.not_leader()
         return partition
 
-    def _leads_safely(self, partition: Partition) -> bool:
-        """Return whether nobody else can have been elected.
+    def leads_safely(self, partition: Partition) -> bool:
+        """Return whether this broker leads and nobody else can have been elected.
 
         While etcd cannot be reached that is so for as long as every replica that could be elected keeps fetching.
         """
-        return (
+        return partition.leads and (
             partition.is_only_replica
             or self._membership.is_current()
             or partition.leads_without_registration(self._lease_ttl_ms)

@@ -58,22 +58,23 @@ class _Work:
     """A request and what has come of it so far.
 
     Attributes:
-        topics: of each topic of the request, the outcomes of the batches that were tried already, in their order.
+        topics: the topics of the request that were begun, with the outcomes of the batches tried so far, in order.
         unsafe: what was appended and is to be waited for.
     """
 
     broker: Broker
     request: Request
-    topics: Sequence[tuple[str | UUID, list[PartitionProduced]]]
+    topics: list[tuple[str | UUID, list[PartitionProduced]]]
     unsafe: list[Unsafe]
 
 
 def handle(broker: Broker, request: Request) -> Outcome:
     """Append what was sent, then answer: at once, or when the records are as safe as is asked for."""
-    topics: list[tuple[str | UUID, list[PartitionProduced]]] = [(named, []) for named, _ in request.message.topics]
-    work = _Work(broker, request, topics, [])
+    work = _Work(broker, request, [], [])
     count = 0
-    for (named, partitions), (_, outcomes) in zip(request.message.topics, topics, strict=True):
+    for named, partitions in request.message.topics:
+        outcomes: list[PartitionProduced] = []
+        work.topics.append((named, outcomes))
         count += 1 + len(partitions)
         if count > BATCHES_AT_ONCE_MAX:
             return started(_go_on_with_rests(work))
@@ -86,6 +87,7 @@ def handle(broker: Broker, request: Request) -> Outcome:
 async def _go_on_with_rests(work: _Work) -> Answer | Awaitable[Answer]:
     """Append what is left batch by batch, resting in between; what has to be unpacked is, before it is appended."""
     message: ProduceRequest = work.request.message
+    work.topics += [(named, []) for named, _ in message.topics[len(work.topics) :]]
     # The frame, into which the records are views, is gone after the first rest.
     kept = [
         (named, [_copied(data) for data in partitions[len(outcomes) :]], outcomes)
@@ -175,10 +177,8 @@ def _append(
         appended = partition.append(
             records, now_ms=broker.clock.time_ms(), all_in_sync=acks == ALL_IN_SYNC, looked_into=looked_into
         )
-        if acks == LEADER_ONLY:
-            broker.partitions.leader_of(
-                named, index
-            )  # a disk that stalls may outlast the lease, and another leads now
+        if acks == LEADER_ONLY and not broker.partitions.leads_safely(partition):
+            raise partition.not_leader()  # a disk that stalls may outlast the lease, and another leads now
     except KafkaError as error:
         if records and error.code in PASSING_REFUSALS:
             broker.refused_batches.refused(named, index, records, error, broker.clock.monotonic())

@@ -61,14 +61,15 @@ class PartitionLog:
         high_watermark: set by the partition's owner; offsets below it are replicated.
         leader_epochs: where each leader epoch starts.
         producers: idempotent producers.
+        looks_into_records: whether a client's batch may have to be unpacked before it is appended.
         compaction: how far the log is compacted.
         truncation: what is to be done before and after a truncation.
     """
 
     __slots__ = (
         "_codec", "_flush", "_is_compacted", "_keeps_timestamps", "_load", "_local", "_reader", "compaction",
-        "config", "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset", "producers",
-        "segments", "topic_id", "topic_partition", "truncation",
+        "config", "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset",
+        "looks_into_records", "producers", "segments", "topic_id", "topic_partition", "truncation",
     )  # fmt: skip
 
     def __init__(
@@ -136,6 +137,7 @@ class PartitionLog:
         self.config = self._local.config = config
         self._codec = target_codec(config)
         self._is_compacted = "compact" in config.cleanup_policy
+        self.looks_into_records = self._is_compacted or self._codec is not None
         self._keeps_timestamps = config.message_timestamp_type == "CreateTime"
 
     @property
@@ -148,11 +150,6 @@ class PartitionLog:
         self._flush.on_failure = tell
 
     # Appending
-
-    @property
-    def looks_into_records(self) -> bool:
-        """Whether a client's batch may have to be unpacked before it is appended."""
-        return self._is_compacted or self._codec is not None
 
     async def look_into(self, records: Buffer, now_ms: int) -> LookedInto | None:
         """Do what is long about looking into a client's batch; None if that can be done when it is appended.
