@@ -128,12 +128,12 @@ class BrokerProcess:
         disk_control: Path | None = None,
     ):
         self.number = number
-        self.port, rpc_port = free_ports(2)
+        self.port, self.rpc_port = free_ports(2)
         self.data = data or directory / "data"
         properties = {
             "node.id": str(number),
             "listeners": f"PLAINTEXT://{LOOPBACK}:{self.port}",
-            "rpc.listener": f"{LOOPBACK}:{rpc_port}",
+            "rpc.listener": f"{LOOPBACK}:{self.rpc_port}",
             "log.dirs": str(self.data),
             **_etcd_properties(etcd),
             **(settings or {}),

@@ -1,11 +1,13 @@
 """Disks that fail for good: others take over, nothing acknowledged is lost, and a restart brings the replica back."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from kio.schema.errors import ErrorCode
 
+from ottla.local.health import GrpcHealth
 from tests.faults.faulty_disk import BROKEN, UNSYNCED
 from tests.support.eventually import eventually
 from tests.support.raw_client import RawClient
@@ -88,6 +90,9 @@ def test_the_only_replica_goes_on_serving_readers(cluster: ReplicatedCluster) ->
     assert produce(cluster, leader, "t", b"after that") is failed
     assert read_values(cluster.bootstrap, "t", up_to=1) == [(0, b"durable")]
     assert cluster.state_of("t").isr == {leader}
+    assert "the disk has failed" in str(
+        asyncio.run(GrpcHealth("127.0.0.1", cluster.brokers[leader].rpc_port).problem())
+    )
 
     restart(cluster, leader)
     eventually(lambda: produce(cluster, leader, "t", b"repaired") is ErrorCode.none, "it takes records again")

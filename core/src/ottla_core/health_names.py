@@ -2,3 +2,6 @@
 
 BACKGROUND = "ottla.background"
 """What runs in the background; see `background.py`."""
+
+LOGS = "ottla.logs"
+"""Whether all logs take records; one whose fsync has failed does not until its broker is restarted."""

@@ -14,6 +14,11 @@ from ottla_core import health_names
 
 CHECK_TIMEOUT_S = 2.0
 HEALTH_METHOD = "/grpc.health.v1.Health/Check"
+PROBLEMS = {
+    health_names.BACKGROUND: "a task in its background fails again and again; its log says which",
+    health_names.LOGS: "the disk has failed some of its logs; they take records again when it is restarted",
+}
+"""What it means when a part of a process is not healthy."""
 
 
 class HealthCheck(Protocol):
@@ -77,16 +82,17 @@ class GrpcHealth:
             )
             try:
                 whole = await check(health_pb2.HealthCheckRequest(), timeout=CHECK_TIMEOUT_S)
-                request = health_pb2.HealthCheckRequest(service=health_names.BACKGROUND)
-                in_background = await check(request, timeout=CHECK_TIMEOUT_S)
+                parts = {
+                    part: await check(health_pb2.HealthCheckRequest(service=part), timeout=CHECK_TIMEOUT_S)
+                    for part in PROBLEMS
+                }
             except grpc.aio.AioRpcError as error:
                 return f"its health check fails ({error.code().name})"
         answers = health_pb2.HealthCheckResponse
         if whole.status != answers.SERVING:
             return f"it reports {answers.ServingStatus.Name(whole.status)}"
-        if in_background.status != answers.SERVING:
-            return "a task in its background fails again and again; its log says which"
-        return None
+        unhealthy = [PROBLEMS[part] for part, answer in parts.items() if answer.status != answers.SERVING]
+        return "; ".join(unhealthy) or None
 
 
 def http_get(url: str) -> bytes:

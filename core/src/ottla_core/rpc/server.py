@@ -71,23 +71,25 @@ class RpcServer:
     async def start(self) -> None:
         """Begin to answer; the health service says NOT_SERVING until `set_serving`."""
         await self.set_serving(serving=False)
+        await self.set_healthy(health_names.LOGS, healthy=True)
         await self._tell_background()
         background().listeners.append(self._on_background_changed)
         await self.server.start()
 
     async def set_serving(self, *, serving: bool) -> None:
         """Tell the health service's callers whether this process is ready."""
+        await self.set_healthy(WHOLE_SERVER, healthy=serving)
+
+    async def set_healthy(self, part: str, *, healthy: bool) -> None:
+        """Tell them how a part of this process is, by its name in `health_names`."""
         response = health_pb2.HealthCheckResponse
-        await self._health.set(WHOLE_SERVER, response.SERVING if serving else response.NOT_SERVING)
+        await self._health.set(part, response.SERVING if healthy else response.NOT_SERVING)
 
     def _on_background_changed(self) -> None:
         start_detached("health", self._tell_background())
 
     async def _tell_background(self) -> None:
-        response = health_pb2.HealthCheckResponse
-        await self._health.set(
-            health_names.BACKGROUND, response.NOT_SERVING if background().failing else response.SERVING
-        )
+        await self.set_healthy(health_names.BACKGROUND, healthy=not background().failing)
 
     async def stop(self) -> None:
         """Refuse new calls, give running ones `STOP_GRACE_S` and stop."""

@@ -41,6 +41,8 @@ from ottla_broker.refused_batches import RefusedBatches
 from ottla_broker.replication.fetchers import ReplicaFetchers
 from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.replication.throttle import ReplicationThrottles
+from ottla_core import health_names
+from ottla_core.background import start_detached
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.cluster_id import ensure_cluster_id
 from ottla_core.cluster.controller_client import ControllerClient
@@ -78,6 +80,11 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
 
         ports = {name: sock.getsockname()[1] for name, sock in sockets}
         broker = await _open_broker(config, ports, rpc_port, closing)
+
+        def note_failed_log() -> None:
+            start_detached("health", rpc_server.set_healthy(health_names.LOGS, healthy=False))
+
+        broker.isr_updates.when_a_log_has_failed(note_failed_log)
         dispatcher = Dispatcher(broker)
         closing.callback(dispatcher.close)
         listener = Listener(

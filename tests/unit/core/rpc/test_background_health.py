@@ -1,11 +1,11 @@
-"""The health service tells of background tasks that fail again and again, and `ottla status` asks for it."""
+"""The health service tells of background tasks that keep failing and of failed logs; `ottla status` asks for it."""
 
 import asyncio
 
 import pytest
 
 from ottla.local.health import GrpcHealth
-from ottla_core import background
+from ottla_core import background, health_names
 from ottla_core.background import start_recurring
 from ottla_core.rpc.server import RpcServer
 from tests.support.eventually_async import eventually_async
@@ -34,5 +34,17 @@ async def test_a_task_that_fails_again_and_again_shows_in_the_health(
         await asyncio.gather(task, return_exceptions=True)
         await asyncio.sleep(0)
         assert await health.problem() is None
+    finally:
+        await server.stop()
+
+
+async def test_a_log_that_takes_no_more_records_shows_in_the_health() -> None:
+    server = RpcServer()
+    port = server.bind("127.0.0.1", 0)
+    await server.start()
+    try:
+        await server.set_serving(serving=True)
+        await server.set_healthy(health_names.LOGS, healthy=False)
+        assert "the disk has failed some of its logs" in str(await GrpcHealth("127.0.0.1", port).problem())
     finally:
         await server.stop()

@@ -13,7 +13,7 @@ and again until it has taken note. One whose log has failed is reported as long 
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -110,6 +110,7 @@ class IsrUpdates:
         self._unanswered: list[_Proposed] = []
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._on_failed_log: Callable[[], None] = lambda: None
         self.shrink_count = 0
         self.expand_count = 0
         self.failed_count = 0
@@ -140,6 +141,12 @@ class IsrUpdates:
             self._due[partition] = None
             self._wake.set()
 
+    def when_a_log_has_failed(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called for every log that fails for good, and now if one has."""
+        self._on_failed_log = tell
+        if self._failed:
+            tell()
+
     def _report_loss_later(self, partition: Partition) -> None:
         self._lost[partition] = None
         self._wake.set()
@@ -148,6 +155,7 @@ class IsrUpdates:
         if partition not in self._failed:
             self._failed[partition] = None
             logger.error("a replica can take no more records", partition=str(partition.topic_partition))
+            self._on_failed_log()
             self._reconciler.give_roles_again({partition.topic_partition.topic})  # a follower stops fetching
         self._wake.set()
 

@@ -8,8 +8,9 @@ owns it, and counts as owned until its owner has said that it has let go.
 A report says what a member owned when it sent it. That may be before it has taken over what it was told: while it
 looks up the topics of its first assignment, librdkafka reports that it owns nothing, and takes the assignment over
 with the report on its way. A report may also come late, by way of a broker that was paused, after others of the same
-member. So what is merely missing in a report is not given up (`missing`); Kafka's coordinator takes it for granted. Only a
-member that subscribes to something else with its report is believed: it must not be told again to own what it left.
+member. So what is merely missing in a report is not given up (`missing`); Kafka's coordinator takes it for granted.
+Only a member that subscribes to something else with its report is believed: it must not be told again to own what it
+left.
 
 Source: `CurrentAssignmentBuilder` in Kafka, KIP-848.
 """
