@@ -5,8 +5,9 @@ and a log that a power failure took is begun anew. The first flush covers what w
 whatever counts as durable lies in a directory that is there after a crash and says which topic it belongs to. What
 is acknowledged before the first flush shares the fate of all records that are not fsynced: the kernel keeps it if
 the process is killed, and after a power failure the replica leaves the in-sync set (`shutdown_record.py`) and, where
-a checkpoint tells that there were records, reports that its log is lost. Kafka fsyncs partition.metadata and leader
-epochs behind the acknowledgement as well, and never the name of the directory.
+a checkpoint tells that there were records, reports that its log is lost. Kafka writes and fsyncs partition.metadata
+behind the acknowledgement too, though before the first record (UnifiedLog.maybeFlushMetadataFile), the log's
+directory when a new segment is flushed (LocalLog.flush), and never the directory's own name.
 """
 
 import os
