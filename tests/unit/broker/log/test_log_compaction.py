@@ -1,5 +1,6 @@
 """A compacted log: what stays, in which form, and what the log around it does."""
 
+import errno
 import os
 import struct
 from dataclasses import replace
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla_broker.log import local_log
 from ottla_broker.log.append_validation import AppendOrigin
 from ottla_broker.log.log_compaction import RoundGivenUp
 from ottla_broker.log.partition_log import PartitionLog
@@ -335,6 +337,30 @@ def test_readers_go_on_across_what_is_gone(log: PartitionLog) -> None:
         batches = read_batches(log, start, max_bytes=1)
         offsets = [record.offset for header, batch in batches for record in iterate_records(batch, header)]
         assert [offset for offset in offsets if offset >= start] == [offset for offset in kept if offset >= start]
+
+
+def test_a_swap_whose_segment_cannot_be_opened_is_taken_back(
+    log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value in (b"1", b"2"):
+        put(log, (A, value))
+        log.roll(NOW_MS)
+    before = pairs_of(log)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as without_descriptors:
+        without_descriptors.setattr(local_log, "LogSegment", refuse)
+        with pytest.raises(OSError, match="Too many open files"):
+            compact(log)
+    assert pairs_of(log) == before
+    assert pairs_of(reopened(log)) == before
+
+    again = reopened(log)
+    compact(again)
+    assert pairs_of(again) == [(1, A, b"2")]
+    assert problems_in(again.directory) == []
 
 
 def test_compacted_segments_are_also_deleted_by_age_where_the_policy_says_so(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from ottla_broker.log.producer_snapshot import snapshot_path
 from ottla_broker.log.retention import Deletion, SegmentFacts, decide_deletion
 from ottla_broker.log.segment import DELETED_SUFFIX, LogSegment
 from ottla_broker.log.segment_file import OpenFiles
-from ottla_broker.log.segment_swap import carry_out, swap_steps
+from ottla_broker.log.segment_swap import carry_out, swap_steps, take_back
 from ottla_broker.log.segments import Segments
 from ottla_broker.log.time_index import TimeIndex, TimestampOffset
 from ottla_core.topic_config import TopicConfig
@@ -164,7 +164,7 @@ class LocalLog:
     # Compacting
 
     def replace(self, replaced: Sequence[LogSegment], size_bytes: int, now_ms: int) -> None:
-        """Put the cleaned segment that waits beside some neighbours in their place; raises OSError.
+        """Put the cleaned segment that waits beside some neighbours in their place; raises OSError, and then has not.
 
         Args:
             replaced: the segments it was made from; it has the first one's base offset.
@@ -174,13 +174,17 @@ class LocalLog:
         first, *others = replaced
         steps = swap_steps(self.directory, first.base_offset, [segment.base_offset for segment in replaced])
         carry_out(steps)
-        cleaned = LogSegment(
-            self.directory,
-            first.base_offset,
-            size_bytes=size_bytes,
-            open_files=self._open_files,
-            created_ms=now_ms,
-        )
+        try:
+            cleaned = LogSegment(
+                self.directory,
+                first.base_offset,
+                size_bytes=size_bytes,
+                open_files=self._open_files,
+                created_ms=now_ms,
+            )
+        except OSError:  # its indexes cannot be opened; without this the log would look for files that are gone
+            take_back(steps)
+            raise
         self.segments.replace(len(replaced), cleaned)
         for segment in replaced:
             segment.retire()

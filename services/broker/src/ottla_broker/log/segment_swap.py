@@ -64,10 +64,15 @@ def carry_out(steps: Sequence[Rename], rename: Callable[[Path, Path], object] = 
             rename(source, target)
             done.append((source, target))
     except OSError:
-        for source, target in reversed(done):
-            with suppress(OSError):
-                target.rename(source)
+        take_back(done)
         raise
+
+
+def take_back(done: Sequence[Rename]) -> None:
+    """Undo renames, the last one first, as far as that is possible."""
+    for source, target in reversed(done):
+        with suppress(OSError):
+            target.rename(source)
 
 
 def remove_cleaned(directory: Path) -> None:
