@@ -42,7 +42,7 @@ def test_a_stall_shorter_than_the_lease_costs_nothing(tmp_path: Path) -> None:
         with SteadyWriter(cluster.bootstrap, topic) as writer:
             for broker in ALL:
                 with cluster.stalled_disk(broker):
-                    time.sleep(STALL_S)
+                    time.sleep(STALL_S)  # how long the disk hangs is what is tried
                 writer.wait_for_acknowledgements(100)
         assert not writer.failures
         assert writer.longest_pause_s() > STALL_S / 2, "the disks did hang"

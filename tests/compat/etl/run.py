@@ -204,7 +204,7 @@ def _rest(seconds: float, crews: list[Crew]) -> None:
     while time.monotonic() < until_s:
         for crew in crews:
             crew.check_running()
-        time.sleep(STEP_S)
+        time.sleep(STEP_S)  # between two looks; `until_s` ends them
 
 
 def _has_joined(crew: Crew) -> bool:

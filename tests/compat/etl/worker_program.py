@@ -117,7 +117,7 @@ class Worker:
                     self._batch(client)
             except Exception as error:  # noqa: BLE001 - whatever it is, an ETL would be started again
                 self._notes("failed", error=_told(error))
-                time.sleep(RESTART_PAUSE_S)
+                time.sleep(RESTART_PAUSE_S)  # what starts failed programs again waits first
             if client is not None:
                 client.close()
 
