@@ -151,6 +151,17 @@ def test_only_the_first_flush_makes_the_directory_durable(disk: Disk) -> None:
     assert disk.synced.isdisjoint({disk.root, log.directory / "partition.metadata"})
 
 
+async def test_closing_logs_that_were_never_written_fsyncs_none_of_them(disk: Disk) -> None:
+    async with store_in(disk.root) as store:
+        log = await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True)
+        log.start_leader_epoch(4)
+    assert not any(path.is_relative_to(log.directory) for path in disk.synced)
+    disk.lose_power()
+    async with store_in(disk.root) as store:
+        assert store.lost == set()
+        assert FLIGHTS not in store.logs or store.logs[FLIGHTS].log_end_offset == 0
+
+
 def test_a_flush_that_found_no_descriptor_leaves_the_directory_to_the_next_one(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -246,6 +246,26 @@ async def test_a_truncation_is_settled_when_files_names_and_epochs_are_on_the_di
         assert synced == []
 
 
+@pytest.mark.parametrize("offset", [0, 7])
+async def test_a_truncation_is_settled_at_the_latest_when_the_log_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offset: int
+) -> None:
+    """Or a power failure would bring back what was cut, in a directory that was closed cleanly."""
+    async with store_in(tmp_path, config=small_segments()) as store:
+        log = await fill(store, 20)
+        log.flush()
+        log.truncate_to(offset, NOW_MS)
+        log.leader_epochs.is_dirty = False
+        active = log.segments.active.path()
+        synced: list[str] = []
+        monkeypatch.setattr(
+            checkpoint_file.os,
+            "fsync",
+            lambda descriptor: synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink())),
+        )
+    assert {str(active), str(log.directory)} <= set(synced)
+
+
 async def test_a_flush_that_began_before_a_truncation_does_not_settle_it(tmp_path: Path) -> None:
     background = HeldBackground()
     log = open_log(tmp_path, background=background)

@@ -465,6 +465,8 @@ class LogStore:
 
     async def _close_directory(self, directory: LogDirectory) -> None:
         logs = self.logs_in(directory)
+        dirty = sum(log.needs_flush for log in logs.values())
+        _logger.info("closing the logs", directory=str(directory.path), logs=len(logs), to_be_flushed=dirty)
         threads = ThreadPoolExecutor(self._settings.recovery_threads_per_directory, thread_name_prefix="closing")
         loop = asyncio.get_running_loop()
         try:

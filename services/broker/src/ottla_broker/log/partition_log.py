@@ -556,6 +556,17 @@ class PartitionLog:
 
     # Closing
 
+    @property
+    def needs_flush(self) -> bool:
+        """Whether something of the log is worth an fsync before it is closed.
+
+        A log that is empty and always was is not: thousands of them would hold up a stop. It is begun anew if a power
+        failure takes it, and it gets its leader epoch from the next election, as after a kill.
+        """
+        if not self.log_end_offset and self._flush.is_settled:
+            return False
+        return self.recovery_point < self.log_end_offset or self.leader_epochs.is_dirty or not self._flush.is_settled
+
     def close(self) -> None:
         """Flush, snapshot the producers, and let go of all files; blocks.
 
@@ -567,7 +578,7 @@ class PartitionLog:
             self.segments.active.become_inactive()
             if self.log_end_offset > max(snapshot_offsets(self.directory), default=self.first_segment_offset):
                 write_snapshot(snapshot_path(self.directory, self.log_end_offset), self.producers, sync=True)
-        if self.recovery_point < self.log_end_offset or self.leader_epochs.is_dirty:
+        if self.needs_flush:
             self.flush()
         self.abandon()
 
