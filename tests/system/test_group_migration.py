@@ -34,6 +34,20 @@ def test_a_cooperative_group_that_has_rebalanced_before_is_upgraded(crew: Crew) 
     assert crew.description().type.name == "CONSUMER"
 
 
+def test_members_that_wait_for_others_hear_nothing_of_an_upgrade(crew: Crew) -> None:
+    """librdkafka hands every error of JoinGroup that is not to be repeated to the application."""
+    first, silent = crew.start(), crew.start()
+    crew.settle(first, silent)
+    silent.freeze()
+    second = crew.start()
+    eventually(lambda: crew.description().state.name == "PREPARING_REBALANCING", "the others wait for the silent one")
+    eventually(lambda: len(crew.description().members) == 3, "the new member waits, too")
+    new = crew.start(variant=CONSUMER)
+    eventually(lambda: crew.description().type.name == "CONSUMER", "the group is upgraded")
+    silent.thaw()
+    crew.settle(first, second, silent, new)
+
+
 def test_a_member_that_was_silent_while_its_group_went_back_to_classic_joins_again(crew: Crew) -> None:
     old, new = crew.start(), crew.start(variant=CONSUMER)
     crew.settle(old, new)

@@ -5,15 +5,8 @@ Source: `GroupMetadataManager.onLoaded` in Kafka.
 
 from typing import TYPE_CHECKING
 
-from kio.schema.errors import ErrorCode
-
 from ottla_group_coordinator.classic.group import ClassicGroup
-from ottla_group_coordinator.classic.rebalance import (
-    forget_timers,
-    prepare_rebalance,
-    refuse_waiting,
-    renew_session,
-)
+from ottla_group_coordinator.classic.rebalance import forget_timers, prepare_rebalance, renew_session
 from ottla_group_coordinator.classic.snapshot import restore
 from ottla_group_coordinator.classic.state import ClassicGroupState
 from ottla_group_coordinator.records import GroupMetadataKey, GroupMetadataValue
@@ -50,9 +43,3 @@ def on_loaded(shard: "GroupShard", turn: Turn) -> None:
             group.leader_id = next(iter(group.members))
         if is_leaderless or len(group.members) > shard.settings.group_max_size:
             prepare_rebalance(shard, turn, group)
-
-
-def refuse_all_waiting(turn: Turn, group: ClassicGroup, error: ErrorCode) -> None:
-    """Answer every request that waits in a group, which goes or becomes one of another protocol."""
-    for member in group.members.values():
-        refuse_waiting(turn, group, member, error, member_id=member.member_id)

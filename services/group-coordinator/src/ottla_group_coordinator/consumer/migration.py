@@ -19,9 +19,8 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.cluster.model import ClusterState
 from ottla_group_coordinator.classic.group import ClassicGroup
-from ottla_group_coordinator.classic.loading import refuse_all_waiting
 from ottla_group_coordinator.classic.member import ClassicMember, MemberProtocol
-from ottla_group_coordinator.classic.rebalance import forget_timers, prepare_rebalance, renew_session
+from ottla_group_coordinator.classic.rebalance import forget_timers, prepare_rebalance, refuse_waiting, renew_session
 from ottla_group_coordinator.classic.snapshot import fit_together, snapshot
 from ottla_group_coordinator.classic.state import ClassicGroupState
 from ottla_group_coordinator.consumer.embedded_protocol import (
@@ -154,7 +153,7 @@ def classic_metadata(session_timeout_ms: int, protocols: Collection[MemberProtoc
 
 def upgrade(shard: "GroupShard", turn: Turn, classic: ClassicGroup, group: ConsumerGroup) -> ConsumerGroup:
     """Store a classic group as what `upgraded` has made of it; whoever waits in it is told to join again."""
-    refuse_all_waiting(turn, classic, ErrorCode.rebalance_in_progress)
+    _send_away_who_waits(turn, classic)
     forget_timers(shard, classic)
     assert not turn.records, "the records of an upgrade begin a batch, into which they fit"
     for record in _upgrade_records(classic, group):
@@ -162,6 +161,17 @@ def upgrade(shard: "GroupShard", turn: Turn, classic: ClassicGroup, group: Consu
     stored = shard.groups[group.group_id]
     assert isinstance(stored, ConsumerGroup), "the records have made one"
     return stored
+
+
+def _send_away_who_waits(turn: Turn, classic: ClassicGroup) -> None:
+    """Have every member that waits in a classic group ask again, in a way that all clients keep to themselves.
+
+    Kafka answers JoinGroup with REBALANCE_IN_PROGRESS too, which librdkafka hands to the application as an error.
+    """
+    for member in classic.members.values():
+        is_syncing = member.awaiting_sync is not None
+        error = ErrorCode.rebalance_in_progress if is_syncing else ErrorCode.coordinator_load_in_progress
+        refuse_waiting(turn, classic, member, error, member_id=member.member_id)
 
 
 def _upgrade_records(classic: ClassicGroup, group: ConsumerGroup) -> list[CoordinatorRecord]:
