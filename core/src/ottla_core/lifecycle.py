@@ -1,8 +1,8 @@
 """How a service process starts, hears that it should stop, and ends.
 
 `run_service` gives the service's coroutine an event that SIGTERM or SIGINT sets. The service then closes what it
-opened and returns; a second signal ends the process at once. Exit codes: 0 a clean stop, 1 a failure (one line on
-standard error says what failed), 2 bad configuration.
+opened and returns; if that takes long its log says what it waits for, and a second signal ends the process at once.
+Exit codes: 0 a clean stop, 1 a failure (one line on standard error says what failed), 2 bad configuration.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ import structlog
 
 from ottla_core.background import background, note_failure, start_awaited
 from ottla_core.errors import ConfigurationError, OttlaError
+from ottla_core.slow_stop import report_slow_stop
 
 EXIT_CLEAN = 0
 EXIT_FAILURE = 1
@@ -69,6 +70,7 @@ async def _run(name: str, main: Callable[[asyncio.Event], Awaitable[None]]) -> N
             os._exit(EXIT_FAILURE)
         structlog.get_logger(name).info("stopping", signal=received.name)
         stop.set()
+        report_slow_stop(loop)
 
     for received in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(received, on_signal, received)
