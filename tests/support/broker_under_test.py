@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from confluent_kafka.admin import AdminClient
 from kio.schema.errors import ErrorCode
 
 from tests.support.eventually import eventually
@@ -99,6 +100,20 @@ def make_topic(
     Every broker gets a replica of each partition; the one that `bootstrap` names first leads them all.
     """
     topic = f"{prefix}-{uuid.uuid4().hex[:12]}"
+    _create(bootstrap, topic, partitions, configs)
+    return topic
+
+
+def make_anew(bootstrap: str, topic: str, *, partitions: int = 1) -> None:
+    """Deletes a topic and creates another of the same name."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    (deleted,) = admin.delete_topics([topic]).values()
+    deleted.result(30)
+    eventually(lambda: topic not in admin.list_topics(timeout=10).topics, f"{topic} is deleted")
+    _create(bootstrap, topic, partitions, None)
+
+
+def _create(bootstrap: str, topic: str, partitions: int, configs: Mapping[str, str | None] | None) -> None:
     kept = {**KEEP_FOR_EVER, **(configs or {})}
     with RawClient.to(bootstrap) as client:
         everywhere = dict.fromkeys(range(partitions), _brokers(client, bootstrap))
@@ -109,7 +124,6 @@ def make_topic(
         assert answer.error_code is ErrorCode.none, f"{topic}: {answer.error_code!r} {answer.error_message}"
         eventually(lambda: _has_leaders(client, topic, partitions), f"{topic} has leaders")
         eventually(lambda: _is_led(client, topic, partitions), f"the leaders of {topic} lead")
-    return topic
 
 
 def _brokers(client: RawClient, bootstrap: str) -> tuple[int, ...]:

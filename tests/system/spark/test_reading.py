@@ -1,5 +1,7 @@
 """Topics read with `format("ottla")`, in batches and streams, by every option."""
 
+import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import TimestampType
 
+from ottla_spark.datasource.offsets import TopicOffsets
+from tests.support.broker_under_test import make_anew
 from tests.support.eventually import eventually
 
 TopicFactory = Callable[..., str]
@@ -239,8 +243,8 @@ def test_a_stream_goes_on_after_a_restart_and_finds_new_partitions(
     batches = stream.run(**options)
     assert [each.numInputRows for each in batches] == [40, 40, 20]
     source = batches[0].sources[0]
-    assert source.endOffset == f'{{"{topic}": {{"0": 32, "1": 8}}}}'
-    assert source.latestOffset == f'{{"{topic}": {{"0": 80, "1": 20}}}}'
+    assert TopicOffsets.of(json.loads(source.endOffset)).offsets == {(topic, 0): 32, (topic, 1): 8}
+    assert TopicOffsets.of(json.loads(source.latestOffset)).offsets == {(topic, 0): 80, (topic, 1): 20}
     assert stream.numbers() == [*range(100)]
     assert committed(bootstrap, topic) == {0: 80, 1: 20}
 
@@ -278,6 +282,49 @@ def test_records_that_are_gone_fail_a_stream_or_are_skipped(
     assert f"MissingTopic: topic {removed} does not exist" in Stream(spark, bootstrap, tmp_path / "new").failure(
         **options
     )
+
+
+def test_a_topic_that_was_created_anew_fails_a_stream_or_is_read_from_its_beginning(
+    spark: SparkSession, bootstrap: str, new_topic: TopicFactory, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    stream = Stream(spark, bootstrap, tmp_path)
+    options = {"subscribe": topic, "startingOffsets": "earliest", "fetchOffset.retryIntervalMs": "50"}
+    produce(bootstrap, topic, {0: range(100)})
+    stream.run(**options)
+
+    make_anew(bootstrap, topic)
+    produce(bootstrap, topic, {0: range(1000, 1150)})  # more than there were: the old offsets exist again
+    lost = f"DataLost: records may be lost: topic {topic} was deleted and created again since it was read"
+    assert lost in stream.failure(**options)
+    assert lost in stream.failure(**options, maxOffsetsPerTrigger="10"), "it does not pass by itself"
+    assert stream.numbers() == [*range(100)]
+
+    assert stream.run(**options, failOnDataLoss="false", maxOffsetsPerTrigger="60")
+    assert stream.numbers() == [*range(100), *range(1000, 1150)]
+    assert stream.run(**options) == []
+
+
+def test_a_checkpoint_that_has_no_ids_of_topics_goes_on_and_gets_them(
+    spark: SparkSession, bootstrap: str, new_topic: TopicFactory, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    stream = Stream(spark, bootstrap, tmp_path)
+    options = {"subscribe": topic, "startingOffsets": "earliest", "fetchOffset.retryIntervalMs": "50"}
+    produce(bootstrap, topic, {0: range(20)})
+    stream.run(**options)
+    for file in (tmp_path / "checkpoint/offsets").glob("[0-9]*"):
+        text = re.sub(r', \\?"topicId\\?": \\?"[^"\\]*\\?"', "", file.read_text())
+        assert "topicId" not in text
+        file.write_text(text)
+        file.with_name(f".{file.name}.crc").unlink()
+
+    produce(bootstrap, topic, {0: range(20, 30)})
+    assert [each.numInputRows for each in stream.run(**options)] == [10]
+    assert stream.numbers() == [*range(30)]
+    make_anew(bootstrap, topic)
+    produce(bootstrap, topic, {0: range(40)})
+    assert "was deleted and created again" in stream.failure(**options)
 
 
 def test_a_stream_that_starts_at_the_latest_offsets_reads_what_comes_later(

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from ottla_spark.datasource.options import read_options
 from ottla_spark.datasource.range_reading import ReadingRules, read_range
 from ottla_spark.datasource.ranges import OffsetRange
 from ottla_spark.datasource.stream_reader import OttlaStreamReader
-from tests.support.broker_under_test import make_topic
+from tests.support.broker_under_test import make_anew, make_topic
 from tests.support.eventually import eventually
 from tests.support.free_ports import free_ports
 from tests.support.service_process import BrokerProcess, SingleBrokerServices
@@ -37,6 +38,7 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProce
 def rules(bootstrap: str, *, poll_timeout_ms: int = 60_000, loss_fails: bool = True) -> ReadingRules:
     return ReadingRules(
         consumer_settings={"bootstrap.servers": bootstrap, "group.id": "unused"},
+        admin_settings={"bootstrap.servers": bootstrap},
         include_headers=False,
         poll_timeout_ms=poll_timeout_ms,
         fail_on_data_loss=loss_fails,
@@ -134,6 +136,41 @@ def test_a_topic_that_is_deleted_meanwhile_is_known_long_before_the_time_to_wait
     assert offsets_of(read_range(OffsetRange(topic, 0, 0, 10), rules(own_broker.bootstrap, loss_fails=False))) == []
 
 
+def test_a_topic_that_is_created_anew_between_plan_and_read_is_a_loss_of_data(
+    own_broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(range_reading, "IDENTITY_PAUSE_S", 0.05)
+    topic = make_topic(own_broker.bootstrap)
+    write(own_broker.bootstrap, topic, 10, keys=1)
+    settings = {
+        "kafka.bootstrap.servers": own_broker.bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "fetchOffset.retryIntervalMs": "50",
+    }
+    reader = OttlaStreamReader(read_options(settings, kind="stream"))
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    (planned,) = (each.value for each in reader.partitions(start, end))
+    assert offsets_of(read_range(planned, rules(own_broker.bootstrap))) == [*range(10)]
+
+    make_anew(own_broker.bootstrap, topic)
+    write(own_broker.bootstrap, topic, 10, keys=1)
+    with pytest.raises(DataLost, match=f"topic {topic} was deleted and created again before a batch"):
+        reader.partitions(start, end)
+    with pytest.raises(DataLost, match="the topic was deleted and created again meanwhile"):
+        offsets_of(read_range(planned, rules(own_broker.bootstrap)))
+    heedless = OttlaStreamReader(read_options({**settings, "failOnDataLoss": "false"}, kind="stream"))
+    assert heedless.partitions(start, end) == []
+    again = [
+        replace(each.value, topic_id="")
+        for each in heedless.partitions(end, heedless.latestOffset(end, heedless.getDefaultReadLimit()))
+    ]
+    assert again == [OffsetRange(topic, 0, 0, 10)]
+    for each in (reader, heedless):
+        each.stop()
+
+
 @pytest.mark.parametrize("starting", ["earliest", "latest"])
 def test_a_first_batch_that_is_repeated_does_not_mistake_new_partitions_for_lost_ones(
     own_broker: BrokerProcess, starting: str
@@ -155,7 +192,7 @@ def test_a_first_batch_that_is_repeated_does_not_mistake_new_partitions_for_lost
     write(own_broker.bootstrap, topic, 10, keys=1)
     after = OttlaStreamReader(read_options(settings, kind="stream"))  # as Spark does it after a crash
     eventually(lambda: "1" in after.initialOffset()[topic], "there are two partitions")
-    again = [each.value for each in after.partitions(after.initialOffset(), end)]
+    again = [replace(each.value, topic_id="") for each in after.partitions(after.initialOffset(), end)]
     assert again == ([OffsetRange(topic, 0, 0, 10)] if starting == "earliest" else [])
     following = after.latestOffset(end, after.getDefaultReadLimit())
     assert following[topic]["1"] == 0

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla_spark.datasource.limits import BatchDelay, limited
+from ottla_spark.datasource.offsets import TopicOffsets
 from ottla_spark.datasource.ranges import OffsetRange, cut, ranges_between
 
 PARTITIONS = st.integers(0, 40).map(lambda number: ("t", number))
@@ -58,7 +59,12 @@ def test_pieces_cover_every_offset_once_and_in_order(
 def test_ranges_that_are_empty_run_backwards_or_have_no_start_are_left_out() -> None:
     start = {("t", 0): 5, ("t", 1): 7, ("t", 2): 9}
     end = {("t", 3): 4, ("t", 2): 9, ("t", 1): 6, ("t", 0): 8}
-    assert ranges_between(start, end) == [OffsetRange("t", 0, 5, 8)]
+    assert ranges_between(start, TopicOffsets(end)) == [OffsetRange("t", 0, 5, 8)]
+
+
+def test_every_piece_of_a_range_says_of_which_topic_it_is() -> None:
+    ranges = ranges_between({("t", 0): 0}, TopicOffsets({("t", 0): 4}, {"t": "QmYh"}))
+    assert [each.topic_id for each in cut(ranges, partitions_min=2, records_per_partition_max=None)] == ["QmYh"] * 2
 
 
 def test_a_limit_is_spread_in_proportion_and_starves_nobody() -> None:

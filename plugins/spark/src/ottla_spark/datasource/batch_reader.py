@@ -7,6 +7,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ottla_spark.datasource.cluster_offsets import ClusterOffsets
 from ottla_spark.datasource.errors import OffsetsUnusable
+from ottla_spark.datasource.offsets import TopicOffsets
 from ottla_spark.datasource.options import ReadOptions
 from ottla_spark.datasource.range_reading import ReadingRules, read_range
 from ottla_spark.datasource.ranges import OffsetRange, cut, ranges_between
@@ -16,6 +17,7 @@ def reading_rules(options: ReadOptions) -> ReadingRules:
     """Return what the tasks of a query have to know."""
     return ReadingRules(
         consumer_settings=options.consumer_settings,
+        admin_settings=options.admin_settings,
         include_headers=options.include_headers,
         poll_timeout_ms=options.poll_timeout_ms,
         fail_on_data_loss=options.fail_on_data_loss,
@@ -38,8 +40,8 @@ class OttlaBatchReader(DataSourceReader):
         cluster = ClusterOffsets(self._options)
         try:
             chosen = cluster.required()
-            start = cluster.at(self._options.starting, chosen, is_start=True)
-            end = cluster.at(self._options.ending, chosen, is_start=False)
+            start = cluster.at(self._options.starting, chosen.partitions, is_start=True)
+            end = cluster.at(self._options.ending, chosen.partitions, is_start=False)
         finally:
             cluster.close()
         for (topic, number), offset in sorted(start.items()):
@@ -49,7 +51,7 @@ class OttlaBatchReader(DataSourceReader):
                     f"{end[topic, number]}, before that"
                 )
         ranges = cut(
-            ranges_between(start, end),
+            ranges_between(start, TopicOffsets(end, chosen.topic_ids)),
             partitions_min=self._options.partitions_min,
             records_per_partition_max=self._options.records_per_partition_max,
         )

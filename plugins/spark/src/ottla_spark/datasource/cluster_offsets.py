@@ -8,13 +8,15 @@ Later, and for anything that may pass, questions are repeated as `fetchOffset.nu
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ottla_sdk import ConnectError
+from ottla_spark.datasource.described_topics import MISSING, described, replaced_topics
 from ottla_spark.datasource.errors import (
     ClusterUnreachable,
     MissingTopic,
@@ -22,7 +24,7 @@ from ottla_spark.datasource.errors import (
     ReadRefused,
     made,
 )
-from ottla_spark.datasource.offsets import EARLIEST, LATEST, Offsets, Partition, named
+from ottla_spark.datasource.offsets import EARLIEST, LATEST, Offsets, Partition, TopicIds, named
 from ottla_spark.datasource.options import Assigned, Names, Pattern, ReadOptions
 from ottla_spark.datasource.positions import AtOffsets, AtTimestamp, AtTimestamps, Earliest, Latest, Position
 from ottla_spark.datasource.refusals import UNREACHABLE, Connections, failure
@@ -39,7 +41,7 @@ LATEST_SPEC: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 ADMIN_DEFAULTS = {"log_level": 2, "reconnect.backoff.max.ms": 1_000}
 
-MISSING = KafkaError.UNKNOWN_TOPIC_OR_PART
+NO_IDS: TopicIds = MappingProxyType({})
 
 Answer = TypeVar("Answer")
 
@@ -51,10 +53,12 @@ class Chosen:
     Attributes:
         partitions: those that there are.
         missing: names of topics and partitions that the options name but that do not exist.
+        topic_ids: of the topics, as the cluster tells them.
     """
 
     partitions: frozenset[Partition]
     missing: tuple[str, ...] = ()
+    topic_ids: TopicIds = field(default_factory=dict)
 
 
 class ClusterOffsets:
@@ -77,11 +81,12 @@ class ClusterOffsets:
             self._client = made(AdminClient, self._connections.told_by(settings))
         return self._client
 
-    def chosen(self, known: Iterable[Partition] = ()) -> Chosen:
+    def chosen(self, known: Iterable[Partition] = (), topic_ids: TopicIds = NO_IDS) -> Chosen:
         """Return what the query reads; ask again if something lacks, as a broker that has just started may lack it.
 
         Args:
             known: partitions that there were before.
+            topic_ids: those of their topics; a broker that lags may also tell the id of a topic that is gone.
 
         Raises:
             ClusterUnreachable: nobody answered.
@@ -90,15 +95,15 @@ class ClusterOffsets:
         """
         chosen = self._asked("the partitions", self._chosen)
         for _ in range(self._options.fetch_offset_attempts - 1):
-            if self._lacking(chosen, known) <= self._lacked:
+            if self._lacking(chosen, known, topic_ids) <= self._lacked:
                 break
             time.sleep(self._options.fetch_offset_pause_ms / 1000)
             chosen = self._asked("the partitions", self._chosen)
-        self._lacked = self._lacking(chosen, known)
+        self._lacked = self._lacking(chosen, known, topic_ids)
         return chosen
 
-    def required(self) -> frozenset[Partition]:
-        """Return the partitions that the query reads, all of which have to exist.
+    def required(self) -> Chosen:
+        """Return what the query reads, all of which has to exist.
 
         Raises:
             MissingTopic: one that the options name does not exist.
@@ -106,7 +111,19 @@ class ClusterOffsets:
         chosen = self.chosen()
         if chosen.missing:
             raise MissingTopic(f"{' and '.join(chosen.missing)} does not exist; create it first, or correct the name")
-        return chosen.partitions
+        return chosen
+
+    def replaced(self, topic_ids: TopicIds) -> frozenset[str]:
+        """Return the topics that have another id by now; asks again for those, as a broker may lag."""
+        replaced = frozenset(topic_ids)
+        for attempt in range(self._options.fetch_offset_attempts):
+            if not replaced:
+                break
+            if attempt:
+                time.sleep(self._options.fetch_offset_pause_ms / 1000)
+            found = self._asked("the topics", lambda timeout_s: described(self.admin, topic_ids, timeout_s))
+            replaced &= replaced_topics(topic_ids, found.ids)
+        return replaced
 
     def earliest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return the offset of the first record; partitions that no longer exist are left out."""
@@ -189,34 +206,26 @@ class ClusterOffsets:
     def _chosen(self, timeout_s: float) -> Chosen:
         match self._options.topics:
             case Pattern(regex):
-                known = self.admin.list_topics(timeout=timeout_s).topics
-                names = chosen_topics(known, regex)
-                return Chosen(frozenset((name, number) for name in names for number in known[name].partitions))
+                names = chosen_topics(self.admin.list_topics(timeout=timeout_s).topics, regex)
+                existing = described(self.admin, names, timeout_s)
+                return Chosen(existing.partitions, topic_ids=existing.ids)
             case Names(names):
-                existing = self._described(names, timeout_s)
-                missing = sorted(names - {topic for topic, _ in existing})
-                return Chosen(existing, tuple(f"topic {name}" for name in missing))
+                existing = described(self.admin, names, timeout_s)
+                missing = sorted(names - {topic for topic, _ in existing.partitions})
+                return Chosen(existing.partitions, tuple(f"topic {name}" for name in missing), existing.ids)
             case Assigned(partitions):
-                existing = self._described({topic for topic, _ in partitions}, timeout_s)
-                absent = sorted(partitions - existing)
+                existing = described(self.admin, {topic for topic, _ in partitions}, timeout_s)
+                absent = sorted(partitions - existing.partitions)
                 return Chosen(
-                    partitions & existing, tuple(f"partition {number} of topic {topic}" for topic, number in absent)
+                    partitions & existing.partitions,
+                    tuple(f"partition {number} of topic {topic}" for topic, number in absent),
+                    existing.ids,
                 )
 
     @staticmethod
-    def _lacking(chosen: Chosen, known: Iterable[Partition]) -> frozenset[str | Partition]:
-        return frozenset(chosen.missing) | (frozenset(known) - chosen.partitions)
-
-    def _described(self, names: Iterable[str], timeout_s: float) -> frozenset[Partition]:
-        futures = self.admin.describe_topics(TopicCollection(sorted(names)), request_timeout=timeout_s)
-        partitions: set[Partition] = set()
-        for name, future in futures.items():
-            try:
-                partitions.update((name, each.id) for each in future.result().partitions)
-            except KafkaException as error:
-                if error.args[0].code() != MISSING:
-                    raise
-        return frozenset(partitions)
+    def _lacking(chosen: Chosen, known: Iterable[Partition], topic_ids: TopicIds) -> frozenset[str | Partition]:
+        replaced = frozenset(f"the former topic {each}" for each in replaced_topics(topic_ids, chosen.topic_ids))
+        return frozenset(chosen.missing) | (frozenset(known) - chosen.partitions) | replaced
 
     def _asked(self, what: str, ask: Callable[[float], Answer]) -> Answer:
         """Return the answer to a question, which is repeated if that may help."""

@@ -17,8 +17,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from ottla_spark.datasource.client_options import Settings
+from ottla_spark.datasource.described_topics import described
 from ottla_spark.datasource.errors import made
 
 IDLE_MAX = 2
@@ -45,6 +47,9 @@ DEFAULTS = {
 }
 
 
+ADMIN_DEFAULTS = {"log_level": 2, "reconnect.backoff.max.ms": 1_000}
+
+
 class RangeConsumer:
     """A consumer that reads one partition at a time, from the offset it is told.
 
@@ -56,6 +61,7 @@ class RangeConsumer:
         self.last_error = ""
         self._settings = settings
         self._consumer: Consumer | None = self._made()
+        self._admin: AdminClient | None = None  # made when it is first asked something
 
     @property
     def _open(self) -> Consumer:
@@ -82,6 +88,17 @@ class RangeConsumer:
             low, high = self._open.get_watermark_offsets(TopicPartition(topic, partition), timeout_s, cached=False)
         return low, high
 
+    def topic_id(self, admin_settings: Settings, topic: str, timeout_s: float) -> str:
+        """Return the id of the topic that has this name; empty if there is none, or the cluster tells no ids.
+
+        Raises:
+            KafkaException: nobody answered in time.
+        """
+        if self._admin is None:
+            self._admin = made(AdminClient, {**ADMIN_DEFAULTS, **admin_settings})
+        with _ended_if_it_hangs():
+            return described(self._admin, [topic], timeout_s).ids.get(topic, "")
+
     def rest(self) -> None:
         """Read nothing until the next `seek`."""
         self.last_error = ""
@@ -95,7 +112,7 @@ class RangeConsumer:
 
     def close(self) -> None:
         """Give up the connections."""
-        consumer, self._consumer = self._consumer, None
+        consumer, self._consumer, self._admin = self._consumer, None, None
         if consumer is not None:
             closing = threading.Thread(target=consumer.close, name="closing a consumer", daemon=True)
             closing.start()

@@ -1,41 +1,71 @@
 """Offsets of partitions, and the JSON in which users write them and checkpoints keep them.
 
 The form is that of Spark's own Kafka source: ``{"flights":{"0":23,"1":-1}}``, where an offset is that of the next
-record to read, -2 stands for the earliest and -1 for the latest. Documents are sorted, because Spark compares them as
-text.
+record to read, -2 stands for the earliest and -1 for the latest. Checkpoints also keep the ids of topics beside
+their partitions: ``{"flights":{"0":23,"topicId":"QmYh…"}}``. Documents are sorted, as Spark compares them as text.
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 Partition = tuple[str, int]
 Offsets = Mapping[Partition, int]
-OffsetDocument = dict[str, dict[str, int]]
+TopicIds = Mapping[str, str]
+OffsetDocument = dict[str, dict[str, int | str]]
 
 LATEST = -1
 EARLIEST = -2
+TOPIC_ID = "topicId"
 
 OFFSETS_EXAMPLE = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 TIMESTAMPS_EXAMPLE = '{"topicA":{"0":1717200000000},"topicB":{"0":1717200000000}}'
 PARTITIONS_EXAMPLE = '{"topicA":[0,1],"topicB":[2]}'
 
 
-def document_of(offsets: Offsets) -> OffsetDocument:
-    """Return the offsets as Spark keeps them: topics and partitions in order."""
-    document: OffsetDocument = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        document.setdefault(topic, {})[str(partition)] = offset
-    return document
+@dataclass(frozen=True, slots=True)
+class TopicOffsets:
+    """How far topics have been read, as a checkpoint keeps it.
 
+    Attributes:
+        offsets: of the next records.
+        topic_ids: of the topics that these offsets belong to; a topic is missing where its cluster tells no ids, and
+            in checkpoints of versions that kept none.
+    """
 
-def offsets_in(document: Mapping[str, Mapping[str, int]]) -> dict[Partition, int]:
-    """Return the offsets of a document that `document_of` made."""
-    return {
-        (topic, int(partition)): offset
-        for topic, partitions in document.items()
-        for partition, offset in partitions.items()
-    }
+    offsets: Offsets
+    topic_ids: TopicIds = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Mapping[str, int | str]]) -> Self:
+        """Return what a document says that `document` made, or that has offsets alone."""
+        offsets: dict[Partition, int] = {}
+        topic_ids: dict[str, str] = {}
+        for topic, entries in document.items():
+            for key, value in entries.items():
+                if key == TOPIC_ID:
+                    topic_ids[topic] = str(value)
+                else:
+                    offsets[topic, int(key)] = int(value)
+        return cls(offsets, topic_ids)
+
+    def document(self) -> OffsetDocument:
+        """Return the offsets as Spark keeps them: topics and partitions in order."""
+        document: OffsetDocument = {}
+        for (topic, partition), offset in sorted(self.offsets.items()):
+            document.setdefault(topic, {})[str(partition)] = offset
+        for topic in document:
+            if topic in self.topic_ids:
+                document[topic][TOPIC_ID] = self.topic_ids[topic]
+        return document
+
+    def without(self, topics: Collection[str]) -> "TopicOffsets":
+        """Return the offsets of all other topics."""
+        return TopicOffsets(
+            {each: offset for each, offset in self.offsets.items() if each[0] not in topics},
+            {topic: topic_id for topic, topic_id in self.topic_ids.items() if topic not in topics},
+        )
 
 
 def parse_offsets(text: str) -> dict[Partition, int]:

@@ -3,7 +3,8 @@
 A range ends with the record before its end, or where the partition's log is known to have none up to there:
 compaction and transactions leave gaps, so the last offset may have no record. Brokers may die; librdkafka reconnects,
 and only if nothing at all comes for `kafkaConsumer.pollTimeoutMs` the task fails. Offsets that no longer exist are a
-loss of data, which fails the task or, with `failOnDataLoss=false`, is logged and skipped.
+loss of data, which fails the task or, with `failOnDataLoss=false`, is logged and skipped. At the end of a range it is
+asked whether the topic is still the one that was planned, as brokers give its name to whichever there is.
 """
 
 import logging
@@ -33,6 +34,8 @@ QUIET_MAX_S = 10.0
 RENEWED_EVERY_S = 15.0
 # A broker that has just started may not know a partition yet.
 GONE_LOOKS = 2
+IDENTITY_LOOKS = 3
+IDENTITY_PAUSE_S = 0.5
 
 GONE = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001 - public
@@ -52,12 +55,14 @@ class ReadingRules:
 
     Attributes:
         consumer_settings: librdkafka's.
+        admin_settings: librdkafka's, for asking which topic it was.
         include_headers: whether there is a column for them.
         poll_timeout_ms: how long nothing may come.
         fail_on_data_loss: whether records that are gone fail the task.
     """
 
     consumer_settings: Settings
+    admin_settings: Settings
     include_headers: bool
     poll_timeout_ms: int
     fail_on_data_loss: bool
@@ -99,6 +104,34 @@ class _RangeReading:
                 self._progress_at = time.monotonic()  # what is done with a batch may take its time
             else:
                 self._check_time()
+        self._check_topic()
+
+    def _check_topic(self) -> None:
+        """Look whether all that was read is of the planned topic; ids never come back, so the last look is enough.
+
+        Raises:
+            DataLost: it was deleted and created again.
+        """
+        deadline = time.monotonic() + self._rules.poll_timeout_ms / 1000
+        looks = 0
+        while self._range.topic_id and looks < IDENTITY_LOOKS:
+            if looks:
+                time.sleep(IDENTITY_PAUSE_S)  # a broker that lags may tell of the topic before
+            try:
+                found = self._consumer.topic_id(self._rules.admin_settings, self._range.topic, BOUNDS_TIMEOUT_S)
+            except KafkaException as error:
+                if time.monotonic() > deadline:
+                    raise ReadFailed(
+                        f"cannot find out whether {self._range.topic} is still the topic that it was: "
+                        f"{error.args[0].str()}"
+                    ) from None
+                time.sleep(IDENTITY_PAUSE_S)
+                continue
+            if found in ("", self._range.topic_id):
+                return
+            looks += 1
+        if looks:
+            self._lose("the topic was deleted and created again meanwhile", resume_at=None)
 
     def _next_batch(self) -> pa.RecordBatch | None:
         count = min(self._size.count, self._range.end - self._position)

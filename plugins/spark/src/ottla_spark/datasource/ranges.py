@@ -6,20 +6,25 @@ of how many records it has: compaction and transactions leave gaps.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from ottla_spark.datasource.offsets import Offsets
+from ottla_spark.datasource.offsets import Offsets, TopicOffsets
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Offsets of one partition: from `start`, up to `end` exclusively."""
+    """Offsets of one partition: from `start`, up to `end` exclusively.
+
+    Attributes:
+        topic_id: of the topic that they belong to; empty where the cluster tells none.
+    """
 
     topic: str
     partition: int
     start: int
     end: int
+    topic_id: str = ""
 
     @property
     def size(self) -> int:
@@ -31,10 +36,13 @@ class OffsetRange:
         return f"offsets {self.start} to {self.end} of partition {self.partition} of topic {self.topic}"
 
 
-def ranges_between(start: Offsets, end: Offsets) -> list[OffsetRange]:
+def ranges_between(start: Offsets, end: TopicOffsets) -> list[OffsetRange]:
     """Return the ranges that have offsets, in order; partitions without a start are left out."""
-    pairs = [(partition, start[partition], end[partition]) for partition in sorted(end) if partition in start]
-    return [OffsetRange(topic, number, first, last) for (topic, number), first, last in pairs if first < last]
+    return [
+        OffsetRange(topic, number, start[topic, number], last, end.topic_ids.get(topic, ""))
+        for (topic, number), last in sorted(end.offsets.items())
+        if start.get((topic, number), last) < last
+    ]
 
 
 def cut(
@@ -75,6 +83,4 @@ def _share(size: int, total: int, count: int) -> int:
 
 def _parts(whole: OffsetRange, count: int) -> list[OffsetRange]:
     bounds = [whole.start + whole.size * index // count for index in range(count + 1)]
-    return [
-        OffsetRange(whole.topic, whole.partition, first, last) for first, last in pairwise(bounds) if first < last
-    ]
+    return [replace(whole, start=first, end=last) for first, last in pairwise(bounds) if first < last]

@@ -2,7 +2,9 @@
 
 Spark keeps the offsets in the query's checkpoint. It asks here, in a process of its own beside the driver, how far
 the next batch goes and which ranges that is; tasks read them. Rules are those of Spark's own KafkaMicroBatchStream:
-partitions that appear start at their earliest offset, and what is gone is reported by `failOnDataLoss`.
+partitions that appear start at their earliest offset, and what is gone is reported by `failOnDataLoss`. Unlike
+Spark's own source, checkpoints also keep the ids of topics: the offsets of a topic that was deleted and created anew
+say nothing about the new one, however many records that has.
 """
 
 import logging
@@ -21,10 +23,11 @@ from pyspark.sql.streaming.datasource import (
 
 from ottla_spark.datasource.batch_reader import reading_rules
 from ottla_spark.datasource.cluster_offsets import ClusterOffsets
+from ottla_spark.datasource.described_topics import replaced_topics
 from ottla_spark.datasource.errors import DataLost
 from ottla_spark.datasource.group_commits import GroupCommits
 from ottla_spark.datasource.limits import BatchDelay, limited
-from ottla_spark.datasource.offsets import OffsetDocument, Offsets, Partition, document_of, named, offsets_in
+from ottla_spark.datasource.offsets import OffsetDocument, Offsets, Partition, TopicOffsets, named
 from ottla_spark.datasource.options import ReadOptions
 from ottla_spark.datasource.positions import AtTimestamp, AtTimestamps, is_latest
 from ottla_spark.datasource.range_reading import read_range
@@ -44,22 +47,22 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._delay = BatchDelay(
             offsets_min=options.offsets_per_trigger_min or 0, delay_max_ms=options.trigger_delay_max_ms
         )
-        self._latest: Offsets = {}
+        self._latest = TopicOffsets({})
         self._initial: Offsets | None = None
         self._held: dict[Partition, int] = {}
-        self._target: Offsets | None = None
+        self._target: TopicOffsets | None = None
         self._warned: set[str] = set()
 
     def initialOffset(self) -> OffsetDocument:  # noqa: N802 - Spark's name
         """Return where a new query starts, by `startingOffsets` and its kin."""
         chosen = self._cluster.required()
-        start = self._cluster.at(self._options.starting, chosen, is_start=True)
+        start = self._cluster.at(self._options.starting, chosen.partitions, is_start=True)
         # Spark keeps the end of the first batch but not its start. What starts at the latest offset would start later
         # if the query came back from a crash in that batch, so the first batch ends there as well. Where timestamps
         # that match nothing mean the latest offset, nobody would know then which ones had matched: all end there.
         self._held = {each: start[each] for each in start if self._may_start_at_latest(each)}
         self._initial = start
-        return document_of(start)
+        return TopicOffsets(start, chosen.topic_ids).document()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return the limit of the options; the delay of `minOffsetsPerTrigger` is decided in `latestOffset`."""
@@ -73,29 +76,33 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where the next batch ends; `start` if there is nothing to read yet.
 
         Raises:
-            DataLost: a topic is gone.
+            DataLost: a topic is gone, or was created anew.
             ClusterUnreachable, ReadRefused, ReadFailed: see `ClusterOffsets`.
         """
-        first = offsets_in(start)
+        known = TopicOffsets.of(start)
         self._initial = None
-        self._commits.commit(self._cluster.admin, first)  # what is before it has been processed
-        self._latest = self._known_latest(first) if self._target is None else self._known_target(self._target, first)
-        end = dict(self._latest)
+        self._commits.commit(self._cluster.admin, known.offsets)  # what is before it has been processed
+        self._latest = self._known_latest(known) if self._target is None else self._known_target(self._target, known)
+        first = self._still_valid(known, self._latest).offsets
+        end = dict(self._latest.offsets)
         if not isinstance(limit, ReadAllAvailable):
-            if self._waits(first):
-                return document_of(first)
+            if self._waits(first, end):
+                return start
             if isinstance(limit, ReadMaxRows):
                 end = limited(self._with_new(first, end), end, limit.max_rows)
         held, self._held = self._held, {}
-        return document_of({**end, **{each: offset for each, offset in held.items() if each in end}})
+        end |= {each: offset for each, offset in held.items() if each in end}
+        # A broker that tells no ids is no reason to forget them.
+        return TopicOffsets(end, {**known.topic_ids, **self._latest.topic_ids}).document()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Fix where the query ends."""
-        self._target = self._cluster.latest(self._cluster.chosen().partitions)
+        chosen = self._cluster.chosen()
+        self._target = TopicOffsets(self._cluster.latest(chosen.partitions), chosen.topic_ids)
 
     def reportLatestOffset(self) -> OffsetDocument | None:  # noqa: N802 - Spark's name
         """Return the ends of partitions as they were last seen, for the query's progress."""
-        return document_of(self._latest) if self._latest else None
+        return self._latest.document() if self._latest.offsets else None
 
     def partitions(self, start: OffsetDocument, end: OffsetDocument) -> Sequence[InputPartition]:
         """Return the ranges of a batch.
@@ -103,9 +110,12 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             DataLost: some of its records are gone, and that shall fail.
         """
-        first, last = offsets_in(start), offsets_in(end)
-        complete = self._with_new(first, last)
-        self._check_loss(first, complete, last)
+        planned = TopicOffsets.of(end)
+        replaced = self._replaced_since(planned)
+        last = planned.without(replaced)
+        first = self._still_valid(TopicOffsets.of(start).without(replaced), last).offsets
+        complete = self._with_new(first, last.offsets)
+        self._check_loss(first, complete, last.offsets)
         ranges = cut(
             ranges_between(complete, last),
             partitions_min=self._options.partitions_min,
@@ -119,7 +129,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: OffsetDocument) -> None:
         """Commit to `commitGroupId` what has been processed."""
-        self._commits.commit(self._cluster.admin, offsets_in(end))
+        self._commits.commit(self._cluster.admin, TopicOffsets.of(end).offsets)
 
     def stop(self) -> None:
         """Give up the connections."""
@@ -131,23 +141,42 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         unmatched = by_timestamp and self._options.unmatched_start == "latest"
         return unmatched or is_latest(self._options.starting, partition)
 
-    def _known_latest(self, start: Offsets) -> dict[Partition, int]:
-        chosen = self._cluster.chosen(start)
+    def _known_latest(self, known: TopicOffsets) -> TopicOffsets:
+        # The ids are asked for before the offsets: if a topic is replaced in between, `partitions` sees it.
+        chosen = self._cluster.chosen(known.offsets, known.topic_ids)
         for name in chosen.missing:
             self._lose(f"{name} does not exist")
-        return self._cluster.latest_not_before(start, chosen.partitions)
+        first = known.without(replaced_topics(known.topic_ids, chosen.topic_ids))
+        latest = self._cluster.latest_not_before(first.offsets, chosen.partitions)
+        return TopicOffsets(latest, chosen.topic_ids)
 
-    def _known_target(self, target: Offsets, start: Offsets) -> Offsets:
+    def _known_target(self, target: TopicOffsets, known: TopicOffsets) -> TopicOffsets:
         """Return the target; partitions whose leader lagged when it was fixed are asked for again."""
-        behind = frozenset(each for each in target if target[each] < start.get(each, 0))
-        self._target = {**target, **self._cluster.latest_not_before(start, behind)}
+        first = known.without(replaced_topics(known.topic_ids, target.topic_ids)).offsets
+        behind = frozenset(each for each, offset in target.offsets.items() if offset < first.get(each, 0))
+        latest = {**target.offsets, **self._cluster.latest_not_before(first, behind)}
+        self._target = TopicOffsets(latest, target.topic_ids)
         return self._target
 
-    def _waits(self, start: Offsets) -> bool:
+    def _still_valid(self, known: TopicOffsets, found: TopicOffsets) -> TopicOffsets:
+        """Return what is known without topics that were replaced, which begin anew if that is no failure."""
+        replaced = replaced_topics(known.topic_ids, found.topic_ids)
+        for each in sorted(replaced):
+            self._lose(f"topic {each} was deleted and created again since it was read")
+        return known.without(replaced)
+
+    def _replaced_since(self, planned: TopicOffsets) -> frozenset[str]:
+        """Return topics that were replaced since a batch's end was planned; a crash may lie in between."""
+        replaced = self._cluster.replaced(planned.topic_ids)
+        for each in sorted(replaced):
+            self._lose(f"topic {each} was deleted and created again before a batch of its records was read")
+        return replaced
+
+    def _waits(self, start: Offsets, latest: Offsets) -> bool:
         if self._options.offsets_per_trigger_min is None or self._target is not None:
             return False
-        complete = self._with_new(start, self._latest)
-        return self._delay.waits(complete, self._latest, now_ms=int(time.monotonic() * 1000))
+        complete = self._with_new(start, latest)
+        return self._delay.waits(complete, latest, now_ms=int(time.monotonic() * 1000))
 
     def _with_new(self, start: Offsets, end: Offsets) -> dict[Partition, int]:
         """Return the start with the earliest offsets of partitions that have appeared."""
