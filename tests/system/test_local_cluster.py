@@ -139,6 +139,37 @@ def is_ready_again(directory: Path, name: str) -> bool:
     return process["restarts"] == 1 and process["state"] == "ready"
 
 
+def test_a_start_with_fewer_brokers_tells_which_partitions_nobody_leads(directory):
+    up = ("up", "--dir", str(directory), "--detach", "--json")
+    bootstrap = document_of(ottla(*up, "--base-port", "0", "--brokers", "3"))["bootstrap"]
+    created = ottla(
+        "topic", "create", "t", "--partitions", "3", "--replication-factor", "1", "--bootstrap", bootstrap
+    )
+    assert created.returncode == 0, created.stderr
+    status = ottla("status", "--dir", str(directory), "--json")
+    assert (status.returncode, document_of(status)["partitions"]["offline"]) == (0, [])
+    (described,) = document_of(ottla("topic", "describe", "t", "--bootstrap", bootstrap, "--json"))
+    (kept,) = (each["partition"] for each in described["partitions"] if each["leader"] == 1)
+    lost = [f"t-{number}" for number in range(3) if number != kept]
+    ottla("down", "--dir", str(directory))
+
+    fewer = ottla(*up, "--brokers", "1")
+    assert document_of(fewer)["state"] == "running"
+    assert f"ottla: 2 partitions without a leader ({', '.join(lost)}); brokers 2, 3 keep partitions" in fewer.stderr
+    status = ottla("status", "--dir", str(directory))
+    assert status.returncode == 1
+    assert f"2 without a leader: {', '.join(lost)}" in status.stdout
+    in_json = document_of(ottla("status", "--dir", str(directory), "--json"))
+    assert in_json["partitions"]["offline"] == lost
+    assert in_json["partitions"]["absent_brokers"] == [2, 3]
+    assert {process["state"] for process in in_json["processes"]} == {"ready"}
+    ottla("down", "--dir", str(directory))
+
+    as_before = ottla(*up, "--brokers", "3")
+    assert "without a leader" not in as_before.stderr
+    assert ottla("status", "--dir", str(directory)).returncode == 0
+
+
 @pytest.mark.parametrize("name", ["broker-1", "group-coordinator-1"])
 def test_a_killed_process_is_started_again_and_status_shows_it(directory, detached, name):
     killed = next(process for process in detached["processes"] if process["name"] == name)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from ottla.local.cluster_directory import ClusterDirectory, default_directory
 from ottla.local.cluster_report import ClusterReport
 from ottla.local.detached import start_detached
 from ottla.local.launch import Wish, run_cluster
+from ottla.local.partition_health import PartitionHealth, partition_health, settled_partition_health
 from ottla.local.settings import BadSetting, Setting, parse_setting
 from ottla.local.shutdown import bring_down, look_at
 from ottla.local.supervisor import StopRequested, StopSignal
@@ -103,6 +105,7 @@ def up(
     with _StartDisplay() as display:
         report = start_detached(wish, display.update)
     show(report)
+    _note_partitions(report.bootstrap)
     if not as_json:
         note(f"Stop it with: ottla down --dir {report.directory}")
 
@@ -126,9 +129,9 @@ def _parse_settings(texts: Sequence[str]) -> tuple[Setting, ...]:
 
 
 def status(*, directory: Directory = None, as_json: Json = False) -> None:
-    """Show a local cluster's processes, each asked for its health.
+    """Show a local cluster's processes, each asked for its health, and whether all partitions have leaders.
 
-    Exits with 0 if the cluster runs and every process is ready, else with 1.
+    Exits with 0 if the cluster runs, every process is ready and every partition has a leader, else with 1.
 
     [bold]Examples[/bold]
 
@@ -137,8 +140,14 @@ def status(*, directory: Directory = None, as_json: Json = False) -> None:
       ottla status --dir /tmp/try --json
     """
     report = _look_at(directory)
-    (_print_report_json if as_json else _print_report)(report)
-    if report.state != "running" or any(process.state != "ready" for process in report.processes):
+    partitions = partition_health(report.bootstrap) if report.state == "running" else None
+    if as_json:
+        print_json({**report.to_document(), "partitions": None if partitions is None else partitions.to_document()})
+    else:
+        _print_report(report, partitions)
+    if partitions is None or any(process.state != "ready" for process in report.processes):
+        raise typer.Exit(1)
+    if partitions.count is None or partitions.offline:
         raise typer.Exit(1)
 
 
@@ -186,6 +195,8 @@ def _run_in_foreground(wish: Wish, show: Callable[[ClusterReport], None], *, as_
             show(report)
             if not as_json:
                 note("Ready. Ctrl-C stops the cluster.")
+            # The supervisor does not wait for what brokers answer.
+            threading.Thread(target=_note_partitions, args=(report.bootstrap,), daemon=True).start()
 
     def nothing_more(_loop: asyncio.AbstractEventLoop, _stop: StopSignal) -> None:
         """Signals are the only way to stop a cluster in the foreground."""
@@ -244,7 +255,14 @@ def _print_report_json(report: ClusterReport) -> None:
     print_json(report.to_document())
 
 
-def _print_report(report: ClusterReport) -> None:
+def _note_partitions(bootstrap: str) -> None:
+    """Tell of partitions that cannot be used although everything is ready."""
+    problem = settled_partition_health(bootstrap).problem()
+    if problem is not None:
+        note(f"ottla: {problem}")
+
+
+def _print_report(report: ClusterReport, partitions: PartitionHealth | None = None) -> None:
     print_table(
         ["process", "state", "pid#", "address", "restarts#", "log"],
         [
@@ -262,4 +280,6 @@ def _print_report(report: ClusterReport) -> None:
     print(f"state      {report.state}\nbootstrap  {report.bootstrap}")
     if report.connect:
         print(f"connect    {','.join(report.connect)}")
+    if partitions is not None:
+        print(f"partitions {partitions.line()}")
     print(f"directory  {report.directory}", flush=True)
