@@ -22,6 +22,8 @@ DEFAULTS = {
     "spark.ui.enabled": "false",  # a port per driver, for something few look at
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
+    # Whatever the machine's spark-defaults.conf says: topics are written in order by one task at a time.
+    "spark.speculation": "false",
     # Java and Python wait so many seconds for each other when a worker starts; 15 are too few on a busy machine.
     "spark.python.authenticate.socketTimeout": "60s",
 }

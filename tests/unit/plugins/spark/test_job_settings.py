@@ -215,6 +215,7 @@ def test_everything_wrong_is_said_at_once() -> None:
         (SparkSink, {"value.sample.records": "0"}, "value.sample.records", "greater than or equal to 1"),
         (SparkSink, {"checkpoint.location": ""}, "checkpoint.location", "at least 1 character"),
         (SparkSource, {"read.format": ""}, "read.format", "at least 1 character"),
+        (SparkSource, {"spark.speculation": "TRUE"}, "spark.speculation", "must be false where a topic is written"),
         (SparkSource, {"read.watermark": "a 1 hour"}, "read.watermark", "set streaming to true"),
         (SparkSource, {"value.columns": "a,b", "value.format": "string"}, "value.columns", "must be one column"),
     ],
@@ -222,6 +223,12 @@ def test_everything_wrong_is_said_at_once() -> None:
 def test_what_is_wrong_with_a_setting(connector: Any, settings: dict[str, str], key: str, message: str) -> None:
     good = {SparkPipeline: PIPELINE, SparkSink: SINK, SparkSource: SOURCE}[connector]
     assert message in problems(connector, {**good, **settings})[key]
+
+
+def test_speculative_tasks_may_write_files_but_no_topic() -> None:
+    speculative = {"spark.speculation": "true"}
+    assert "spark.speculation" in problems(SparkPipeline, {**PIPELINE, **speculative})
+    assert plan(SparkSink, {**SINK, **speculative}).spark == speculative
 
 
 def test_two_outputs_cannot_have_one_folder() -> None:

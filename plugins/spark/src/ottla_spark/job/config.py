@@ -15,6 +15,11 @@ from ottla_spark.job.setting_types import Duration
 
 SPARK, KAFKA = "spark.", "kafka."
 SOURCE_KEY = "kafka.source"
+SPECULATION = "spark.speculation"
+SPECULATION_PROBLEM = (
+    "must be false where a topic is written: two tasks would write the same rows side by side, and the one that is "
+    "given up may leave an earlier row of a key behind the latest"
+)
 NAME = "NAME"
 """Stands in the prefix of a nested model for names that users choose."""
 
@@ -134,9 +139,15 @@ class JobConfig(PluginConfig):
             raise InvalidConfig(wrong)
         return parsed
 
+    @property
+    def writes_topic(self) -> bool:
+        """Return whether a topic is among the outputs."""
+        return False
+
     def check_nested(self) -> Iterable[Problem]:
         """Return what is wrong with all settings together, when each nested configuration is right by itself."""
-        return ()
+        if self.writes_topic and self.spark.get(SPECULATION, "").strip().lower() == "true":
+            yield Problem(SPECULATION, SPECULATION_PROBLEM)
 
     @classmethod
     def _parse_nested(

@@ -34,6 +34,11 @@ class SparkSourceConfig(JobConfig, EncodingConfig):
         """Return what to read."""
         return cast("ReadConfig", self.one(_READ))
 
+    @property
+    def writes_topic(self) -> bool:
+        """Return that it is one."""
+        return True
+
     def check(self) -> Iterable[Problem]:
         """Check the statements."""
         yield from super().check()
@@ -55,6 +60,11 @@ class SparkSinkConfig(JobConfig, DecodingConfig):
     def write(self) -> OutputConfig:
         """Return what to write."""
         return cast("OutputConfig", self.one(_WRITE))
+
+    @property
+    def writes_topic(self) -> bool:
+        """Return whether it is one."""
+        return self.write.is_topic
 
     def check(self) -> Iterable[Problem]:
         """Check the statements."""
@@ -110,6 +120,11 @@ class SparkPipelineConfig(JobConfig):
         """Return the outputs by name."""
         return cast("Mapping[str, NamedOutputConfig]", self.named(_OUTPUTS))
 
+    @property
+    def writes_topic(self) -> bool:
+        """Return whether one of them is a topic."""
+        return any(output.is_topic for output in self.outputs.values())
+
     def check(self) -> Iterable[Problem]:
         """Check that there is one query."""
         yield from super().check()
@@ -122,6 +137,7 @@ class SparkPipelineConfig(JobConfig):
 
     def check_nested(self) -> Iterator[Problem]:
         """Check that every output has something to write."""
+        yield from super().check_nested()
         unnamed = [name for name, output in self.outputs.items() if not output.view]
         yield from query_problems(self.sql, views_only=not unnamed)
         if not self.sql.strip() and not self.python_function and unnamed:

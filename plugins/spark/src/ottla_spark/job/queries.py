@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from ottla_sdk import FatalError
 from ottla_spark.formats.encoding import encoded
 from ottla_spark.job.clients import TopicClients
+from ottla_spark.job.config import SPECULATION, SPECULATION_PROBLEM
 from ottla_spark.job.plan import FILE_SINKS, FormatWrite, JobPlan, Output, TopicWrite
 from ottla_spark.job.python_function import Function, outputs_of
 from ottla_spark.job.query_text import SqlQuery
@@ -81,6 +82,9 @@ def _prepared(
         assert isinstance(plan.query, SqlQuery), "a job without a function has SQL"
         frame = _selected(session, plan.query, output)
     if isinstance(output.writing, TopicWrite):
+        # Spark may have it from elsewhere than the connector's settings, which were checked.
+        if session.sparkContext.getConf().get(SPECULATION, "false") == "true":
+            raise FatalError(f"{SPECULATION} {SPECULATION_PROBLEM}")
         written = output.writing
         frame = encoded(
             frame.drop(*PLACE),  # of the records that were read; keys choose the partition anew

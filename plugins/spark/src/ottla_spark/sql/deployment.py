@@ -17,12 +17,13 @@ from ottla_spark.sql.pipelines import is_pipeline, pipeline_config, pipelines_of
 from ottla_spark.sql.problems import SqlProblem
 from ottla_spark.sql.queries import MODES, check_mode, mode_of
 from ottla_spark.sql.statement_kinds import Deploy
-from ottla_spark.sql.topics import near_names
+from ottla_spark.sql.topics import Topics, near_names
 
 CHECKPOINTS_KEY = "ottla.checkpoint.location"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 APPEND = "append"
 SQL_SETTINGS = "spark.sql."
+BROKERS_KEY = "kafka.bootstrap.servers"
 SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 """Keys whose values Spark hides, too (`spark.redaction.regex`)."""
 
@@ -74,12 +75,19 @@ class Deployment:
             spark_settings={**self._master, **self._sql_settings, **_set_in(spark)},
         )
 
-    def create(self, name: str, config: Mapping[str, str]) -> str:
+    def create(self, name: str, config: Mapping[str, str], topics: Topics) -> str:
         """Have the workers run a pipeline, and return what to tell of it.
 
+        Args:
+            name: the pipeline's.
+            config: its settings.
+            topics: of the cluster that they were checked with.
+
         Raises:
-            SqlProblem: they do not.
+            SqlProblem: they do not, or their topics are those of another cluster.
         """
+        if BROKERS_KEY not in {key.lower() for key in config}:
+            self._check_cluster(topics)
         try:
             self._connect.ask("POST", "/connectors", {"name": name, "config": dict(config)})
         except Refused as refusal:
@@ -156,6 +164,16 @@ class Deployment:
                 raise
             return {}
         return status
+
+    def _check_cluster(self, topics: Topics) -> None:
+        """Check that the workers' cluster, whose topics a pipeline reads and writes, is the prompt's."""
+        theirs, ours = self._connect.ask("GET", "/").get("kafka_cluster_id"), topics.cluster_id()
+        if theirs and ours and theirs != ours:
+            raise SqlProblem(
+                f"the Connect worker at {self._connect.url} belongs to another cluster ({theirs}) than that at "
+                f"{topics.bootstrap} ({ours}), with which the pipeline was checked: name a worker of this cluster "
+                f"with --connect, or say what the pipeline is to use: WITH ({BROKERS_KEY} = '…')"
+            )
 
     def _checkpoint(self, spark: SparkSession, name: str) -> str:
         """Return the folder for a pipeline's checkpoint; empty if its worker may be on another machine."""

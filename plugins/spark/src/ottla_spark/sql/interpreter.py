@@ -199,7 +199,7 @@ class Interpreter:
             return
         with closing(self._spark.chunks(statement, self._manner.timeout_s)) as chunks:
             (config,) = chunks
-        self._note(self._deployment.create(deploy.name, config))
+        self._note(self._deployment.create(deploy.name, config, self._catalog.topics))
         self._catalog.topics.forget()
 
     def _declare(self, declared: Declare) -> None:

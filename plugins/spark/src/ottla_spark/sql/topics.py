@@ -54,6 +54,7 @@ class Topics:
         except KafkaException as error:
             raise UsageProblem(f"--property: {error.args[0].str()}") from None
         self._known: Mapping[str, Topic] = {}
+        self._cluster_id = ""
         self._asked_s = -KEPT_S
 
     def all(self) -> Mapping[str, Topic]:
@@ -75,8 +76,19 @@ class Topics:
             )
             for name, topic in found.topics.items()
         }
+        self._cluster_id = str(found.cluster_id or "")
         self._asked_s = time.monotonic()
         return self._known
+
+    def cluster_id(self) -> str:
+        """Return the id of the cluster; empty if it tells none.
+
+        Raises:
+            SqlProblem: the cluster does not answer.
+        """
+        self.forget()
+        self.all()
+        return self._cluster_id
 
     def visible(self) -> list[Topic]:
         """Return the topics that people made, by name."""
