@@ -8,7 +8,7 @@ CONNECT_TESTS := tests/system/connect $(UNIT_TESTS_OF_CONNECT)
 SPARK_TESTS := tests/system/spark
 RULES_TESTS := tests/unit tests/property tests/simulation tests/fuzz
 RECOVERY_TESTS := tests/faults $(patsubst %,tests/system/test_%.py,catching_up cluster_commands compaction controller_failover \
-	crash damaged_files full_disk group_faults power_loss replication restored_etcd)
+	crash damaged_files full_disk group_faults lost_records power_loss replication restored_etcd)
 # The longest first. Beside them runs test-rules, which takes what they leave of the processors.
 SUITES := test-recovery test-system test-spark test-clients test-connect test-scenarios
 SYSTEM_TESTS_ELSEWHERE := tests/system/connect $(SPARK_TESTS) $(RECOVERY_TESTS)

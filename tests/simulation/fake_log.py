@@ -93,6 +93,7 @@ class SimulatedLog:
         records: all records ever kept, by offset; None where they were deleted before this replica got them.
         durable_end_offset: records below it survive a loss of power.
         failure: why nothing is appended any more in this life of its broker.
+        lost_from: from where on its disk has lost records; never, so far.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class SimulatedLog:
         self._kept = _Kept()
         self.truncation = SimulatedTruncation()
         self.failure: str | None = None
+        self.lost_from: int | None = None
         self._tell_failure: Callable[[], None] = lambda: None
 
     @property

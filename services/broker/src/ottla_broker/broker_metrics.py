@@ -93,6 +93,12 @@ def _add_replication_metrics(metrics: MetricsServer, broker: Broker) -> None:
         ],
     )
     metrics.gauge(
+        "ottla_broker_lacking_logs",
+        "Logs of which the disk has lost committed records, until they are copied again.",
+        "1",
+        lambda: [(sum(each.lacks_records for each in partitions), NO_ATTRIBUTES)],
+    )
+    metrics.gauge(
         "ottla_broker_failed_logs",
         "Replicas here that take no more records until the broker is restarted, because an fsync has failed.",
         "1",

@@ -40,6 +40,7 @@ LOGGERS: Final = frozenset(
         "producer-ids",
         "replication",
         "rpc",
+        "stop",
     }
 )
 

@@ -68,8 +68,8 @@ class ReplicationContext:
         live_brokers: who is registered and not about to stop; replaced when the cluster state changes.
         on_out_of_sync_fetch: told when a follower outside the in-sync set has fetched, for it may have caught up.
         on_lost_log: told when a replica has found out that it has lost its log, so that the controller learns of it.
-        on_failed_log: told when a log has failed for good, and again whenever the controller has decided something
-            else about its partition.
+        on_failed_log: told when a log has failed for good, or was found to lack records, and again whenever the
+            controller has decided something else about its partition.
     """
 
     broker_id: int
@@ -89,7 +89,7 @@ class Partition:
         leads: whether this broker is the leader under its present registration.
         was_begun_anew: the log stands in place of one that has been here, and has not come as far as what is
             committed. Who counts this replica as one that has every committed record goes by the former log.
-        loss_was_told: the controller has once taken note that this replica has lost its log.
+        loss_was_told: the controller has once taken note that this replica has lost its log, or records of it.
         has_lost_log: the log had to be begun anew although this replica counts as one that has every committed
             record. It neither leads nor follows until the controller has taken it out of the in-sync set.
     """
@@ -144,11 +144,36 @@ class Partition:
         """
         return self.log.failure is not None
 
-    def must_make_way(self, live: Collection[int]) -> bool:
-        """Return whether this replica counts although its log has failed, and a live one could in its place."""
-        state = self.state
+    @property
+    def lacks_records(self) -> bool:
+        """Whether the disk has lost committed records of the log.
+
+        Such a replica leads while nobody else can, as what it has is better than nothing, but not before the
+        controller knows: followers would cut what they have behind the end of its log. It follows nobody before it is
+        out of the in-sync set, and then copies again all from the first lost record on.
+        """
+        return self.log.lost_from is not None
+
+    def must_make_way(self, live: Collection[int], state: PartitionState | None = None) -> bool:
+        """Return whether this replica counts although its log has failed or lacks records, and a live one could.
+
+        Args:
+            live: the brokers that are registered.
+            state: of the partition; by default the one that was applied last.
+        """
+        state = state or self.state
         others = {*state.isr, *state.eligible_leaders}.difference((self.broker_id,))
-        return self.has_failed_log and self.counts_as_complete(state) and not others.isdisjoint(live)
+        is_unfit = self.has_failed_log or self.lacks_records
+        return is_unfit and self.counts_as_complete(state) and not others.isdisjoint(live)
+
+    def must_not_lead_yet(self, live: Collection[int], state: PartitionState) -> bool:
+        """Return whether this replica lacks records, and the controller has not answered what it is told of it."""
+        return self.lacks_records and not self.loss_was_told and self.must_make_way(live, state)
+
+    def tell_if_unfit(self) -> None:
+        """Have the controller know of a log that has failed or lacks records."""
+        if self.has_failed_log or self.lacks_records:
+            self._log_failed()
 
     def _log_failed(self) -> None:
         if self._context.on_failed_log is not None:
@@ -177,6 +202,8 @@ class Partition:
         self.state = state
         self.leads = leads
         if leads:
+            if self.is_only_replica:
+                self.log.lost_from = None  # nobody has what is lost, and what is here is all that there is
             now_ms = self._context.monotonic_ms()
             if self._leader is None or self._leader.state.leader_epoch != state.leader_epoch:
                 self.log.start_leader_epoch(state.leader_epoch)
@@ -196,8 +223,7 @@ class Partition:
             self._give_up_waiting()
         if led != leads or former is not state:
             self._tell_change()
-            if self.has_failed_log:
-                self._log_failed()
+            self.tell_if_unfit()
 
     def counts_as_complete(self, state: PartitionState) -> bool:
         """Return whether a state takes this replica for one that has every committed record, and may lead."""

@@ -233,12 +233,18 @@ class Reconciler:
             return
         if self._leads(partition, wanted, epoch):
             self._fetchers.unfollow(partition)
+            if partition.must_not_lead_yet(state.brokers, wanted):
+                partition.apply(wanted, leads=False)
+                return
             partition.was_begun_anew = False
             partition.apply(wanted, leads=True)
             return
         partition.apply(wanted, leads=False)
         is_own = wanted.leader == self._broker_id  # not elected under its present registration yet
-        if leader is None or is_own or partition.has_failed_log:  # whose fetches would claim what may be lost
+        claims_too_much = partition.has_failed_log or (
+            partition.lacks_records and partition.counts_as_complete(wanted)
+        )
+        if leader is None or is_own or claims_too_much:  # its fetches would claim what may be, or is, lost
             self._fetchers.unfollow(partition)
         else:
             self._fetchers.follow(partition, leader)
@@ -329,6 +335,7 @@ class Reconciler:
         is_empty = log.log_end_offset == 0
         partition.was_begun_anew = is_empty and (key in self._held or self._was_lost_at_start(partition))
         self._held.add(key)
+        partition.tell_if_unfit()
         self._look_for_loss(partition, partition.state)
 
     def _look_for_loss(self, partition: Partition, state: PartitionState) -> None:

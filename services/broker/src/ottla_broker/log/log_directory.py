@@ -24,6 +24,7 @@ from ottla_broker.log.offset_checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     LOST_LOGS_CHECKPOINT,
+    LOST_RECORDS_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     OffsetCheckpoint,
 )
@@ -92,6 +93,7 @@ class LogDirectory:
         error: why the directory cannot be used, or None.
         lost: high watermarks that the checkpoint had of logs that are gone or empty, nobody knows why; kept in a file
             of its own, `lost_logs`, until the cluster knows.
+        lost_records: the checkpoint file of `PartitionLog.lost_from`.
         recovery_points, high_watermarks, log_start_offsets, first_dirty_offsets: the checkpoint files.
     """
 
@@ -103,6 +105,7 @@ class LogDirectory:
         self.error: str | None = None
         self.lost_logs = OffsetCheckpoint(path / LOST_LOGS_CHECKPOINT)
         self.lost: dict[TopicPartition, int] = {}
+        self.lost_records = OffsetCheckpoint(path / LOST_RECORDS_CHECKPOINT)
         self.recovery_points = OffsetCheckpoint(path / RECOVERY_POINT_CHECKPOINT)
         self.high_watermarks = OffsetCheckpoint(path / HIGH_WATERMARK_CHECKPOINT)
         self.log_start_offsets = OffsetCheckpoint(path / LOG_START_OFFSET_CHECKPOINT)
@@ -191,6 +194,7 @@ class LogDirectory:
             self.high_watermarks,
             self.log_start_offsets,
             self.first_dirty_offsets,
+            self.lost_records,
         )
         return any(checkpoint.may_name(topic_partition) for checkpoint in checkpoints)
 

@@ -15,6 +15,7 @@ from ottla_broker.log.checkpoint_file import TEMPORARY_SUFFIX
 from ottla_broker.log.epoch_runs import runs_in
 from ottla_broker.log.index_file import INT32_MAX, IndexFile
 from ottla_broker.log.leader_epoch_checkpoint import UNDEFINED_EPOCH, EpochRun, LeaderEpochs, read_leader_epochs
+from ottla_broker.log.lost_records import read_lost_from
 from ottla_broker.log.offset_index import OffsetIndex
 from ottla_broker.log.producer_loading import load_producers
 from ottla_broker.log.producer_state import ProducerStates
@@ -70,7 +71,11 @@ class LoadRequest:
 
 @dataclass(frozen=True, slots=True)
 class LoadedLog:
-    """What a log's directory held."""
+    """What a log's directory held.
+
+    Attributes:
+        lost_from: from where on the disk has lost records; None if it has not.
+    """
 
     segments: Segments
     log_start_offset: int
@@ -78,6 +83,7 @@ class LoadedLog:
     recovery_point: int
     leader_epochs: LeaderEpochs
     producers: ProducerStates
+    lost_from: int | None = None
 
 
 @dataclass(slots=True)
@@ -165,6 +171,7 @@ def _load_log(request: LoadRequest) -> LoadedLog:
         log_end_offset if request.was_clean else min(request.recovery_point, log_end_offset),
         epochs,
         producers,
+        read_lost_from(request.directory),
     )
 
 

@@ -1,8 +1,9 @@
 """Offsets of all partitions of a log directory in one file, a line `topic partition offset` each.
 
 A log directory has four of them: recovery points (below which everything is fsynced and its CRCs need no check after
-a crash), high watermarks, log start offsets, and first dirty offsets (below which a log is compacted). Source:
-Kafka's OffsetCheckpointFile.
+a crash), high watermarks, log start offsets, and first dirty offsets (below which a log is compacted). Where a disk
+has lost something there are two more: lost logs, and offsets from which on records are lost. Source: Kafka's
+OffsetCheckpointFile.
 """
 
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from ottla_core.topic_partition import TopicPartition
 
 RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 LOST_LOGS_CHECKPOINT: Final = "lost-logs-checkpoint"
+LOST_RECORDS_CHECKPOINT: Final = "lost-records-checkpoint"
 HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
 CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"

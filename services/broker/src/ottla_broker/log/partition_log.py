@@ -59,6 +59,7 @@ class PartitionLog:
         log_start_offset: first offset that may be read.
         log_end_offset: offset that the next record gets.
         high_watermark: set by the partition's owner; offsets below it are replicated.
+        lost_from: from where on the disk has lost committed records; None if it has lost none.
         leader_epochs: where each leader epoch starts.
         producers: idempotent producers.
         looks_into_records: whether a client's batch may have to be unpacked before it is appended.
@@ -69,7 +70,7 @@ class PartitionLog:
     __slots__ = (
         "_codec", "_flush", "_is_compacted", "_keeps_timestamps", "_load", "_local", "_reader", "compaction",
         "config", "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset",
-        "looks_into_records", "producers", "segments", "topic_id", "topic_partition", "truncation",
+        "looks_into_records", "lost_from", "producers", "segments", "topic_id", "topic_partition", "truncation",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +83,7 @@ class PartitionLog:
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self.high_watermark = loaded.log_start_offset
+        self.lost_from = loaded.lost_from
         self.leader_epochs = loaded.leader_epochs
         self.producers = loaded.producers
         self._load = request
@@ -486,6 +488,7 @@ class PartitionLog:
         """
         if offset >= self.log_end_offset:
             self.leader_epochs.truncate_from_end(offset)  # this replica may have led without appending anything
+            self._is_whole_up_to(offset)
             return
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset, now_ms)
@@ -515,8 +518,14 @@ class PartitionLog:
             self.log_start_offset = offset
             self._end_at(offset, ProducerStates(self.topic_partition))
 
+    def _is_whole_up_to(self, offset: int) -> None:
+        """Forget a loss of records that is behind the log's end, from where they are copied again."""
+        if self.lost_from is not None and offset <= self.lost_from:
+            self.lost_from = None
+
     def _end_at(self, offset: int, producers: ProducerStates | None) -> None:
         self.log_end_offset = offset
+        self._is_whole_up_to(offset)
         self.log_start_offset = min(self.log_start_offset, offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.leader_epochs.truncate_from_end(offset)

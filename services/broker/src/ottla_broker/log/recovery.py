@@ -3,7 +3,8 @@
 Bytes after the last valid batch of a log's last segment are what a crash leaves of an unfinished write: they
 are cut off. Damage that valid batches (or later segments) follow is something else, a disk that lost or changed
 acknowledged records. Then the original file is kept as `<base offset>.log.corrupt` for whoever can save more
-from it, and the segment is written anew with all that is valid. Damaged bytes are never passed on, and every
+from it, the log is noted as one that lacks records (`lost_records.py`), and the segment is written anew with all
+that is valid. Damaged bytes are never passed on, and every
 loss is logged with its offsets.
 """
 
@@ -19,6 +20,7 @@ from ottla_broker.log.checkpoint_file import TEMPORARY_SUFFIX, sync_directory
 from ottla_broker.log.epoch_runs import EpochRuns
 from ottla_broker.log.index_building import IndexBuilder
 from ottla_broker.log.leader_epoch_checkpoint import EpochRun
+from ottla_broker.log.lost_records import note_lost_from
 from ottla_broker.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_path
 from ottla_broker.log.segment_scan import DamagedBytes, FoundBatch, scan
 from ottla_core.wire.record_batch import RecordBatchHeader
@@ -110,7 +112,8 @@ def recover_segment(
         for stretch in damage:
             if stretch.end_offset is None:
                 stretch.end_offset = end_offset
-        if [stretch for stretch in damage if stretch.end_offset is not None]:
+        if holes := [stretch for stretch in damage if stretch.end_offset is not None]:
+            note_lost_from(directory, holes[0].first_offset)
             corrupt_copy = _rewrite_without(path, descriptor, size, damage)
         elif damage:
             os.ftruncate(descriptor, rebuild.indexes.position)

@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -16,9 +16,11 @@ from ottla_broker.log.log_creation import holds_nothing, topic_id_in
 from ottla_broker.log.log_directory import LogDirectory
 from ottla_broker.log.log_duties import LogSettings
 from ottla_broker.log.log_loading import LoadRequest
+from ottla_broker.log.lost_records import forget_lost_from
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.segment_file import OpenFiles
 from ottla_core.clock import Clock
+from ottla_core.cluster.model import NO_EPOCH
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 
@@ -76,12 +78,17 @@ class LogOpening:
             retired = await loop.run_in_executor(threads, directory.retired_partitions)
             await loop.run_in_executor(threads, directory.remove_leftovers)
             requests = await loop.run_in_executor(threads, self._load_requests, directory, config_for, retired)
-            await asyncio.gather(
+            lost_from = directory.read_offsets(directory.lost_records)
+            loaded = await asyncio.gather(
                 *(
-                    loop.run_in_executor(threads, partial(self._load, directory, request, high_watermark, hold))
+                    loop.run_in_executor(
+                        threads, partial(self._load, directory, request, high_watermark, lost_from, hold)
+                    )
                     for request, high_watermark in requests
                 )
             )
+            lacking = [log for log in loaded if log is not None and log.lost_from is not None]
+            await loop.run_in_executor(threads, _take_note_of, directory, lacking)
             if directory.lost:  # the next start has to know as well, whatever the other checkpoints say by then
                 await loop.run_in_executor(threads, directory.lost_logs.write, dict(directory.lost))
         finally:
@@ -116,14 +123,21 @@ class LogOpening:
             for topic_partition, path in partitions.items()
         ]
 
-    def _load(self, directory: LogDirectory, request: LoadRequest, high_watermark: int, hold: Hold) -> None:
+    def _load(
+        self,
+        directory: LogDirectory,
+        request: LoadRequest,
+        high_watermark: int,
+        lost_from: Mapping[TopicPartition, int],
+        hold: Hold,
+    ) -> PartitionLog | None:
         topic_id = topic_id_in(request.directory)
         if topic_id is None and holds_nothing(request.directory):
             _logger.warning("nothing is left of a log, which is begun anew", directory=str(request.directory))
             shutil.rmtree(request.directory)
             if high_watermark > 0:
                 directory.lost[request.topic_partition] = high_watermark
-            return
+            return None
         log = PartitionLog.open(request, topic_id, self.background)
         log.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         if high_watermark > 0 == log.log_end_offset:
@@ -131,4 +145,23 @@ class LogOpening:
         elif topic_id is None and log.log_end_offset > 0:
             # It will be set aside, as nobody knows whose records these are, and the one in its place will be empty.
             directory.lost[log.topic_partition] = max(high_watermark, log.log_end_offset)
+        known = [offset for offset in (log.lost_from, lost_from.get(log.topic_partition)) if offset is not None]
+        if high_watermark > log.log_end_offset > 0 and directory.intact_since != NO_EPOCH:
+            # After a power failure the cluster knows that anything may be missing.
+            _logger.error(
+                "the end of a log is lost: it had been committed further",
+                partition=str(log.topic_partition), log_end_offset=log.log_end_offset, committed=high_watermark,
+            )  # fmt: skip
+            known.append(log.log_end_offset)
+        log.lost_from = min(known, default=None)
         hold(directory, log)
+        return log
+
+
+def _take_note_of(directory: LogDirectory, lacking: Sequence[PartitionLog]) -> None:
+    """Write down from where on logs lack records, before the notes in their directories go."""
+    offsets = {log.topic_partition: log.lost_from for log in lacking if log.lost_from is not None}
+    if offsets:
+        directory.lost_records.write(offsets)
+    for log in lacking:
+        forget_lost_from(log.directory)

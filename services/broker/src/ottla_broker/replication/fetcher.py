@@ -23,7 +23,7 @@ from ottla_broker.replication.fetch_connection import ConnectionLostError, Fetch
 from ottla_broker.replication.fetch_plan import FIRST_PAUSE_MS, FetchPlan, FollowedPartition, PartitionKey
 from ottla_broker.replication.offset_search import find_common_offset
 from ottla_broker.replication.throttle import ReplicationThrottle, is_throttled_follower
-from ottla_broker.replication.truncation import cut_log
+from ottla_broker.replication.truncation import cut_at_loss, cut_log
 from ottla_core.background import start_detached, start_recurring
 from ottla_core.clock import Clock
 from ottla_core.errors import CodedError, KafkaError
@@ -121,7 +121,10 @@ class Fetcher:
             assert followed is not None
             if partition.log.flush_is_due:  # another fetcher has left, or a crash, what must not be claimed yet
                 self._to_flush[followed.key] = followed
-            if not partition.log.truncation.is_settled:  # another fetcher has cut it
+            if partition.lacks_records:
+                self._plan.pause(followed, None)
+                self._start(self._cut_where_records_are_lost(followed))
+            elif not partition.log.truncation.is_settled:  # another fetcher has cut it
                 self._plan.pause(followed, None)
                 self._start(self._settle(followed))
             self._look_again()
@@ -361,6 +364,25 @@ class Fetcher:
                 diverging_epoch=epoch,
             )
             await self._resume_settled(followed)
+        self._look_again()
+
+    async def _cut_where_records_are_lost(self, followed: FollowedPartition) -> None:
+        """Cut a log where its disk has lost records, so that they and all behind them are copied again."""
+        partition = followed.partition
+        while self._plan.is_present(followed) and (offset := partition.log.lost_from) is not None:
+            try:
+                was_cut = await cut_at_loss(partition, offset, now_ms=self._clock.time_ms)
+            except KafkaError as error:
+                self._failed(followed, error)
+                self._plan.pause(followed, None)
+                await asyncio.sleep(self._settings.backoff_ms / 1000)
+                continue
+            if not was_cut:
+                return  # it counts as complete by now, and is no longer to be followed
+            logger.info(
+                "cut a log where records are lost", partition=str(partition.topic_partition), end_offset=offset
+            )
+        await self._resume_settled(followed)
         self._look_again()
 
     async def _settle(self, followed: FollowedPartition) -> None:

@@ -7,13 +7,14 @@ request; while it is under way the next ones gather. The outcome reaches a parti
 everything that the controller decides; until then the leader goes by the larger of the sets in question.
 
 Replicas here whose logs are lost or have failed are reported to the controller in the same way, whoever leads them,
-and again until it has taken note. One whose log has failed is reported as long as it counts and another one could.
+and again until it has taken note. One whose log has failed, or lacks records, is reported as long as it counts and
+another one could.
 """
 
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -105,7 +106,7 @@ class IsrUpdates:
         self._feed = feed
         self._due: dict[Partition, None] = {}
         self._lost: dict[Partition, None] = {}
-        self._failed: dict[Partition, None] = {}
+        self._failed: dict[Partition, bool] = {}  # whether it takes no more records, rather than lacking some
         self._resting: set[Partition] = set()
         self._unanswered: list[_Proposed] = []
         self._wake = asyncio.Event()
@@ -144,7 +145,7 @@ class IsrUpdates:
     def when_a_log_has_failed(self, tell: Callable[[], None]) -> None:
         """Have `tell` called for every log that fails for good, and now if one has."""
         self._on_failed_log = tell
-        if self._failed:
+        if any(self._failed.values()):
             tell()
 
     def _report_loss_later(self, partition: Partition) -> None:
@@ -152,11 +153,18 @@ class IsrUpdates:
         self._wake.set()
 
     def _report_failure_later(self, partition: Partition) -> None:
-        if partition not in self._failed:
-            self._failed[partition] = None
+        if partition.has_failed_log and not self._failed.get(partition):
+            self._failed[partition] = True
             logger.error("a replica can take no more records", partition=str(partition.topic_partition))
             self._on_failed_log()
             self._reconciler.give_roles_again({partition.topic_partition.topic})  # a follower stops fetching
+        elif partition not in self._failed:
+            self._failed[partition] = False
+            logger.error(
+                "a replica lacks committed records; another one takes its place where one can",
+                partition=str(partition.topic_partition),
+                lost_from=partition.log.lost_from,
+            )
         self._wake.set()
 
     def _look_later(self, partition: Partition) -> None:
@@ -270,8 +278,8 @@ class IsrUpdates:
 
     async def _report_failures(self) -> None:
         """Have the controller put others in the place of replicas whose logs have failed; again until it has."""
-        held = [partition for partition in self._failed if self._is_held(partition)]
-        self._failed = dict.fromkeys(held)
+        self._failed = {each: is_full for each, is_full in self._failed.items() if self._is_held(each)}
+        held = tuple(self._failed)
         live = self._feed.state.brokers
         reported = [partition for partition in held if partition.must_make_way(live)][:CHANGES_PER_REQUEST_MAX]
         if not reported:
@@ -285,12 +293,25 @@ class IsrUpdates:
                     timeout_s=ANSWER_TIMEOUT_SECONDS,
                 )
                 await self._take_over(revision)
+                self._note_told(
+                    partition
+                    for partition, result in zip(reported, results, strict=True)
+                    if result.error_code is ErrorCode.none
+                )
                 refused = Counter(result.error_code.name for result in results if result.error_code.value)
-                logger.info("failed logs reported", partitions=len(reported), refused=dict(refused))
+                logger.info("unfit logs reported", partitions=len(reported), refused=dict(refused))
             except KafkaError as error:
-                logger.warning("failed logs not reported", partitions=len(reported), error=error.message)
+                logger.warning("unfit logs not reported", partitions=len(reported), error=error.message)
         if any(partition.must_make_way(self._feed.state.brokers) for partition in self._failed):
             asyncio.get_running_loop().call_later(RETRY_SECONDS, self._wake.set)
+
+    def _note_told(self, told: Iterable[Partition]) -> None:
+        """Let replicas that lack records lead if the controller, which knows by now, has nobody better."""
+        lacking = [partition for partition in told if partition.lacks_records and not partition.loss_was_told]
+        for partition in lacking:
+            partition.loss_was_told = True
+        if lacking:
+            self._reconciler.give_roles_again({partition.topic_partition.topic for partition in lacking})
 
     def _is_held(self, partition: Partition) -> bool:
         return self._partitions.get(partition.topic_partition) is partition

@@ -1,0 +1,112 @@
+"""Logs of which the disk has lost committed records: every start knows it until they can be copied again."""
+
+from pathlib import Path
+
+import pytest
+
+from ottla_broker.log.lost_records import LOST_FROM, note_lost_from, read_lost_from
+from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.shutdown_record import SHUTDOWN_RECORD
+from tests.support.log_stores import CONFIG, FLIGHTS, TOPIC_ID, crash, store_in
+from tests.support.partition_logs import NOW_MS, append, open_log
+
+RECORDS = 9
+DAMAGED = 4
+LOST_RECORDS = "lost-records-checkpoint"
+
+
+async def write(root: Path) -> Path:
+    """Write a log of `RECORDS` batches, all committed, and return its segment."""
+    async with store_in(root) as store:
+        log = await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True)
+        for _ in range(RECORDS):
+            append(log, b"value")
+        log.high_watermark = RECORDS
+    return root / str(FLIGHTS) / f"{0:020}.log"
+
+
+async def damage(root: Path) -> None:
+    """Change a byte of a batch in the middle, and have the next start check the log."""
+    segment = await write(root)
+    data = bytearray(segment.read_bytes())
+    data[len(data) // RECORDS * DAMAGED + 70] ^= 1
+    segment.write_bytes(data)
+    crash(root)
+    (root / "recovery-point-offset-checkpoint").unlink()
+
+
+async def lost_from(root: Path) -> int | None:
+    async with store_in(root) as store:
+        return store.logs[FLIGHTS].lost_from
+
+
+async def test_a_sound_log_lacks_nothing(tmp_path: Path) -> None:
+    await write(tmp_path)
+    assert await lost_from(tmp_path) is None
+    assert not (tmp_path / LOST_RECORDS).exists()
+
+
+async def test_damage_in_the_middle_is_known_at_every_later_start(tmp_path: Path) -> None:
+    await damage(tmp_path)
+    assert await lost_from(tmp_path) == DAMAGED
+    assert not (tmp_path / str(FLIGHTS) / LOST_FROM).exists(), "the checkpoint has it"
+    assert await lost_from(tmp_path) == DAMAGED, "after a clean stop"
+    crash(tmp_path)
+    assert await lost_from(tmp_path) == DAMAGED, "after a kill, where recovery finds no damage any more"
+
+
+async def test_damage_is_known_after_a_kill_in_the_middle_of_the_start_that_finds_it(tmp_path: Path) -> None:
+    await damage(tmp_path)
+    open_log(tmp_path / str(FLIGHTS), config=CONFIG, was_clean=False).abandon()
+    assert read_lost_from(tmp_path / str(FLIGHTS)) == DAMAGED
+    assert await lost_from(tmp_path) == DAMAGED
+
+
+@pytest.mark.parametrize(("offset", "left"), [(DAMAGED + 1, DAMAGED), (DAMAGED, None), (0, None)])
+async def test_a_log_that_was_cut_at_its_loss_lacks_nothing(tmp_path: Path, offset: int, left: int | None) -> None:
+    await damage(tmp_path)
+    async with store_in(tmp_path) as store:
+        log = store.logs[FLIGHTS]
+        async with log.truncation.prepared(offset):
+            log.truncate_to(offset, NOW_MS)
+        assert log.lost_from == left
+    assert await lost_from(tmp_path) == left
+
+
+async def cut_the_end(root: Path) -> None:
+    segment = await write(root)
+    with segment.open("r+b") as file:
+        file.truncate(segment.stat().st_size // RECORDS * DAMAGED)
+    crash(root)
+    (root / "recovery-point-offset-checkpoint").unlink()
+
+
+async def test_an_end_that_had_been_committed_is_lost(tmp_path: Path) -> None:
+    await cut_the_end(tmp_path)
+    async with store_in(tmp_path) as store:
+        log = store.logs[FLIGHTS]
+        assert (log.log_end_offset, log.lost_from) == (DAMAGED, DAMAGED)
+        log.truncate_to(DAMAGED, NOW_MS)
+        assert log.lost_from is None
+
+
+async def test_after_a_power_failure_the_cluster_knows_that_an_end_may_be_missing(tmp_path: Path) -> None:
+    await cut_the_end(tmp_path)
+    (tmp_path / SHUTDOWN_RECORD).write_text("boot.id=another\nintact.since=7\n")
+    assert await lost_from(tmp_path) is None
+
+
+def test_the_first_loss_counts(tmp_path: Path) -> None:
+    for offset in (7, 3, 5):
+        note_lost_from(tmp_path, offset)
+    assert read_lost_from(tmp_path) == 3
+
+
+def test_a_note_that_is_unreadable_counts_as_a_loss_of_everything(tmp_path: Path) -> None:
+    (tmp_path / LOST_FROM).write_bytes(b"\xff\x00")
+    assert read_lost_from(tmp_path) == 0
+
+
+def test_a_new_log_lacks_nothing(tmp_path: Path) -> None:
+    log: PartitionLog = open_log(tmp_path, config=CONFIG)
+    assert log.lost_from is None
