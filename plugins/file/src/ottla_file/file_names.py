@@ -16,10 +16,19 @@ OFFSET_DIGITS = 12
 """Offsets have leading zeros up to this length, so that names sort, and cannot be taken for a part of a topic."""
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
-_DATE_PARTS = {"year": "%Y", "month": "%m", "day": "%d", "hour": "%H"}
+_DATE_PARTS = {"month": "%m", "day": "%d", "hour": "%H"}
 _OFFSETS = ("start_offset", "end_offset")
 _REQUIRED = ("topic", "partition", *_OFFSETS)
+_TOPIC_ID = "topic_id"
 _MS_PER_HOUR = 3_600_000
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_HOURS_PER_CYCLE = 146_097 * 24
+"""In 400 years, after which the calendar is the same again."""
+_YEARS_PER_CYCLE = 400
+_LAST_HOUR = 253_402_300_799 // 3600
+"""Of the year 9999, where Python's times end."""
+_FIRST_HOUR = -62_135_596_800 // 3600
+"""Of the year 1."""
 
 
 class InvalidTemplate(ValueError):
@@ -32,7 +41,8 @@ class FileNames:
 
     Attributes:
         template: a relative path with ``${topic}``, ``${partition}``, ``${start_offset}``, ``${end_offset}``, and
-            ``${year}``, ``${month}``, ``${day}``, ``${hour}`` of the first record's timestamp, in UTC.
+            ``${year}``, ``${month}``, ``${day}``, ``${hour}`` of the first record's timestamp, in UTC; perhaps with
+            ``${topic_id}``, which tells topics apart that had the same name one after the other.
         extension: what comes behind it, such as ``.csv.gz``.
     """
 
@@ -41,7 +51,7 @@ class FileNames:
 
     def __post_init__(self) -> None:
         names = _VARIABLE.findall(self.template)
-        if unknown := sorted(set(names) - {*_REQUIRED, *_DATE_PARTS}):
+        if unknown := sorted(set(names) - set(_known())):
             raise InvalidTemplate(
                 f"there is no ${{{unknown[0]}}}; there are {', '.join(f'${{{name}}}' for name in _known())}"
             )
@@ -56,9 +66,16 @@ class FileNames:
     @property
     def has_date(self) -> bool:
         """Whether names depend on the records' timestamps."""
-        return any(f"${{{part}}}" in self.template for part in _DATE_PARTS)
+        return any(f"${{{part}}}" in self.template for part in ("year", *_DATE_PARTS))
 
-    def path(self, partition: TopicPartition, *, start_offset: int, end_offset: int, hour: int) -> str:
+    @property
+    def has_topic_id(self) -> bool:
+        """Whether names say which topic it is that bore a name."""
+        return f"${{{_TOPIC_ID}}}" in self.template
+
+    def path(
+        self, partition: TopicPartition, *, start_offset: int, end_offset: int, hour: int, topic_id: str | None = None
+    ) -> str:
         """Return the path of a file.
 
         Args:
@@ -66,29 +83,33 @@ class FileNames:
             start_offset: the first record's offset.
             end_offset: the last record's.
             hour: hours between the epoch and the first record.
+            topic_id: the topic's id; None if it has none, for names that do not say it.
         """
-        moment = dt.datetime.fromtimestamp(hour * _MS_PER_HOUR / 1000, dt.UTC)
         values = {
             "topic": partition.topic,
+            _TOPIC_ID: topic_id or "",
             "partition": str(partition.partition),
             "start_offset": f"{start_offset:0{OFFSET_DIGITS}}",
             "end_offset": f"{end_offset:0{OFFSET_DIGITS}}",
-            **{part: moment.strftime(form) for part, form in _DATE_PARTS.items()},
+            **(_date_parts(hour) if self.has_date else {}),
         }
         return _VARIABLE.sub(lambda matched: values[matched[1]], self.template) + self.extension
 
     def period(self, hour: int) -> tuple[str, ...]:
         """Return the date parts of names for this hour since the epoch; a file holds records of one period only."""
-        moment = dt.datetime.fromtimestamp(hour * _MS_PER_HOUR / 1000, dt.UTC)
-        return tuple(moment.strftime(form) for part, form in _DATE_PARTS.items() if f"${{{part}}}" in self.template)
+        return tuple(value for part, value in _date_parts(hour).items() if f"${{{part}}}" in self.template)
 
-    def patterns(self, partition: TopicPartition) -> Sequence[re.Pattern[str]]:
+    def patterns(self, partition: TopicPartition, topic_id: str | None = None) -> Sequence[re.Pattern[str]]:
         """Return one pattern for each part of the paths of a partition's files, with any extension.
 
         The last has the group ``end``, the offset of the last record in the file.
+
+        Args:
+            partition: where their records are from.
+            topic_id: the topic's id; None finds the files of all topics that have borne the name.
         """
         parts = PurePosixPath(self.template).parts
-        made = [_pattern(part, partition) for part in parts]
+        made = [_pattern(part, partition, topic_id) for part in parts]
         made[-1] += r"(?:\.\w+)*"
         return [re.compile(each) for each in made]
 
@@ -98,13 +119,27 @@ def hour_of(timestamp_ms: int) -> int:
     return timestamp_ms // _MS_PER_HOUR
 
 
-def _pattern(part: str, partition: TopicPartition) -> str:
+def is_before_year_1(hour: int) -> bool:
+    """Return whether an hour since the epoch has no date that names could hold."""
+    return hour < _FIRST_HOUR
+
+
+def _date_parts(hour: int) -> dict[str, str]:
+    """Return the date parts of names for an hour since the epoch; years may be beyond 9999, where Python's end."""
+    cycles = max(0, -((_LAST_HOUR - hour) // _HOURS_PER_CYCLE))
+    moment = _EPOCH + dt.timedelta(hours=hour - cycles * _HOURS_PER_CYCLE)
+    year = moment.year + cycles * _YEARS_PER_CYCLE
+    return {"year": f"{year:04}", **{part: format(moment, form) for part, form in _DATE_PARTS.items()}}
+
+
+def _pattern(part: str, partition: TopicPartition, topic_id: str | None) -> str:
     forms = {
         "topic": re.escape(partition.topic),
+        _TOPIC_ID: re.escape(topic_id) if topic_id else r"[\w-]+",
         "partition": str(partition.partition),
         "start_offset": rf"\d{{{OFFSET_DIGITS},}}",
         "end_offset": rf"(?P<end>\d{{{OFFSET_DIGITS},}})",
-        **dict.fromkeys(_DATE_PARTS, r"\d+"),
+        **dict.fromkeys(("year", *_DATE_PARTS), r"\d+"),
     }
     pieces = _VARIABLE.split(part)  # text and names of variables in turn
     seen: set[str] = set()
@@ -119,4 +154,4 @@ def _pattern(part: str, partition: TopicPartition) -> str:
 
 
 def _known() -> tuple[str, ...]:
-    return (*_REQUIRED, *_DATE_PARTS)
+    return (*_REQUIRED, _TOPIC_ID, "year", *_DATE_PARTS)

@@ -4,6 +4,10 @@ A file holds a run of records of one partition, and its name says from which off
 when their file is finished, so a task that takes over, after a crash too, begins at the end of a finished file; where
 the crash came between finishing a file and committing, the names tell what is there already. So every record is in
 exactly one finished file.
+
+Offsets say nothing of a topic that was created anew: it begins with 0 again. Where the cluster gives topics ids, the
+sink keeps of which topic the finished files are, and fails if that is another one now, or begins anew if the names
+hold the id.
 """
 
 import os
@@ -14,11 +18,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ottla_file.file_names import FileNames, hour_of
+from ottla_file.file_names import FileNames, hour_of, is_before_year_1
+from ottla_file.partition_marks import Ownership, keep_topic, topic_of_files
 from ottla_file.record_formats import RecordFormat, new_format
 from ottla_file.sink_config import FileSinkConfig
 from ottla_file.unfinished_file import WRITE_BYTES, UnfinishedFile, remove_unfinished
-from ottla_sdk import DataError, Problem, RetriableError, SinkConnector, SinkRecord, SinkTask, TopicPartition
+from ottla_sdk import (
+    DataError,
+    FatalError,
+    Problem,
+    RetriableError,
+    SinkConnector,
+    SinkRecord,
+    SinkTask,
+    TopicIdentity,
+    TopicPartition,
+    is_another,
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,13 +71,25 @@ class FileSinkTask(SinkTask[FileSinkConfig]):
         self._names = self.config.names
         self._runs: dict[TopicPartition, _Run] = {}
         self._next_offsets: dict[TopicPartition, int] = {}
+        self._ownerships: dict[TopicPartition, Ownership] = {}
+        self._topics = TopicIdentity(self.context)
+        self._topic_ids: dict[TopicPartition, str | None] = {}
+        self._unconfirmed: set[str] = set()  # topics of which records have come since the last commit
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
-        """Find out which records are in finished files already."""
+        """Find out which records are in finished files already.
+
+        Raises:
+            RetriableError: that cannot be found out now.
+            FatalError: the finished files are of another topic of that name.
+        """
+        directory, connector = self.config.directory, self.context.connector
         for partition in partitions:
+            topic_id = self._topics.ask(partition.topic)
             try:
-                remove_unfinished(self.config.directory, self.context.connector, partition)
-                self._next_offsets[partition] = finished_up_to(self.config.directory, self._names, partition)
+                self._ownerships[partition] = Ownership(directory, connector, partition)
+                remove_unfinished(directory, connector, partition)
+                self._look_for_finished(partition, topic_id)
             except OSError as error:
                 raise RetriableError(f"cannot look for finished files: {error}") from error
 
@@ -70,10 +98,13 @@ class FileSinkTask(SinkTask[FileSinkConfig]):
 
         Raises:
             RetriableError: not all could be written.
+            FatalError: a topic was created anew, and its files would be mixed up with those of the former one.
         """
         try:
+            begun_anew = self._check_topics(records)
             for record in records:
-                self._take(record)
+                if record.origin not in begun_anew:  # otherwise it comes again, after those before it
+                    self._take(record)
             for run in self._runs.values():
                 run.file.write()
             self._finish_old()
@@ -83,18 +114,18 @@ class FileSinkTask(SinkTask[FileSinkConfig]):
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Return how far records are in finished files, or were left out."""
         try:
+            self._confirm_topics()
             self._finish_old()
         except OSError as error:
             raise RetriableError(f"cannot write to {self.config.directory}: {error}") from error
-        return {
-            partition: min(offset, self._runs[partition].start_offset) if partition in self._runs else offset
-            for partition, offset in offsets.items()
-        }
+        return {partition: min(offset, self._safe_offset(partition, offset)) for partition, offset in offsets.items()}
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
         """Drop the unfinished files: their records are not committed, and come again."""
         for partition in partitions:
             self._next_offsets.pop(partition, None)
+            self._ownerships.pop(partition, None)
+            self._topic_ids.pop(partition, None)
             if run := self._runs.pop(partition, None):
                 run.file.discard()
 
@@ -102,6 +133,83 @@ class FileSinkTask(SinkTask[FileSinkConfig]):
         """Drop all unfinished files."""
         if hasattr(self, "_runs"):
             self.close(list(self._runs))
+
+    def _safe_offset(self, partition: TopicPartition, offset: int) -> int:
+        run = self._runs.get(partition)
+        return run.start_offset if run is not None else self._next_offsets.get(partition, offset)
+
+    # Topics that are created anew.
+
+    def _look_for_finished(self, partition: TopicPartition, topic_id: str | None) -> None:
+        """Go by the finished files, if they are of the topic that bears the name now."""
+        directory, connector, names = self.config.directory, self.context.connector, self._names
+        if names.has_topic_id and topic_id is None:
+            raise FatalError("file.name has ${topic_id}, but the cluster gives topics no ids, or does not tell")
+        written = finished_up_to(directory, names, partition, topic_id)
+        if topic_id is not None and not names.has_topic_id:
+            former = topic_of_files(directory, connector, partition)
+            if written and is_another(topic_id, former):
+                raise FatalError(
+                    f"the topic {partition.topic} was created anew: its id is {topic_id}, and the files of its "
+                    f"partition {partition.partition} below {directory} hold records of the one with the id "
+                    f"{former}, up to offset {written - 1}. Move or remove those files, or put ${{topic_id}} into "
+                    "file.name"
+                )
+            if topic_id != former:
+                keep_topic(directory, connector, partition, topic_id, fsync=self.config.fsync)
+        self._topic_ids[partition] = topic_id
+        self._next_offsets[partition] = written
+
+    def _check_topics(self, records: Sequence[SinkRecord]) -> set[TopicPartition]:
+        """Look whether topics are what they were; return the partitions that are begun anew.
+
+        They are asked for at once where records would be left out, or begin a file: a consumer that reads on in the
+        new topic behind where it was in the former one gives no other sign.
+        """
+        origins: dict[TopicPartition, int] = {}
+        for record in records:
+            origins.setdefault(record.origin, record.offset)
+        left_out = {origin.topic for origin, offset in origins.items() if offset < self._next_offsets[origin]}
+        beginning = {origin.topic for origin in origins if origin not in self._runs}
+        begun_anew: set[TopicPartition] = set()
+        for topic in sorted({origin.topic for origin in origins}):
+            self._unconfirmed.add(topic)
+            if topic in left_out:
+                found = self._topics.ask(topic)
+            elif topic in beginning:
+                found = self._topics.ask_if_possible(topic, age_max_s=0)
+            else:
+                found = self._topics.ask_if_possible(topic)
+            begun_anew |= self._compare(topic, found)
+        return begun_anew
+
+    def _confirm_topics(self) -> None:
+        """Look once more: a broker that had not heard yet of a change may have been asked before."""
+        for topic in sorted(self._unconfirmed):
+            try:
+                found = self._topics.ask(topic)
+            except RetriableError as error:
+                self.context.log.warning("%s", error)
+                continue
+            self._unconfirmed.discard(topic)
+            self._compare(topic, found)
+
+    def _compare(self, topic: str, topic_id: str | None) -> set[TopicPartition]:
+        """Begin the partitions of a topic anew if it is another one now; return them."""
+        changed = {
+            partition
+            for partition, known in self._topic_ids.items()
+            if partition.topic == topic and is_another(topic_id, known)
+        }
+        for partition in sorted(changed):
+            self.context.log.warning("the topic %s was created anew, with the id %s", topic, topic_id)
+            if partition in self._runs:
+                self._finish(partition)
+            self._look_for_finished(partition, topic_id)
+            self.context.seek({partition: self._next_offsets[partition]})
+        return changed
+
+    # Files.
 
     def _take(self, record: SinkRecord) -> None:
         partition = record.origin
@@ -124,6 +232,10 @@ class FileSinkTask(SinkTask[FileSinkConfig]):
 
     def _append(self, partition: TopicPartition, record: SinkRecord) -> None:
         hour = hour_of(record.timestamp_ms if record.timestamp_ms is not None else time.time_ns() // 1_000_000)
+        if self._names.has_date and is_before_year_1(hour):
+            raise DataError(
+                f"the timestamp {record.timestamp_ms} is before the year 1, so file.name has no date for it"
+            )
         run = self._runs.get(partition)
         if run and (run.file.is_complete or not (run.format.fits(record) and self._is_same_period(run, hour))):
             self._finish(partition)
@@ -137,7 +249,13 @@ class FileSinkTask(SinkTask[FileSinkConfig]):
     def _new_run(self, partition: TopicPartition, record: SinkRecord, hour: int) -> _Run:
         config = self.config
         return _Run(
-            file=UnfinishedFile(config.directory, self.context.connector, partition, compression=config.compression),
+            file=UnfinishedFile(
+                config.directory,
+                self.context.connector,
+                partition,
+                self._ownerships[partition],
+                compression=config.compression,
+            ),
             format=new_format(config),
             start_offset=record.offset,
             end_offset=record.offset,
@@ -156,7 +274,13 @@ class FileSinkTask(SinkTask[FileSinkConfig]):
 
     def _finish(self, partition: TopicPartition) -> None:
         run = self._runs[partition]
-        path = self._names.path(partition, start_offset=run.start_offset, end_offset=run.end_offset, hour=run.hour)
+        path = self._names.path(
+            partition,
+            start_offset=run.start_offset,
+            end_offset=run.end_offset,
+            hour=run.hour,
+            topic_id=self._topic_ids[partition],
+        )
         run.file.finish(path, fsync=self.config.fsync)
         del self._runs[partition]
         self.context.metrics.add("files")
@@ -196,9 +320,12 @@ class FileSink(SinkConnector[FileSinkConfig]):
                 )
 
 
-def finished_up_to(directory: Path, names: FileNames, partition: TopicPartition) -> int:
-    """Return the offset behind the last record of a partition that is in a finished file; 0 if there is none."""
-    ends = (int(end) for end in _finished_ends(directory, names.patterns(partition)))
+def finished_up_to(directory: Path, names: FileNames, partition: TopicPartition, topic_id: str | None = None) -> int:
+    """Return the offset behind the last record of a partition that is in a finished file; 0 if there is none.
+
+    Names that hold the topic's id count only if it is `topic_id`, if that is not None.
+    """
+    ends = (int(end) for end in _finished_ends(directory, names.patterns(partition, topic_id)))
     return max(ends, default=-1) + 1
 
 

@@ -27,7 +27,8 @@ class FileSinkConfig(PluginConfig):
         "${topic}/${topic}-${partition}-${start_offset}-${end_offset}",
         doc="The files' paths below file.directory, without their extension: text with ${topic}, ${partition}, "
         "${start_offset} and ${end_offset}, which must all be there, and ${year}, ${month}, ${day} and ${hour} of "
-        "the first record's timestamp in UTC. ${topic} is the topic the records were read from.",
+        "the first record's timestamp in UTC. ${topic} is the topic the records were read from. With ${topic_id}, a "
+        "topic that is deleted and created anew gets files of its own; without it, the task fails then.",
         width=Width.LONG,
     )
     format: Literal["lines", "json", "csv", "bytes"] = setting(

@@ -1,8 +1,8 @@
 """A file that is being written: under another name until it is finished, and then all at once there.
 
 What could not be written is kept and written at the next try, so a full disk loses nothing. The other name is unlike
-any other task's; whoever takes over the partition removes the file, so that a task that lost it without knowing
-cannot finish it.
+any other task's; whoever takes over the partition removes the file and owns the partition from then on, so that a
+task that lost it without knowing can finish neither this file nor one that it begins later.
 """
 
 import bz2
@@ -13,14 +13,13 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import quote
 
 import zstandard
 
+from ottla_file.partition_marks import Ownership, sync_directory, unfinished_directory
 from ottla_sdk import ConnectError, TopicPartition
 
 WRITE_BYTES = 256 * 1024
-_UNFINISHED = ".unfinished"
 
 
 class _Compressor(Protocol):
@@ -50,7 +49,7 @@ _COMPRESSORS: dict[str, Callable[[], _Compressor]] = {
 
 
 class TakenOver(ConnectError):
-    """Another task has removed the unfinished file, as it has the partition now."""
+    """Another task has the partition now, and has removed the unfinished file if it saw it."""
 
 
 class UnfinishedFile:
@@ -62,12 +61,15 @@ class UnfinishedFile:
         is_complete: whether `finish` was called, so that nothing more can be appended.
     """
 
-    def __init__(self, directory: Path, connector: str, partition: TopicPartition, *, compression: str) -> None:
+    def __init__(
+        self, directory: Path, connector: str, partition: TopicPartition, ownership: Ownership, *, compression: str
+    ) -> None:
         self.size = 0
         self.rows = 0
         self.is_complete = False
         self._directory = directory
-        self._path = _unfinished_directory(directory, connector) / (
+        self._ownership = ownership
+        self._path = unfinished_directory(directory, connector) / (
             f"{partition.topic}-{partition.partition}.{secrets.token_hex(8)}"
         )
         self._compressor = _COMPRESSORS[compression]()
@@ -102,7 +104,7 @@ class UnfinishedFile:
 
         Raises:
             OSError: it did not work; call it again.
-            TakenOver: the file has been removed.
+            TakenOver: another task has the partition now.
         """
         if not self.is_complete:
             self._pending += self._compressor.flush()
@@ -116,7 +118,7 @@ class UnfinishedFile:
             target.parent.mkdir(parents=True, exist_ok=True)
             self._rename(target)
         if fsync:
-            _sync_directory(target.parent)
+            sync_directory(target.parent)
         self._close()
 
     def discard(self) -> None:
@@ -125,6 +127,9 @@ class UnfinishedFile:
         self._path.unlink(missing_ok=True)
 
     def _rename(self, target: Path) -> None:
+        # The file is there since before this question, so a successor that it does not see yet will remove the file.
+        if not self._ownership.is_held():
+            raise TakenOver(f"{self._path} cannot be finished: another task has taken over its partition")
         try:
             self._path.rename(target)
         except FileNotFoundError:
@@ -139,19 +144,7 @@ class UnfinishedFile:
 
 def remove_unfinished(directory: Path, connector: str, partition: TopicPartition) -> None:
     """Remove what tasks of this connector that ran before have left unfinished for a partition."""
-    unfinished = _unfinished_directory(directory, connector)
+    unfinished = unfinished_directory(directory, connector)
     for path in unfinished.iterdir() if unfinished.is_dir() else ():
         if path.stem == f"{partition.topic}-{partition.partition}":
             path.unlink(missing_ok=True)
-
-
-def _unfinished_directory(directory: Path, connector: str) -> Path:
-    return directory / _UNFINISHED / quote(connector, safe="")
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

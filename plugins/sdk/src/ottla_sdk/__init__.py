@@ -26,6 +26,7 @@ from ottla_sdk.jobs import JobTask
 from ottla_sdk.plugin import Plugin, class_name
 from ottla_sdk.records import ConnectRecord, Header, SinkRecord, SourceRecord, TopicPartition
 from ottla_sdk.schema import Field, Schema, Type
+from ottla_sdk.topic_identity import TopicIdentity, is_another
 from ottla_sdk.transforms import Predicate, Transform
 
 __version__ = "0.1.0"
@@ -69,11 +70,13 @@ __all__ = [
     "SourceTask",
     "SourceTaskContext",
     "TaskContext",
+    "TopicIdentity",
     "TopicPartition",
     "Transform",
     "Type",
     "Width",
     "class_name",
     "hookimpl",
+    "is_another",
     "setting",
 ]

@@ -129,6 +129,21 @@ class SinkTaskContext(TaskContext):
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions whose records this task gets."""
 
+    def topic_id(self, topic: str) -> str | None:
+        """Ask the cluster which topic bears this name now: the id that it got when it was created, in Kafka's form.
+
+        A topic that is deleted and created anew has another id, and begins with offset 0 again. A sink that keeps
+        offsets in its target keeps the id beside them, and compares: in `open`, and again before it leaves records
+        out because their offsets say that they are written. Each call asks a broker.
+
+        Returns:
+            None if the cluster gives no ids (Kafka before 2.8), or does not tell.
+
+        Raises:
+            RetriableError: no broker answers, or there is no such topic now.
+        """
+        return None
+
     @abstractmethod
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Go on reading at these offsets; for sinks that keep offsets in their target, usually called in `open`."""

@@ -89,9 +89,12 @@ def _read_back_json(settings: Mapping[str, str]) -> Iterable[object]:
 @contextmanager
 def _unwritable(settings: Mapping[str, str]) -> Iterator[None]:
     blocked = Path(settings["file.directory"]) / ".unfinished"
+    hidden = blocked.with_name(".hidden")
+    blocked.rename(hidden)
     blocked.write_text("a file where there should be a directory")
     yield
     blocked.unlink()
+    hidden.rename(blocked)
 
 
 _VALUES = [{"number": number, "text": "ü" * number} for number in range(12)]

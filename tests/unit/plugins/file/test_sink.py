@@ -18,7 +18,7 @@ import zstandard
 
 from ottla_file import FileSink
 from ottla_file.unfinished_file import TakenOver
-from ottla_sdk import Header, RetriableError, SinkRecord, TopicPartition
+from ottla_sdk import FatalError, Header, RetriableError, SinkRecord, TopicPartition
 from ottla_sdk.conformance import SinkRun, sink_records
 
 ONE = TopicPartition("conformance", 0)
@@ -33,7 +33,7 @@ def finished(directory: Path) -> list[str]:
     return sorted(
         str(path.relative_to(directory))
         for path in directory.rglob("*")
-        if path.is_file() and ".unfinished" not in path.parts
+        if path.is_file() and not any(part.startswith(".") for part in path.parts)
     )
 
 
@@ -281,3 +281,100 @@ def test_records_of_a_retried_put_are_written_once(tmp_path: Path) -> None:
         run.put(records[:2])
         run.put(records)
     assert text_of(tmp_path) == "1\n2\n3\n"
+
+
+def test_a_paused_task_that_begins_a_file_after_its_successor_has_cleaned_up_cannot_finish_it(tmp_path: Path) -> None:
+    with run_of(tmp_path, [1, 2, 3, 4], roll_rows="2") as paused:
+        with run_of(tmp_path, [1, 2, 3, 4], roll_rows="4") as run:
+            run.put_all()
+            run.commit_all()
+            with pytest.raises(TakenOver):
+                paused.put_all()
+        paused.crash()
+    assert text_of(tmp_path) == "1\n2\n3\n4\n"
+    assert not list((tmp_path / ".unfinished").rglob("*-0.*"))
+
+
+NAME_WITH_ID = "${topic}/${topic_id}/${topic}-${partition}-${start_offset}-${end_offset}"
+
+
+def test_a_topic_that_was_created_anew_between_two_runs_is_refused(tmp_path: Path) -> None:
+    with run_of(tmp_path, [1, 2, 3], roll_rows="1") as run:
+        run.context.topic_ids = {"conformance": "first"}
+        run.open([ONE])
+        run.put_all()
+    anew = run_of(tmp_path, [4, 5], roll_rows="1")
+    anew.context.topic_ids = {"conformance": "second"}
+    with pytest.raises(FatalError, match=r"was created anew: its id is second.* with the id first"), anew:
+        pass
+    for path in tmp_path.rglob("*.jsonl"):
+        path.unlink()
+    again = run_of(tmp_path, [4, 5], roll_rows="1")
+    again.context.topic_ids = {"conformance": "second"}
+    with again:
+        again.put_all()
+    assert text_of(tmp_path) == "4\n5\n"
+
+
+def test_a_topic_that_was_created_anew_in_between_is_not_taken_for_written(tmp_path: Path) -> None:
+    run = run_of(tmp_path, [1, 2, 3], roll_rows="2")
+    run.context.topic_ids = {"conformance": "first"}
+    with run:
+        run.put_all()
+        run.context.topic_ids = {"conformance": "second"}
+        with pytest.raises(FatalError, match="was created anew"):
+            run.task.put(sink_records(["a", "b"], partitions=1))
+        run.crash()
+    assert text_of(tmp_path) == "1\n2\n3\n"  # what was left of the former topic is not lost either
+
+
+def test_names_with_topic_ids_begin_anew_with_the_topic(tmp_path: Path) -> None:
+    run = run_of(tmp_path, [1, 2, 3], roll_rows="2", name=NAME_WITH_ID)
+    run.context.topic_ids = {"conformance": "first"}
+    with run:
+        run.put_all()
+        run.context.topic_ids = {"conformance": "second"}
+        run.task.put(sink_records(["a", "b", "c", "d"], partitions=1)[1:])  # where the consumer happened to be
+        assert run.context.seeks == {ONE: 0}
+        assert run.task.pre_commit({ONE: 4}) == {ONE: 0}
+        run.context.seeks.clear()
+        run.task.put(sink_records(["a", "b", "c", "d"], partitions=1))
+        assert run.task.pre_commit({ONE: 4}) == {ONE: 4}
+    assert {name: (tmp_path / name).read_text() for name in finished(tmp_path)} == {
+        "conformance/first/conformance-0-000000000000-000000000001.jsonl": "1\n2\n",
+        "conformance/first/conformance-0-000000000002-000000000002.jsonl": "3\n",
+        "conformance/second/conformance-0-000000000000-000000000001.jsonl": '"a"\n"b"\n',
+        "conformance/second/conformance-0-000000000002-000000000003.jsonl": '"c"\n"d"\n',
+    }
+
+
+def test_names_with_topic_ids_need_a_cluster_that_has_them(tmp_path: Path) -> None:
+    with pytest.raises(FatalError, match="gives topics no ids"), run_of(tmp_path, [1], name=NAME_WITH_ID):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("timestamp_ms", "name"),
+    [
+        (253_402_300_799_999, "9999-12-31T23"),
+        (253_402_300_800_000, "10000-01-01T00"),
+        (1_700_000_000_000_000, "55840-11-08T22"),  # microseconds, given for milliseconds
+        (2**63 - 1, "292278994-08-17T07"),
+        (-62_135_596_800_000, "0001-01-01T00"),
+    ],
+)
+def test_names_have_the_right_date_whatever_the_year(tmp_path: Path, timestamp_ms: int, name: str) -> None:
+    template = "${year}-${month}-${day}T${hour}-${topic}-${partition}-${start_offset}-${end_offset}"
+    records = [each.replaced(timestamp_ms=timestamp_ms) for each in sink_records([1, 2], partitions=1)]
+    for _ in range(2):
+        with SinkRun(FileSink, settings(tmp_path, name=template, roll_rows="2"), records) as run:
+            run.put_all()
+    assert finished(tmp_path) == [f"{name}-conformance-0-000000000000-000000000001.jsonl"]
+
+
+def test_a_date_before_the_year_1_is_reported(tmp_path: Path) -> None:
+    template = "${year}-${topic}-${partition}-${start_offset}-${end_offset}"
+    records = [each.replaced(timestamp_ms=-(2**63)) for each in sink_records([1, 2], partitions=1)]
+    with SinkRun(FileSink, settings(tmp_path, name=template, roll_rows="1"), records) as run:
+        run.put_all()
+        assert "before the year 1" in str(run.context.reported[0][1])

@@ -114,3 +114,90 @@ def test_offsets_that_a_user_sets_are_set_in_the_target(database):
     assert stored(database) == [("sink", "t", 0, 1), ("sink", "u", 3, 7)]
     assert list(connector.check_offsets({PARTITION: None})) == []
     assert stored(database) == [("sink", "u", 3, 7)]
+
+
+def fed_anew(sink, values):
+    """Records of a topic that was created anew."""
+    return [each.replaced(offset=offset) for offset, each in enumerate(map(sink.record, values))]
+
+
+def test_a_topic_that_was_created_anew_begins_anew(database):
+    with fed_sink(database.url, **SETTINGS) as sink:
+        sink.context.topic_ids = {"t": "first"}
+        sink.open(PARTITION)
+        sink.put({"id": 1}, {"id": 2}, {"id": 3})
+    with fed_sink(database.url, **SETTINGS) as sink:
+        sink.context.topic_ids = {"t": "second"}
+        sink.open(PARTITION)
+        assert sink.context.seeks == {PARTITION: 0}
+        sink.put({"id": 4})
+        assert sink.task.pre_commit({PARTITION: 1}) == {PARTITION: 1}
+    assert database.rows("SELECT id FROM t") == [(1,), (2,), (3,), (4,)]
+    assert database.rows("SELECT next_offset, topic_id FROM progress") == [(1, "second")]
+
+
+def test_a_topic_that_is_created_anew_while_a_task_runs_is_not_taken_for_written(database):
+    with fed_sink(database.url, **SETTINGS) as sink:
+        sink.context.topic_ids = {"t": "first"}
+        sink.open(PARTITION)
+        sink.put({"id": 1}, {"id": 2}, {"id": 3})
+        sink.context.topic_ids = {"t": "second"}
+        anew = fed_anew(sink, [{"id": 4}, {"id": 5}])
+        sink.task.put(anew[1:])  # where the consumer happened to be
+        assert sink.context.seeks == {PARTITION: 0}
+        assert sink.task.pre_commit({PARTITION: 2}) == {PARTITION: 0}
+        sink.task.put(anew)
+        assert sink.task.pre_commit({PARTITION: 2}) == {PARTITION: 2}
+    assert database.rows("SELECT id FROM t") == [(1,), (2,), (3,), (4,), (5,)]
+
+
+def test_all_partitions_of_a_topic_that_is_created_anew_begin_anew_also_without_records_of_theirs(database):
+    other = TopicPartition("t", 1)
+    with fed_sink(database.url, **SETTINGS) as sink:
+        sink.context.topic_ids = {"t": "first"}
+        sink.open(PARTITION, other)
+        sink.task.put([sink.record({"id": 1}).replaced(original_partition=1), sink.record({"id": 2})])
+        sink.context.topic_ids = {"t": "second"}
+        sink.task.put(fed_anew(sink, [{"id": 3}]))
+        assert sink.context.seeks == {other: 0}
+    assert database.rows("SELECT id FROM t") == [(1,), (2,), (3,)]
+
+
+def test_a_task_that_knows_only_the_former_topic_writes_nothing_any_more(database):
+    with fed_sink(database.url, **SETTINGS) as old, fed_sink(database.url, **SETTINGS) as new:
+        old.context.topic_ids, new.context.topic_ids = {"t": "first"}, {"t": "second"}
+        old.open(PARTITION)
+        old.put({"id": 1}, {"id": 2}, {"id": 3})
+        new.open(PARTITION)
+        new.put({"id": 4}, {"id": 5}, {"id": 6})
+        with pytest.raises(RetriableError, match="another task has written"):
+            old.put({"id": 7})
+    assert database.rows("SELECT id FROM t") == [(1,), (2,), (3,), (4,), (5,), (6,)]
+
+
+def test_an_offsets_table_without_topic_ids_gets_them(database):
+    database.run(
+        "CREATE TABLE progress (connector TEXT, topic TEXT, partition INT, next_offset BIGINT NOT NULL, "
+        "PRIMARY KEY (connector, topic, partition)); INSERT INTO progress VALUES ('sink', 't', 0, 2);"
+    )
+    with fed_sink(database.url, **SETTINGS) as sink:
+        sink.context.topic_ids = {"t": "first"}
+        sink.open(PARTITION)
+        assert sink.context.seeks == {PARTITION: 2}
+        sink.put({"id": 1}, {"id": 2}, {"id": 3})
+    assert database.rows("SELECT next_offset, topic_id FROM progress") == [(3, "first")]
+
+
+def test_an_offsets_table_that_cannot_get_topic_ids_is_used_without_them(database, caplog):
+    database.run(
+        "CREATE TABLE kept (connector TEXT, topic TEXT, partition INT, next_offset BIGINT NOT NULL, "
+        "PRIMARY KEY (connector, topic, partition)); CREATE VIEW progress AS SELECT * FROM kept; "
+        "CREATE TRIGGER written INSTEAD OF INSERT ON progress BEGIN INSERT INTO kept VALUES "
+        "(new.connector, new.topic, new.partition, new.next_offset); END;"
+    )
+    with fed_sink(database.url, **SETTINGS) as sink:
+        sink.context.topic_ids = {"t": "first"}
+        sink.open(PARTITION)
+        sink.put({"id": 1})
+    assert "has no column topic_id" in caplog.text
+    assert database.rows("SELECT next_offset FROM kept") == [(1,)]

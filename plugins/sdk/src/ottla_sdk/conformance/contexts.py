@@ -139,6 +139,7 @@ class MemorySinkTaskContext(_Stopping, SinkTaskContext):
         paused: the partitions whose records it does not want now.
         commit_requests: how often it has asked for a commit.
         retry_ms: what it has asked for last by `retry_in`; None if nothing.
+        topic_ids: what `topic_id` answers; by default a cluster without ids.
     """
 
     def __init__(self, *, tolerant: bool = True, connector: str = "conformance", task: int = 0) -> None:
@@ -153,6 +154,7 @@ class MemorySinkTaskContext(_Stopping, SinkTaskContext):
         self.paused: set[TopicPartition] = set()
         self.commit_requests = 0
         self.retry_ms: int | None = None
+        self.topic_ids: Mapping[str, str] = {}
         self._assignment: frozenset[TopicPartition] = frozenset()
 
     @property
@@ -163,6 +165,10 @@ class MemorySinkTaskContext(_Stopping, SinkTaskContext):
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Set the assignment."""
         self._assignment = frozenset(partitions)
+
+    def topic_id(self, topic: str) -> str | None:
+        """Return the id that the test gives the topic."""
+        return self.topic_ids.get(topic)
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Keep where to go on; a partition must be assigned."""

@@ -3,24 +3,46 @@
 Each row of the table is a partition of a topic for a connector, with the offset behind the last record written. A
 task changes it only from the value that it knows: if that is another by now, another task has taken the partition
 over, and nothing of the transaction may take effect.
+
+With the offset goes the id of the topic, where the cluster gives topics ids: a topic that was created anew begins
+with offset 0 again, and what was stored says nothing of it.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import sqlalchemy
 from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, String, Table
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.schema import CreateColumn
 
 from ottla_sdk import TopicPartition
-from ottla_sql.connection import is_transient
+from ottla_sql.connection import described, is_transient
 from ottla_sql.sink.tables import table_name
 
 NAME_LENGTH_MAX = 255
+TOPIC_ID_LENGTH_MAX = 36
+
+log = logging.getLogger(__name__)
 
 
 class OffsetMoved(Exception):
     """Another task has written records of a partition in the meantime."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOffset:
+    """How far a partition is written.
+
+    Attributes:
+        next_offset: the offset behind the last record written.
+        topic_id: the id of the topic that it was; None if it is not known.
+    """
+
+    next_offset: int
+    topic_id: str | None = None
 
 
 class StoredOffsets:
@@ -43,49 +65,57 @@ class StoredOffsets:
             Column("topic", String(NAME_LENGTH_MAX), primary_key=True),
             Column("partition", Integer, primary_key=True, autoincrement=False),
             Column("next_offset", BigInteger, nullable=False),
+            Column("topic_id", String(TOPIC_ID_LENGTH_MAX), nullable=True),
             schema=place.schema,
         )
         self._exists = False
+        self._has_topic_ids = True
 
-    def read(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Return the offset behind the last record written, for those partitions that have one.
+    def read(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, StoredOffset]:
+        """Return how far partitions are written, for those of which any record is.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database refuses, or cannot be reached.
         """
         self._create()
         table = self._table.c
-        statement = sqlalchemy.select(table.topic, table.partition, table.next_offset).where(
+        topic_id = table.topic_id if self._has_topic_ids else sqlalchemy.null()
+        statement = sqlalchemy.select(table.topic, table.partition, table.next_offset, topic_id).where(
             table.connector == self._connector
         )
         with self._engine.connect() as connection:
-            found = {TopicPartition(topic, number): offset for topic, number, offset in connection.execute(statement)}
+            found = {
+                TopicPartition(topic, number): StoredOffset(offset, found_id)
+                for topic, number, offset, found_id in connection.execute(statement)
+            }
         return {partition: found[partition] for partition in partitions if partition in found}
 
-    def move(self, connection: Connection, partition: TopicPartition, known: int | None, offset: int) -> None:
+    def move(
+        self, connection: Connection, partition: TopicPartition, known: StoredOffset | None, new: StoredOffset
+    ) -> None:
         """Set a partition's offset, in a transaction.
 
         Args:
             connection: in which the transaction is.
             partition: the partition.
             known: its offset before; None if it had none.
-            offset: the one behind the last record written.
+            new: the one behind the last record written.
 
         Raises:
             OffsetMoved: the offset is not the one that is known; roll the transaction back.
         """
         if known is None:
-            row = {"connector": self._connector, "next_offset": offset, **partition._asdict()}
+            row = {"connector": self._connector, **partition._asdict(), **self._values(new)}
             try:
                 connection.execute(sqlalchemy.insert(self._table).values(row))
             except IntegrityError:
                 raise OffsetMoved(f"{partition.topic}-{partition.partition}") from None
             return
-        statement = (
-            sqlalchemy.update(self._table)
-            .where(*self._is(partition), self._table.c.next_offset == known)
-            .values(next_offset=offset)
-        )
+        table = self._table.c
+        as_known = [*self._is(partition), table.next_offset == known.next_offset]
+        if self._has_topic_ids:
+            as_known.append(table.topic_id == known.topic_id)  # IS NULL for None
+        statement = sqlalchemy.update(self._table).where(*as_known).values(self._values(new))
         if connection.execute(statement).rowcount != 1:
             raise OffsetMoved(f"{partition.topic}-{partition.partition}")
 
@@ -100,7 +130,11 @@ class StoredOffsets:
             for partition, offset in offsets.items():
                 connection.execute(sqlalchemy.delete(self._table).where(*self._is(partition)))
                 if offset is not None:
-                    self.move(connection, partition, None, offset)
+                    self.move(connection, partition, None, StoredOffset(offset))
+
+    def _values(self, stored: StoredOffset) -> dict[str, object]:
+        values: dict[str, object] = {"next_offset": stored.next_offset}
+        return {**values, "topic_id": stored.topic_id} if self._has_topic_ids else values
 
     def _is(self, partition: TopicPartition) -> tuple[sqlalchemy.ColumnElement[bool], ...]:
         table = self._table.c
@@ -120,4 +154,31 @@ class StoredOffsets:
                 self._table.name, schema=self._table.schema
             ):
                 raise
+        self._has_topic_ids = self._with_topic_ids()
         self._exists = True
+
+    def _with_topic_ids(self) -> bool:
+        """Add the column for topic ids to a table that was made without one; return whether it is there."""
+        if self._finds_topic_ids():
+            return True
+        preparer = self._engine.dialect.identifier_preparer
+        definition = CreateColumn(self._table.c.topic_id).compile(dialect=self._engine.dialect)
+        try:
+            with self._engine.begin() as connection:
+                connection.exec_driver_sql(f"ALTER TABLE {preparer.format_table(self._table)} ADD {definition}")
+        except SQLAlchemyError as error:
+            if is_transient(error):
+                raise
+            if not self._finds_topic_ids():
+                log.warning(
+                    "a topic that is created anew cannot be noticed: table %s has no column topic_id, and none can "
+                    "be added: %s",
+                    self._table.name,
+                    described(error),
+                )
+                return False
+        return True
+
+    def _finds_topic_ids(self) -> bool:
+        columns = sqlalchemy.inspect(self._engine).get_columns(self._table.name, schema=self._table.schema)
+        return any(column["name"].lower() == "topic_id" for column in columns)

@@ -6,10 +6,18 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from ottla_sdk import ConnectError, RetriableError, SinkRecord, SinkTask, TopicPartition
+from ottla_sdk import (
+    ConnectError,
+    RetriableError,
+    SinkRecord,
+    SinkTask,
+    TopicIdentity,
+    TopicPartition,
+    is_another,
+)
 from ottla_sql.connection import described, is_transient, open_engine, translated
 from ottla_sql.sink.config import SqlSinkConfig
-from ottla_sql.sink.stored_offsets import OffsetMoved, StoredOffsets
+from ottla_sql.sink.stored_offsets import OffsetMoved, StoredOffset, StoredOffsets
 from ottla_sql.sink.writer import Writer
 
 
@@ -26,7 +34,10 @@ class SqlSinkTask(SinkTask[SqlSinkConfig]):
         self._stored: StoredOffsets | None = None
         if self.config.offsets_table:
             self._stored = StoredOffsets(self._engine, self.config.offsets_table, self.context.connector)
-        self._next: dict[TopicPartition, int | None] = {}
+        self._stored_offsets: dict[TopicPartition, StoredOffset | None] = {}
+        self._topics = TopicIdentity(self.context)
+        self._topic_ids: dict[str, str | None] = {}
+        self._unconfirmed: set[str] = set()  # topics of which records were left out since the last commit
         self._unsure: set[TopicPartition] = set()
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
@@ -35,6 +46,12 @@ class SqlSinkTask(SinkTask[SqlSinkConfig]):
             return
         try:
             found = self._stored.read(partitions)
+            for topic in {partition.topic for partition in partitions}:
+                self._topic_ids[topic] = self._topics.ask(topic)
+        except RetriableError as error:
+            self.context.log.warning("cannot look for stored offsets now: %s", error)
+            self._unsure.update(partitions)
+            return
         except SQLAlchemyError as error:
             if not is_transient(error):
                 raise translated(error, f"read the offsets in {self.config.offsets_table}") from error
@@ -42,9 +59,9 @@ class SqlSinkTask(SinkTask[SqlSinkConfig]):
             self.context.log.warning("cannot read the stored offsets now: %s", described(error))
             self._unsure.update(partitions)
             return
-        self._next.update({partition: found.get(partition) for partition in partitions})
+        self._stored_offsets.update({partition: found.get(partition) for partition in partitions})
         if found:
-            self.context.seek(found)
+            self.context.seek({partition: self._next_offset(partition) for partition in found})
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Write records in one transaction."""
@@ -72,13 +89,14 @@ class SqlSinkTask(SinkTask[SqlSinkConfig]):
         """Return the offsets of what is written; with stored offsets those, for others to see how far it is."""
         if self._stored is None:
             return offsets
-        known = ((partition, self._next.get(partition)) for partition in offsets if partition not in self._unsure)
-        return {partition: offset for partition, offset in known if offset is not None}
+        self._confirm_topics()
+        sure = (partition for partition in offsets if partition not in self._unsure)
+        return {each: self._next_offset(each) for each in sure if self._stored_offsets.get(each) is not None}
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
         """Forget where partitions are; others write them now."""
         for partition in partitions:
-            self._next.pop(partition, None)
+            self._stored_offsets.pop(partition, None)
             self._unsure.discard(partition)
 
     def stop(self) -> None:
@@ -105,37 +123,95 @@ class SqlSinkTask(SinkTask[SqlSinkConfig]):
         records = self._unwritten(stored, records)
         if not records:
             return
-        moved: dict[TopicPartition, int] = {}
+        behind: dict[TopicPartition, int] = {}
         for record in records:
-            moved[record.origin] = record.offset + 1
+            behind[record.origin] = record.offset + 1
+        moved = {
+            partition: StoredOffset(offset, self._topic_ids.get(partition.topic))
+            for partition, offset in behind.items()
+        }
 
         def move_offsets(connection: Connection) -> None:
             for partition in sorted(moved):  # in the same order in all tasks, against deadlocks
-                stored.move(connection, partition, self._next.get(partition), moved[partition])
+                stored.move(connection, partition, self._stored_offsets.get(partition), moved[partition])
 
         self._writer.write(records, move_offsets)
-        self._next.update(moved)
+        self._stored_offsets.update(moved)
 
     def _unwritten(self, stored: StoredOffsets, records: Sequence[SinkRecord]) -> Sequence[SinkRecord]:
-        unsure = sorted({record.origin for record in records} & self._unsure)
-        ahead: dict[TopicPartition, int] = {}
-        if unsure:
-            try:
-                found = stored.read(unsure)
-            except DBAPIError as error:
-                raise translated(error, f"read the offsets in {self.config.offsets_table}") from error
-            first = {record.origin: record.offset for record in reversed(records)}
-            for partition in unsure:
-                offset = found.get(partition)
-                # Where nothing was known, the consumer may have begun too far ahead.
-                if partition not in self._next and offset is not None and offset < first[partition]:
-                    ahead[partition] = offset
-                self._next[partition] = offset
-            self._unsure.difference_update(unsure)
+        """Return the records that are not written yet; those that come too early come again, after those before them.
+
+        Raises:
+            RetriableError: it cannot be found out now.
+        """
+        first = {record.origin: record.offset for record in reversed(records)}
+        elsewhere = self._settle(stored, sorted(first.keys() & self._unsure))
+        elsewhere |= self._check_topics(first)
+        # Where a task looks for the first time, or begins anew, the consumer may be too far ahead.
+        ahead = {
+            partition: self._next_offset(partition)
+            for partition in elsewhere
+            if partition not in first or self._next_offset(partition) < first[partition]
+        }
         if ahead:
             self.context.seek(ahead)
         return [
             record
             for record in records
-            if record.origin not in ahead and record.offset >= (self._next.get(record.origin) or 0)
+            if record.origin not in ahead and record.offset >= self._next_offset(record.origin)
         ]
+
+    def _settle(self, stored: StoredOffsets, unsure: Sequence[TopicPartition]) -> set[TopicPartition]:
+        """Read the offsets of partitions; return those that were never read before and have some."""
+        if not unsure:
+            return set()
+        try:
+            found = stored.read(unsure)
+        except DBAPIError as error:
+            raise translated(error, f"read the offsets in {self.config.offsets_table}") from error
+        new = {partition for partition in unsure if partition not in self._stored_offsets and partition in found}
+        for topic in {partition.topic for partition in unsure}:
+            self._topic_ids[topic] = self._topics.ask(topic)
+        self._stored_offsets.update({partition: found.get(partition) for partition in unsure})
+        self._unsure.difference_update(unsure)
+        return new
+
+    def _next_offset(self, partition: TopicPartition) -> int:
+        """Return the offset of the first record that is not written; 0 for a topic that was created anew."""
+        stored = self._stored_offsets.get(partition)
+        if stored is None or is_another(self._topic_ids.get(partition.topic), stored.topic_id):
+            return 0
+        return stored.next_offset
+
+    def _check_topics(self, first: Mapping[TopicPartition, int]) -> set[TopicPartition]:
+        """Look whether topics are what they were, at once if records would be left out; return what begins anew.
+
+        Args:
+            first: the offset of each partition's first record.
+
+        Raises:
+            RetriableError: records would be left out, and no broker says whether they are the topic's.
+        """
+        left_out = {place.topic for place, offset in first.items() if offset < self._next_offset(place)}
+        self._unconfirmed |= left_out
+        anew: set[TopicPartition] = set()
+        for topic in sorted({place.topic for place in first}):
+            found = self._topics.ask(topic) if topic in left_out else self._topics.ask_if_possible(topic)
+            anew |= self._compare(topic, found)
+        return anew
+
+    def _confirm_topics(self) -> None:
+        """Look once more: a broker that had not heard yet of a change may have been asked before."""
+        for topic in sorted(self._unconfirmed):
+            anew = self._compare(topic, self._topics.ask_if_possible(topic, age_max_s=0))
+            if anew:
+                self.context.seek({partition: self._next_offset(partition) for partition in anew})
+        self._unconfirmed.clear()
+
+    def _compare(self, topic: str, topic_id: str | None) -> set[TopicPartition]:
+        """Take note of a topic's id; return its partitions if it is another topic than before."""
+        known, self._topic_ids[topic] = self._topic_ids.get(topic), topic_id
+        if not is_another(topic_id, known):
+            return set()
+        self.context.log.warning("the topic %s was created anew, with the id %s", topic, topic_id)
+        return {partition for partition in self._stored_offsets if partition.topic == topic}

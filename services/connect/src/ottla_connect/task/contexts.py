@@ -126,6 +126,9 @@ class SinkTaskActions(Protocol):
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions that the task has."""
 
+    def topic_id(self, topic: str) -> str | None:
+        """Ask which topic bears this name now."""
+
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Go on reading there."""
 
@@ -156,6 +159,10 @@ class RunningSinkTaskContext(_RunningTaskContext, SinkTaskContext):
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions whose records this task gets."""
         return self._actions.assignment
+
+    def topic_id(self, topic: str) -> str | None:
+        """Ask the cluster which topic bears this name now."""
+        return self._actions.topic_id(topic)
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Go on reading at these offsets."""

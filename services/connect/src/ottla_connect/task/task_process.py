@@ -33,6 +33,7 @@ from ottla_connect.task.sink.conversion import described as described_message
 from ottla_connect.task.sink.group import raise_if_final
 from ottla_connect.task.sink.runner import SinkRunner, SinkSettings
 from ottla_connect.task.sink.subscription import Subscription
+from ottla_connect.task.sink.topic_ids import TopicIds
 from ottla_connect.task.source.commits import SourceCommits
 from ottla_connect.task.source.runner import SourceRunner
 from ottla_connect.task.source.sender import Sender
@@ -318,6 +319,7 @@ class TaskParts:
             handler=handler,
             dead_letters=letters,
             watch=self._watch,
+            topic_ids=TopicIds(self._admin),
         )
         return runner
 

@@ -44,6 +44,13 @@ class Kafka:
         )
         return name
 
+    def create_anew(self, topic: str) -> None:
+        """Delete a topic and create another one of the same name."""
+        self.admin.delete_topics([topic])[topic].result(30)
+        eventually(lambda: topic not in self.admin.list_topics(timeout=10).topics, "the topic is gone")
+        self.admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+        eventually(lambda: topic in self.admin.list_topics(timeout=10).topics, "the topic is known")
+
     def publish(self, topic: str, *values: bytes | Mapping[str, Any], partition: int = -1, **more: Any) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap})
         for value in values:

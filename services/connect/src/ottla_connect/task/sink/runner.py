@@ -27,6 +27,7 @@ from ottla_connect.task.sink.group import Group
 from ottla_connect.task.sink.positions import Positions
 from ottla_connect.task.sink.redelivery import Redelivery
 from ottla_connect.task.sink.subscription import Subscription
+from ottla_connect.task.sink.topic_ids import TopicIds
 from ottla_sdk import RetriableError, SinkRecord, SinkTask, TopicPartition
 
 READ_WAIT_S = 0.25
@@ -103,8 +104,10 @@ class SinkRunner:
         handler: ErrorHandler[Message],
         dead_letters: DeadLetters | None,
         watch: ConsumerWatch,
+        topic_ids: TopicIds,
     ) -> None:
         """Take the parts that need the runner itself, or exist only once the task may begin."""
+        self._topic_ids = topic_ids
         consumer = make_consumer(self._on_commit_result)
         self._group = Group(consumer, self, incremental=self._settings.incremental, watch=watch)
         self._subscription = make_subscription(consumer)
@@ -139,6 +142,10 @@ class SinkRunner:
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions that the task has."""
         return self._positions.assigned
+
+    def topic_id(self, topic: str) -> str | None:
+        """Ask the cluster which topic bears this name now."""
+        return self._topic_ids.ask(topic)
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Go on reading there, from the next read on."""
