@@ -13,7 +13,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +31,7 @@ from ottla_connect.processes.messages import (
     encode,
 )
 from ottla_connect.task.main import run
+from ottla_core.clock import boot_time_s
 from tests.support.connect_plugin_path import WORKING_PLUGINS
 from tests.support.eventually import eventually
 
@@ -69,7 +69,7 @@ class ConnectProcess:
     Attributes:
         said: all messages of the process, in order.
         offsets: committed source offsets by `offset_key`.
-        leased_until_s: when the last lease ends.
+        leased_until_s: when the last lease ends, of CLOCK_BOOTTIME.
         refuse_commits: why commits of offsets are refused; None if they are stored.
     """
 
@@ -101,7 +101,7 @@ class ConnectProcess:
         self._ours.sendall(encode(message))
 
     def lease(self, seconds: float = LEASE_S) -> None:
-        self.leased_until_s = time.monotonic() + seconds
+        self.leased_until_s = boot_time_s() + seconds
         self.send(Lease(until_s=self.leased_until_s))
 
     def all(self, kind: type[MessageT]) -> list[MessageT]:

@@ -1,21 +1,26 @@
 """Processes of connectors and tasks that do as their settings say, without any plugin; for tests of the herder.
 
 A connector has `tasks.max` tasks, whose settings carry its `behaviour` on. `behaviour` is one of ``run``, ``fail``
-(with an ordinary error), ``fail-fatally``, ``crash`` (the process ends by itself) and ``commit`` (a task that stores
-an offset with every lease that it gets).
+(with an ordinary error), ``fail-fatally``, ``crash`` (the process ends by itself), ``commit`` (a task that stores an
+offset with every lease that it gets) and ``commit-late`` (a task that is told to stop stores an offset when the file
+``release`` is there, and ends).
 """
 
 import os
 import socket
+import time
+from pathlib import Path
 
 from ottla_connect.processes.messages import (
     LENGTH_PREFIX_SIZE,
+    CheckOffsets,
     CommitOffsets,
     DescribeConfig,
     Failed,
     FromProcess,
     Lease,
     ListPlugins,
+    OffsetsChecked,
     OffsetsCommitted,
     Outlook,
     Paused,
@@ -54,6 +59,8 @@ def run(channel: socket.socket) -> int:
             return _run_connector(channel, purpose)
         case RunTask():
             return _run_task(channel, purpose)
+        case CheckOffsets():
+            _send(channel, OffsetsChecked(problems=[]))
         case DescribeConfig() | _:
             raise AssertionError(f"no script for {purpose}")
     return 0
@@ -69,7 +76,9 @@ def _run_connector(channel: socket.socket, purpose: RunConnector) -> int:
     _send(channel, Running(version="3.2.1"))
     count = int(purpose.settings.get("tasks.max", "1"))
     behaviour = purpose.settings.get("behaviour", "run")
-    _send(channel, TaskConfigs(configs=[{"behaviour": behaviour, "number": str(n)} for n in range(count)]))
+    release = purpose.settings.get("release", "")
+    own = ({"behaviour": behaviour, "release": release, "number": str(number)} for number in range(count))
+    _send(channel, TaskConfigs(configs=list(own)))
     return _serve(channel)
 
 
@@ -83,7 +92,19 @@ def _run_task(channel: socket.socket, purpose: RunTask) -> int:
         _send(channel, Failed(reason="it broke", trace="Traceback: it broke", outlook=outlook))
         return 1
     _send(channel, Paused() if purpose.paused else Running(version="3.2.1"))
+    if behaviour == "commit-late":
+        return _commit_late(channel, Path(purpose.settings["release"]))
     return _serve(channel, commits=behaviour == "commit")
+
+
+def _commit_late(channel: socket.socket, release: Path) -> int:
+    while not isinstance(_receive(channel), Stop | None):
+        pass
+    while not release.exists():
+        time.sleep(0.01)
+    _send(channel, CommitOffsets(request=1, offsets=[({"file": "a"}, {"position": 7})]))
+    _send(channel, Stopped())
+    return 0
 
 
 def _serve(channel: socket.socket, *, commits: bool = False) -> int:

@@ -4,6 +4,11 @@ import time
 from typing import Protocol
 
 
+def boot_time_s() -> float:
+    """Return seconds of CLOCK_BOOTTIME, which goes on while the machine is suspended, as leases do."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class Clock(Protocol):
     """A source of wall-clock and monotonic time."""
 
@@ -22,5 +27,5 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        """Return seconds of CLOCK_BOOTTIME, which goes on while the machine is suspended, as leases do."""
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
+        """Return the time of `boot_time_s`."""
+        return boot_time_s()

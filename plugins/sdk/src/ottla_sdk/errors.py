@@ -3,7 +3,8 @@
 | raised | the runtime |
 |---|---|
 | `RetriableError` | repeats the call after a pause: `poll` and `put` for ever, transforms and converters up to |
-| | `errors.retry.timeout`; what failed to start, and a job, is started anew with growing pauses, for ever |
+| | `errors.retry.timeout`, then the task fails; a task that fails with it is started anew with growing pauses, |
+| | for ever. No record is skipped for it, whatever `errors.tolerance` says |
 | `DataError` | goes by `errors.tolerance`: fails the task, or skips the record, which may go to a dead letter topic |
 | `FatalError` | fails the task; it stays failed until somebody restarts it or changes its configuration |
 | anything else | fails the task; it is restarted with growing pauses, up to `task.restart.attempts.max` times |

@@ -1,123 +1,22 @@
-"""A herder over real processes that follow a script, with stores in memory and a group of one."""
+"""A herder over real processes that follow a script."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from pathlib import Path
-from typing import Self
+from collections.abc import Mapping, Sequence
 
 import pytest
-import pytest_asyncio
 
-from ottla_connect.config import WorkerConfig
-from ottla_connect.group.sole_member import SoleMember
-from ottla_connect.herder.api import ConnectorType, ServerInfo, State, Status, TargetState
+from ottla_connect.herder.api import ConnectorType, State, Status, TargetState
 from ottla_connect.herder.errors import BadRequest, Conflict, Elsewhere, NotFound
-from ottla_connect.herder.herder import WorkerHerder
-from ottla_connect.herder.plugin_catalog import PluginCatalog
-from ottla_connect.herder.task_config_publisher import TaskConfigPublisher, TaskSettings
-from ottla_connect.herder.validation import Validation
-from ottla_connect.herder.worker import Worker
 from ottla_connect.ids import TaskId
-from ottla_connect.processes.host import ProcessHost
 from ottla_connect.processes.messages import Progressed
 from ottla_connect.state.config_records import ConnectorRecord, Write
 from ottla_connect.state.config_state import ConnectorChanged, ConnectorRemoved
-from ottla_connect.state.stores import open_standalone
+from ottla_core.clock import boot_time_s
 from tests.support.eventually_async import eventually_async
-from tests.support.scripted_connectors import CLASS, ENTRY
+from tests.support.herder_parts import HerderParts as Parts
+from tests.support.scripted_connectors import CLASS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-URL = "http://127.0.0.1:8083"
-SETTINGS = {
-    "standalone": "true",
-    "listeners": URL,
-    "task.restart.attempts.max": "2",
-    "task.restart.backoff.ms": "1",
-}
-
-
-class Parts:
-    """A worker without REST."""
-
-    def __init__(self, host: ProcessHost, directory: Path) -> None:
-        config = WorkerConfig.parse(
-            {**SETTINGS, "offset.storage.file.filename": str(directory / "offsets"), "bootstrap.servers": "none:1"}
-        )
-        self.stores = open_standalone(config)
-        self.host = host
-        self.sent: list[tuple[str, str, TaskSettings]] = []
-
-        async def store(name: str, configs: TaskSettings) -> None:
-            await self.herder.put_task_configs(name, configs)
-
-        async def send(url: str, name: str, configs: TaskSettings) -> None:
-            self.sent.append((url, name, configs))
-
-        self.catalog = PluginCatalog(host, config.raw)
-        publisher = TaskConfigPublisher(store=store, send=send)
-        self.worker = Worker(URL, config, host=host, stores=self.stores, publisher=publisher)
-        self.herder = WorkerHerder(
-            config,
-            worker=self.worker,
-            stores=self.stores,
-            catalog=self.catalog,
-            validation=Validation(host, config.raw),
-            logs=host.logs,
-            server=ServerInfo(version="1", commit="c", kafka_cluster_id="k"),
-        )
-        self.member = SoleMember(
-            url=URL,
-            view=self.herder.group_view,
-            on_assigned=self.herder.on_assigned,
-            on_lease=self.worker.extend_lease,
-        )
-
-    async def start(self) -> Self:
-        await self.stores.start(self.herder.on_config_change)
-        self.herder.join(self.member)
-        await self.catalog.refresh()
-        await self.member.start()
-        await eventually_async(lambda: self.member.assignment, "the worker has an assignment")
-        return self
-
-    async def close(self) -> None:
-        await self.herder.close()
-        await self.member.close()
-        await self.stores.close()
-
-    async def create(self, name: str, **settings: str) -> None:
-        config = {"connector.class": CLASS, **{key.replace("_", "."): value for key, value in settings.items()}}
-        await self.herder.create_connector(name, config, None)
-
-    def states(self, name: str) -> list[State]:
-        status = self.herder.connector_status(name)
-        return [status.connector.state, *(task.state for task in status.tasks.values())]
-
-    async def reach(self, name: str, *states: State) -> None:
-        await eventually_async(lambda: self.states(name) == list(states), f"{name} is {', '.join(states)}")
-
-    def pids(self) -> Mapping[object, int]:
-        return {unit.id: unit.pid for unit in self.worker.units() if unit.pid is not None}
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def host() -> AsyncIterator[ProcessHost]:
-    host = ProcessHost(entry=ENTRY)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))  # where the launcher finds the script
-        await host.start()
-    yield host
-    await host.close()
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def parts(host: ProcessHost, tmp_path: Path) -> AsyncIterator[Parts]:
-    parts = await Parts(host, tmp_path).start()
-    yield parts
-    await parts.close()
-
 
 RUNNING, PAUSED, STOPPED, FAILED = State.RUNNING, State.PAUSED, State.STOPPED, State.FAILED
 
@@ -352,7 +251,7 @@ async def test_offsets_are_stored_under_a_lease_and_refused_without(parts: Parts
         lambda: any("committed" in line for line in parts.host.logs.lines("flights", 0, 100)), "the task committed"
     )
     assert [partition for partition, _ in await parts.herder.offsets("flights")] == [{"file": "a"}]
-    parts.worker.extend_lease(time.monotonic() - 1)
+    parts.worker.extend_lease(boot_time_s() - 1)
     await eventually_async(
         lambda: any("refused: this worker" in line for line in parts.host.logs.lines("flights", 0, 100)),
         "a commit without a lease was refused",
@@ -432,7 +331,7 @@ async def test_what_a_job_says_without_a_lease_is_not_taken_for_what_runs_elsewh
 
     parts.worker.on_message(units[task], Progressed(progress={"rows": 1}))
     await eventually_async(lambda: progress() == {"rows": 1}, "the progress is shown")
-    parts.worker.extend_lease(time.monotonic() - 1)
+    parts.worker.extend_lease(boot_time_s() - 1)
     parts.worker.on_message(units[task], Progressed(progress={"rows": 2}))
     parts.worker.on_state(units["flights"], RUNNING, "", "the next")
     await eventually_async(

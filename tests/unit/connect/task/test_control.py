@@ -22,6 +22,7 @@ from ottla_connect.processes.messages import (
 )
 from ottla_connect.task.channel import Channel
 from ottla_connect.task.control import EXIT_ORPHANED, Control, OffsetsUnavailable, Standing
+from ottla_core.clock import boot_time_s
 from tests.support.eventually import eventually
 
 
@@ -63,24 +64,36 @@ def stands(worker, standing):
     eventually(lambda: worker.control.standing() is standing, f"it stands at {standing}", within_s=10)
 
 
+def test_a_lease_runs_out_while_the_machine_is_suspended(make_worker, monkeypatch):
+    worker = make_worker(leased=True)
+    worker.send(Lease(until_s=boot_time_s() + 100))
+    eventually(lambda: worker.control.leased, "it has a lease")
+    suspended_s = 1000.0
+    clock_gettime = time.clock_gettime
+    monkeypatch.setattr(
+        time, "clock_gettime", lambda clock: clock_gettime(clock) + suspended_s * (clock == time.CLOCK_BOOTTIME)
+    )
+    assert not worker.control.leased
+
+
 def test_a_task_without_a_lease_does_nothing(make_worker):
     worker = make_worker(leased=True)
     assert worker.control.standing() is Standing.UNLEASED
-    worker.send(Lease(until_s=time.monotonic() + 100))
+    worker.send(Lease(until_s=boot_time_s() + 100))
     stands(worker, Standing.WORKING)
 
 
 def test_a_lease_runs_out(make_worker):
     worker = make_worker(leased=True)
-    worker.send(Lease(until_s=time.monotonic() + 0.2))
+    worker.send(Lease(until_s=boot_time_s() + 0.2))
     stands(worker, Standing.WORKING)
     stands(worker, Standing.UNLEASED)
 
 
 def test_an_older_lease_takes_nothing_away(make_worker):
     worker = make_worker(leased=True)
-    worker.send(Lease(until_s=time.monotonic() + 100))
-    worker.send(Lease(until_s=time.monotonic() - 1))
+    worker.send(Lease(until_s=boot_time_s() + 100))
+    worker.send(Lease(until_s=boot_time_s() - 1))
     worker.send(SetPaused(paused=True))
     stands(worker, Standing.PAUSED)
 
@@ -106,7 +119,7 @@ def test_stop_ends_every_wait(make_worker):
 
 def test_a_change_that_came_before_is_not_waited_for(make_worker):
     worker = make_worker(leased=True)
-    worker.send(Lease(until_s=time.monotonic() + 100))
+    worker.send(Lease(until_s=boot_time_s() + 100))
     stands(worker, Standing.WORKING)
     worker.control.await_change(30)
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from ottla_connect.group.assignment import Holding, IncrementalAssignor, Plan
 from ottla_connect.group.view import GroupView
+from ottla_connect.group.work import Work, union
 from ottla_connect.group.worker_protocol import (
     CONFIG_MISMATCH,
     MalformedWorkerMessage,
@@ -86,6 +87,12 @@ class Leader:
             )
             for each in self._states
         }
+
+    @property
+    def held(self) -> Work:
+        """What the workers said that they run when this was planned, and what they were given."""
+        given = self._plan.assigned.values() if self._plan is not None else ()
+        return union((*(state.work for state in self._states.values()), *given))
 
     @property
     def member_urls(self) -> dict[str, str]:

@@ -38,7 +38,7 @@ from ottla_connect.group.member_messages import (
     Warn,
 )
 from ottla_connect.group.view import Assignment, GroupView, work_of
-from ottla_connect.group.work import Work
+from ottla_connect.group.work import NO_WORK, Work
 from ottla_connect.group.worker_protocol import (
     VERSIONS,
     MalformedWorkerMessage,
@@ -323,6 +323,7 @@ class Member:
             member_urls=self._leader.member_urls if self._leads else {},
             connector_urls=self._leader.connector_urls if self._leads else {},
             task_urls=self._leader.task_urls if self._leads else {},
+            held=self._leader.held if self._leads else NO_WORK,
         )
 
     # Heartbeats.

@@ -43,6 +43,7 @@ from ottla_connect.group.requests import (
 from ottla_connect.group.view import Assignment, GroupView, Revoked
 from ottla_connect.group.worker_protocol import COMPATIBLE, SESSIONED
 from ottla_core.background import note_failure, start_awaited
+from ottla_core.clock import boot_time_s
 
 __all__ = ["Assignment", "GroupView", "Membership", "MembershipFailed", "Revoked"]
 
@@ -86,7 +87,7 @@ class Membership:
             on_assigned: takes a new assignment. What is revoked must be stopped when it returns. Heartbeats go on
                 meanwhile; no other rebalance is joined before.
             on_lost: stops everything, as the membership is lost; then it is joined anew.
-            on_lease: takes until when (CLOCK_MONOTONIC, seconds) the tasks may work, after each good heartbeat.
+            on_lease: takes until when (CLOCK_BOOTTIME, seconds) the tasks may work, after each good heartbeat.
 
         The awaited callbacks never overlap.
 
@@ -329,4 +330,5 @@ def _client(settings: WorkerConfig) -> CoordinatorClient:
 
 
 def _now_ms() -> int:
-    return int(time.monotonic() * 1000)
+    # The coordinator's patience does not stand still while this machine is suspended.
+    return int(boot_time_s() * 1000)

@@ -8,7 +8,7 @@ from ottla_core.background import start_vital
 
 SOLE_MEMBER_ID = "standalone"
 ENDLESS_LEASE_S = 1e12
-"""A time of CLOCK_MONOTONIC that does not come; JSON has no infinity."""
+"""A time of CLOCK_BOOTTIME that does not come; JSON has no infinity."""
 
 
 class SoleMember:
@@ -72,5 +72,9 @@ class SoleMember:
                 member_urls={SOLE_MEMBER_ID: self._url},
                 connector_urls=dict.fromkeys(work.connectors, self._url),
                 task_urls=dict.fromkeys(work.tasks, self._url),
+                held=before | work,
             )
-            await self._on_assigned(self.assignment, before - work)
+            revoked = before - work
+            await self._on_assigned(self.assignment, revoked)
+            if revoked:
+                self._rebalance_wanted.set()  # another round says that it has stopped, as in a group

@@ -45,6 +45,8 @@ class Assignment:
         connector_urls: to the leader: the URL of the worker that runs a connector. Empty otherwise; a connector that
             is on its way to another worker is missing.
         task_urls: likewise for tasks.
+        held: to the leader: all that any worker runs, or may still be stopping; one that has stopped what was revoked
+            says so in the next rebalance. Empty otherwise.
     """
 
     connectors: frozenset[str] = frozenset()
@@ -57,6 +59,7 @@ class Assignment:
     member_urls: Mapping[str, str] = field(default_factory=dict)
     connector_urls: Mapping[str, str] = field(default_factory=dict)
     task_urls: Mapping[TaskId, str] = field(default_factory=dict)
+    held: Work = NO_WORK
 
     @property
     def work(self) -> Work:

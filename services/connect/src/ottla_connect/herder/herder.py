@@ -1,11 +1,12 @@
 """The herder of a worker: it answers for all connectors of the cluster, whoever runs them.
 
-Configurations are changed by the leading worker alone, so requests that change them raise `Elsewhere` on the others;
-restarts of one connector or task go to whoever runs it. What any worker changes comes back through the configuration
-topic, as a `ConfigChange`, and turns here into work for the `Worker` or into a new round of assignments.
+Configurations are changed by the leading worker alone (`ConnectorChanges`), so requests that change them raise
+`Elsewhere` on the others; restarts of one connector or task go to whoever runs it. What any worker changes comes back
+through the configuration topic, as a `ConfigChange`, and turns here into work for the `Worker` or into a new round of
+assignments.
 """
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -24,9 +25,9 @@ from ottla_connect.herder.api import (
     Status,
     TargetState,
 )
-from ottla_connect.herder.errors import BadRequest, Conflict, Elsewhere, NotFound, RequestError
+from ottla_connect.herder.connector_changes import ConnectorChanges
+from ottla_connect.herder.errors import Conflict, Elsewhere, NotFound, RequestError
 from ottla_connect.herder.loggers import Loggers
-from ottla_connect.herder.name_locks import NameLocks
 from ottla_connect.herder.offset_requests import OffsetRequests
 from ottla_connect.herder.plugin_catalog import PluginCatalog
 from ottla_connect.herder.reconciliation import UnitId
@@ -50,7 +51,6 @@ from ottla_connect.state.config_state import (
 from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.stores import Stores
 
-NAME_KEY = "name"
 STATUS_TIMEOUT_S = 5.0
 NOT_A_MEMBER = "This worker is not in the group at the moment, as during a rebalance; try again shortly"
 
@@ -84,7 +84,14 @@ class WorkerHerder:
         self._offsets = OffsetRequests(config, stores=stores, validation=validation)
         self._membership: Membership | SoleMember | None = None
         self._viewed: Mapping[str, int] = {}
-        self._changing = NameLocks()
+        self._changes = ConnectorChanges(
+            store=stores.config,
+            views=self._views,
+            validation=validation,
+            offsets=self._offsets,
+            lead=self._lead,
+            sync_timeout_s=config.worker_sync_timeout_ms / 1000,
+        )
 
     # The group.
 
@@ -108,6 +115,7 @@ class WorkerHerder:
         if units:
             await self._worker.settle(units)
             await self._stores.status.written(STATUS_TIMEOUT_S)  # before whoever gets them says that they run
+        await self._changes.on_assigned()
 
     async def on_lost(self) -> None:
         """Stop everything: others take it over."""
@@ -153,18 +161,19 @@ class WorkerHerder:
     def _assignment(self) -> Assignment | None:
         return self._membership.assignment if self._membership is not None else None
 
-    def _lead(self) -> None:
-        """Return if this worker leads.
+    def _lead(self) -> Assignment:
+        """Return what this worker leads.
 
         Raises:
             Elsewhere: another one does.
-            Conflict: this worker does not know who does.
+            Conflict: this worker does not know who does, as after a pause of its process.
         """
         assignment = self._assignment
-        if assignment is None:
+        if assignment is None or not self._worker.is_leased:
             raise Conflict(NOT_A_MEMBER)
         if not assignment.is_leader:
             raise Elsewhere(assignment.leader_url)
+        return assignment
 
     async def _refresh(self) -> None:
         try:
@@ -228,70 +237,27 @@ class WorkerHerder:
         self, name: str, config: Mapping[str, str], initial_state: TargetState | None
     ) -> ConnectorInfo:
         """Create a connector; `Conflict` if there is one of this name."""
-        self._lead()
-        if name in self._state.connectors:
-            raise Conflict(f"Connector {name} already exists")
-        return await self._store(name, config, initial_state, must_be_new=True)
+        return await self._changes.create(name, config, initial_state)
 
     async def put_connector_config(self, name: str, config: Mapping[str, str]) -> tuple[bool, ConnectorInfo]:
         """Create or change a connector; returns whether it is new."""
-        self._lead()
-        is_new = name not in self._state.connectors
-        return is_new, await self._store(name, config, None)
+        return await self._changes.put(name, config)
 
     async def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
         """Change some settings of a connector; None removes one."""
-        self._lead()
-        patched: dict[str, str | None] = {**self._views.config(name), **patch}
-        return await self._store(name, {key: value for key, value in patched.items() if value is not None}, None)
+        return await self._changes.patch(name, patch)
 
     async def delete_connector(self, name: str) -> None:
         """Delete a connector."""
-        self._lead()
-        self._views.config(name)
-        await self._stored(self._stores.config.remove_connector(name))
+        await self._changes.delete(name)
 
     async def set_target_state(self, name: str, state: TargetState) -> None:
         """Pause, resume (STARTED) or stop a connector."""
-        if name not in self._state.connectors:
-            raise NotFound(f"Unknown connector {name}")
-        if state is TargetState.STOPPED:
-            # Tasks go first: a connector that runs without tasks does no harm, a stopped one with tasks would.
-            self._lead()
-            async with self._changing.of(name):
-                await self._stored(self._stores.config.put_task_configs(name, []))
-                await self._stored(self._stores.config.put_target_state(name, state))
-            return
-        await self._stored(self._stores.config.put_target_state(name, state))
+        await self._changes.set_target_state(name, state)
 
     async def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
         """Store what a connector's tasks shall do."""
-        async with self._changing.of(name):
-            self._lead()
-            self._views.config(name)
-            if configs and self._state.target_states.get(name) is TargetState.STOPPED:
-                raise BadRequest(f"Connector {name} is stopped, so it can be given no tasks")
-            await self._stored(self._stores.config.put_task_configs(name, configs))
-
-    async def _store(
-        self, name: str, config: Mapping[str, str], initial_state: TargetState | None, *, must_be_new: bool = False
-    ) -> ConnectorInfo:
-        named = {**config, NAME_KEY: name}
-        await self._validation.require_valid(named)
-        async with self._changing.of(name):
-            if must_be_new and name in self._state.connectors:
-                raise Conflict(f"Connector {name} already exists")
-            self._lead()
-            await self._stored(self._stores.config.put_connector(name, named, initial_state))
-        return ConnectorInfo(name=name, config=named, tasks=self._views.tasks(name), type=self._views.type_of(named))
-
-    async def _stored(self, write: Awaitable[None]) -> None:
-        try:
-            await write
-        except LogError as error:
-            raise RequestError(
-                f"Failed to write to the configuration topic: {error}. The request can be repeated"
-            ) from None
+        await self._changes.put_task_configs(name, configs)
 
     # Restarts.
 
@@ -303,11 +269,9 @@ class WorkerHerder:
             if not self._worker.restart(name):
                 self._raise_elsewhere(name)
             return None
-        self._lead()
-        plan = restart_plan(self._views.status(name), include_tasks=include_tasks, only_failed=only_failed)
-        request = RestartRequest(connector=name, include_tasks=include_tasks, only_failed=only_failed)
-        await self._stored(self._stores.config.put_restart_request(request))
-        return plan
+        return await self._changes.restart(
+            RestartRequest(connector=name, include_tasks=include_tasks, only_failed=only_failed)
+        )
 
     async def restart_task(self, task: TaskId) -> None:
         """Restart a task."""
@@ -349,22 +313,11 @@ class WorkerHerder:
 
     async def alter_offsets(self, name: str, offsets: ConnectorOffsets) -> str:
         """Set offsets of a stopped connector; returns the message for the user."""
-        return await self._offsets.alter(await self._stopped(name), offsets)
+        return await self._changes.alter_offsets(name, offsets)
 
     async def reset_offsets(self, name: str) -> str:
         """Remove all offsets of a stopped connector; returns the message for the user."""
-        return await self._offsets.reset(await self._stopped(name))
-
-    async def _stopped(self, name: str) -> ConnectorInfo:
-        self._lead()
-        await self._refresh()
-        info = self._views.info(name)
-        if self._state.target_states.get(name) is not TargetState.STOPPED or self._state.task_counts.get(name, 0):
-            raise BadRequest(
-                f"Only a stopped connector's offsets can be changed; PUT /connectors/{name}/stop stops it, which may "
-                "take a moment"
-            )
-        return info
+        return await self._changes.reset_offsets(name)
 
     # Topics, plugins, loggers.
 
@@ -402,7 +355,10 @@ class WorkerHerder:
         level = self._loggers.check(level)
         if not cluster:
             return self._loggers.set(logger, level)
-        await self._stored(self._stores.config.put_logger_level(logger, level))
+        try:
+            await self._stores.config.put_logger_level(logger, level)
+        except LogError as error:
+            raise RequestError(f"Failed to write to the configuration topic: {error}") from None
         return []
 
     def check_signature(self, method: str, path: str, body: bytes, signature: str, algorithm: str) -> None:

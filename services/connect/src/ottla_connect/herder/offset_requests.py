@@ -1,9 +1,11 @@
 """Reads and changes the offsets of a connector (KIP-875): a source's are the worker's, a sink's its consumer group's.
 
-A connector has a say in what they are changed to, and may keep offsets of its own; its code is asked in a process.
+A connector has a say in what they are changed to, and may keep offsets of its own; its code is asked in a process,
+before the change is carried out.
 """
 
 from collections.abc import Awaitable
+from dataclasses import dataclass
 
 from ottla_connect.config import WorkerConfig
 from ottla_connect.herder.api import ConnectorInfo, ConnectorOffsets, ConnectorType
@@ -22,6 +24,21 @@ from ottla_connect.state.stores import Stores
 
 ALTERED = "The offsets for this connector have been altered successfully"
 RESET = "The offsets for this connector have been reset successfully"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetRequest:
+    """A change to which the connector has consented.
+
+    Attributes:
+        connector: whose offsets.
+        offsets: what they become; None removes one.
+        removes_all: whether all are to be removed, which are those in `offsets`.
+    """
+
+    connector: ConnectorInfo
+    offsets: ConnectorOffsets
+    removes_all: bool
 
 
 class OffsetRequests:
@@ -45,39 +62,54 @@ class OffsetRequests:
         except (LogError, SinkOffsetsError) as error:
             raise RequestError(f"The offsets of connector {connector.name} cannot be read: {error}") from None
 
-    async def alter(self, connector: ConnectorInfo, offsets: ConnectorOffsets) -> str:
-        """Set offsets; returns the message for the user.
+    async def alteration(self, connector: ConnectorInfo, offsets: ConnectorOffsets) -> OffsetRequest:
+        """Return the request to set offsets.
 
         Raises:
             BadRequest: they are of the wrong form, or the connector does not want them.
-            RequestError: they cannot be stored.
         """
         if not offsets:
             raise BadRequest("There are no offsets to set")
         if connector.type is ConnectorType.SINK:
-            parsed = parse_sink(offsets)
-            await self._require_consent(connector, offsets)
-            await self._change(connector, self._group(connector).alter(parsed))
+            parse_sink(offsets)
         else:
             check_source(offsets)
-            await self._require_consent(connector, offsets)
-            await self._change(connector, self._stores.offsets.write(connector.name, offsets))
-        return ALTERED
+        await self._require_consent(connector, offsets)
+        return OffsetRequest(connector=connector, offsets=offsets, removes_all=False)
 
-    async def reset(self, connector: ConnectorInfo) -> str:
-        """Remove all offsets; returns the message for the user.
+    async def removal(self, connector: ConnectorInfo) -> OffsetRequest:
+        """Return the request to remove all offsets.
 
         Raises:
             BadRequest: the connector does not want it.
-            RequestError: they cannot be removed.
+            RequestError: they cannot be read.
         """
-        removals: ConnectorOffsets = [(partition, None) for partition, _ in await self.read(connector)]
+        removals = _removals(await self.read(connector))
         await self._require_consent(connector, removals)
-        if connector.type is ConnectorType.SINK:
+        return OffsetRequest(connector=connector, offsets=removals, removes_all=True)
+
+    async def is_current(self, request: OffsetRequest) -> bool:
+        """Return whether a connector has consented to what a request would do now.
+
+        Raises:
+            RequestError: the offsets cannot be read.
+        """
+        return not request.removes_all or _removals(await self.read(request.connector)) == request.offsets
+
+    async def carry_out(self, request: OffsetRequest) -> str:
+        """Change offsets; returns the message for the user.
+
+        Raises:
+            RequestError: they cannot be stored.
+        """
+        connector = request.connector
+        if connector.type is not ConnectorType.SINK:
+            await self._change(connector, self._stores.offsets.write(connector.name, request.offsets))
+        elif request.removes_all:
             await self._change(connector, self._group(connector).delete())
         else:
-            await self._change(connector, self._stores.offsets.remove(connector.name))
-        return RESET
+            await self._change(connector, self._group(connector).alter(parse_sink(request.offsets)))
+        return RESET if request.removes_all else ALTERED
 
     def _group(self, connector: ConnectorInfo) -> SinkOffsets:
         settings = connector.config
@@ -94,3 +126,7 @@ class OffsetRequests:
             await change
         except (LogError, SinkOffsetsError) as error:
             raise RequestError(f"The offsets of connector {connector.name} could not be changed: {error}") from None
+
+
+def _removals(offsets: ConnectorOffsets) -> ConnectorOffsets:
+    return [(partition, None) for partition, _ in offsets]

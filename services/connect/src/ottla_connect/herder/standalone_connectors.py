@@ -4,8 +4,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from ottla_connect.herder.connector_changes import NAME_KEY
 from ottla_connect.herder.errors import RequestError
-from ottla_connect.herder.herder import NAME_KEY, WorkerHerder
+from ottla_connect.herder.herder import WorkerHerder
 from ottla_core.config import read_properties
 from ottla_core.errors import ConfigurationError
 

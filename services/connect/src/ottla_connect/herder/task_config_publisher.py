@@ -1,7 +1,7 @@
 """Brings what connectors want their tasks to do into the cluster's configuration.
 
 Only the leading worker writes configurations, so others send theirs to it. A connector's latest wish counts; it is
-repeated, with pauses, until it is stored or overtaken.
+repeated, with pauses, until it is stored or overtaken, or the connector runs no more as it did when it said so.
 """
 
 import asyncio
@@ -38,17 +38,28 @@ class TaskConfigPublisher:
         self._store = store
         self._send = send
         self._publishing: dict[str, asyncio.Task[None]] = {}
+        self._under_way: dict[str, TaskSettings] = {}
 
-    def publish(self, connector: str, configs: TaskSettings) -> None:
-        """Publish these settings, instead of what is under way."""
+    def publish(self, connector: str, configs: TaskSettings, is_wanted: Callable[[], bool]) -> None:
+        """Publish these settings, instead of others that are under way.
+
+        Args:
+            connector: whose tasks.
+            configs: their settings.
+            is_wanted: whether they are still what the connector wants; asked before each try.
+        """
+        if self._under_way.get(connector) == configs and not self._publishing[connector].done():
+            return
         self.forget(connector)
         task = start_recurring(
-            "publishing of task settings", partial(self._publish, connector, configs), connector=connector
+            "publishing of task settings", partial(self._publish, connector, configs, is_wanted), connector=connector
         )
         self._publishing[connector] = task
+        self._under_way[connector] = configs
 
     def forget(self, connector: str) -> None:
         """Give up what is under way for a connector."""
+        self._under_way.pop(connector, None)
         if (task := self._publishing.pop(connector, None)) is not None:
             task.cancel()
 
@@ -60,9 +71,9 @@ class TaskConfigPublisher:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _publish(self, connector: str, configs: TaskSettings) -> None:
+    async def _publish(self, connector: str, configs: TaskSettings, is_wanted: Callable[[], bool]) -> None:
         pause_s = PAUSE_FIRST_S
-        while True:
+        while is_wanted():
             try:
                 await self._once(connector, configs)
             except (RequestError, OSError) as error:

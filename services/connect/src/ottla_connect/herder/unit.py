@@ -64,6 +64,7 @@ class Unit:
     Attributes:
         id: which one.
         version: the plugin's version, once it is known.
+        task_configs: what its process has said that the tasks shall do; None before it has, and for a task.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Unit:
     ) -> None:
         self.id = unit
         self.version = ""
+        self.task_configs: list[dict[str, str]] | None = None
         self._worker = worker
         self._host = host
         self._events = events
@@ -204,6 +206,7 @@ class Unit:
         self._failure = None
         self._reported = None
         self._stopping = False
+        self.task_configs = None
         self._has = work
         self._paused = work.paused
         raw = self._worker.raw

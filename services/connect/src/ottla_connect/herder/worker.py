@@ -5,7 +5,6 @@
 """
 
 import asyncio
-import time
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -37,6 +36,7 @@ from ottla_connect.state.config_state import ConfigState
 from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.stores import Stores
 from ottla_core.background import start_detached
+from ottla_core.clock import boot_time_s
 
 RESTING_STATES = {TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
 
@@ -73,6 +73,7 @@ class Worker:
         self._lease_until_s = 0.0
         self._log_levels: dict[str, str] = {}
         self._jobs: set[asyncio.Task[None]] = set()
+        self._committing: dict[UnitId, set[asyncio.Task[None]]] = {}
         self._closed = False
 
     @property
@@ -87,6 +88,11 @@ class Worker:
     def runs(self, unit: UnitId) -> bool:
         """Return whether a connector or task is assigned to this worker."""
         return unit in (self._tasks if isinstance(unit, TaskId) else self._connectors)
+
+    @property
+    def is_leased(self) -> bool:
+        """Whether this worker surely is a member of the group, so that nobody else does what it has to do."""
+        return boot_time_s() <= self._lease_until_s
 
     # What is to run.
 
@@ -115,10 +121,17 @@ class Worker:
             if unit_id not in wanted:
                 unit.want(None)
                 self._start_job(self._retire(unit))
+            elif unit.task_configs is not None:
+                # Whatever was stored last, and by whom: settings that were on their way when it was overtaken, too.
+                self._compare_task_configs(unit)
 
     async def settle(self, units: Iterable[UnitId]) -> None:
-        """Wait until these have stopped."""
-        await asyncio.gather(*(self._units[each].settled() for each in units if each in self._units))
+        """Wait until these have stopped, and nothing of theirs is on its way to the stores."""
+        wanted = list(units)
+        await asyncio.gather(*(self._units[each].settled() for each in wanted if each in self._units))
+        # What a task has committed at its end must be stored, or somebody changes offsets and this comes after it.
+        if committing := [job for each in wanted for job in self._committing.get(each, ())]:
+            await asyncio.wait(committing)
 
     def restart(self, unit: UnitId) -> bool:
         """Restart a connector or task, if it is assigned to this worker; returns whether it is."""
@@ -149,7 +162,7 @@ class Worker:
             await asyncio.gather(*self._jobs, return_exceptions=True)
 
     def extend_lease(self, until_s: float) -> None:
-        """Pass a lease on to every task; `until_s` is a time of CLOCK_MONOTONIC."""
+        """Pass a lease on to every task; `until_s` is a time of CLOCK_BOOTTIME."""
         self._lease_until_s = until_s
         for unit in self._units.values():
             if unit.is_task:
@@ -209,11 +222,12 @@ class Worker:
         match message:
             case TaskConfigs():
                 if unit.is_current:
-                    self._publish_task_configs(unit.connector, message.configs)
+                    unit.task_configs = message.configs
+                    self._compare_task_configs(unit)
             case ReadOffsets():
                 self._start_job(self._read_offsets(unit, message))
             case CommitOffsets():
-                self._start_job(self._commit_offsets(unit, message))
+                self._note_commit(unit.id, self._start_job(self._commit_offsets(unit, message)))
             case TopicsUsed():
                 if isinstance(unit.id, TaskId) and self._config.topic_tracking_enable:
                     for topic in message.topics:
@@ -254,10 +268,13 @@ class Worker:
             self._stores.status.put_connector_status(unit, status, only_if_newer=only_if_newer)
 
     def _surely_runs(self, unit: UnitId) -> bool:
-        return self.runs(unit) and time.monotonic() <= self._lease_until_s
+        return self.runs(unit) and self.is_leased
 
-    def _publish_task_configs(self, name: str, configs: list[dict[str, str]]) -> None:
-        state = self.state
+    def _compare_task_configs(self, unit: Unit) -> None:
+        """Publish what a connector wants its tasks to do, unless that is what they do."""
+        name, configs, state = unit.connector, unit.task_configs, self.state
+        if configs is None or not unit.is_current:
+            return
         current = (
             [state.task_configs(name)[TaskId(name, n)] for n in range(state.task_counts.get(name, 0))]
             if name not in state.inconsistent
@@ -266,7 +283,11 @@ class Worker:
         if current == configs and state.applied_connector_config(name) == state.connectors.get(name):
             self._publisher.forget(name)
             return
-        self._publisher.publish(name, configs)
+        self._publisher.publish(
+            name,
+            configs,
+            is_wanted=lambda: unit.is_current and unit.task_configs is configs and self.runs(unit.id),
+        )
 
     async def _read_offsets(self, unit: Unit, message: ReadOffsets) -> None:
         try:
@@ -279,7 +300,7 @@ class Worker:
 
     async def _commit_offsets(self, unit: Unit, message: CommitOffsets) -> None:
         error: str | None = None
-        if time.monotonic() > self._lease_until_s:
+        if not self.is_leased:
             error = "this worker has lost touch with the group, so another may run the task"
         else:
             try:
@@ -288,7 +309,19 @@ class Worker:
                 error = str(failure)
         unit.send(OffsetsCommitted(request=message.request, error=error))
 
-    def _start_job(self, work: Coroutine[Any, Any, None]) -> None:
+    def _note_commit(self, unit: UnitId, job: asyncio.Task[None]) -> None:
+        jobs = self._committing.setdefault(unit, set())
+        jobs.add(job)
+
+        def forget(job: asyncio.Task[None]) -> None:
+            jobs.discard(job)
+            if not jobs and self._committing.get(unit) is jobs:
+                del self._committing[unit]
+
+        job.add_done_callback(forget)
+
+    def _start_job(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         job = start_detached("job of the worker", work)
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)
+        return job

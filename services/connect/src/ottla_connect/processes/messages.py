@@ -81,7 +81,7 @@ class CheckOffsets(Message, frozen=True, kw_only=True, tag="check-offsets"):
 
 
 class Lease(Message, frozen=True, kw_only=True, tag="lease"):
-    """The task may work until this time of CLOCK_MONOTONIC, in seconds.
+    """The task may work until this time of CLOCK_BOOTTIME, in seconds.
 
     Behind it, another worker may have taken the task over: it must not poll, put, produce or commit until a later
     lease comes.

@@ -111,6 +111,8 @@ class ConfigState:
         target_states: what users want connectors to be; at least one entry for each connector.
         task_counts: how many tasks a connector has, 0 if it is inconsistent; no entry if none were ever committed.
         inconsistent: connectors some of whose tasks' settings are missing.
+        taskless_from: of connectors whose tasks went, now or in an earlier life of the name, the offset behind the
+            record that took them.
         session_key: by which workers sign requests to each other; None if there is none yet.
         logger_levels: levels set on all workers.
     """
@@ -123,6 +125,11 @@ class ConfigState:
     session_key: SessionKey | None = None
     logger_levels: Mapping[str, str] = field(default_factory=dict)
     task_sets: Mapping[str, TaskSet] = field(default_factory=dict, repr=False)
+    taskless_from: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
+
+    def without_tasks_since(self, name: str) -> int:
+        """Return the offset from which on a connector without tasks has had none; -1 if none are known at all."""
+        return self.taskless_from.get(name, -1)
 
     def task_configs(self, name: str) -> Mapping[TaskId, Mapping[str, str]]:
         """Return the settings of a connector's tasks; none if it is unknown or inconsistent."""
@@ -143,6 +150,7 @@ class ConfigReplay:
         self._deferred: dict[str, dict[TaskId, Mapping[str, str]]] = {}
         self._task_sets: dict[str, TaskSet] = {}
         self._inconsistent: set[str] = set()
+        self._taskless_from: dict[str, int] = {}
         self._session_key: SessionKey | None = None
         self._logger_levels: dict[str, str] = {}
         self._snapshot: ConfigState | None = None
@@ -160,6 +168,7 @@ class ConfigReplay:
                 session_key=self._session_key,
                 logger_levels=dict(self._logger_levels),
                 task_sets=dict(self._task_sets),
+                taskless_from=dict(self._taskless_from),
             )
         return self._snapshot
 
@@ -207,6 +216,7 @@ class ConfigReplay:
         # What waited is either taken now or, where some is missing, of no use: all of it has to be written again.
         deferred = self._deferred.pop(record.name, {})
         tasks = [TaskId(record.name, number) for number in range(record.tasks)]
+        self._note_end_of_tasks(record.name)
         if all(task in deferred for task in tasks):
             configs = {task: deferred[task] for task in tasks}
             self._task_sets[record.name] = TaskSet(configs=configs, connector_config=connector_config)
@@ -229,7 +239,13 @@ class ConfigReplay:
         # A state without its connector is the initial state of one that is being created.
         return TargetStateChanged(record.name) if changed and exists else None
 
+    def _note_end_of_tasks(self, name: str) -> None:
+        """Remember where a connector's tasks went, before they do; that there are others is seen by their count."""
+        if name in self._task_sets and self._task_sets[name].configs:
+            self._taskless_from[name] = self._offset
+
     def _forget(self, name: str) -> None:
+        self._note_end_of_tasks(name)
         self._connectors.pop(name, None)
         self._task_sets.pop(name, None)
         self._deferred.pop(name, None)

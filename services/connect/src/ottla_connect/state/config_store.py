@@ -114,14 +114,27 @@ class ConfigStore:
         """Delete a connector; raises as `put_connector` does."""
         await self._write([connector_write(name, None), target_state_write(name, None)])
 
-    async def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
-        """Set what a connector's tasks do, and how many there are; raises as `put_connector` does."""
+    async def put_task_configs(
+        self, name: str, configs: Sequence[Mapping[str, str]], *, permit: Callable[[], object] = lambda: None
+    ) -> None:
+        """Set what a connector's tasks do, and how many there are.
+
+        Args:
+            name: the connector.
+            configs: the settings of its tasks.
+            permit: is asked before each of the two writes, and raises what prevents it.
+
+        Raises:
+            LogError: it is not stored, or it is not known whether it is.
+        """
         if len(configs) > TASKS_MAX:
             raise LogError(f"connector {name} has {len(configs)} tasks, more than {TASKS_MAX}")
         async with self._writing_tasks:  # two sets of tasks must not mix
             deadline = time.monotonic() + WRITE_AND_READ_TIMEOUT_S
             tasks = [task_write(TaskId(name, number), config) for number, config in enumerate(configs)]
+            permit()
             await self._write(tasks)
+            permit()
             await self._write([commit_write(name, len(configs))], deadline)
 
     async def put_target_state(self, name: str, state: TargetState) -> None:

@@ -22,7 +22,8 @@ from ottla_connect.state.offset_records import (
 )
 
 READ_TIMEOUT_S = 30.0
-WRITE_TIMEOUT_S = 30.0
+WRITE_TIMEOUT_S = 35.0
+"""A little more than the producer tries for: behind it, nothing is on its way any more."""
 
 log = structlog.get_logger("offset store")
 

@@ -77,7 +77,7 @@ def describe_config(channel: Channel, redaction: Redaction, purpose: DescribeCon
     try:
         plugin = process.lookup.find(purpose.plugin, Plugin)
     except PluginNotFound as error:
-        return ConfigDescribed(settings=[], error=str(error))
+        return ConfigDescribed(settings=[], error=redaction.text(str(error)))
     described = {each["name"]: each for each in key_infos(plugin.config_model, group=plugin.__name__)}
     if issubclass(plugin, Connector):
         model = SinkSettings if issubclass(plugin, SinkConnector) else SourceSettings

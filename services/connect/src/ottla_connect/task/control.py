@@ -27,6 +27,7 @@ from ottla_connect.processes.messages import (
 )
 from ottla_connect.task.channel import Channel, ChannelClosed
 from ottla_core.background import start_thread
+from ottla_core.clock import boot_time_s
 from ottla_sdk import ConnectError
 
 EXIT_ORPHANED = 4
@@ -111,7 +112,7 @@ class Control:
     @property
     def leased(self) -> bool:
         """Whether the task is surely this worker's, right now."""
-        return time.monotonic() < self._leased_until_s
+        return boot_time_s() < self._leased_until_s
 
     def standing(self) -> Standing:
         """Return what the process is to do."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ottla_connect.config import WorkerConfig
 from ottla_connect.processes.messages import Failed, Outlook
 from ottla_connect.task.channel import Channel
+from ottla_connect.task.pipeline.error_handler import Unavailable
 from ottla_connect.task.plugins.lookup import PluginLookup
 from ottla_connect.task.redaction import Redaction
 from ottla_connect.task.settings.config_providers import ConfigProviders
@@ -68,4 +69,4 @@ def failure(error: BaseException, redaction: Redaction) -> Failed:
 def _outlook(error: BaseException) -> Outlook:
     if isinstance(error, FatalError):
         return Outlook.FATAL
-    return Outlook.PASSING if isinstance(error, RetriableError) else Outlook.OPEN
+    return Outlook.PASSING if isinstance(error, RetriableError | Unavailable) else Outlook.OPEN

@@ -5,7 +5,7 @@ import json
 import re
 import urllib.parse
 from collections.abc import Iterator, Mapping
-from typing import TextIO
+from typing import Any, TextIO
 
 HIDDEN = "[hidden]"
 LENGTH_MIN = 4
@@ -35,6 +35,16 @@ class Redaction:
         if self._pattern is None:
             return text
         return self._pattern.sub(lambda match: self._by_value[match[0]], text)
+
+    def document(self, document: Any) -> Any:
+        """Return what JSON can hold without the values in any of its texts."""
+        if isinstance(document, str):
+            return self.text(document)
+        if isinstance(document, list):
+            return [self.document(each) for each in document]
+        if isinstance(document, dict):
+            return {self.text(key): self.document(value) for key, value in document.items()}
+        return document
 
 
 class RedactedStream(io.TextIOWrapper):

@@ -65,7 +65,7 @@ class ConsumerHangs(RetriableError):
 def run_task(channel: Channel, redaction: Redaction, purpose: RunTask) -> None:
     """Run a task until it is to stop; raises what it fails with."""
     control = Control(channel, leased=True, paused=purpose.paused)
-    readings = _Readings(control)
+    readings = _Readings(control, redaction)
     watch = ConsumerWatch()
 
     def on_tick() -> None:
@@ -109,12 +109,12 @@ def _await_begin(control: Control) -> bool:
 class _Readings:
     """Sends the readings of a task to the worker when they have changed, and what a job says of its progress."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: Control, redaction: Redaction) -> None:
         self._control = control
         self._last: Mapping[str, float] = {}
         self.measures: TaskMeasures | None = None
         self.metrics = PluginMetrics()
-        self.progress = Progress(control)
+        self.progress = Progress(control, redaction)
 
     def report(self) -> None:
         """Send them."""
@@ -352,6 +352,7 @@ class TaskParts:
                 logger=logging.getLogger("librdkafka"),
             ),
             measures=measures.errors,
+            redact=self._process.redaction.text,
         )
 
     def _prepare_topic(self) -> Callable[[str], None]:

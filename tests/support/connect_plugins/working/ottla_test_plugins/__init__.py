@@ -1,6 +1,6 @@
 """Connectors for the tests of Ottla Connect: see `tests/support/connect_plugin_path.py` for how they are found."""
 
-from ottla_test_plugins.converters import ReversedText
+from ottla_test_plugins.converters import FaultyText, ReversedText
 from ottla_test_plugins.faults import FaultConfig
 from ottla_test_plugins.jobs import ProgramJob, ProgramJobTask
 from ottla_test_plugins.sinks import CollectingSink, CollectingSinkTask
@@ -13,6 +13,7 @@ __all__ = [
     "CollectingSinkTask",
     "FaultConfig",
     "Faulty",
+    "FaultyText",
     "IsOdd",
     "ListSource",
     "ListSourceTask",

@@ -5,6 +5,7 @@ fault.kind          retriable, data, fatal, bug, segfault, exit, hang, leak, rep
 fault.after         calls of the method that go well before
 fault.times         how many calls then go wrong (-1: all that follow)
 fault.marker        a file that is made when a fault happens; while it is there none does: once over restarts
+fault.says          what the error says in addition
 """
 
 import ctypes
@@ -28,6 +29,7 @@ class FaultConfig(PluginConfig):
     )
     fault_after: int = setting("fault.after", 0, doc="How many calls go well before.", ge=0, group="Faults")
     fault_times: int = setting("fault.times", -1, doc="How many calls fail; -1: all.", ge=-1, group="Faults")
+    fault_says: str = setting("fault.says", "", doc="What the error says in addition.", group="Faults")
     fault_marker: Path | None = setting("fault.marker", None, doc="A file made by the only fault.", group="Faults")
 
 
@@ -51,18 +53,18 @@ class Faults:
             if config.fault_marker.exists():
                 return
             config.fault_marker.touch()
-        fail(config.fault_kind, method)
+        fail(config.fault_kind, method, config.fault_says)
 
 
-def fail(kind: str, method: str) -> None:
+def fail(kind: str, method: str, says: str = "") -> None:
     """Fail in a way of `FaultConfig`."""
     match kind:
         case "retriable":
-            raise RetriableError(f"{method} fails for a while")
+            raise RetriableError(f"{method} fails for a while{says}")
         case "data":
-            raise DataError(f"{method} does not like this record")
+            raise DataError(f"{method} does not like this record{says}")
         case "fatal":
-            raise FatalError(f"{method} fails for good")
+            raise FatalError(f"{method} fails for good{says}")
         case "segfault":
             ctypes.string_at(0)
         case "exit":
@@ -75,4 +77,4 @@ def fail(kind: str, method: str) -> None:
                 leaked.append(bytearray(os.urandom(4096) * (LEAK_STEP_BYTES // 4096)))
                 time.sleep(LEAK_PAUSE_S)
         case _:
-            raise ValueError(f"{method} has a bug")
+            raise ValueError(f"{method} has a bug{says}")

@@ -36,7 +36,7 @@ class ProgramJobTask(JobTask[ProgramJobConfig]):
         self._faults.at("watch")
         self._watched += 1
         self.context.metrics.set("watched", self._watched)
-        self.context.report_progress({"watched": self._watched})
+        self.context.report_progress({"watched": self._watched, "says": [self.config.fault_says]})
         self.context.wait(0.05)
 
     def stop(self) -> None:

@@ -1,7 +1,7 @@
 """The hooks: what this distribution brings."""
 
 from ottla_sdk import Connector, Converter, Predicate, Transform, hookimpl
-from ottla_test_plugins import AddOne, CollectingSink, Faulty, IsOdd, ListSource, ProgramJob, ReversedText
+from ottla_test_plugins import AddOne, CollectingSink, Faulty, FaultyText, IsOdd, ListSource, ProgramJob, ReversedText
 from ottla_test_plugins.speed import MemorySource, NoOpSink
 
 
@@ -22,4 +22,4 @@ def ottla_predicates() -> list[type[Predicate]]:
 
 @hookimpl
 def ottla_converters() -> list[type[Converter]]:
-    return [ReversedText]
+    return [ReversedText, FaultyText]

@@ -16,6 +16,7 @@ class CollectingSinkConfig(FaultConfig):
     path: Path | None = setting("collect.path", None, doc="A file that gets a line of JSON for every event.")
     events: bool = setting("collect.events", False, doc="Whether to write down not only records.")
     bad_value: str = setting("collect.bad.value", "", doc="Records with this value are reported as errant.")
+    bad_says: str = setting("collect.bad.says", "", doc="What their error says in addition.")
     seek_to: int = setting(
         "collect.seek.to", -1, doc="Where to go on reading when partitions are opened; -1: nowhere."
     )
@@ -52,7 +53,7 @@ class CollectingSinkTask(SinkTask[CollectingSinkConfig]):
         lines = []
         for record in records:
             if self.config.bad_value and self.config.bad_value == str(record.value):
-                self.context.report(record, DataError("the target refuses it"))
+                self.context.report(record, DataError(f"the target refuses it{self.config.bad_says}"))
                 continue
             lines.append(
                 json.dumps(

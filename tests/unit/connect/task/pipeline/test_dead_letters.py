@@ -38,6 +38,7 @@ class Parts:
             settings=DeadLetterSettings("dead", 3, headers),
             make_producer=self.make,
             measures=self.measures,
+            redact=lambda text: text.replace("hunter2", "${secret}"),
         )
 
     def make(self):
@@ -48,7 +49,7 @@ class Parts:
         message = Message(
             topic="t", partition=1, offset=7, key=b"k", value=b"v", headers=[("own", b"h")], timestamp=(1, 55)
         )
-        self.letters.report(Failure(message, Stage.TASK_PUT, Parts, DataError("refused")))
+        self.letters.report(Failure(message, Stage.TASK_PUT, Parts, DataError("refused hunter2")))
 
 
 def test_settings_name_a_topic_or_there_are_no_dead_letters():
@@ -72,7 +73,7 @@ def test_headers_say_where_it_is_from_and_why():
     parts.report()
     headers = dict(parts.producer.sent[0][4])
     prefix = "__connect.errors."
-    assert headers.pop(prefix + "exception.stacktrace").endswith(b"DataError: refused\n")
+    assert headers.pop(prefix + "exception.stacktrace").endswith(b"DataError: refused ${secret}\n")
     assert headers == {
         "own": b"h",
         prefix + "topic": b"t",
@@ -83,7 +84,7 @@ def test_headers_say_where_it_is_from_and_why():
         prefix + "stage": b"TASK_PUT",
         prefix + "class.name": f"{__name__}.Parts".encode(),
         prefix + "exception.class.name": b"ottla_sdk.errors.DataError",
-        prefix + "exception.message": b"refused",
+        prefix + "exception.message": b"refused ${secret}",
     }
 
 

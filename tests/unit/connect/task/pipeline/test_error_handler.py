@@ -12,6 +12,7 @@ from ottla_connect.task.pipeline.error_handler import (
     Interrupted,
     ToleranceExceeded,
     ToleranceExceededForGood,
+    Unavailable,
 )
 from ottla_connect.task.pipeline.errors import ErrorPolicy, Stage
 from ottla_sdk import DataError, FatalError, RetriableError
@@ -91,6 +92,15 @@ def test_what_never_works_fails_the_task_otherwise_and_is_reported_all_the_same(
 def test_a_fatal_error_fails_the_task_for_good():
     with pytest.raises(ToleranceExceededForGood):
         Handling(ErrorPolicy(tolerant=True)).attempt(FatalError("revoked"))
+
+
+@pytest.mark.parametrize("tolerant", [True, False])
+def test_a_record_is_neither_skipped_nor_reported_while_something_is_away(tolerant):
+    handling = Handling(ErrorPolicy(tolerant=tolerant, retry_timeout_ms=0))
+    with pytest.raises(Unavailable, match=r"TRANSFORMATION failed in .*Operator: the registry is away"):
+        handling.attempt(RetriableError("the registry is away"))
+    assert handling.reports.failures == []
+    assert handling.measures.skipped == 0
 
 
 def test_a_task_that_is_to_stop_does_not_wait():

@@ -1,6 +1,7 @@
 """Which errors are tried again, for how long, and after which pauses."""
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from ottla_connect.config import WorkerConfig
 from ottla_connect.task.pipeline.errors import ErrorPolicy
@@ -34,7 +35,16 @@ def test_only_retriable_errors_are_tried_again():
     assert delay(policy, 1, error=ValueError("bug")) is None
 
 
-@pytest.mark.parametrize("error", [RETRIABLE, DataError("bad"), KeyError("field")])
+@pytest.mark.parametrize(
+    "error", [RETRIABLE, *(KafkaException(KafkaError(code)) for code in (KafkaError._MSG_TIMED_OUT, 7, 19))]
+)
+def test_what_is_away_is_never_a_reason_to_skip_a_record(error):
+    assert not ErrorPolicy(tolerant=True).tolerates(error)
+
+
+@pytest.mark.parametrize(
+    "error", [DataError("bad"), KeyError("field"), KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))]
+)
 def test_whatever_a_record_fails_with_is_tolerated_if_errors_are(error):
     assert ErrorPolicy(tolerant=True).tolerates(error)
     assert not ErrorPolicy().tolerates(error)

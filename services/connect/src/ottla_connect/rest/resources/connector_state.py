@@ -24,13 +24,17 @@ async def connector_status(herder: TheHerder, connector: ConnectorName) -> Conne
     return ConnectorStateInfo.of(herder.connector_status(connector))
 
 
-@router.put("/pause", status_code=202, summary="Pause a connector", responses=errors(404), response_class=Response)
+@router.put(
+    "/pause", status_code=202, summary="Pause a connector", responses=errors(404, 409), response_class=Response
+)
 async def pause_connector(herder: TheHerder, connector: ConnectorName) -> None:
     """Have its tasks keep their resources but do nothing. Paused again, it stays paused."""
     await herder.set_target_state(connector, TargetState.PAUSED)
 
 
-@router.put("/resume", status_code=202, summary="Resume a connector", responses=errors(404), response_class=Response)
+@router.put(
+    "/resume", status_code=202, summary="Resume a connector", responses=errors(404, 409), response_class=Response
+)
 async def resume_connector(herder: TheHerder, connector: ConnectorName) -> None:
     """Have it run again, whether it was paused or stopped."""
     await herder.set_target_state(connector, TargetState.STARTED)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ottla_connect.processes.messages import Progressed
 from ottla_connect.task.control import Control
+from ottla_connect.task.redaction import Redaction
 
 PROGRESS_CHARACTERS_MAX = 64 * 1024
 """The worker keeps it in the status topic."""
@@ -18,8 +19,9 @@ log = logging.getLogger(__name__)
 class Progress:
     """Keeps what a job has reported until it is sent; any thread may call its methods."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: Control, redaction: Redaction) -> None:
         self._control = control
+        self._redaction = redaction
         self._waiting: dict[str, Any] | None = None
         self._lock = threading.Lock()
 
@@ -30,7 +32,7 @@ class Progress:
             log.warning("the job's progress is not shown: it has %d characters", len(text))
             return
         with self._lock:
-            self._waiting = json.loads(text)
+            self._waiting = self._redaction.document(json.loads(text))
 
     def send(self) -> None:
         """Send the last, unless it was sent before."""

@@ -56,6 +56,7 @@ class DeadLetters:
         settings: where they go.
         make_producer: makes the producer, when the first comes.
         measures: counts.
+        redact: takes resolved secrets out of a text, as plugins may put them into their errors.
     """
 
     def __init__(
@@ -65,11 +66,13 @@ class DeadLetters:
         settings: DeadLetterSettings,
         make_producer: Callable[[], Producer],
         measures: ErrorMeasures,
+        redact: Callable[[str], str],
     ) -> None:
         self._task = task
         self._settings = settings
         self._make_producer = make_producer
         self._measures = measures
+        self._redact = redact
         self._producer: Producer | None = None
         self._error: KafkaError | None = None
 
@@ -80,7 +83,7 @@ class DeadLetters:
         message = failure.original
         headers = [*(message.headers() or ())]
         if self._settings.context_headers:
-            headers += context_headers(self._task, failure)
+            headers += context_headers(self._task, failure, self._redact)
         _, timestamp_ms = message.timestamp()
         self._measures.dead_letters += 1
         while True:
@@ -131,7 +134,9 @@ class DeadLetters:
             log.error("a record cannot be written to the dead letter topic %s: %s", self._settings.topic, error.str())
 
 
-def context_headers(task: TaskId, failure: Failure[Message]) -> list[tuple[str, str | bytes | None]]:
+def context_headers(
+    task: TaskId, failure: Failure[Message], redact: Callable[[str], str]
+) -> list[tuple[str, str | bytes | None]]:
     """Return the headers that say where a dead letter is from and why; names and texts are Kafka Connect's."""
     message, error = failure.original, failure.error
     values = {
@@ -146,4 +151,4 @@ def context_headers(task: TaskId, failure: Failure[Message]) -> list[tuple[str, 
         "exception.message": str(error),
         "exception.stacktrace": failure.trace,
     }
-    return [(HEADER_PREFIX + name, value.encode(errors="replace")) for name, value in values.items()]
+    return [(HEADER_PREFIX + name, redact(value).encode(errors="replace")) for name, value in values.items()]

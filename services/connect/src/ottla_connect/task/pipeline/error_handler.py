@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from ottla_connect.task.measures import ErrorMeasures
-from ottla_connect.task.pipeline.errors import ErrorPolicy, Stage
+from ottla_connect.task.pipeline.errors import ErrorPolicy, Stage, is_passing
 from ottla_sdk import DataError, FatalError, class_name
 
 T = TypeVar("T")
@@ -33,6 +33,13 @@ class ToleranceExceeded(DataError):
 
 class ToleranceExceededForGood(ToleranceExceeded, FatalError):
     """The same, and trying again is of no use."""
+
+
+class Unavailable(ToleranceExceeded):
+    """A record cannot be handled for now, because something else is away for longer than it is waited for.
+
+    No `RetriableError`, as a sink's `put` would be repeated for it, whatever has become of the record meanwhile.
+    """
 
 
 class Interrupted(Exception):
@@ -146,10 +153,13 @@ class ErrorHandler(Generic[OriginalT]):
         """Report a record that has failed; return if it is to be skipped.
 
         Raises:
+            Unavailable: it may be handled later, so it must come again.
             ToleranceExceeded: errors are not tolerated.
         """
         self._measures.errors += 1
         self._measures.last_error_timestamp_ms = time.time() * 1000
+        if is_passing(failure.error):
+            raise Unavailable(_said(failure)) from failure.error  # no dead letter: the record is still to be handled
         for reporter in self._reporters:
             reporter.report(failure)
         if self.policy.logs:
@@ -164,7 +174,9 @@ class ErrorHandler(Generic[OriginalT]):
             )
         if not self.policy.tolerates(failure.error):
             final = isinstance(failure.error, FatalError)
-            raise (ToleranceExceededForGood if final else ToleranceExceeded)(
-                f"{failure.stage} failed in {class_name(failure.operator)}: {failure.error}"
-            ) from failure.error
+            raise (ToleranceExceededForGood if final else ToleranceExceeded)(_said(failure)) from failure.error
         self._measures.skipped += 1
+
+
+def _said(failure: Failure[Any]) -> str:
+    return f"{failure.stage} failed in {class_name(failure.operator)}: {failure.error}"

@@ -1,13 +1,17 @@
 """What is done about an error with a record: try again, skip it, or fail (Kafka's RetryWithToleranceOperator).
 
-`ErrorPolicy` decides; it knows no clock. Only a `RetriableError` is tried again, up to `errors.retry.timeout`. What
+`ErrorPolicy` decides; it knows no clock. Only what passes by itself is tried again, for `errors.retry.timeout`. What
 still fails is skipped under `errors.tolerance=all`, whatever it raises, because the code of transforms and converters
-meets data that its author has not thought of; only a `FatalError` says that no other record would fare better.
+meets data that its author has not thought of. Two things are no fault of the record, and never a reason to skip it. A
+`FatalError` says that no other record would fare better. Where something is away (`is_passing`) every record of the
+outage would be skipped, so the task fails, and is started anew until it is back; Kafka Connect skips them.
 """
 
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException
 
 from ottla_connect.config import WorkerConfig
 from ottla_sdk import FatalError, RetriableError
@@ -16,6 +20,24 @@ RETRY_DELAY_MIN_MS = 300
 DOUBLINGS_MAX = 30
 """Doubling further would only make numbers larger than any delay allowed."""
 NO_TIMEOUT = -1
+# librdkafka has tried for as long as it was told to when it reports one of these.
+AWAY_CODES = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.THROTTLING_QUOTA_EXCEEDED,
+        KafkaError._MSG_TIMED_OUT,  # noqa: SLF001
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    }
+)
 
 
 class Stage(enum.StrEnum):
@@ -73,7 +95,7 @@ class ErrorPolicy:
             elapsed_ms: since the first.
             chance: between 0 and 1; spreads the retries of many tasks once their delays reach the maximum.
         """
-        if not isinstance(error, RetriableError):
+        if not is_passing(error):
             return None
         left_ms = float("inf") if self.retry_timeout_ms == NO_TIMEOUT else self.retry_timeout_ms - elapsed_ms
         if left_ms <= 0:
@@ -85,4 +107,12 @@ class ErrorPolicy:
 
     def tolerates(self, error: Exception) -> bool:
         """Return whether a record with which this has finally failed is skipped."""
-        return self.tolerant and not isinstance(error, FatalError)
+        return self.tolerant and not isinstance(error, FatalError) and not is_passing(error)
+
+
+def is_passing(error: Exception) -> bool:
+    """Return whether something else is away or busy, so that the same record may be handled later."""
+    if isinstance(error, KafkaException):
+        code = error.args[0]
+        return isinstance(code, KafkaError) and (code.retriable() or code.code() in AWAY_CODES)
+    return isinstance(error, RetriableError)

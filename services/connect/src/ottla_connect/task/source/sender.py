@@ -21,6 +21,7 @@ from ottla_connect.task.pipeline.error_handler import (
     Failure,
     Interrupted,
     ToleranceExceeded,
+    Unavailable,
 )
 from ottla_connect.task.pipeline.errors import Stage
 from ottla_connect.task.pipeline.transform_chain import TransformChain
@@ -236,6 +237,7 @@ class Sender:
 
         Raises:
             ProducerFailed: a record was refused, and errors are not tolerated; or nothing works any more.
+            Unavailable: the brokers were away for longer than the producer waits.
         """
         self._producer.poll(0)
         waiting = len(self._producer)
@@ -329,6 +331,8 @@ class Sender:
         )
         try:
             self._refuse(record, error)
+        except Unavailable as failure:
+            self._error = self._error or failure
         except (ToleranceExceeded, ProducerFailed) as failure:
             self._error = self._error or ProducerFailed(
                 f"a record for topic {record.topic} was refused: {error.name()}: {error.str()}"

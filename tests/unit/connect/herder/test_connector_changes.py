@@ -1,0 +1,301 @@
+"""Requests that change a connector at the same time come out as if they had come one after the other."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ottla_connect.herder.api import State, TargetState
+from ottla_connect.herder.errors import BadRequest, Conflict, Elsewhere, NotFound, RequestError
+from ottla_connect.state.config_records import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    TargetStateRecord,
+    Write,
+    decode,
+)
+from tests.support.eventually_async import eventually_async
+from tests.support.herder_parts import HerderParts
+from tests.support.scripted_connectors import CLASS
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+BASE = {"connector.class": CLASS, "tasks.max": "1"}
+RUNNING, STOPPED = State.RUNNING, State.STOPPED
+
+
+@pytest.fixture
+def slow_log(parts: HerderParts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The configuration takes its time to be written, as a topic's does."""
+    delay(parts.stores.config._log, monkeypatch, lambda: 0.05)
+
+
+def delay(records: object, monkeypatch: pytest.MonkeyPatch, seconds: Callable[[], float]) -> None:
+    write = records.write  # type: ignore[attr-defined]
+
+    async def write_later(writes: Sequence[Write], timeout_s: float) -> None:
+        await asyncio.sleep(seconds())
+        await write(writes, timeout_s)
+
+    monkeypatch.setattr(records, "write", write_later)
+
+
+@pytest.mark.usefixtures("slow_log")
+async def test_two_patches_of_different_keys_are_both_kept(parts: HerderParts):
+    await parts.create("flights", tasks_max="1")
+    await asyncio.gather(
+        parts.herder.patch_connector_config("flights", {"one": "1"}),
+        parts.herder.patch_connector_config("flights", {"two": "2"}),
+    )
+    config = parts.herder.connector_info("flights").config
+    assert (config.get("one"), config.get("two")) == ("1", "2")
+
+
+@pytest.mark.usefixtures("slow_log")
+async def test_a_patch_does_not_bring_a_deleted_connector_back(parts: HerderParts):
+    await parts.create("flights", tasks_max="1")
+    patching = asyncio.create_task(parts.herder.patch_connector_config("flights", {"one": "1"}))
+    await asyncio.sleep(0)  # it has read what it is to change
+    await parts.herder.delete_connector("flights")
+    with pytest.raises(NotFound):
+        await patching
+    assert parts.herder.connectors() == []
+
+
+@pytest.mark.usefixtures("slow_log")
+async def test_a_put_that_comes_after_a_deletion_says_that_the_connector_is_new(parts: HerderParts):
+    await parts.create("flights", tasks_max="1")
+    putting = asyncio.create_task(parts.herder.put_connector_config("flights", BASE))
+    await asyncio.sleep(0)
+    await parts.herder.delete_connector("flights")
+    is_new, _ = await putting
+    assert is_new
+    assert parts.herder.connectors() == ["flights"]
+
+
+async def test_offsets_that_are_reset_stay_reset_though_a_task_was_still_stopping(parts: HerderParts, tmp_path: Path):
+    release = tmp_path / "release"
+    await parts.create("flights", tasks_max="1", behaviour="commit-late", release=str(release))
+    await parts.reach("flights", RUNNING, RUNNING)
+    await parts.stores.offsets.write("flights", [({"file": "a"}, {"position": 3})])
+    await parts.herder.set_target_state("flights", TargetState.STOPPED)
+    resetting = asyncio.create_task(parts.herder.reset_offsets("flights"))
+    await asyncio.wait({resetting}, timeout=0.5)  # it must not come to its end by itself
+    release.touch()
+    await resetting
+    await eventually_async(lambda: not parts.pids(), "all tasks have ended")
+    assert await parts.herder.offsets("flights") == []
+
+
+async def test_a_commit_that_is_still_being_stored_counts_as_a_task_that_runs(
+    parts: HerderParts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    release, stored = tmp_path / "release", asyncio.Event()
+    await parts.create("flights", tasks_max="1", behaviour="commit-late", release=str(release))
+    await parts.reach("flights", RUNNING, RUNNING)
+    write = parts.stores.offsets.write
+
+    async def write_late(connector: str, pairs: Sequence[tuple[Mapping, Mapping]]) -> None:
+        if pairs[0][1] == {"position": 7}:
+            await stored.wait()
+        await write(connector, pairs)
+
+    monkeypatch.setattr(parts.stores.offsets, "write", write_late)
+    await parts.herder.set_target_state("flights", TargetState.STOPPED)
+    release.touch()
+    await eventually_async(lambda: not parts.pids(), "all tasks have ended")
+    altering = asyncio.create_task(parts.herder.alter_offsets("flights", [({"file": "a"}, {"position": 1})]))
+    await asyncio.wait({altering}, timeout=0.5)
+    is_early = altering.done()
+    stored.set()
+    await altering
+    assert not is_early
+    assert await parts.herder.offsets("flights") == [({"file": "a"}, {"position": 1})]
+
+
+async def test_a_connector_is_not_resumed_while_its_offsets_change(
+    parts: HerderParts, monkeypatch: pytest.MonkeyPatch
+):
+    await parts.herder.create_connector("flights", BASE, TargetState.STOPPED)
+    begun, stored = asyncio.Event(), asyncio.Event()
+    write = parts.stores.offsets.write
+
+    async def write_late(connector: str, pairs: Sequence[tuple[Mapping, Mapping]]) -> None:
+        begun.set()
+        await stored.wait()
+        await write(connector, pairs)
+
+    monkeypatch.setattr(parts.stores.offsets, "write", write_late)
+    altering = asyncio.create_task(parts.herder.alter_offsets("flights", [({"file": "a"}, {"position": 1})]))
+    await begun.wait()
+    resuming = asyncio.create_task(parts.herder.set_target_state("flights", TargetState.STARTED))
+    await asyncio.wait({resuming}, timeout=0.3)
+    meanwhile = parts.stores.config.state.target_states["flights"]
+    stored.set()
+    await asyncio.gather(altering, resuming)
+    assert meanwhile is TargetState.STOPPED
+    await parts.reach("flights", RUNNING, RUNNING)
+
+
+async def test_a_leader_whose_lease_has_lapsed_changes_nothing(parts: HerderParts):
+    await parts.create("flights", tasks_max="1")
+    parts.worker.extend_lease(0.0)
+    for request in (
+        parts.herder.put_connector_config("flights", {**BASE, "one": "1"}),
+        parts.herder.patch_connector_config("flights", {"one": "1"}),
+        parts.herder.delete_connector("flights"),
+        parts.herder.set_target_state("flights", TargetState.PAUSED),
+    ):
+        with pytest.raises(Conflict, match="not in the group"):
+            await request
+    assert "one" not in parts.herder.connector_info("flights").config
+
+
+async def test_settings_of_tasks_that_were_overtaken_on_their_way_are_put_right(parts: HerderParts):
+    await parts.create("flights", tasks_max="2")
+    await parts.reach("flights", RUNNING, RUNNING, RUNNING)
+    wanted = parts.herder.task_configs("flights")
+    await parts.herder.put_task_configs("flights", [{"behaviour": "run", "number": "stale"}])
+    await eventually_async(lambda: parts.herder.task_configs("flights") == wanted, "they are as the connector says")
+    await parts.reach("flights", RUNNING, RUNNING, RUNNING)
+
+
+class Observed:
+    """Checks every record of the configuration as it is written, and every change of offsets by a request."""
+
+    def __init__(self, parts: HerderParts, monkeypatch: pytest.MonkeyPatch, chance: random.Random) -> None:
+        self.parts = parts
+        self.records: list[ConfigRecord] = []
+        self.problems: list[str] = []
+        records = parts.stores.config._log
+        write, write_offsets = records.write, parts.stores.offsets.write
+
+        async def checked(writes: Sequence[Write], timeout_s: float) -> None:
+            if parts.member.assignment is None or not parts.member.assignment.is_leader:
+                self.problems.append(f"a worker that does not lead writes {writes}")
+            await asyncio.sleep(chance.random() * 0.01)
+            self.records += [record for each in writes if (record := decode(each.key, each.value)) is not None]
+            await write(writes, timeout_s)
+
+        async def checked_offsets(connector: str, pairs: Sequence[tuple[Mapping, Mapping | None]]) -> None:
+            self.check_stopped(connector)
+            await asyncio.sleep(chance.random() * 0.02)
+            self.check_stopped(connector)
+            await write_offsets(connector, pairs)
+
+        monkeypatch.setattr(records, "write", checked)
+        monkeypatch.setattr(parts.stores.offsets, "write", checked_offsets)
+
+    def check_stopped(self, name: str) -> None:
+        state = self.parts.stores.config.state
+        if state.target_states.get(name) is not TargetState.STOPPED or state.task_counts.get(name):
+            self.problems.append(f"offsets change while {name} is {state.target_states.get(name)}")
+        if any(unit.connector == name and unit.pid for unit in self.parts.worker.units()):
+            self.problems.append(f"offsets change while {name} has processes")
+
+    def check(self) -> None:
+        """Every configuration is the one before it with one change, by a request that was carried out once."""
+        config: Mapping[str, str] | None = None
+        target, tasks, carried_out = TargetState.STARTED, 0, set[str]()
+        for record in self.records:
+            match record:
+                case ConnectorRecord():
+                    self.check_step(config, record.config, carried_out)
+                    config, tasks = record.config, tasks if record.config is not None else 0
+                case TargetStateRecord():
+                    target = record.state or TargetState.STARTED
+                case CommitRecord():
+                    tasks = record.tasks
+            if config is not None and target is TargetState.STOPPED and tasks:
+                self.problems.append(f"a stopped connector has {tasks} tasks after {record}")
+
+    def check_step(self, before: Mapping[str, str] | None, after: Mapping[str, str] | None, done: set[str]) -> None:
+        if after is None:
+            if before is None:
+                self.problems.append("what is not there was deleted")
+            return
+        if (put := after["put"]) not in done:
+            done.add(put)
+            if before is not None and put.startswith("create"):
+                self.problems.append("what is there was created")
+            if any(key.startswith("patch") for key in after):
+                self.problems.append(f"{put} has patches: {after}")
+            return
+        new = {key for key in after if key not in (before or {})}
+        if before is None or len(new) != 1 or {**before, **dict.fromkeys(new, "1")} != after or new & done:
+            self.problems.append(f"{before} became {after}")
+        done |= new
+
+
+@asynccontextmanager
+async def leadership_comes_and_goes(parts: HerderParts, chance: random.Random) -> AsyncIterator[None]:
+    async def flap() -> None:
+        while True:
+            await asyncio.sleep(chance.random() * 0.2)
+            led = parts.member.assignment
+            assert led is not None
+            parts.member.assignment = replace(led, is_leader=not led.is_leader, leader_url="http://127.0.0.1:1")
+
+    flapping = asyncio.create_task(flap())
+    try:
+        yield
+    finally:
+        flapping.cancel()
+        await asyncio.gather(flapping, return_exceptions=True)
+        assert parts.member.assignment is not None
+        parts.member.assignment = replace(parts.member.assignment, is_leader=True)
+
+
+@pytest.mark.parametrize("flaps", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+async def test_requests_in_any_order_come_out_as_one_after_the_other(
+    parts: HerderParts, monkeypatch: pytest.MonkeyPatch, seed: int, flaps: bool
+):
+    chance = random.Random(seed)
+    observed = Observed(parts, monkeypatch, chance)
+    herder = parts.herder
+
+    def requests(number: int) -> list[Callable[[], Awaitable[object]]]:
+        target = chance.choice(list(TargetState))
+        return [
+            lambda: herder.create_connector("c", {**BASE, "put": f"create-{number}"}, target),
+            lambda: herder.put_connector_config("c", {**BASE, "put": f"put-{number}"}),
+            lambda: herder.patch_connector_config("c", {f"patch-{number}": "1"}),
+            lambda: herder.patch_connector_config("c", {f"patch-{number}": "1"}),
+            lambda: herder.delete_connector("c"),
+            lambda: herder.set_target_state("c", target),
+            lambda: herder.set_target_state("c", TargetState.STOPPED),
+            lambda: herder.put_task_configs("c", [{"behaviour": "run"}] * 2),
+            lambda: herder.restart_connector("c", include_tasks=True, only_failed=False),
+            lambda: herder.alter_offsets("c", [({"file": "a"}, {"position": number})]),
+            lambda: herder.reset_offsets("c"),
+        ]
+
+    done: list[str] = []
+
+    async def ask(number: int) -> None:
+        await asyncio.sleep(chance.random())
+        try:
+            await chance.choice(requests(number))()
+        except (NotFound, Conflict, BadRequest, Elsewhere) as refused:
+            done.append(type(refused).__name__)
+        except RequestError as failed:
+            observed.problems.append(failed.message)
+        else:
+            done.append("done")
+
+    await herder.put_connector_config("c", {**BASE, "put": "first"})
+    async with asyncio.timeout(120):
+        if flaps:
+            async with leadership_comes_and_goes(parts, chance):
+                await asyncio.gather(*map(ask, range(30)))
+        else:
+            await asyncio.gather(*map(ask, range(30)))
+    observed.check()
+    assert not observed.problems
+    assert "done" in done
