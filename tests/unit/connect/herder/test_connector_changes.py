@@ -195,8 +195,8 @@ class Observed:
         state = self.parts.stores.config.state
         if state.target_states.get(name) is not TargetState.STOPPED or state.task_counts.get(name):
             self.problems.append(f"offsets change while {name} is {state.target_states.get(name)}")
-        if any(unit.connector == name and unit.pid for unit in self.parts.worker.units()):
-            self.problems.append(f"offsets change while {name} has processes")
+        if running := [unit.id for unit in self.parts.worker.units() if unit.is_task and unit.pid]:
+            self.problems.append(f"offsets change while {running} have processes")
 
     def check(self) -> None:
         """Every configuration is the one before it with one change, by a request that was carried out once."""
