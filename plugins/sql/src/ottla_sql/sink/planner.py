@@ -13,6 +13,7 @@ from ottla_sdk import DataError, Schema, SinkRecord, Type
 from ottla_sdk import schema as connect
 from ottla_sql.sink.column_specs import ColumnSpec
 from ottla_sql.sink.config import KAFKA_COLUMNS, PrimaryKeyMode, SqlSinkConfig
+from ottla_sql.sink.key_equality import Same, key_equality
 from ottla_sql.sink.row_plan import Conversion, RowPlan, RowsOf, fields, fields_of_values, key_and_fields
 from ottla_sql.sink.statements import Row, Write, delete_statement, write_statement
 from ottla_sql.sink.tables import TableName, Tables, TargetTable, table_name
@@ -108,6 +109,7 @@ class Planner:
             key=[spec.name for spec in key],
             rows_of=self._rows_of(record, key, others),
             conversions=self._conversions(table, [*key, *others]),
+            same=self._same(table, key),
             write=write,
         )
         return plan, complete
@@ -129,6 +131,7 @@ class Planner:
             names,
             lambda records: [key_of(each) for each in records],
             self._conversions(table, key),
+            self._same(table, key),
             write,
         )
 
@@ -210,6 +213,11 @@ class Planner:
             if convert is not None or default is not None:
                 conversions.append(Conversion(place, spec.name, convert or _unchanged, fit, default))
         return conversions
+
+    def _same(self, table: TargetTable, key: Sequence[ColumnSpec]) -> list[Same]:
+        names = [self._spelled(table, spec.name) for spec in key]
+        dialect = self._engine.dialect.name
+        return [key_equality(table.columns[name], dialect, is_plain_text=name in table.plain_text) for name in names]
 
     def _rows_of(self, record: SinkRecord, key: Sequence[ColumnSpec], others: Sequence[ColumnSpec]) -> RowsOf:
         names = [spec.name for spec in others]

@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from ottla_sdk import DataError, SinkRecord
+from ottla_sql.sink.key_equality import Same
 from ottla_sql.sink.statements import Row, Write
 from ottla_sql.sink.values import Convert
 
@@ -66,6 +67,7 @@ class RowPlan:
         key: the columns of the primary key, which come first in a row.
         rows_of: takes the values of rows from records.
         conversions: for the columns that may need one.
+        same: for each column of the primary key, what tells its values apart as the database does.
         write: executes the statement.
     """
 
@@ -74,6 +76,7 @@ class RowPlan:
     key: Sequence[str]
     rows_of: RowsOf
     conversions: Sequence[Conversion]
+    same: Sequence[Same]
     write: Write
 
     def rows(self, records: Sequence[SinkRecord]) -> list[Row]:
@@ -94,9 +97,21 @@ class RowPlan:
                 changed[conversion.place] = converted
         return _with_columns(rows, changed) if changed else rows
 
-    def key_of(self, record: SinkRecord) -> Row:
-        """Return a record's primary key."""
-        return self.rows_of([record])[0][: len(self.key)]
+    def keys(self, records: Sequence[SinkRecord]) -> list[Row] | None:
+        """Return the primary keys of records, equal where the database takes them for equal; None if nobody knows."""
+        rows = [row[: len(self.key)] for row in self.rows_of(records)]
+        columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
+        for conversion in self.conversions:
+            if conversion.place < len(self.key):
+                try:
+                    columns[conversion.place] = conversion.apply(columns[conversion.place])
+                except DataError:
+                    return None  # whoever writes the record finds out
+        for place, same in enumerate(self.same):
+            columns[place] = [same(value) for value in columns[place]]
+            if None in columns[place]:
+                return None
+        return list(zip(*columns, strict=True))
 
 
 def _with_columns(rows: list[Row], changed: Mapping[int, Sequence[Any]]) -> list[Row]:
@@ -159,7 +174,8 @@ Run = tuple[RowPlan, list[SinkRecord]]
 def arranged(runs: Sequence[Run], *, inserts: bool) -> Sequence[Run]:
     """Return runs of one table that have the same effect as `runs` do, one after the other, but are fewer.
 
-    Records of the same primary key keep their order; where one makes those before it void, it stands alone.
+    Records of the same primary key keep their order; where one makes those before it void, it stands alone. Where it
+    is not known which keys the database takes for the same, all records keep their order.
 
     Args:
         runs: in the order of the records.
@@ -169,10 +185,15 @@ def arranged(runs: Sequence[Run], *, inserts: bool) -> Sequence[Run]:
         return runs
     if inserts:
         return runs if any(plan.deletes for plan, _ in runs) else _by_plan(runs)
-    try:
-        return _by_key(runs)
-    except TypeError:
-        return runs  # a primary key that is a list or the like
+    if any(plan.key != runs[0][0].key for plan, _ in runs):
+        return runs
+    keys: list[list[Row]] = []
+    for plan, records in runs:
+        found = plan.keys(records)
+        if found is None:
+            return runs
+        keys.append(found)
+    return _by_key(runs, keys)
 
 
 def _by_plan(runs: Sequence[Run]) -> list[Run]:
@@ -182,12 +203,11 @@ def _by_plan(runs: Sequence[Run]) -> list[Run]:
     return list(found.items())
 
 
-def _by_key(runs: Sequence[Run]) -> list[Run]:
+def _by_key(runs: Sequence[Run], keys: Sequence[Sequence[Row]]) -> list[Run]:
     done: list[Run] = []
     pending: dict[Row, tuple[RowPlan, SinkRecord]] = {}
-    for plan, records in runs:
-        for record in records:
-            key = plan.key_of(record)
+    for (plan, records), keys_of_run in zip(runs, keys, strict=True):
+        for record, key in zip(records, keys_of_run, strict=True):
             before = pending.get(key)
             if before is not None:
                 if plan.deletes or before[0] is plan:

@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy
 from sqlalchemy import Connection, Executable, TableClause, bindparam
+from sqlalchemy import types as sql
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.engine import Dialect
 
@@ -71,20 +72,39 @@ def write_statement(
     if mode is InsertMode.INSERT:
         return _insert(dialect, target).execute
     if mode is InsertMode.UPDATE:
-        return _update(dialect, target, len(key)).execute if others else lambda connection, rows: None
+        found = _conditions(dialect, table, key, target)
+        return _update(dialect, target, found).execute if others else lambda connection, rows: None
     upsert = _UPSERTS.get(dialect.name)
     if upsert is not None:
         return _compiled(dialect, upsert(target, len(key)), _in_order(target)).execute
-    return _update_then_insert(dialect, target, len(key))
+    return _update_then_insert(dialect, target, _conditions(dialect, table, key, target))
 
 
 def delete_statement(dialect: Dialect, table: TargetTable, key: Sequence[str], quote: bool | None) -> Write:
     """Return what deletes rows by their primary keys."""
     target = insert_target(table, key, quote)
-    columns = list(target.columns)
-    names = _in_order(target)
-    conditions = [column == bindparam(name) for column, name in zip(columns, names, strict=True)]
-    return _compiled(dialect, sqlalchemy.delete(target).where(*conditions), names).execute
+    conditions = _conditions(dialect, table, key, target)
+    return _compiled(dialect, sqlalchemy.delete(target).where(*conditions), _in_order(target)).execute
+
+
+_ROUNDED = (sql.Integer, sql.Numeric, sql.Float, sql.DateTime, sql.Time)
+
+
+def _conditions(
+    dialect: Dialect, table: TargetTable, key: Sequence[str], target: TableClause
+) -> list[sqlalchemy.ColumnElement[bool]]:
+    """Return what finds the row of a key: `key` are the target's first columns.
+
+    PostgreSQL rounds numbers and times when it stores them, and not when it compares: 1.001 would not find the row
+    that was written with it into a column of two digits, so it is rounded first. (Text is not: a cast would cut it.)
+    """
+    conditions = []
+    for name, column, parameter in zip(key, target.columns, _in_order(target), strict=False):
+        kind = table.columns[name]
+        is_rounded = dialect.name == "postgresql" and isinstance(kind, _ROUNDED)
+        value: Any = sqlalchemy.cast(bindparam(parameter), kind) if is_rounded else bindparam(parameter)
+        conditions.append(column == value)
+    return conditions
 
 
 def _in_order(target: TableClause) -> list[str]:
@@ -100,10 +120,9 @@ def _insert(dialect: Dialect, target: TableClause) -> Statement:
     return _compiled(dialect, sqlalchemy.insert(target).values(_values(target)), _in_order(target))
 
 
-def _update(dialect: Dialect, target: TableClause, key_size: int) -> Statement:
+def _update(dialect: Dialect, target: TableClause, conditions: Sequence[sqlalchemy.ColumnElement[bool]]) -> Statement:
     pairs = list(_values(target).items())
-    conditions = [column == parameter for column, parameter in pairs[:key_size]]
-    statement = sqlalchemy.update(target).where(*conditions).values(dict(pairs[key_size:]))
+    statement = sqlalchemy.update(target).where(*conditions).values(dict(pairs[len(conditions) :]))
     return _compiled(dialect, statement, _in_order(target))
 
 
@@ -135,13 +154,14 @@ _UPSERTS: dict[str, Callable[[TableClause, int], Executable]] = {
 }
 
 
-def _update_then_insert(dialect: Dialect, target: TableClause, key_size: int) -> Write:
+def _update_then_insert(
+    dialect: Dialect, target: TableClause, conditions: Sequence[sqlalchemy.ColumnElement[bool]]
+) -> Write:
     insert = _insert(dialect, target)
     columns = list(target.columns)
     names = _in_order(target)
-    conditions = [column == bindparam(name) for column, name in zip(columns, names, strict=True)][:key_size]
-    if key_size < len(columns):
-        update = _update(dialect, target, key_size)
+    if len(conditions) < len(columns):
+        update = _update(dialect, target, conditions)
     else:
         # There is nothing to change: setting a column of the key to itself tells whether the row is there.
         same = sqlalchemy.update(target).where(*conditions).values({columns[0]: columns[0]})

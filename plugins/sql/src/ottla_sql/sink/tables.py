@@ -17,6 +17,7 @@ from sqlalchemy.sql.elements import quoted_name
 
 from ottla_sdk import ConnectError, DataError, FatalError
 from ottla_sql.connection import is_transient, translated
+from ottla_sql.sink.collations import plain_text_columns
 from ottla_sql.sink.column_specs import ColumnSpec, sql_type
 from ottla_sql.sink.config import TOPIC_PLACEHOLDER, SqlSinkConfig
 
@@ -46,11 +47,13 @@ class TargetTable:
         name: where it is.
         columns: the types of its columns by their names, in order.
         primary_key: names of the columns of its primary key; empty if it has none.
+        plain_text: names of columns whose text is surely compared byte by byte.
     """
 
     name: TableName
     columns: Mapping[str, types.TypeEngine[Any]]
     primary_key: Sequence[str]
+    plain_text: frozenset[str] = frozenset()
 
     def spelled(self, wanted: str) -> str | None:
         """Return a column's name as the table spells it, or None if it has no such column."""
@@ -131,10 +134,11 @@ class Tables:
                 key = inspector.get_pk_constraint(name.name, schema=name.schema)
             except NoSuchTableError:
                 return None
-        if not columns:
-            return None
+            if not columns:
+                return None
+            plain_text = plain_text_columns(connection, name.schema, name.name)
         found = {str(each["name"]): each["type"] for each in columns}
-        return TargetTable(name, found, tuple(key.get("constrained_columns") or ()))
+        return TargetTable(name, found, tuple(key.get("constrained_columns") or ()), plain_text)
 
     def _create(self, name: TableName, specs: Sequence[ColumnSpec], key: Sequence[str]) -> TargetTable:
         if not self._config.auto_create:
