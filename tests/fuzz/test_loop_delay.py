@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -20,6 +21,7 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.dispatch import APIS
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.records import Record, encode_batch
+from tests.support.eventually import eventually
 from tests.support.large_requests import LargeRequest, large_requests
 from tests.support.raw_client import Closed, RawClient, encode_request, request_type
 from tests.support.raw_requests import (
@@ -45,6 +47,8 @@ PARTITIONS = 50
 WIDE = "-wide"
 """The first in the order of names, hence on the first page of an answer, whatever other tests have created."""
 WIDE_PARTITIONS = 4000
+GROUPS = 25_000
+GROUPS_AT_ONCE = 100
 RECORDS_IN_BOMB = {Codec.ZSTD: 1_000_000, Codec.GZIP: 600_000}
 
 
@@ -163,6 +167,39 @@ def test_no_answer_about_a_large_cluster_holds_up_a_loop(
     with RawClient.to(watched.services.broker.bootstrap) as client:
         assert wide_topic in repr(client.ask(request, within_s=ANSWER_SECONDS_MAX)) or "Reassign" in repr(request)
     assert not (problem := check(watched, LargeRequest(f"{api} of everything", encode_request(request, 1)))), problem
+
+
+def commit_request(group: str) -> Any:
+    partition = {"partition_index": 0, "committed_offset": 1}
+    topics = [{"name": TOPIC, "partitions": [partition]}]
+    return sparse_request("offset_commit", 7, group_id=group, generation_id_or_member_epoch=-1, topics=topics)
+
+
+@pytest.fixture(scope="module")
+def many_groups(watched: Watched) -> set[str]:
+    """Groups without members, as tools that commit leave them."""
+    groups = [f"group-{number}" for number in range(GROUPS)]
+    with RawClient.to(watched.services.broker.bootstrap) as client:
+        client.ask(sparse_request("find_coordinator", 1, key=groups[0]))  # makes the groups' topic
+        eventually(
+            lambda: client.ask(commit_request(groups[0])).topics[0].partitions[0].error_code is ErrorCode.none,
+            "the coordinator serves",
+        )
+        for start in range(0, GROUPS, GROUPS_AT_ONCE):
+            some = groups[start : start + GROUPS_AT_ONCE]
+            for group in some:
+                client.send_request(commit_request(group))
+            for _ in some:
+                client.read_frame(within_s=ANSWER_SECONDS_MAX)
+    return set(groups)
+
+
+def test_no_list_of_very_many_groups_holds_up_a_loop(watched: Watched, many_groups: set[str]) -> None:
+    request = sparse_request("list_groups", 4, states_filter=[])
+    with RawClient.to(watched.services.broker.bootstrap) as client:
+        listed = client.ask(request, within_s=ANSWER_SECONDS_MAX).groups
+    assert many_groups <= {group.group_id for group in listed}
+    assert not (problem := check(watched, LargeRequest("a list of all groups", encode_request(request, 1)))), problem
 
 
 def bomb(codec: Codec) -> bytes:

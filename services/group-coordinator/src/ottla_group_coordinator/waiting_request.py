@@ -1,20 +1,26 @@
-"""A client's request from when it comes in until its answer leaves."""
+"""A client's request from when it comes in until its answer leaves. A long answer is encoded in a thread."""
 
+import asyncio
 from typing import Protocol
 
 import structlog
 from kio.static.protocol import Entity
 
+from ottla_core.background import start_detached
 from ottla_core.errors import KafkaError, MessageTooLarge
 from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
 from ottla_core.wire.group_responses import error_response
 from ottla_core.wire.messages import MessageCodec
 from ottla_group_coordinator.relay_stream import RelayStream
 from ottla_group_coordinator.response_encoding import encode_response
+from ottla_group_coordinator.response_length import item_count
 from ottla_group_coordinator.turn import GroupRequest
 
 UNANSWERABLE = b""
 """In place of a frame: there is no answer, and the client's connection is to be closed."""
+
+LONG_RESPONSE_ITEMS = 1000
+"""From so many items on, a response is encoded in a thread."""
 
 log = structlog.get_logger("requests")
 
@@ -49,10 +55,23 @@ class RelayedRequest:
 
     def answer(self, response: Entity) -> None:
         """Send the answer on the stream that the request came on; if that has ended, nobody waits any more."""
+        if item_count(self.request.api_key, response) >= LONG_RESPONSE_ITEMS:
+            start_detached("long answer", self._answer_later(response))
+            return
+        self._send(self._encode_unless_impossible(response), response)
+
+    async def _answer_later(self, response: Entity) -> None:
+        self._send(await asyncio.to_thread(self._encode_unless_impossible, response), response)
+
+    def _encode_unless_impossible(self, response: Entity) -> bytes | None:
         try:
-            frame = self._encode(response)
+            return self._encode(response)
         except Exception:  # a value that the version asked for cannot hold is a bug
             log.exception("response cannot be encoded", response=type(response).__name__)
+            return None
+
+    def _send(self, frame: bytes | None, response: Entity) -> None:
+        if frame is None:
             self.refuse(KafkaError("the group coordinator failed unexpectedly; its log says why"))
             return
         if len(frame) > FRAME_BYTES_MAX:

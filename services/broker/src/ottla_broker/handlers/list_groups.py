@@ -4,6 +4,7 @@ All coordinators are asked, as any of them may keep such groups. The list is who
 upon COORDINATOR_NOT_AVAILABLE and COORDINATOR_LOAD_IN_PROGRESS, and would take anything else for all there is.
 """
 
+import itertools
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -13,7 +14,9 @@ from ottla_broker.connection import Parts
 from ottla_broker.groups.errors import CoordinatorNotAvailable, NotCoordinator
 from ottla_broker.groups.group_requests import accepted, client_host, refusal
 from ottla_broker.groups.routing import broker_for
+from ottla_broker.long_responses import read_long, respond_in_thread
 from ottla_core.errors import MessageTooLarge
+from ottla_core.slices import in_slices
 from ottla_core.wire.conversion import message_of
 
 
@@ -25,12 +28,13 @@ async def handle(broker: Broker, request: Request) -> Parts:
         return request.respond(refusal(request, request.message, CoordinatorNotAvailable(error.message)))
     except MessageTooLarge as error:
         return request.respond(refusal(request, request.message, error))
-    lists: list[Any] = [request.codec.read_response(accepted(answer)) for answer in answers]
+    lists: list[Any] = [await read_long(request.codec, accepted(answer)) for answer in answers]
     for refused in lists:
         if refused.error_code != ErrorCode.none:
             return request.respond(refused)
     brokers = broker.reachable_brokers(request.connection.listener_name)
-    groups = tuple(
-        group for listed in lists for group in listed.groups if broker_for(group.group_id, brokers) == broker.id
-    )
-    return request.respond(message_of(request.codec.response_type, groups=groups))
+    listed = itertools.chain.from_iterable(each.groups for each in lists)
+    owners = await in_slices((group, broker_for(group.group_id, brokers)) for group in listed)
+    groups = tuple(group for group, owner in owners if owner == broker.id)
+    response = message_of(request.codec.response_type, groups=groups)
+    return await respond_in_thread(request, response, len(groups))
