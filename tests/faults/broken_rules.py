@@ -137,6 +137,119 @@ def no_broker_is_named() -> None:
     Broker.live_brokers = registered  # type: ignore[method-assign]
 
 
+def obsolete_epochs_survive() -> None:
+    """What was cut off stands in the epochs' file until some later flush, and recovery only adds what that lacks."""
+    from collections.abc import Iterable  # noqa: PLC0415
+
+    from ottla_broker.log.flush import LogFlush  # noqa: PLC0415 - only for the broker
+    from ottla_broker.log.leader_epoch_checkpoint import EpochRun, LeaderEpochs  # noqa: PLC0415
+
+    def agree_with(self: LeaderEpochs, runs: Iterable[EpochRun]) -> None:
+        for run in runs:
+            if run.epoch > self.latest:
+                self.assign(run.epoch, run.first_offset)
+
+    LeaderEpochs.agree_with = agree_with  # type: ignore[method-assign]
+    LogFlush.is_settled = property(lambda _self: True)  # type: ignore[method-assign, assignment]
+
+
+def failed_fsyncs_are_forgotten() -> None:
+    """A broker goes on after an fsync that has failed, as if the next one could make up for it."""
+    import os  # noqa: PLC0415
+
+    from ottla_broker.log import checkpoint_file, flush  # noqa: PLC0415 - only for the broker
+
+    def sync_descriptor(descriptor: int) -> None:
+        os.fsync(descriptor)
+
+    checkpoint_file.sync_descriptor = sync_descriptor
+    flush.sync_descriptor = sync_descriptor  # type: ignore[attr-defined]
+
+
+def lapsed_registrations_stay_so() -> None:
+    """A process whose lease has run out does not register anew."""
+    import asyncio  # noqa: PLC0415
+
+    from ottla_core.cluster.membership import Membership  # noqa: PLC0415
+
+    async def stay_registered(self: Membership) -> None:
+        await asyncio.Event().wait()
+
+    Membership._stay_registered = stay_registered  # type: ignore[method-assign]
+
+
+def half_written_batches_stay() -> None:
+    """What a refused write has left stands between the batches before and behind it."""
+    import os  # noqa: PLC0415
+
+    from ottla_broker.log.segment import LogSegment  # noqa: PLC0415 - only for the broker
+    from ottla_broker.log.segment_file import SegmentFile  # noqa: PLC0415
+
+    def keep(self: LogSegment, file: SegmentFile) -> None:
+        self.size_bytes = os.fstat(file.fileno()).st_size
+
+    LogSegment._cut_back = keep  # type: ignore[method-assign]
+
+
+def garbage_ends_the_process() -> None:
+    """A request that cannot be read is an error that nobody expects."""
+    import os  # noqa: PLC0415
+
+    from ottla_broker.connection import Connection  # noqa: PLC0415 - only for the broker
+
+    guarded = Connection._guarded
+
+    def unguarded(self: Connection, take: Callable[[Any], None], received: object) -> None:
+        def take_or_die(taken: object) -> None:
+            try:
+                take(taken)
+            except Exception:  # noqa: BLE001 - this is what is broken
+                os._exit(1)
+
+        guarded(self, take_or_die, received)
+
+    Connection._guarded = unguarded  # type: ignore[method-assign]
+
+
+def bad_requests_hold_up_the_loop() -> None:
+    """Now and then a request that cannot be read costs two seconds of everybody's time."""
+    import time  # noqa: PLC0415
+    from itertools import count  # noqa: PLC0415
+
+    from ottla_broker.connection import Connection  # noqa: PLC0415 - only for the broker
+
+    close = Connection.close
+    turns, slow_share = count(1), 50
+
+    def close_slowly(self: Connection, reason: str = "") -> None:
+        if reason.startswith("bad request") and not next(turns) % slow_share:
+            end_s = time.thread_time() + 2.0
+            while time.thread_time() < end_s:
+                pass
+        close(self, reason)
+
+    Connection.close = close_slowly  # type: ignore[method-assign]
+
+
+def one_acknowledgement_before_the_write() -> None:
+    """Of what one replica shall acknowledge, some is acknowledged unwritten."""
+    from itertools import count  # noqa: PLC0415
+
+    from ottla_broker.log.appended import Appended  # noqa: PLC0415 - only for the broker
+    from ottla_broker.partition import Partition  # noqa: PLC0415
+
+    append = Partition.append
+    turns, lost_share = count(1), 50
+
+    def append_mostly(self: Partition, records: bytes | memoryview, **how: Any) -> Appended:
+        if how["all_in_sync"] or next(turns) % lost_share:
+            return append(self, records, **how)
+        end_offset = self.log.log_end_offset
+        return Appended(end_offset, end_offset, -1, self.log.log_start_offset, duplicate=False)
+
+    Partition.append = append_mostly  # type: ignore[method-assign, assignment]
+
+
 RULES: dict[str, Callable[[], None]] = {
     "high-watermark-ignores-the-isr": high_watermark_ignores_the_isr,
     "no-truncation": no_truncation,
@@ -146,6 +259,13 @@ RULES: dict[str, Callable[[], None]] = {
     "records-deleted-on-the-leader-only": records_deleted_on_the_leader_only,
     "compaction-drops-the-last-value": compaction_drops_the_last_value,
     "no-broker-is-named": no_broker_is_named,
+    "obsolete-epochs-survive": obsolete_epochs_survive,
+    "failed-fsyncs-are-forgotten": failed_fsyncs_are_forgotten,
+    "lapsed-registrations-stay-so": lapsed_registrations_stay_so,
+    "half-written-batches-stay": half_written_batches_stay,
+    "garbage-ends-the-process": garbage_ends_the_process,
+    "bad-requests-hold-up-the-loop": bad_requests_hold_up_the_loop,
+    "one-acknowledgement-before-the-write": one_acknowledgement_before_the_write,
 }
 
 

@@ -57,7 +57,11 @@ def problems_of(
 
 
 def lost_records(
-    produced: ProducerHistory, final: FinalContents, *, keeping: Collection[Keeps] = (Keeps.EVERYTHING, Keeps.NEWEST)
+    produced: ProducerHistory,
+    final: FinalContents,
+    *,
+    keeping: Collection[Keeps] = (Keeps.EVERYTHING, Keeps.NEWEST),
+    only: Collection[tuple[str, int]] | None = None,
 ) -> Iterator[str]:
     """Acknowledged records that do not stand where their acknowledgement said, or nowhere if it did not say.
 
@@ -65,6 +69,7 @@ def lost_records(
         produced: what producers noted.
         final: what there is in the end.
         keeping: which topics to look at; of those that keep the newest, what is not deleted yet.
+        only: which of their partitions to look at, if not at all.
     """
     stored = {
         (topic, partition, content.key, content.number)
@@ -79,6 +84,8 @@ def lost_records(
         is_whole = _keeps(stream.topic) is not Keeps.NEWEST
         for number, place in sorted(places.items()):
             partition = place.topic, place.partition
+            if only is not None and partition not in only:
+                continue
             if place.offset == UNKNOWN_OFFSET:
                 if is_whole and (*partition, stream.key, number) not in stored:
                     yield f"lost: {stream.key} number {number}, acknowledged in {place.topic}-{place.partition}"

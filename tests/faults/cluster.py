@@ -21,6 +21,8 @@ from tests.faults import faulty_disk
 from tests.faults.cluster_process import ClusterProcess
 from tests.faults.fault import BROKER, CONTROLLER, COORDINATOR, ETCD, Members, id_of, role_of
 from tests.faults.network import Network
+from tests.faults.synced_files import drop_unsynced
+from tests.support import watched_service
 from tests.support.eventually import eventually
 from tests.support.small_disk import fill, small_disk
 
@@ -57,7 +59,8 @@ class ClusterSettings:
         programs: what Python runs for each role: a module and its first arguments.
         jumping_clocks: the services whose clocks may be set wrong.
         small_disks: the brokers whose disks may run full.
-        faulty_disks: the brokers whose disks may be slow, fail, or lack descriptors.
+        faulty_disks: the brokers whose disks may be slow, hang, fail, or lack descriptors.
+        watched: whether brokers note how long their event loops were held up.
     """
 
     lease_ttl_ms: int = LEASE_TTL_MS
@@ -66,6 +69,7 @@ class ClusterSettings:
     jumping_clocks: Collection[str] = ()
     small_disks: Collection[str] = ()
     faulty_disks: Collection[str] = ()
+    watched: bool = False
 
 
 class Cluster:
@@ -187,12 +191,29 @@ class Cluster:
         else:
             control.unlink(missing_ok=True)
 
+    def drop_unsynced(self, broker: str) -> int:
+        """Has a broker's disk lose what it took while it refused fsyncs; returns the bytes. It must not run."""
+        return drop_unsynced(faulty_disk.lost_note(self._disk_control(broker)))
+
     def set_clock(self, name: str, jump_s: int) -> None:
         """Has a service's wall clock be wrong by some seconds; it notices within a second."""
         clock = self._clock_file(name)
         new = clock.with_suffix(".new")
         new.write_text(f"{jump_s:+d}\n")
         new.replace(clock)
+
+    def longest_delay_s(self, broker: str) -> float:
+        """How much CPU time a broker's event loop has spent on something else while others waited, at the longest."""
+        return watched_service.longest_delay_seconds(self._delays_file(broker))
+
+    def memory_peak_bytes(self, broker: str) -> int:
+        """The largest resident set of a broker since its last start; it must run."""
+        status = Path(f"/proc/{self.processes[broker].pids[-1]}/status").read_text()
+        (peak_kib,) = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
+        return int(peak_kib) * 1024
+
+    def _delays_file(self, name: str) -> Path:
+        return self.directory / name / "loop-delay"
 
     def _disk_control(self, name: str) -> Path:
         return self.directory / name / "disk-fault"
@@ -260,6 +281,8 @@ class Cluster:
         program = self._settings.programs.get(role, PROGRAMS[role])
         if name in self._settings.faulty_disks:
             program = (faulty_disk.PROGRAM, str(self._disk_control(name)), *program)
+        if role == BROKER and self._settings.watched:
+            program = (watched_service.PROGRAM, str(self._delays_file(name)), *program)
         return [sys.executable, "-m", *program, "--config", str(config)]
 
     def _environment(self, name: str) -> dict[str, str]:

@@ -38,7 +38,14 @@ class Kind(StrEnum):
     SLOW_DISK = "slow disk"
     """Now and then a broker's disk takes seconds for a write."""
     BROKEN_DISK = "broken disk"
-    """A broker's disk refuses all writes; the broker is killed at the end and started again on a new one."""
+    """A broker's disk refuses all writes and fsyncs; the broker is killed at the end and started again on one that
+    lacks what was not fsynced."""
+    UNSYNCED_DISK = "unsynced disk"
+    """A broker's disk takes writes and refuses fsyncs; the end is that of a broken disk."""
+    STALLED_DISK = "stalled disk"
+    """A broker's disk does nothing, then goes on; shorter than the lease that costs nothing, longer leadership."""
+    REFUSING_DISK = "refusing disk"
+    """A broker's disk refuses writes, some after a part of the bytes, and new files; then all is well by itself."""
     NO_DESCRIPTORS = "no descriptors"
     """A broker cannot open files."""
     CLOCK = "clock"
@@ -59,9 +66,35 @@ class Kind(StrEnum):
     """The preferred leaders of all partitions are elected, at the beginning and at the end."""
     LIFE = "topic's life"
     """Topics of an operator's own are created, filled, moved, deleted in part or whole, and created anew."""
+    HOSTILE = "hostile clients"
+    """Clients send garbage, half frames and huge requests, read nothing, or come in great numbers."""
 
 
-DISK_FAULTS = frozenset({Kind.SLOW_DISK, Kind.BROKEN_DISK, Kind.NO_DESCRIPTORS})
+class HostileBehaviour(StrEnum):
+    """What clients do that mean harm, or are broken."""
+
+    GARBAGE = "garbage"
+    HALF = "half frames"
+    HUGE = "huge requests"
+    """Announced; not all of them comes."""
+    UNREAD = "answers never read"
+    MANY = "many connections"
+    LARGE = "large requests"
+    """Well-formed, and as much work as possible."""
+
+
+DISK_FAULTS = frozenset(
+    {
+        Kind.SLOW_DISK,
+        Kind.BROKEN_DISK,
+        Kind.UNSYNCED_DISK,
+        Kind.STALLED_DISK,
+        Kind.REFUSING_DISK,
+        Kind.NO_DESCRIPTORS,
+    }
+)
+LOSSES = frozenset({Kind.WIPE, Kind.BROKEN_DISK, Kind.UNSYNCED_DISK})
+"""What may cost a replica records that it has acknowledged: all of them, or those that were not fsynced."""
 OPERATIONS = frozenset(
     {
         Kind.REASSIGN,
@@ -89,7 +122,7 @@ class Fault:
         links: what a cut cuts.
         rate_kbit: kilobits per second of a slow link.
         jump_s: by how many seconds a clock is wrong, or how long a slow disk takes at most.
-        wanted: what an operation is to bring about.
+        wanted: what an operation is to bring about, which error a disk refuses writes with, or what clients do.
     """
 
     kind: Kind

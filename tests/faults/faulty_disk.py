@@ -1,7 +1,8 @@
 """A broker whose disk is slow, hangs, fails or lacks descriptors when told to: the real program, its calls wrapped.
 
 `python -m tests.faults.faulty_disk CONTROL MODULE ARGUMENT…` runs a service in which the calls that reach the disk
-look at the file CONTROL first: it holds a mode and, for `slow`, how many seconds a call may take at most.
+look at the file CONTROL first: it holds a mode and, for `slow`, how many seconds a call may take at most, for
+`refused` the name of the error. While fsyncs fail, a file beside it says what they have lost (`synced_files.py`).
 """
 
 import errno
@@ -10,15 +11,21 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tests.faults.program import main_of
+from tests.faults.synced_files import SyncedFiles
 
 SLOW, BROKEN, NO_DESCRIPTORS = "slow", "broken", "no-descriptors"
 UNSYNCED = "unsynced"
 """Writes succeed, and no fsync does."""
 STALLED, UNWRITTEN = "stalled", "unwritten"
 """Calls that write or read, or those that write alone, take until the mode is another one."""
+REFUSED = "refused"
+"""Calls that write, or create a file, fail, some of them after a part; fsyncs and reads succeed."""
+PART_SHARE = 0.5
+"""Of the refused writes; these have written some bytes before."""
 SLOW_SHARE = 0.1
 """Of the calls; the others are as quick as ever."""
 LOOK_INTERVAL_S = 0.02
@@ -48,19 +55,29 @@ class Control:
                 self._words = []
         return self._words[0] if self._words else ""
 
-    def write(self, path_or_descriptor: Any) -> None:
+    def write(self, descriptor: Any) -> None:
         """Before something is written or synchronized."""
         self._wait_while(STALLED, UNWRITTEN)
         mode = self.mode
         if mode == SLOW and self._chance.random() < SLOW_SHARE:
             time.sleep(self._chance.uniform(0, float(self._words[1])))
         elif mode == BROKEN:
-            raise OSError(errno.EIO, os.strerror(errno.EIO), path_or_descriptor)
+            raise _refusal("EIO", descriptor)
+
+    def part_to_write(self, descriptor: Any, size_bytes: int) -> int:
+        """How many bytes of a write reach the disk; raises OSError if it is refused before the first."""
+        self.write(descriptor)
+        if self.mode != REFUSED:
+            return size_bytes
+        part_bytes = size_bytes // 2
+        if part_bytes and self._chance.random() < PART_SHARE:
+            return part_bytes
+        raise _refusal(self._words[1], descriptor)
 
     def fsync(self, descriptor: Any) -> None:
         """Before something is synchronized."""
         if self.mode == UNSYNCED:
-            raise OSError(errno.EIO, os.strerror(errno.EIO), descriptor)
+            raise _refusal("EIO", descriptor)
         self.write(descriptor)
 
     def read(self, _descriptor: Any) -> None:
@@ -71,23 +88,67 @@ class Control:
         while self.mode in modes:
             time.sleep(LOOK_INTERVAL_S)
 
-    def open(self, path: Any) -> None:
+    def open(self, path: Any, flags: int) -> None:
         """Before a file is opened."""
-        if self.mode == NO_DESCRIPTORS:
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+        mode = self.mode
+        if mode == NO_DESCRIPTORS:
+            raise _refusal("EMFILE", path)
+        if mode == REFUSED and flags & os.O_CREAT:
+            raise _refusal(self._words[1], path)
 
 
-def wrap(control: Control) -> None:
-    """Has the calls that a log makes look at the control first."""
-    for name, check in (
-        ("pwritev", control.write),
-        ("pwrite", control.write),
-        ("fsync", control.fsync),
-        ("pread", control.read),
-        ("preadv", control.read),
-        ("open", control.open),
-    ):
-        setattr(os, name, _checked(getattr(os, name), check))
+def _refusal(name: str, path_or_descriptor: Any) -> OSError:
+    code = getattr(errno, name)
+    return OSError(code, os.strerror(code), path_or_descriptor)
+
+
+def wrap(control: Control, lost: Path) -> None:
+    """Has the calls that a log makes look at the control first.
+
+    Args:
+        control: what to look at.
+        lost: where to note what fsyncs that failed have lost.
+    """
+    files = SyncedFiles()
+    pwritev, pwrite, fsync, ftruncate, open_file = os.pwritev, os.pwrite, os.fsync, os.ftruncate, os.open
+
+    def write_buffers(descriptor: int, buffers: Any, *where: Any) -> int:
+        size_bytes = sum(memoryview(each).nbytes for each in buffers)
+        part_bytes = control.part_to_write(descriptor, size_bytes)
+        files.before_write(descriptor)
+        if part_bytes == size_bytes:
+            return pwritev(descriptor, buffers, *where)
+        return pwrite(descriptor, b"".join(buffers)[:part_bytes], *where)
+
+    def write(descriptor: int, data: Any, offset: int) -> int:
+        view = memoryview(data).cast("B")
+        part_bytes = control.part_to_write(descriptor, view.nbytes)
+        files.before_write(descriptor)
+        return pwrite(descriptor, view[:part_bytes], offset)
+
+    def synchronize(fd: Any) -> None:
+        try:
+            control.fsync(fd)
+        except OSError:
+            files.note(lost)
+            raise
+        # What is written while the disk is at work may not be among what it makes durable.
+        size_bytes = os.fstat(fd).st_size
+        fsync(fd)
+        files.synced(fd, size_bytes)
+
+    def truncate(descriptor: int, length: int) -> None:
+        ftruncate(descriptor, length)
+        files.truncated(descriptor, length)
+
+    def open_checked(path: Any, flags: int, *others: Any, **named: Any) -> int:
+        control.open(path, flags)
+        return open_file(path, flags, *others, **named)
+
+    os.pwritev, os.pwrite, os.fsync = write_buffers, write, synchronize
+    os.ftruncate, os.open = truncate, open_checked
+    for name in ("pread", "preadv", "sendfile"):
+        setattr(os, name, _checked(getattr(os, name), control.read))
 
 
 def _checked(call: Callable[..., Any], check: Callable[[Any], None]) -> Callable[..., Any]:
@@ -98,10 +159,15 @@ def _checked(call: Callable[..., Any], check: Callable[[Any], None]) -> Callable
     return checked
 
 
+def lost_note(control: Path) -> Path:
+    """Where is noted what failed fsyncs have lost."""
+    return control.with_suffix(".lost")
+
+
 def main() -> int:
     control, module, *arguments = sys.argv[1:]
     service_main = main_of(module)
-    wrap(Control(control))
+    wrap(Control(control), lost_note(Path(control)))
     sys.argv = [module, *arguments]
     return service_main()
 

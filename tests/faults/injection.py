@@ -12,6 +12,7 @@ from tests.faults import faulty_disk
 from tests.faults.cluster import Cluster, faketime_library
 from tests.faults.cluster_process import ClusterProcess
 from tests.faults.fault import BROKER, DISK_FAULTS, OPERATIONS, Fault, Kind, role_of
+from tests.faults.hostility import HostileClients
 from tests.faults.network import Network
 from tests.faults.operators import Operators
 from tests.faults.schedule import Schedule
@@ -20,6 +21,9 @@ LOOK_INTERVAL_S = 0.05
 DISK_MODES = {
     Kind.SLOW_DISK: faulty_disk.SLOW,
     Kind.BROKEN_DISK: faulty_disk.BROKEN,
+    Kind.UNSYNCED_DISK: faulty_disk.UNSYNCED,
+    Kind.STALLED_DISK: faulty_disk.STALLED,
+    Kind.REFUSING_DISK: faulty_disk.REFUSED,
     Kind.NO_DESCRIPTORS: faulty_disk.NO_DESCRIPTORS,
 }
 
@@ -44,7 +48,7 @@ def steps_of(schedule: Schedule) -> list[Step]:
 
 def possible_kinds(network: Network, *, is_root: bool) -> frozenset[Kind]:
     """What this machine lets happen."""
-    kinds = {Kind.KILL, Kind.STOP, Kind.PAUSE, Kind.WIPE, *DISK_FAULTS, *OPERATIONS}
+    kinds = {Kind.KILL, Kind.STOP, Kind.PAUSE, Kind.WIPE, Kind.HOSTILE, *DISK_FAULTS, *OPERATIONS}
     if network.can_fail:
         kinds |= {Kind.CUT, Kind.SLOW}
     if is_root:
@@ -61,10 +65,13 @@ class Injector:
         begun_s: when the last schedule began, by the monotonic clock.
     """
 
-    def __init__(self, cluster: Cluster, network: Network, operators: Operators, tell: Tell):
+    def __init__(
+        self, cluster: Cluster, network: Network, operators: Operators, hostile: HostileClients, tell: Tell
+    ) -> None:
         self._cluster = cluster
         self._network = network
         self._operators = operators
+        self._hostile = hostile
         self._tell = tell
         self.begun_s = time.monotonic()
 
@@ -119,12 +126,14 @@ class Injector:
             case Kind.FULL_DISK:
                 for name in fault.targets:
                     self._cluster.fill_disk(name)
-            case Kind.SLOW_DISK | Kind.BROKEN_DISK | Kind.NO_DESCRIPTORS:
+            case kind if kind in DISK_MODES:
                 for name in fault.targets:
-                    self._cluster.trouble_disk(name, f"{DISK_MODES[fault.kind]} {fault.jump_s}")
+                    self._cluster.trouble_disk(name, f"{DISK_MODES[kind]} {fault.wanted or fault.jump_s}")
             case Kind.CLOCK:
                 for name in fault.targets:
                     self._cluster.set_clock(name, fault.jump_s)
+            case Kind.HOSTILE:
+                self._hostile.begin(fault)
 
     def _kill(self, processes: Sequence[ClusterProcess]) -> None:
         for process in processes:
@@ -149,15 +158,19 @@ class Injector:
             case Kind.FULL_DISK:
                 for name in fault.targets:
                     self._cluster.empty_disk(name)
-            case Kind.SLOW_DISK | Kind.NO_DESCRIPTORS:
-                for name in fault.targets:
-                    self._cluster.trouble_disk(name, "")
-            case Kind.BROKEN_DISK:
+            case Kind.BROKEN_DISK | Kind.UNSYNCED_DISK:
                 # What a write or fsync has left behind is in doubt, so only a new start ends it.
                 self._kill(processes)
                 for process in processes:
+                    lost_bytes = self._cluster.drop_unsynced(process.name)
+                    self._tell(f"{process.name} has lost {lost_bytes} bytes that were not fsynced")
                     self._cluster.trouble_disk(process.name, "")
                     process.start()
+            case kind if kind in DISK_MODES:
+                for name in fault.targets:
+                    self._cluster.trouble_disk(name, "")
             case Kind.CLOCK:
                 for name in fault.targets:
                     self._cluster.set_clock(name, 0)
+            case Kind.HOSTILE:
+                self._hostile.end(fault)

@@ -2,7 +2,7 @@
 
 Operations come one after the other and overlap, independent of the faults, so that each meets a cluster in any state.
 Two rules keep to what Kafka's guarantee covers: a partition never has fewer replicas than `min.insync.replicas`, and
-that is not lowered to one where a data directory is wiped, which could be the only one that has a record.
+that is not lowered to one where a broker loses data, which could be the only one that has a record.
 """
 
 import random
@@ -51,7 +51,7 @@ SETTINGS = (
     "retention.ms=604800000",
     "leader.replication.throttled.replicas=*",
 )
-RISKY_BESIDE_WIPES = frozenset({"min.insync.replicas=1"})
+RISKY_BESIDE_LOSSES = frozenset({"min.insync.replicas=1"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class Operated:
 
 
 def draw_operations(
-    seed: int, members: Members, operated: Operated, *, seconds: float, kinds: Collection[Kind], wipes: bool
+    seed: int, members: Members, operated: Operated, *, seconds: float, kinds: Collection[Kind], losses: bool
 ) -> Iterator[Fault]:
     """Yields the operations of a seed in the order of their beginning.
 
@@ -82,7 +82,7 @@ def draw_operations(
         operated: what there is to work on.
         seconds: when the last one must have begun to be undone.
         kinds: what may be done.
-        wipes: whether a data directory is deleted in this trial.
+        losses: whether a broker loses data in this trial.
     """
     choices = [kind for kind in Kind if kind in kinds and kind in OPERATIONS]
     if not choices:
@@ -93,14 +93,14 @@ def draw_operations(
     while begin_s < seconds - 1:
         kind = chance.choices(choices, [WEIGHTS[choice] for choice in choices])[0]
         until_s = min(begin_s + chance.uniform(*DURATIONS_S[kind]), seconds)
-        target, wanted = _draw(chance, kind, members, operated, number=number, wipes=wipes)
+        target, wanted = _draw(chance, kind, members, operated, number=number, losses=losses)
         yield Fault(kind=kind, targets=(target,), from_s=round(begin_s, 1), until_s=round(until_s, 1), wanted=wanted)
         number += 1
         begin_s += chance.uniform(*PAUSE_S)
 
 
 def _draw(
-    chance: random.Random, kind: Kind, members: Members, operated: Operated, *, number: int, wipes: bool
+    chance: random.Random, kind: Kind, members: Members, operated: Operated, *, number: int, losses: bool
 ) -> tuple[str, str]:
     """Draws what is worked on, and what is wanted."""
     topics = [*operated.topics, *filter(None, [operated.unclean_topic])]
@@ -119,7 +119,7 @@ def _draw(
         case Kind.SETTINGS:
             if topic == operated.unclean_topic and chance.random() < 0.7:
                 return topic, "unclean.leader.election.enable=true"
-            possible = [each for each in SETTINGS if not (wipes and each in RISKY_BESIDE_WIPES)]
+            possible = [each for each in SETTINGS if not (losses and each in RISKY_BESIDE_LOSSES)]
             return topic, chance.choice(possible)
         case Kind.ELECT:
             return "all partitions", ""

@@ -8,6 +8,7 @@ What an operation found is kept until it is undone.
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
+from uuid import UUID
 
 from tests.faults.fault import Fault, Kind
 from tests.faults.operator_requests import OperatorRequests
@@ -44,6 +45,10 @@ class Operators:
     def topics(self) -> set[str]:
         """The topics that operators have made and not deleted."""
         return {name for name, life in self._lives.items() if life.model.exists}
+
+    def id_of_topic(self, name: str) -> UUID:
+        """The id of a topic that exists; the cluster must be well."""
+        return self.requests("the end").wait_for_topic(name).topic_id
 
     def note_crash(self, now_s: float) -> None:
         """A broker was killed."""

@@ -4,7 +4,8 @@ Faults come in episodes of one to three that overlap, and after each episode the
 that progress is possible and the next episode meets a cluster in some state of recovery. Anything goes together,
 but for what Kafka's guarantee does not cover with two in-sync replicas, or what says nothing:
 
-- one data directory at most is wiped in a trial (two could be all that had a record), and never an etcd member's;
+- one data directory at most is wiped in a trial, or loses what was not fsynced (two could be all that had a record),
+  and never an etcd member's;
 - one process suffers one fault of a kind at a time, and is killed, stopped, wiped or paused by one fault at a time.
 """
 
@@ -19,8 +20,10 @@ from tests.faults.fault import (
     COORDINATOR,
     DISK_FAULTS,
     ETCD,
+    LOSSES,
     OPERATIONS,
     Fault,
+    HostileBehaviour,
     Kind,
     Link,
     Members,
@@ -33,12 +36,15 @@ LAST_QUIET_S = 1.0
 QUIET_S = (1.5, 5.0)
 OVERLAP_S = 2.5
 """The faults of an episode begin within these seconds."""
-WIPES_MAX = 1
+LOSSES_MAX = 1
 ATTEMPTS_MAX = 50
 ROUNDING_S = 0.11
 RATES_KBIT = (100, 400, 2000)
 JUMPS_S = (-7200, -300, -30, 30, 300, 86_400)
 DISK_DELAYS_S = (1, 3, 10, 20)
+DISK_ERRORS = ("EIO", "ENOSPC")
+HOSTILE_BEHAVIOURS = (1, 3)
+"""How many of them at a time."""
 EPISODE_SIZES = (1, 1, 2, 2, 3)
 EXCLUSIVE = frozenset({Kind.KILL, Kind.STOP, Kind.PAUSE, Kind.WIPE, *DISK_FAULTS})
 """A process suffers one of these at a time."""
@@ -53,8 +59,12 @@ DURATIONS_S: dict[Kind, tuple[float, float]] = {
     Kind.FULL_DISK: (2.0, 8.0),
     Kind.SLOW_DISK: (2.0, 10.0),
     Kind.BROKEN_DISK: (1.0, 6.0),
+    Kind.UNSYNCED_DISK: (2.0, 9.0),
+    Kind.STALLED_DISK: (1.0, 20.0),
+    Kind.REFUSING_DISK: (1.0, 8.0),
     Kind.NO_DESCRIPTORS: (1.0, 6.0),
     Kind.CLOCK: (2.0, 10.0),
+    Kind.HOSTILE: (3.0, 10.0),
 }
 WEIGHTS: dict[Kind, int] = {
     Kind.KILL: 5,
@@ -66,9 +76,14 @@ WEIGHTS: dict[Kind, int] = {
     Kind.FULL_DISK: 1,
     Kind.SLOW_DISK: 1,
     Kind.BROKEN_DISK: 1,
+    Kind.UNSYNCED_DISK: 2,
+    Kind.STALLED_DISK: 2,
+    Kind.REFUSING_DISK: 2,
     Kind.NO_DESCRIPTORS: 1,
     Kind.CLOCK: 1,
+    Kind.HOSTILE: 3,
 }
+BROKERS = (3, 4)
 ROLE_WEIGHTS: dict[str, int] = {BROKER: 6, CONTROLLER: 3, COORDINATOR: 2, ETCD: 3}
 
 
@@ -116,14 +131,14 @@ def make_schedule(
                 faults.append(fault)
         begin_s = max([begin_s, *(fault.until_s for fault in faults)]) + chance.uniform(*QUIET_S)
     if operated is not None:
-        wipes = any(fault.kind is Kind.WIPE for fault in faults)
-        faults += draw_operations(seed, members, operated, seconds=seconds, kinds=kinds, wipes=wipes)
+        losses = any(fault.kind in LOSSES for fault in faults)
+        faults += draw_operations(seed, members, operated, seconds=seconds, kinds=kinds, losses=losses)
     return Schedule(tuple(sorted(faults, key=lambda fault: fault.from_s)), seconds)
 
 
 def is_allowed(fault: Fault, others: Sequence[Fault]) -> bool:
     """Whether the rules above let a fault happen beside the others of its trial."""
-    if fault.kind is Kind.WIPE and sum(other.kind is Kind.WIPE for other in others) >= WIPES_MAX:
+    if fault.kind in LOSSES and sum(other.kind in LOSSES for other in others) >= LOSSES_MAX:
         return False
     return not any(_clash(fault, other) for other in others if fault.overlaps(other))
 
@@ -166,12 +181,28 @@ def _draw(chance: random.Random, members: Members, kind: Kind, from_s: float, un
         until_s=until_s,
         rate_kbit=chance.choice(RATES_KBIT) if kind is Kind.SLOW else 0,
         jump_s=chance.choice({Kind.CLOCK: JUMPS_S, Kind.SLOW_DISK: DISK_DELAYS_S}.get(kind, (0,))),
+        wanted=_draw_wanted(chance, kind),
     )
+
+
+def _draw_wanted(chance: random.Random, kind: Kind) -> str:
+    if kind is Kind.REFUSING_DISK:
+        return chance.choice(DISK_ERRORS)
+    if kind is Kind.HOSTILE:
+        return ", ".join(sorted(chance.sample(list(HostileBehaviour), chance.randint(*HOSTILE_BEHAVIOURS))))
+    return ""
+
+
+def members_of(seed: int) -> Members:
+    """Draws how many brokers there are: as many as each partition has replicas, or one more to move them to."""
+    return Members(brokers=random.Random(f"members of {seed}").choice(BROKERS))
 
 
 def _draw_targets(chance: random.Random, members: Members, kind: Kind) -> tuple[str, ...]:
     if kind in (Kind.WIPE, Kind.FULL_DISK, *DISK_FAULTS):
         return (chance.choice(members.of(BROKER)),)
+    if kind is Kind.HOSTILE:
+        return (CLIENTS,)
     if kind is Kind.CLOCK:
         return (chance.choice(members.services),)  # etcd is a Go program, which asks the kernel itself
     role = chance.choices(list(ROLE_WEIGHTS), list(ROLE_WEIGHTS.values()))[0]

@@ -32,6 +32,15 @@ def state_problems(versions: Iterable[Version]) -> Iterator[str]:
         yield from (f"partition {index} of {topic_id}: {problem}" for problem in _partition_problems(history))
 
 
+def led_by_one(versions: Iterable[Version], topic_id: UUID) -> set[int]:
+    """The partitions of a topic that had one leader in one leader epoch, from their creation on."""
+    epochs: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
+    for _, state in versions:
+        if state.topic_id == topic_id:
+            epochs[state.index].add((state.leader, state.leader_epoch))
+    return {index for index, found in epochs.items() if len(found) == 1}
+
+
 def _partition_problems(history: list[Version]) -> Iterator[str]:
     leaders: dict[int, int] = {}
     epoch = -1

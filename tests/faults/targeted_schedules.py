@@ -1,7 +1,19 @@
 """Schedules that aim at one rule: what would go wrong without it goes wrong every time. Pure."""
 
-from tests.faults.fault import BROKER, CONTROLLER, COORDINATOR, ETCD, Fault, Kind, Members, links_between
+from tests.faults.fault import (
+    BROKER,
+    CLIENTS,
+    CONTROLLER,
+    COORDINATOR,
+    ETCD,
+    Fault,
+    HostileBehaviour,
+    Kind,
+    Members,
+    links_between,
+)
 from tests.faults.schedule import Schedule
+from tests.faults.topics import UNSURE_TOPIC
 
 
 def unreplicated_records_at_a_crash(members: Members) -> Schedule:
@@ -111,3 +123,76 @@ def replicas_shuffled_beside_big_topics(members: Members) -> Schedule:
             for number, broker in enumerate(others)
         ]
     return Schedule(tuple(faults), 44.0)
+
+
+def truncated_epochs_at_a_crash(members: Members) -> Schedule:
+    """A follower truncates, is killed before it flushes, leads, and is asked by a replica with the former history.
+
+    Of the topic whose leaders may be elected uncleanly: the last broker writes alone (epoch A), is killed, the other
+    two write on (epoch B), and the second one stops cleanly, so that its file says where B begins. Then the first one
+    is paused with what it has of B; the last one leads again, the second one cuts off B, takes over A, and is killed;
+    and it leads when the first one is back, which has to be told to cut off B.
+    """
+    first, second, last = members.of(BROKER)
+    return Schedule(
+        (
+            Fault(
+                kind=Kind.SETTINGS,
+                targets=(UNSURE_TOPIC.name,),
+                from_s=1.0,
+                until_s=57.0,
+                wanted="unclean.leader.election.enable=true",
+            ),
+            Fault(kind=Kind.PAUSE, targets=(first, second), from_s=3.0, until_s=11.0),
+            Fault(kind=Kind.KILL, targets=(last,), from_s=10.9, until_s=23.0),
+            Fault(kind=Kind.STOP, targets=(second,), from_s=18.0, until_s=19.5),
+            Fault(kind=Kind.PAUSE, targets=(first,), from_s=22.0, until_s=42.0),
+            Fault(kind=Kind.KILL, targets=(second,), from_s=22.0, until_s=30.0),
+            Fault(kind=Kind.KILL, targets=(second,), from_s=35.0, until_s=39.0),
+            Fault(kind=Kind.KILL, targets=(last,), from_s=37.0, until_s=52.0),
+        ),
+        58.0,
+    )
+
+
+def disks_that_lose_what_is_not_fsynced(members: Members) -> Schedule:
+    """One broker after the other; each is back in sync before the next one's turn."""
+    return _one_after_the_other(members, Kind.UNSYNCED_DISK, seconds=7.0)
+
+
+def disk_that_loses_records_while_the_others_are_away(members: Members) -> Schedule:
+    """Who has lost what was not fsynced is the first to be back, and has to wait for those who have everything."""
+    first, *others = members.of(BROKER)
+    return Schedule(
+        (
+            Fault(kind=Kind.UNSYNCED_DISK, targets=(first,), from_s=3.0, until_s=15.0),
+            Fault(kind=Kind.KILL, targets=tuple(others), from_s=9.0, until_s=22.0),
+        ),
+        25.0,
+    )
+
+
+def disks_that_hang(members: Members) -> Schedule:
+    """One broker after the other, for longer than its lease."""
+    return _one_after_the_other(members, Kind.STALLED_DISK, seconds=7.0)
+
+
+def disks_that_refuse_writes(members: Members) -> Schedule:
+    """One broker after the other."""
+    return _one_after_the_other(members, Kind.REFUSING_DISK, seconds=3.0, wanted="EIO")
+
+
+def _one_after_the_other(members: Members, kind: Kind, *, seconds: float, wanted: str = "") -> Schedule:
+    faults = []
+    begin_s = 3.0
+    for broker in members.of(BROKER):
+        faults.append(Fault(kind=kind, targets=(broker,), from_s=begin_s, until_s=begin_s + seconds, wanted=wanted))
+        begin_s += seconds + 7.0
+    return Schedule(tuple(faults), begin_s)
+
+
+def hostile_clients_alone(_members: Members) -> Schedule:
+    """Nothing fails, so that whatever honest clients are told holds with one acknowledgement, too."""
+    wanted = ", ".join(HostileBehaviour)
+    hostile = Fault(kind=Kind.HOSTILE, targets=(CLIENTS,), from_s=1.0, until_s=19.0, wanted=wanted)
+    return Schedule((hostile,), 20.0)

@@ -16,10 +16,16 @@ from tests.faults.schedule import Schedule
 from tests.faults.targeted_schedules import (
     controller_deposed_while_it_writes,
     coordinator_replaced_unknown_to_a_broker,
+    disk_that_loses_records_while_the_others_are_away,
+    disks_that_hang,
+    disks_that_lose_what_is_not_fsynced,
+    disks_that_refuse_writes,
     etcd_away_for_longer_than_the_leases,
+    hostile_clients_alone,
     nothing_but_load,
     replicas_shuffled_beside_big_topics,
     topics_under_operators_while_brokers_restart,
+    truncated_epochs_at_a_crash,
     unreplicated_records_at_a_crash,
 )
 from tests.faults.trial import Outcome, TrialPlan, run_trial
@@ -45,6 +51,7 @@ def trial(
     plan = TrialPlan(
         seed=SEED,
         directory=directory / "trial",
+        members=MEMBERS,
         seconds=schedule.seconds,
         schedule=schedule,
         groups=groups,
@@ -103,10 +110,59 @@ def test_clients_that_are_told_of_no_broker_never_ask_again(tmp_path: Path) -> N
     assert any("_PURGE_QUEUE" in problem or "records flow" in problem for problem in outcome.problems)
 
 
+def test_epochs_that_were_cut_off_and_come_back_leave_replicas_that_differ(tmp_path: Path) -> None:
+    broken = {BROKER: program("obsolete-epochs-survive", *PROGRAMS[BROKER])}
+    outcome = trial(tmp_path, truncated_epochs_at_a_crash(MEMBERS), programs=broken)
+    assert any(problem.startswith("unsure-") or "healing: unsure-" in problem for problem in outcome.problems)
+
+
+def test_a_broker_that_forgets_failed_fsyncs_loses_records(tmp_path: Path) -> None:
+    broken = {BROKER: program("failed-fsyncs-are-forgotten", *PROGRAMS[BROKER])}
+    schedule = disk_that_loses_records_while_the_others_are_away(MEMBERS)
+    outcome = trial(tmp_path, schedule, programs=broken)
+    assert any(problem.startswith("lost:") or " saw " in problem for problem in outcome.problems)
+
+
+def test_a_broker_that_stays_away_after_its_disk_hung_is_missed(tmp_path: Path) -> None:
+    broken = {BROKER: program("lapsed-registrations-stay-so", *PROGRAMS[BROKER])}
+    outcome = trial(tmp_path, disks_that_hang(MEMBERS), programs=broken)
+    assert any("not in sync" in problem or "records flow" in problem for problem in outcome.problems)
+
+
+def test_what_a_refused_write_leaves_behind_is_noticed(tmp_path: Path) -> None:
+    broken = {BROKER: program("half-written-batches-stay", *PROGRAMS[BROKER])}
+    outcome = trial(tmp_path, disks_that_refuse_writes(MEMBERS), programs=broken)
+    assert outcome.problems
+
+
+def test_a_broker_that_garbage_ends_is_noticed(tmp_path: Path) -> None:
+    broken = {BROKER: program("garbage-ends-the-process", *PROGRAMS[BROKER])}
+    outcome = trial(tmp_path, hostile_clients_alone(MEMBERS), programs=broken)
+    assert any("ended by itself" in problem for problem in outcome.problems)
+
+
+def test_a_loop_that_garbage_holds_up_is_noticed(tmp_path: Path) -> None:
+    broken = {BROKER: program("bad-requests-hold-up-the-loop", *PROGRAMS[BROKER])}
+    outcome = trial(tmp_path, hostile_clients_alone(MEMBERS), programs=broken)
+    assert any("event loop" in problem for problem in outcome.problems)
+
+
+def test_an_acknowledgement_before_the_write_is_noticed_while_nobody_else_leads(tmp_path: Path) -> None:
+    broken = {BROKER: program("one-acknowledgement-before-the-write", *PROGRAMS[BROKER])}
+    outcome = trial(tmp_path, hostile_clients_alone(MEMBERS), programs=broken)
+    assert any(problem.startswith("with acks=1 and one leader: lost") for problem in outcome.problems)
+
+
 @pytest.mark.parametrize(
     "schedule",
     [
         coordinator_replaced_unknown_to_a_broker,
+        truncated_epochs_at_a_crash,
+        disk_that_loses_records_while_the_others_are_away,
+        disks_that_lose_what_is_not_fsynced,
+        disks_that_hang,
+        disks_that_refuse_writes,
+        hostile_clients_alone,
         topics_under_operators_while_brokers_restart,
         nothing_but_load,
         etcd_away_for_longer_than_the_leases,

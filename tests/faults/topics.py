@@ -18,7 +18,8 @@ class Keeps(StrEnum):
     LAST_VALUES = "last values"
     """The last one of each key."""
     NOTHING_SURE = "nothing sure"
-    """What is acknowledged by one replica, or led outside the in-sync set, may be lost, and is counted."""
+    """What is acknowledged by one replica may be lost when another one leads, and what is led outside the in-sync
+    set; that is counted."""
 
 
 class LoadTopic(NamedTuple):

@@ -30,13 +30,14 @@ from tests.faults.cluster_view import ClusterView, partition_versions
 from tests.faults.committed_offsets import CommitEvent, offset_problems
 from tests.faults.fault import BROKER, CLIENTS, DISK_FAULTS, Kind, Members, id_of
 from tests.faults.history import ProducerHistory, ReaderHistory
+from tests.faults.hostility import HostileClients
 from tests.faults.injection import Injector, possible_kinds
 from tests.faults.load import Load
 from tests.faults.network import LoopbackNetwork, Network, open_network
 from tests.faults.operation_schedule import Operated
 from tests.faults.operators import Operators
-from tests.faults.schedule import Schedule, make_schedule
-from tests.faults.state_history import state_problems
+from tests.faults.schedule import Schedule, make_schedule, members_of
+from tests.faults.state_history import led_by_one, state_problems
 from tests.faults.topics import (
     ALL_TOPICS,
     GROUP_LOAD_TOPIC,
@@ -56,6 +57,10 @@ FIRST_RECORDS = 200
 CREATE_DEADLINE_S = 60.0
 READY_DEADLINE_S = 60.0
 IN_SYNC_DEADLINE_S = 45.0
+LOOP_DELAY_S_MAX = 1.0
+"""CPU time; `tests/fuzz/test_loop_delay.py` asks for less, of one request at a time."""
+MEMORY_BYTES_MAX = 768 * 1024 * 1024
+"""What requests that are arriving and answers that are not read may take of a broker, and the broker itself."""
 PROBLEMS_SHOWN_MAX = 15
 
 
@@ -69,6 +74,7 @@ class TrialPlan:
         seconds: how long faults happen.
         schedule: the faults, if they are not to be drawn from the seed.
         kinds: what may happen, as far as the machine lets it.
+        members: which processes there are, if their number is not to be drawn from the seed.
         factor: replicas of each partition.
         programs: what Python runs instead of a role's service.
         services: settings of services, by role.
@@ -82,7 +88,7 @@ class TrialPlan:
     seconds: float = 55.0
     schedule: Schedule | None = None
     kinds: frozenset[Kind] = frozenset(Kind)
-    members: Members = field(default_factory=Members)
+    members: Members | None = None
     factor: int = 3
     programs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     services: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -138,7 +144,8 @@ def run_trial(plan: TrialPlan) -> Outcome:
     """Runs a trial to its end, and removes all of it but the directory."""
     begun_s = time.monotonic()
     plan.directory.mkdir(parents=True)
-    names = [*plan.members.all, CLIENTS]
+    members = plan.members or members_of(plan.seed)
+    names = [*members.all, CLIENTS]
     with ExitStack() as closing:
         network: Network = LoopbackNetwork(names) if plan.loopback else open_network(names)
         closing.callback(network.close)
@@ -150,7 +157,7 @@ def run_trial(plan: TrialPlan) -> Outcome:
             unclean_topic=UNSURE_TOPIC.name,
         )
         schedule = plan.schedule or make_schedule(
-            plan.seed, plan.members, seconds=plan.seconds, kinds=kinds, operated=operated
+            plan.seed, members, seconds=plan.seconds, kinds=kinds, operated=operated
         )
         (plan.directory / "schedule.txt").write_text(f"seed {plan.seed}\n{schedule}\n")
         settings = ClusterSettings(
@@ -159,8 +166,9 @@ def run_trial(plan: TrialPlan) -> Outcome:
             jumping_clocks=schedule.targets_of(Kind.CLOCK),
             small_disks=schedule.targets_of(Kind.FULL_DISK),
             faulty_disks=frozenset().union(*map(schedule.targets_of, DISK_FAULTS)),
+            watched=True,
         )
-        cluster = closing.enter_context(Cluster(plan.directory, network, plan.members, settings))
+        cluster = closing.enter_context(Cluster(plan.directory, network, members, settings))
         outcome = Outcome(plan.seed, schedule, plan.directory)
         try:
             _Trial(plan, network, cluster, outcome).run()
@@ -190,8 +198,9 @@ class _Trial:
         self._outcome = outcome
         self._view = ClusterView(cluster)
         self._story = plan.directory / "story.txt"
-        addresses = {id_of(name): cluster.kafka_address(name) for name in plan.members.of(BROKER)}
+        addresses = {id_of(name): cluster.kafka_address(name) for name in cluster.members.of(BROKER)}
         self._operators = Operators(addresses, seed=plan.seed, factor=plan.factor)
+        self._hostile = HostileClients(plan.directory / "load", network, cluster.bootstrap, seed=plan.seed)
 
     def run(self) -> None:
         self._tell("start")
@@ -206,19 +215,24 @@ class _Trial:
                     within_s=CREATE_DEADLINE_S,
                 )
                 self._tell("faults")
-                injector = Injector(self._cluster, self._network, self._operators, self._tell)
+                injector = Injector(self._cluster, self._network, self._operators, self._hostile, self._tell)
                 injector.carry_out(self._outcome.schedule, load.check)
                 self._tell("healing")
                 noted = self._heal(load)
+                unsure_id = self._operators.id_of_topic(UNSURE_TOPIC.name)
         finally:
+            self._hostile.close()
             self._operators.close()
         self._tell("comparing replicas")
         partitions = self._view.settled()
         self._outcome.problems += self._topic_problems({topic for topic, _ in partitions})
-        self._outcome.problems += state_problems(partition_versions(self._cluster.etcd_endpoints))
+        versions = list(partition_versions(self._cluster.etcd_endpoints))
+        self._outcome.problems += state_problems(versions)
+        unsure = led_by_one(versions, unsure_id)
+        self._outcome.problems += [*self._hostile.problems, *self._load_problems()]
         self._cluster.stop()
         self._outcome.problems += all_replica_problems(self._cluster, partitions)
-        self._judge(noted, partitions)
+        self._judge(noted, partitions, steadily_led=[(UNSURE_TOPIC.name, index) for index in unsure])
         self._tell("end")
 
     @property
@@ -264,11 +278,29 @@ class _Trial:
         yield from (f"topic {name} is gone" for name in sorted(wanted - found))
         yield from (f"topic {name} is back after its deletion" for name in sorted(found - wanted - {GROUP_TOPIC}))
 
-    def _judge(self, noted: Noted, partitions: Partitions) -> None:
-        """Compares what clients have noted with what the brokers, which have stopped, have in their files."""
+    def _load_problems(self) -> Iterator[str]:
+        """Brokers that were kept too busy, or took too much memory, by whatever clients did."""
+        for broker in self._cluster.members.of(BROKER):
+            if (delay_s := self._cluster.longest_delay_s(broker)) > LOOP_DELAY_S_MAX:
+                yield f"the event loop of {broker} was held up for {delay_s:.2f} s of CPU time"
+            if (peak_bytes := self._cluster.memory_peak_bytes(broker)) > MEMORY_BYTES_MAX:
+                yield f"{broker} took {peak_bytes >> 20} MiB of memory"
+
+    def _judge(self, noted: Noted, partitions: Partitions, *, steadily_led: Sequence[tuple[str, int]]) -> None:
+        """Compares what clients have noted with what the brokers, which have stopped, have in their files.
+
+        Args:
+            noted: what clients have noted.
+            partitions: of all topics.
+            steadily_led: where one acknowledgement was enough, since nobody else has ever led.
+        """
         cluster, outcome = self._cluster, self._outcome
         writers = writers_in_log(cluster, partitions)
         outcome.problems += problems_of(noted.produced, noted.readers, noted.final, writers)
+        outcome.problems += [
+            f"with acks=1 and one leader: {problem}"
+            for problem in lost_records(noted.produced, noted.final, keeping=[Keeps.NOTHING_SURE], only=steadily_led)
+        ]
         outcome.problems += all_sequence_problems(cluster, partitions)
         outcome.problems += offset_problems(noted.committed, committed_in_log(cluster, partitions))
         outcome.problems += self._retention_problems(partitions)
@@ -282,7 +314,10 @@ class _Trial:
             "sent again in a new epoch": count_sent_again(noted.final, writers),
             "compacted away": noted.produced.count_of(compacted) - kept,
             "lost with acks=1": len(list(lost_records(noted.produced, noted.final, keeping=[Keeps.NOTHING_SURE]))),
+            "partitions with acks=1 and one leader": len(steadily_led),
+            "ms of the longest delay": round(1000 * max(map(cluster.longest_delay_s, cluster.members.of(BROKER)))),
             **{f"operators: {what}": count for what, count in sorted(self._operators.counts.items())},
+            **{f"hostile: {what}": count for what, count in sorted(self._hostile.counts.items())},
         }
 
     def _retention_problems(self, partitions: Partitions) -> Iterator[str]:

@@ -9,12 +9,13 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 from ottla_core import lifecycle
+from tests.faults.program import main_of
 
+PROGRAM: Final = "tests.support.watched_service"
 PERIOD_SECONDS: Final = 0.005
 COLLECTING_SECONDS: Final = 0.02
 """Shorter delays are not worth writing down."""
@@ -45,6 +46,7 @@ def longest_delay_seconds(file: Path) -> float:
 def main() -> int:
     """Run the service; everything but the watch is the real program."""
     file, module = Path(sys.argv[1]), sys.argv[2]
+    service_main = main_of(module)
     service = lifecycle._run
 
     async def run(name: str, serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
@@ -53,7 +55,7 @@ def main() -> int:
 
     lifecycle._run = run  # type: ignore[assignment]
     sys.argv = [module, *sys.argv[3:]]
-    return int(import_module(module).main())
+    return service_main()
 
 
 if __name__ == "__main__":

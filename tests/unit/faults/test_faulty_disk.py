@@ -2,12 +2,24 @@
 
 import errno
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.faults import faulty_disk
-from tests.faults.faulty_disk import BROKEN, NO_DESCRIPTORS, SLOW, STALLED, UNSYNCED, UNWRITTEN, Control
+from tests.faults.faulty_disk import (
+    BROKEN,
+    NO_DESCRIPTORS,
+    REFUSED,
+    SLOW,
+    STALLED,
+    UNSYNCED,
+    UNWRITTEN,
+    Control,
+)
+from tests.faults.synced_files import drop_unsynced
 
 
 @pytest.fixture
@@ -21,13 +33,35 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_mode_refuses_its_calls_only(path: Path, mode: str, writes: bool, opens: bool):
     control = Control(str(path))
     path.write_text(f"{mode} 0")
-    for act, is_allowed, code in ((control.write, writes, errno.EIO), (control.open, opens, errno.EMFILE)):
+    acts: tuple[tuple[Callable[[], None], bool, int], ...] = (
+        (lambda: control.write("log"), writes, errno.EIO),
+        (lambda: control.open("log", os.O_RDONLY), opens, errno.EMFILE),
+    )
+    for act, is_allowed, code in acts:
         if is_allowed:
-            act("log")
+            act()
         else:
             with pytest.raises(OSError, match="log") as refused:
-                act("log")
+                act()
             assert refused.value.errno == code
+
+
+def test_a_refusing_disk_writes_a_part_or_nothing_and_creates_no_file(path: Path):
+    control = Control(str(path))
+    path.write_text(f"{REFUSED} ENOSPC")
+    parts = []
+    for _ in range(200):
+        with suppress(OSError):
+            parts.append(control.part_to_write("log", 100))
+    assert 50 < len(parts) < 150
+    assert set(parts) == {50}
+    with pytest.raises(OSError, match="log") as refused:
+        control.part_to_write("log", 1)
+    assert refused.value.errno == errno.ENOSPC
+    with pytest.raises(OSError, match="log"):
+        control.open("log", os.O_WRONLY | os.O_CREAT)
+    control.open("log", os.O_RDWR)
+    control.fsync("log")
 
 
 def test_a_slow_disk_delays_a_share_of_the_writes(path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -72,13 +106,57 @@ def test_without_the_file_all_is_well(path: Path):
         control.write("log")
     path.unlink()
     control.write("log")
-    control.open("log")
+    control.open("log", os.O_RDONLY)
 
 
-def test_wrapped_calls_look_first_and_then_do_their_work(path: Path, monkeypatch: pytest.MonkeyPatch):
-    for name in ("pwritev", "pwrite", "fsync", "pread", "preadv", "open"):
+@pytest.fixture
+def wrapped(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where is noted what was lost, with the calls of this process wrapped."""
+    for name in ("pwritev", "pwrite", "fsync", "ftruncate", "pread", "preadv", "sendfile", "open"):
         monkeypatch.setattr(os, name, getattr(os, name))
-    faulty_disk.wrap(Control(str(path)))
+    lost = path.with_name("lost")
+    faulty_disk.wrap(Control(str(path)), lost)
+    return lost
+
+
+def test_what_was_written_since_the_last_fsync_is_lost_with_one_that_fails(path: Path, wrapped: Path):
+    file, other = path.with_name("file"), path.with_name("other")
+    file.write_bytes(b"long ago")
+    descriptors = [os.open(each, os.O_RDWR | os.O_CREAT, 0o644) for each in (file, other)]
+    for descriptor in descriptors:
+        os.pwrite(descriptor, b" synced", 8)
+        os.fsync(descriptor)
+        os.pwritev(descriptor, [b" and", b" not"], 15)
+    os.ftruncate(descriptors[1], 3)
+    path.write_text(UNSYNCED)
+    with pytest.raises(OSError):  # noqa: PT011 - the descriptor's number is all that it names
+        os.fsync(descriptors[1])
+    path.unlink()
+    for descriptor in descriptors:
+        os.close(descriptor)
+    assert drop_unsynced(wrapped) == 8
+    assert file.read_bytes() == b"long ago synced"
+    assert other.stat().st_size == 3
+    assert drop_unsynced(wrapped) == 0
+
+
+def test_what_took_a_lost_file_s_place_stays(path: Path, wrapped: Path):
+    file, following = path.with_name("file"), path.with_name("following")
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+    os.pwrite(descriptor, b"not synced", 0)
+    path.write_text(UNSYNCED)
+    with pytest.raises(OSError):  # noqa: PT011 - the descriptor's number is all that it names
+        os.fsync(descriptor)
+    path.unlink()
+    os.close(descriptor)
+    following.write_bytes(b"another file")
+    following.replace(file)
+    assert drop_unsynced(wrapped) == 0
+    assert file.read_bytes() == b"another file"
+
+
+@pytest.mark.usefixtures("wrapped")
+def test_wrapped_calls_look_first_and_then_do_their_work(path: Path):
     file = path.with_name("file")
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o644)
     assert os.pwritev(descriptor, [b"a", b"b"], 0) == 2

@@ -6,24 +6,29 @@ from tests.faults.fault import (
     BROKER,
     CLIENTS,
     ETCD,
+    LOSSES,
     OPERATIONS,
     Fault,
+    HostileBehaviour,
     Kind,
     Members,
     id_of,
     links_between,
     role_of,
 )
-from tests.faults.operation_schedule import REPLICAS_MIN, RISKY_BESIDE_WIPES, Operated
+from tests.faults.operation_schedule import REPLICAS_MIN, RISKY_BESIDE_LOSSES, Operated
 from tests.faults.schedule import (
+    BROKERS,
+    DISK_ERRORS,
     DURATIONS_S,
     EXCLUSIVE,
     FIRST_FAULT_S,
     LAST_QUIET_S,
-    WIPES_MAX,
+    LOSSES_MAX,
     Schedule,
     is_allowed,
     make_schedule,
+    members_of,
 )
 
 MEMBERS = Members()
@@ -81,8 +86,8 @@ def test_operators_leave_each_partition_the_replicas_that_its_records_need():
         wanted = [each for each in schedule.faults if each.kind in OPERATIONS]
         factors = [int(each.wanted) for each in wanted if each.kind is Kind.FACTOR]
         assert all(REPLICAS_MIN <= factor <= MEMBERS.brokers for factor in factors)
-        if schedule.targets_of(Kind.WIPE):
-            assert not any(each.wanted in RISKY_BESIDE_WIPES for each in wanted)
+        if any(each.kind in LOSSES for each in schedule.faults):
+            assert not any(each.wanted in RISKY_BESIDE_LOSSES for each in wanted)
 
 
 def test_only_topics_whose_records_may_be_lost_have_unclean_elections():
@@ -96,11 +101,30 @@ def test_only_what_is_possible_comes():
     assert {each.kind for each in schedule.faults} == {Kind.KILL, Kind.PAUSE}
 
 
-def test_one_broker_at_most_loses_its_data_and_etcd_never_does(schedules: list[Schedule]):
+def test_one_broker_at_most_loses_data_and_etcd_never_does(schedules: list[Schedule]):
     for schedule in schedules:
-        wiped = [each for each in schedule.faults if each.kind is Kind.WIPE]
-        assert len(wiped) <= WIPES_MAX
-        assert all(len(each.targets) == 1 and role_of(each.targets[0]) == BROKER for each in wiped)
+        losing = [each for each in schedule.faults if each.kind in LOSSES]
+        assert len(losing) <= LOSSES_MAX
+        assert all(len(each.targets) == 1 and role_of(each.targets[0]) == BROKER for each in losing)
+
+
+def test_disks_refuse_writes_for_want_of_space_or_because_they_are_broken(schedules: list[Schedule]):
+    wanted = [each.wanted for schedule in schedules for each in schedule.faults if each.kind is Kind.REFUSING_DISK]
+    assert set(wanted) == set(DISK_ERRORS)
+
+
+def test_hostile_clients_behave_in_every_way(schedules: list[Schedule]):
+    wanted = [each.wanted for schedule in schedules for each in schedule.faults if each.kind is Kind.HOSTILE]
+    assert {what for each in wanted for what in each.split(", ")} == set(HostileBehaviour)
+
+
+def test_some_seeds_have_a_broker_more_than_partitions_have_replicas():
+    assert {members_of(seed).brokers for seed in SEEDS} == set(BROKERS)
+    assert members_of(7) == members_of(7)
+    schedule = make_schedule(7, Members(brokers=4), seconds=600, operated=OPERATED)
+    moved = [each.wanted for each in schedule.faults if each.kind is Kind.REASSIGN]
+    assert any("4" in each for each in moved)
+    assert not any(each.count(",") > 2 for each in moved)
 
 
 def test_no_process_suffers_two_faults_that_exclude_each_other(schedules: list[Schedule]):
@@ -136,8 +160,9 @@ def test_cuts_name_links_between_known_processes(schedules: list[Schedule]):
             assert all(sender != receiver and {sender, receiver} <= known for sender, receiver in each.links)
 
 
-def test_a_second_wipe_and_a_second_kill_are_refused():
+def test_a_second_loss_and_a_second_kill_are_refused():
     wiped = fault(Kind.WIPE, "broker-1")
+    assert not is_allowed(fault(Kind.UNSYNCED_DISK, "broker-2", from_s=30, until_s=31), [wiped])
     assert not is_allowed(fault(Kind.WIPE, "broker-2", from_s=30, until_s=31), [wiped])
     assert not is_allowed(fault(Kind.KILL, "broker-1"), [wiped])
     assert is_allowed(fault(Kind.KILL, "broker-2"), [wiped])

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from ottla_core.cluster.model import NO_LEADER, PartitionState
-from tests.faults.state_history import Version, state_problems
+from tests.faults.state_history import Version, led_by_one, state_problems
 
 TOPIC = UUID(int=1)
 
@@ -60,3 +60,16 @@ def test_an_in_sync_set_beyond_the_replicas_is_a_problem():
     assert problems(version(5, leader=1, epoch=0, isr=(1, 4))) == [
         "at revision 5 the in-sync set (1, 4) is not within the replicas (1, 2, 3)"
     ]
+
+
+def test_a_partition_is_led_by_one_until_its_leader_or_leader_epoch_changes():
+    versions = [
+        version(5, leader=1, epoch=0),
+        version(6, leader=1, epoch=0, isr=(1,)),
+        version(7, leader=1, epoch=0, index=1),
+        version(8, leader=2, epoch=1, index=1),
+        version(9, leader=1, epoch=0, index=2),
+        version(10, leader=1, epoch=1, index=2),
+    ]
+    assert led_by_one(versions, TOPIC) == {0}
+    assert led_by_one(versions, UUID(int=2)) == set()
