@@ -75,6 +75,8 @@ class LoadedLog:
 
     Attributes:
         lost_from: from where on the disk has lost records; None if it has not.
+        may_have_gap: whether a segment before the last one was not fsynced yet. A disk that loses what was not may
+            leave a gap there that looks like compaction's.
     """
 
     segments: Segments
@@ -84,6 +86,7 @@ class LoadedLog:
     leader_epochs: LeaderEpochs
     producers: ProducerStates
     lost_from: int | None = None
+    may_have_gap: bool = False
 
 
 @dataclass(slots=True)
@@ -172,6 +175,7 @@ def _load_log(request: LoadRequest) -> LoadedLog:
         epochs,
         producers,
         read_lost_from(request.directory),
+        may_have_gap=not request.was_clean and request.recovery_point < segments.active.base_offset,
     )
 
 

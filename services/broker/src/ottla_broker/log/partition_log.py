@@ -64,13 +64,15 @@ class PartitionLog:
         producers: idempotent producers.
         looks_into_records: whether a client's batch may have to be unpacked before it is appended.
         compaction: how far the log is compacted.
+        may_have_gap: see `LoadedLog`.
         truncation: what is to be done before and after a truncation.
     """
 
     __slots__ = (
         "_codec", "_flush", "_is_compacted", "_keeps_timestamps", "_load", "_local", "_reader", "compaction",
         "config", "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset",
-        "looks_into_records", "lost_from", "producers", "segments", "topic_id", "topic_partition", "truncation",
+        "looks_into_records", "lost_from", "may_have_gap", "producers", "segments", "topic_id", "topic_partition",
+        "truncation",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +86,7 @@ class PartitionLog:
         self.log_end_offset = loaded.log_end_offset
         self.high_watermark = loaded.log_start_offset
         self.lost_from = loaded.lost_from
+        self.may_have_gap = loaded.may_have_gap
         self.leader_epochs = loaded.leader_epochs
         self.producers = loaded.producers
         self._load = request

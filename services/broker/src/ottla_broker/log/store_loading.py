@@ -153,6 +153,13 @@ class LogOpening:
                 partition=str(log.topic_partition), log_end_offset=log.log_end_offset, committed=high_watermark,
             )  # fmt: skip
             known.append(log.log_end_offset)
+        if log.may_have_gap and directory.intact_since == NO_EPOCH:
+            # By its end alone such a log would pass for complete once it has caught up.
+            _logger.warning(
+                "a log may lack records in the middle, as not all segments before its last one had been fsynced",
+                partition=str(log.topic_partition), from_offset=log.recovery_point,
+            )  # fmt: skip
+            known.append(max(log.recovery_point, log.log_start_offset))
         log.lost_from = min(known, default=None)
         hold(directory, log)
         return log
