@@ -65,6 +65,11 @@ def _faketime() -> str | None:
     return None if faketime_library() else "clocks that jump need libfaketime: apt-get install libfaketime"
 
 
+def _logrotate() -> str | None:
+    found = shutil.which("logrotate", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    return None if found else "logrotate is not installed: apt-get install logrotate"
+
+
 def _apicurio() -> str | None:
     return None if APICURIO in os.environ else f"a 140 MB download: set {APICURIO}=1"
 
@@ -76,6 +81,7 @@ REQUIREMENTS: dict[str, Callable[[], str | None]] = {
     "faketime": _faketime,
     "kafka": kafka_jars.unavailable_reason,
     "kcat": _kcat,
+    "logrotate": _logrotate,
     "network namespaces": network.unavailable_reason,
     "postgresql": _postgresql,
     "small disk": small_disk.unavailable_reason,

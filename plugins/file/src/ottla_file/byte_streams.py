@@ -15,6 +15,7 @@ from typing import Protocol
 
 import zstandard
 
+from ottla_file.births import birth_us
 from ottla_file.families import is_compressed
 
 _SKIP_BYTES = 1 << 20
@@ -48,6 +49,10 @@ class ByteStream(ABC):
     def close(self) -> None:
         """Close it."""
 
+    @abstractmethod
+    def birth_us(self) -> int:
+        """Return when the open file was born, in µs since the epoch; `births.UNKNOWN_US` if nobody knows."""
+
 
 class PlainStream(ByteStream):
     """A file that is not compressed."""
@@ -62,6 +67,10 @@ class PlainStream(ByteStream):
     def status(self) -> os.stat_result:
         """Return the open file's status."""
         return os.fstat(self._descriptor)
+
+    def birth_us(self) -> int:
+        """Return the open file's birth."""
+        return birth_us(self._descriptor, self.status().st_ino)
 
     def close(self) -> None:
         """Close it; once only."""
@@ -102,6 +111,10 @@ class CompressedStream(ByteStream):
     def status(self) -> os.stat_result:
         """Return the open file's status."""
         return os.fstat(self._file.fileno())
+
+    def birth_us(self) -> int:
+        """Return the open file's birth."""
+        return birth_us(self._file.fileno(), self.status().st_ino)
 
     def close(self) -> None:
         """Close it."""

@@ -1,7 +1,8 @@
 """Looks for files: what the patterns match, and what rotation has made of files that they matched before.
 
-A file is identified by its directory and its inode. That holds through renaming, which is what rotation does, and
-through restarts of the machine and other mounts of a shared file system, where device numbers change.
+A file is identified by its directory, its inode, and its birth where the file system tells it. That holds through
+renaming, which is what rotation does, and through restarts of the machine and other mounts of a shared file system,
+where device numbers change. The inode alone would not do: that of a removed file is used again, often at once.
 """
 
 import fnmatch
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from ottla_file.births import UNKNOWN_US, birth_us
 from ottla_file.families import family, is_compressed
 
 _WILD = frozenset("*?[")
@@ -22,6 +24,7 @@ class FileId(NamedTuple):
 
     directory: str
     inode: int
+    birth_us: int = UNKNOWN_US
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,11 @@ class FoundFile:
     def family(self) -> str:
         """The family of its name."""
         return family(self.path.name)
+
+    @property
+    def bears_family_name(self) -> bool:
+        """Whether it is called as its family: then it is the newest member, whatever the clock says."""
+        return self.path.name == self.family
 
 
 def is_single_file(patterns: Sequence[str]) -> bool:
@@ -126,7 +134,7 @@ def _stat(path: Path, *, matched: bool) -> FoundFile | None:
     if not stat.S_ISREG(status.st_mode):
         return None
     return FoundFile(
-        id=FileId(str(path.parent), status.st_ino),
+        id=FileId(str(path.parent), status.st_ino, birth_us(path, status.st_ino)),
         path=path,
         size=status.st_size,
         modified_ns=status.st_mtime_ns,

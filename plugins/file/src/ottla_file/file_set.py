@@ -11,7 +11,7 @@ is read from there to its end before the emptied file is begun anew.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from ottla_file.byte_streams import DamagedFile
 from ottla_file.csv_decoder import BadHeader
@@ -68,7 +68,8 @@ class FileSet:
         found = self._find()
         self._complained = self._set_aside
         self._set_aside = {}
-        self._ignored &= found.keys()
+        # A name that a pattern matches is read, whatever the file was called before.
+        self._ignored = {identity for identity in self._ignored if identity in found and not found[identity].matched}
         for identity, file in list(self._files.items()):
             if identity in found:
                 self._seen_again(file, found[identity])
@@ -126,9 +127,10 @@ class FileSet:
     def _seen_again(self, file: FollowedFile, found: FoundFile) -> None:
         if found.path != file.found.path:
             self._log.info("%s is now called %s", file.found.path, found.path)
-            if self._family(found) != self._family(file.found):
+            if found.bears_family_name or self._family(found) != self._family(file.found):
                 self._leave_family(file)
-                self._families.setdefault(self._family(found), []).append(file)
+                self._join_family(file, found)
+                file.finite = self._is_finite(found)
         file.found = found
         file.finite = file.finite or not found.matched
         if not file.is_compressed and found.size < file.place.position:
@@ -146,7 +148,7 @@ class FileSet:
         known = self._files.keys() | self._ignored
         new = [each for identity, each in found.items() if identity not in known]
         # What has the family's own name is its newest member, whatever the clock says.
-        new.sort(key=lambda each: (each.path.name == each.family, each.modified_ns, each.path))
+        new.sort(key=lambda each: (each.bears_family_name, each.modified_ns, each.path))
         replaced = []
         for each, place in zip(new, self._committed_places(new), strict=True):
             if not each.matched and place is None:
@@ -164,10 +166,14 @@ class FileSet:
         except OSError:
             return True  # reading will find out
 
-    def _committed_places(self, files: Iterable[FoundFile]) -> list[Place | None]:
+    def _committed_places(self, files: Sequence[FoundFile]) -> list[Place | None]:
         partitions = [{"directory": each.id.directory, "inode": each.id.inode} for each in files]
         offsets = self._offsets.offsets(partitions) if partitions else []
-        return [None if offset is None else Place.from_offset(offset) for offset in offsets]
+        places = [None if offset is None else Place.from_offset(offset) for offset in offsets]
+        return [
+            place if place is not None and place.may_be_of(file.id.birth_us) else None
+            for file, place in zip(files, places, strict=True)
+        ]
 
     def _add(self, found: FoundFile, place: Place) -> FollowedFile:
         self._log.info("reading %s from position %d on", found.path, place.position)
@@ -175,13 +181,22 @@ class FileSet:
             found,
             self._new_decoder,
             row_bytes_max=self._config.row_bytes_max,
-            finite=not self._follows or not found.matched or is_compressed(found.path.name),
+            finite=self._is_finite(found),
             place=place,
         )
         self._files[found.id] = file
         self._turns.append(file)
-        self._families.setdefault(self._family(found), []).append(file)
+        self._join_family(file, found)
         return file
+
+    def _is_finite(self, found: FoundFile) -> bool:
+        return not self._follows or not found.matched or is_compressed(found.path.name)
+
+    def _join_family(self, file: FollowedFile, found: FoundFile) -> None:
+        """Put a file behind the others of its family, but before the one that bears the family's name: it grows."""
+        family = self._families.setdefault(self._family(found), [])
+        has_newest = bool(family) and family[-1].found.bears_family_name and not found.bears_family_name
+        family.insert(len(family) - has_newest, file)
 
     def _leave_family(self, file: FollowedFile) -> None:
         family = self._families[self._family(file.found)]
@@ -235,6 +250,7 @@ class FileSet:
         place = file.place
         self._log.info("%s was emptied or replaced behind position %d", file.found.path, place.position)
         file.restart()
+        file.finite = self._is_finite(file.found)
         if not file.found.matched:
             self.forget(file)
         if not self._follows or not place.is_checked or not place.position:
@@ -249,12 +265,14 @@ class FileSet:
         known = self._files.get(found.id)
         if known is file or found.size <= place.position or self._family(found) != self._family(file.found):
             return False
-        if is_compressed(found.path.name) or (known is not None and (known.place.position or known.is_open)):
+        if is_compressed(found.path.name) or (known is not None and known.is_open):
             return False
         candidate = FollowedFile(
             found, self._new_decoder, row_bytes_max=self._config.row_bytes_max, finite=True, place=place
         )
         try:
+            if known is not None and known.place.position and known.holds(known.place):
+                return False  # it is read already; otherwise it only has the inode of one that was
             return candidate.holds(place)
         except OSError:
             return False
@@ -263,9 +281,10 @@ class FileSet:
         if known := self._files.get(found.id):
             self.forget(known)
         self._ignored.discard(found.id)
-        self._add(found, place)
+        copy = self._add(found, place)
         family = self._families[self._family(found)]
-        family.insert(0, family.pop())  # before the emptied file
+        family.remove(copy)
+        family.insert(0, copy)  # before the emptied file
 
     def _close_one_of_many(self, opening: FollowedFile) -> None:
         opened = [file for file in self._files.values() if file.is_open]

@@ -2,7 +2,7 @@
 
 Behind every row stands a `check`, the CRC-32 of up to 64 bytes before it. A file in which it does not fit any more
 has been emptied or replaced. (That the inode is the same proves nothing: file systems use the inodes of removed files
-again at once.)
+again at once. Not all of them tell when a file was born.)
 """
 
 from collections.abc import Callable, Mapping
@@ -11,6 +11,7 @@ from itertools import accumulate, compress
 from typing import Any
 from zlib import crc32
 
+from ottla_file.births import UNKNOWN_US
 from ottla_file.byte_streams import ByteStream, open_stream
 from ottla_file.discovery import FoundFile
 from ottla_file.families import is_compressed
@@ -34,16 +35,27 @@ class Place:
         position: bytes before it.
         line: lines before it.
         check: CRC-32 of the bytes right before it, 64 at most.
+        birth_us: when the file was born of which it is; `births.UNKNOWN_US` if that is not known.
     """
 
     position: int = 0
     line: int = 0
     check: int = 0
+    birth_us: int = UNKNOWN_US
 
     @classmethod
     def from_offset(cls, offset: Mapping[str, Any]) -> "Place":
         """Return the place that a committed source offset says."""
-        return cls(position=int(offset["position"]), line=int(offset.get("line", 0)), check=offset.get("check", -1))
+        return cls(
+            position=int(offset["position"]),
+            line=int(offset.get("line", 0)),
+            check=offset.get("check", -1),
+            birth_us=offset.get("birth_us", UNKNOWN_US),
+        )
+
+    def may_be_of(self, birth_us: int) -> bool:
+        """Return whether a file that was born then may be the one of which this is a place."""
+        return UNKNOWN_US in (birth_us, self.birth_us) or birth_us == self.birth_us
 
     @property
     def is_checked(self) -> bool:
@@ -190,7 +202,8 @@ class FollowedFile:
     def _start(self) -> ByteStream:
         stream = open_stream(self.found.path)
         try:
-            if stream.status().st_ino != self.found.id.inode:
+            identity = (stream.status().st_ino, stream.birth_us())
+            if identity != (self.found.id.inode, self.found.id.birth_us):
                 raise FileNotFoundError(f"{self.found.path} has just been replaced")
             before = _bytes_before(stream, self.place)
             if before is None:

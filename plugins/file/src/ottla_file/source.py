@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ottla_file.births import UNKNOWN_US
 from ottla_file.byte_streams import DamagedFile
 from ottla_file.column_types import parse_column_types
 from ottla_file.csv_decoder import BadHeader, CsvDecoder, CsvDialect
@@ -73,7 +74,8 @@ class FileSourceTask(SourceTask[FileSourceTaskConfig]):
         """Remove or move finished files whose records are all in the cluster."""
         if self.config.done != "leave":
             for partition, offset in offsets:
-                self._committed[FileId(partition["directory"], partition["inode"])] = offset["position"]
+                birth_us = offset.get("birth_us", UNKNOWN_US)
+                self._committed[FileId(partition["directory"], partition["inode"], birth_us)] = offset["position"]
             self._dispose_finished()
 
     def stop(self) -> None:
@@ -97,6 +99,7 @@ class FileSourceTask(SourceTask[FileSourceTaskConfig]):
         topic, name, key_field = config.topic, path.name, config.key_field
         partition = {"directory": file.found.id.directory, "inode": file.found.id.inode}
         value_schema = batch.schema or _SCHEMAS.get(config.format)
+        birth_us = file.found.id.birth_us
         key = {"none": None, "name": name, "path": str(path)}[config.key]
         key_schema = None if key is None else schema.STRING
         if key_field and batch.schema is not None:
@@ -110,7 +113,13 @@ class FileSourceTask(SourceTask[FileSourceTaskConfig]):
                 value=value,
                 value_schema=value_schema,
                 source_partition=partition,
-                source_offset={"file": name, "position": position, "line": line, "check": check},
+                source_offset={
+                    "file": name,
+                    "position": position,
+                    "line": line,
+                    "check": check,
+                    "birth_us": birth_us,
+                },
             )
             for value, position, line, check in zip(
                 values, batch.positions, batch.lines, batch.checks, strict=False
