@@ -4,7 +4,10 @@ Three workers run six connectors with fifteen tasks under load, while processes 
 task leaks memory and a plugin crashes. Tasks must restart or move, other connectors must not notice, REST must answer
 throughout, and in the end nothing may be lost; what that means is written in `connect_delivery.py`.
 
-`OTTLA_TEST_CONNECT_FAULTS` is how often each fault happens (default: once), `OTTLA_TEST_SEED` repeats a run's order.
+In rounds of another kind, connectors and their offsets are changed by many at once meanwhile (`connect_changes.py`).
+
+`OTTLA_TEST_CONNECT_FAULTS` is how often each fault happens (default: once), `OTTLA_TEST_CONNECT_ROUNDS` how many
+rounds of changes there are; `OTTLA_TEST_SEED` repeats a run's order.
 """
 
 import json
@@ -14,8 +17,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +28,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.support.broker_under_test import group_arguments
+from tests.support.connect_changes import TASKS as TASKS_OF_CHANGED
+from tests.support.connect_changes import Changes, figures
 from tests.support.connect_cluster import ConnectCluster, ConnectWorker
 from tests.support.connect_delivery import SourceTaskId, collected, overlap_problems, sink_problems, source_problems
 from tests.support.connect_observer import ConnectObserver
@@ -35,6 +40,7 @@ from tests.support.ottla_cluster import OttlaCluster, ottla_command
 pytestmark = pytest.mark.slow
 
 FAULTS_DEFAULT = 1
+ROUNDS_DEFAULT = 4
 BROKERS = 3
 WORKERS = 3
 PARTITIONS = 4
@@ -42,6 +48,8 @@ SOURCES = {"src-a": ("topic-a", 3), "src-b": ("topic-b", 3), "src-leak": ("topic
 SINKS = {"sink-a": ("topic-a", 3), "sink-b": ("topic-b", 2), "sink-c": ("topic-c", 2)}
 TASKS = [f"{connector}-{task}" for connector, (_, tasks) in {**SOURCES, **SINKS}.items() for task in range(tasks)]
 ALL = [*SOURCES, *SINKS, *TASKS]
+CHANGED = {"one": "topic-one", "two": "topic-two", "three": "topic-three"}
+ONE_REPLICA = {f"{store}.storage.replication.factor": "1" for store in ("config", "offset", "status")}
 LEAKS, CRASHES = "src-leak", "sink-a"
 MEMORY_MAX_BYTES = 200 * 1024 * 1024
 OFFSETS_TOPIC = "connect-offsets"
@@ -81,7 +89,7 @@ def brokers(tmp_path: Path) -> Iterator[OttlaCluster]:
 
 @pytest.fixture
 def scene(brokers: OttlaCluster, tmp_path: Path) -> Iterator[Scene]:
-    create_topics(brokers.bootstrap)
+    create_topics(brokers.bootstrap, [topic for topic, _ in SOURCES.values()], replicas=BROKERS)
     settings = {"offset.storage.message.timestamp.type": "LogAppendTime"}
     connectors_by_topic = {topic: name for name, (topic, _) in SOURCES.items()}
     with (
@@ -118,6 +126,33 @@ def test_nothing_is_lost_whatever_fails(scene: Scene) -> None:
         scene.problems += sink_problems(name, scene.target(name), scene.observer.origins[topic])
     assert not scene.problems, f"{len(scene.problems)} problems: {scene.problems[:PROBLEMS_SHOWN_MAX]}"
     assert scene.observer.committed, "no source offsets were committed"
+
+
+def test_changes_come_one_after_the_other_whatever_fails(tmp_path: Path) -> None:
+    seed = int(os.environ.get("OTTLA_TEST_SEED", random.randrange(1 << 32)))
+    rounds = int(os.environ.get("OTTLA_TEST_CONNECT_ROUNDS", ROUNDS_DEFAULT))
+    print(f"OTTLA_TEST_SEED={seed}")
+    arguments = [*group_arguments(), "--set", "group-coordinator:group.min.session.timeout.ms=1000"]
+    sources = {name: source_settings(topic, tasks=TASKS_OF_CHANGED) for name, topic in CHANGED.items()}
+    with ExitStack() as stack:
+        bootstrap = stack.enter_context(OttlaCluster(tmp_path / "cluster", arguments=arguments)).bootstrap
+        create_topics(bootstrap, CHANGED.values(), replicas=1)
+        environment = environment_with_test_plugins()
+        connect = stack.enter_context(
+            ConnectCluster(tmp_path, bootstrap, workers=WORKERS, environment=environment, settings=ONE_REPLICA)
+        )
+        by_topic = {topic: name for name, topic in CHANGED.items()}
+        observer = stack.enter_context(ConnectObserver(bootstrap, connectors=by_topic, offsets_topic=OFFSETS_TOPIC))
+        changes = Changes(connect, observer, sources, random.Random(seed))
+        changes.create()
+        for number in range(rounds):
+            changes.run_round()
+            assert not changes.problems, f"round {number}: {changes.problems[:PROBLEMS_SHOWN_MAX]}"
+        observer.catch_up()
+        changes.check_history(bootstrap)
+        changes.problems += overlap_problems(observer.appended)
+        print(figures(changes, rounds))
+    assert not changes.problems, f"{len(changes.problems)} problems: {changes.problems[:PROBLEMS_SHOWN_MAX]}"
 
 
 # The faults.
@@ -317,11 +352,10 @@ def length_of(path: Path) -> int:
 # The scene.
 
 
-def create_topics(bootstrap: str) -> None:
-    configs = {"retention.ms": "-1", "min.insync.replicas": "2", **APPEND_TIME}
+def create_topics(bootstrap: str, names: Iterable[str], *, replicas: int) -> None:
+    configs = {"retention.ms": "-1", "min.insync.replicas": str(min(replicas, 2)), **APPEND_TIME}
     topics = [
-        NewTopic(topic, num_partitions=PARTITIONS, replication_factor=BROKERS, config=configs)
-        for topic, _ in SOURCES.values()
+        NewTopic(topic, num_partitions=PARTITIONS, replication_factor=replicas, config=configs) for topic in names
     ]
     client = AdminClient({"bootstrap.servers": bootstrap})
     for created in client.create_topics(topics).values():
@@ -333,14 +367,7 @@ def create_connectors(scene: Scene) -> None:
         scene.connect.put_connector(
             name,
             {
-                "connector.class": "ottla_test_plugins.ListSource",
-                "tasks.max": str(tasks),
-                "topic": topic,
-                "list.tasks": str(tasks),
-                "list.count": "0",
-                "list.batch": "5",
-                "list.pause.ms": "100",
-                "list.tell.pid": "true",
+                **source_settings(topic, tasks=tasks),
                 "task.memory.max.bytes": str(MEMORY_MAX_BYTES),
                 **fault_settings(scene, name, "poll", "leak" if name == LEAKS else ""),
             },
@@ -356,6 +383,19 @@ def create_connectors(scene: Scene) -> None:
                 **fault_settings(scene, name, "put", "segfault" if name == CRASHES else ""),
             },
         )
+
+
+def source_settings(topic: str, *, tasks: int) -> dict[str, str]:
+    return {
+        "connector.class": "ottla_test_plugins.ListSource",
+        "tasks.max": str(tasks),
+        "topic": topic,
+        "list.tasks": str(tasks),
+        "list.count": "0",
+        "list.batch": "5",
+        "list.pause.ms": "100",
+        "list.tell.pid": "true",
+    }
 
 
 def fault_settings(scene: Scene, connector: str, where: str, kind: str) -> dict[str, str]:
