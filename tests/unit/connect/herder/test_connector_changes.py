@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from ottla_connect.group.work import NO_WORK
 from ottla_connect.herder.api import State, TargetState
 from ottla_connect.herder.errors import BadRequest, Conflict, Elsewhere, NotFound, RequestError
+from ottla_connect.herder.task_config_publisher import TaskSettings
+from ottla_connect.herder.unit import Unit
 from ottla_connect.state.config_records import (
     CommitRecord,
     ConfigRecord,
@@ -299,3 +302,101 @@ async def test_requests_in_any_order_come_out_as_one_after_the_other(
     observed.check()
     assert not observed.problems
     assert "done" in done
+
+
+async def test_the_end_of_a_deleted_connector_does_not_give_up_the_tasks_of_its_successor(
+    parts: HerderParts, monkeypatch: pytest.MonkeyPatch
+):
+    await parts.create("flights", tasks_max="1")
+    await parts.reach("flights", RUNNING, RUNNING)
+    has_closed, may_go_on, publishing, may_store = (asyncio.Event() for _ in range(4))
+    close, store = Unit.close, parts.worker._publisher._store
+
+    async def close_late(unit: Unit) -> None:
+        await close(unit)
+        if not unit.is_task:
+            has_closed.set()
+            await may_go_on.wait()
+
+    async def store_late(name: str, configs: TaskSettings) -> None:
+        publishing.set()
+        await may_store.wait()
+        await store(name, configs)
+
+    monkeypatch.setattr(Unit, "close", close_late)
+    monkeypatch.setattr(parts.worker._publisher, "_store", store_late)
+    await parts.herder.delete_connector("flights")
+    await has_closed.wait()
+    await parts.create("flights", tasks_max="1")
+    await publishing.wait()
+    may_go_on.set()
+    await eventually_async(lambda: not parts.worker._jobs, "the former connector is forgotten")
+    may_store.set()
+    await parts.reach("flights", RUNNING, RUNNING)
+
+
+async def test_a_leader_reads_what_the_one_before_it_wrote_last(parts: HerderParts, monkeypatch: pytest.MonkeyPatch):
+    await parts.create("flights", tasks_max="1")
+    refresh = parts.stores.config.refresh
+    unread = [{**parts.herder.connector_info("flights").config, "theirs": "1"}]
+
+    async def read_late(timeout_s: float) -> None:
+        if unread:
+            await parts.stores.config.put_connector("flights", unread.pop(), None)
+        await refresh(timeout_s)
+
+    monkeypatch.setattr(parts.stores.config, "refresh", read_late)
+    info = await parts.herder.patch_connector_config("flights", {"ours": "1"})
+    assert (info.config.get("theirs"), info.config.get("ours")) == ("1", "1")
+
+
+async def test_an_assignment_from_before_the_stop_does_not_show_that_tasks_have_ended(parts: HerderParts):
+    await parts.create("flights", tasks_max="1")
+    await parts.reach("flights", RUNNING, RUNNING)
+    await parts.herder.set_target_state("flights", TargetState.STOPPED)
+    await parts.reach("flights", STOPPED)
+    await parts.herder.reset_offsets("flights")  # all has settled
+    settled = parts.member.assignment
+    assert settled is not None
+    parts.member.assignment = replace(settled, config_offset=0)
+    resetting = asyncio.create_task(parts.herder.reset_offsets("flights"))
+    await asyncio.wait({resetting}, timeout=0.5)
+    is_early = resetting.done()
+    parts.member.assignment = settled
+    await parts.herder.on_assigned(settled, NO_WORK)
+    await resetting
+    assert not is_early
+
+
+async def test_a_reset_removes_only_what_the_connector_was_asked_about(
+    parts: HerderParts, monkeypatch: pytest.MonkeyPatch
+):
+    await parts.herder.create_connector("flights", BASE, TargetState.STOPPED)
+    write, asked = parts.stores.offsets.write, []
+    await write("flights", [({"file": "a"}, {"position": 1})])
+
+    async def consent(_: str, __: Mapping[str, str], offsets: Sequence[tuple[Mapping, Mapping | None]]) -> list[str]:
+        asked.append([partition["file"] for partition, _ in offsets])
+        await write("flights", [({"file": "b"}, {"position": 1})])
+        return []
+
+    monkeypatch.setattr(parts.herder._validation, "check_offsets", consent)
+    await parts.herder.reset_offsets("flights")
+    assert asked == [["a"], ["a", "b"]]
+    assert await parts.herder.offsets("flights") == []
+
+
+async def test_a_worker_that_leads_no_more_stops_in_the_middle(parts: HerderParts, monkeypatch: pytest.MonkeyPatch):
+    await parts.create("flights", tasks_max="1")
+    await parts.reach("flights", RUNNING, RUNNING)
+    led, store = parts.member.assignment, parts.stores.config.put_task_configs
+    assert led is not None
+
+    async def store_and_lose(name: str, configs: TaskSettings, **options: Callable[[], object]) -> None:
+        await store(name, configs, **options)
+        parts.member.assignment = replace(led, is_leader=False, leader_url="http://127.0.0.1:1")
+
+    monkeypatch.setattr(parts.stores.config, "put_task_configs", store_and_lose)
+    with pytest.raises(Elsewhere):
+        await parts.herder.set_target_state("flights", TargetState.STOPPED)
+    assert parts.stores.config.state.target_states["flights"] is TargetState.STARTED

@@ -184,6 +184,8 @@ class Worker:
             self._forget_deleted(unit)
 
     def _forget_deleted(self, unit: Unit) -> None:
+        if unit.id in self._units:
+            return  # it was wanted again while this one was closed, and what follows is about that
         if isinstance(unit.id, str):
             self._publisher.forget(unit.id)
         if unit.connector not in self.state.connectors:
