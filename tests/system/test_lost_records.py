@@ -20,6 +20,7 @@ ALL = {1, 2, 3}
 BATCHES = 60
 LOST = 20
 """The batch that is damaged in the middle of a log; or the number of batches that its end lacks."""
+NOBODY = -1
 CHECKPOINT = "replication-offset-checkpoint"
 
 
@@ -114,6 +115,24 @@ def test_a_leader_whose_disk_lost_records_while_all_were_away_makes_way(
     for broker in ALL:
         cluster.brokers[broker].process.start()
     controller.start()
+    check_nothing_is_lost(cluster, topic)
+
+
+def test_a_replica_that_lost_records_waits_for_others_when_it_is_back_first(
+    cluster: ReplicatedCluster, topic: str
+) -> None:
+    """The controller sees nobody else at that moment, and would take the others out of the in-sync set."""
+    hurt = cluster.state_of(topic).leader
+    (controller,) = cluster.controllers
+    controller.process.kill()
+    for broker in ALL:
+        cluster.brokers[broker].kill()
+    cut_the_end(log_of(cluster, hurt, topic))
+    controller.start()
+    cluster.brokers[hurt].start()
+    eventually(lambda: cluster.state_of(topic, broker=hurt).leader == NOBODY, "it is not elected")
+    for broker in ALL - {hurt}:
+        cluster.brokers[broker].start()
     check_nothing_is_lost(cluster, topic)
 
 

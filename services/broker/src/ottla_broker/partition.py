@@ -89,7 +89,7 @@ class Partition:
         leads: whether this broker is the leader under its present registration.
         was_begun_anew: the log stands in place of one that has been here, and has not come as far as what is
             committed. Who counts this replica as one that has every committed record goes by the former log.
-        loss_was_told: the controller has once taken note that this replica has lost its log, or records of it.
+        loss_was_told: the controller has once taken note that this replica has lost its log.
         has_lost_log: the log had to be begun anew although this replica counts as one that has every committed
             record. It neither leads nor follows until the controller has taken it out of the in-sync set.
     """
@@ -148,27 +148,18 @@ class Partition:
     def lacks_records(self) -> bool:
         """Whether the disk has lost committed records of the log.
 
-        Such a replica leads while nobody else can, as what it has is better than nothing, but not before the
-        controller knows: followers would cut what they have behind the end of its log. It follows nobody before it is
-        out of the in-sync set, and then copies again all from the first lost record on.
+        Such a replica is out of the in-sync set before it could be elected, unless nobody else has everything: then
+        it leads, as what it has is better than nothing, until somebody else can. It follows nobody before it is out
+        of the set, and then copies again all from the first lost record on.
         """
         return self.log.lost_from is not None
 
-    def must_make_way(self, live: Collection[int], state: PartitionState | None = None) -> bool:
-        """Return whether this replica counts although its log has failed or lacks records, and a live one could.
-
-        Args:
-            live: the brokers that are registered.
-            state: of the partition; by default the one that was applied last.
-        """
-        state = state or self.state
+    def must_make_way(self, live: Collection[int]) -> bool:
+        """Return whether this replica counts although its log has failed or lacks records, and a live one could."""
+        state = self.state
         others = {*state.isr, *state.eligible_leaders}.difference((self.broker_id,))
         is_unfit = self.has_failed_log or self.lacks_records
         return is_unfit and self.counts_as_complete(state) and not others.isdisjoint(live)
-
-    def must_not_lead_yet(self, live: Collection[int], state: PartitionState) -> bool:
-        """Return whether this replica lacks records, and the controller has not answered what it is told of it."""
-        return self.lacks_records and not self.loss_was_told and self.must_make_way(live, state)
 
     def tell_if_unfit(self) -> None:
         """Have the controller know of a log that has failed or lacks records."""

@@ -233,9 +233,6 @@ class Reconciler:
             return
         if self._leads(partition, wanted, epoch):
             self._fetchers.unfollow(partition)
-            if partition.must_not_lead_yet(state.brokers, wanted):
-                partition.apply(wanted, leads=False)
-                return
             partition.was_begun_anew = False
             partition.apply(wanted, leads=True)
             return

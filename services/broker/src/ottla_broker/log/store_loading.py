@@ -166,9 +166,14 @@ class LogOpening:
 
 
 def _take_note_of(directory: LogDirectory, lacking: Sequence[PartitionLog]) -> None:
-    """Write down from where on logs lack records, before the notes in their directories go."""
+    """Write down from where on logs lack records, before the notes in their directories go.
+
+    The broker registers as after an unclean shutdown: nothing else keeps one of these logs from being elected by a
+    controller that sees nobody else yet, and the disk may have lost more.
+    """
     offsets = {log.topic_partition: log.lost_from for log in lacking if log.lost_from is not None}
     if offsets:
         directory.lost_records.write(offsets)
+        directory.intact_since = NO_EPOCH
     for log in lacking:
         forget_lost_from(log.directory)

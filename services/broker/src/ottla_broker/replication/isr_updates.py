@@ -14,7 +14,7 @@ another one could.
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -293,25 +293,12 @@ class IsrUpdates:
                     timeout_s=ANSWER_TIMEOUT_SECONDS,
                 )
                 await self._take_over(revision)
-                self._note_told(
-                    partition
-                    for partition, result in zip(reported, results, strict=True)
-                    if result.error_code is ErrorCode.none
-                )
                 refused = Counter(result.error_code.name for result in results if result.error_code.value)
                 logger.info("unfit logs reported", partitions=len(reported), refused=dict(refused))
             except KafkaError as error:
                 logger.warning("unfit logs not reported", partitions=len(reported), error=error.message)
         if any(partition.must_make_way(self._feed.state.brokers) for partition in self._failed):
             asyncio.get_running_loop().call_later(RETRY_SECONDS, self._wake.set)
-
-    def _note_told(self, told: Iterable[Partition]) -> None:
-        """Let replicas that lack records lead if the controller, which knows by now, has nobody better."""
-        lacking = [partition for partition in told if partition.lacks_records and not partition.loss_was_told]
-        for partition in lacking:
-            partition.loss_was_told = True
-        if lacking:
-            self._reconciler.give_roles_again({partition.topic_partition.topic for partition in lacking})
 
     def _is_held(self, partition: Partition) -> bool:
         return self._partitions.get(partition.topic_partition) is partition
