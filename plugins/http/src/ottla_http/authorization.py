@@ -8,6 +8,7 @@ from urllib.parse import quote_plus
 import httpx
 
 from ottla_http.client_config import HttpClientConfig
+from ottla_http.url_template import shown_url
 
 TOKEN_MARGIN_S = 30.0
 TOKEN_LIFETIME_S = 300.0
@@ -99,12 +100,14 @@ class ClientCredentials(httpx.Auth):
             lifetime_s = float(answer.get("expires_in") or TOKEN_LIFETIME_S)
         except (ValueError, KeyError, TypeError, AttributeError):
             self._token = None
+            said = f"{response.status_code} {_error_code(response)}".rstrip()
             raise TokenRefused(
-                response.status_code,
-                f"the token server {self._url} answered {response.status_code} {_error_code(response)}".rstrip(),
+                response.status_code, f"the token server {shown_url(self._url)} answered {said}"
             ) from None
         if not isinstance(token, str) or not token.isascii():
-            raise TokenRefused(response.status_code, f"the token server {self._url} answered without a token")
+            raise TokenRefused(
+                response.status_code, f"the token server {shown_url(self._url)} answered without a token"
+            )
         self._token = token
         self._until_s = time.monotonic() + max(lifetime_s - TOKEN_MARGIN_S, lifetime_s / 2)
         return token

@@ -22,6 +22,7 @@ import httpx
 from ottla_http.authorization import TokenRefused, authorization
 from ottla_http.client_config import HttpClientConfig
 from ottla_http.retry import retry_after_ms
+from ottla_http.url_template import shown_url
 from ottla_sdk import FatalError, Problem
 
 ERROR_TEXT_CHARACTERS = 300
@@ -71,7 +72,7 @@ class Answer:
     def __str__(self) -> str:
         """Return the status and the beginning of the body, for people."""
         text = " ".join(self.body[: 4 * ERROR_TEXT_CHARACTERS].decode("utf-8", "replace").split())
-        location = f" to {self.headers['Location']}" if "Location" in self.headers else ""
+        location = f" to {shown_url(self.headers['Location'])}" if "Location" in self.headers else ""
         shown = text if text.isprintable() else repr(text)
         return f"{self.status}{location}{': ' if shown else ''}{shown[:ERROR_TEXT_CHARACTERS]}"
 
@@ -131,10 +132,10 @@ class Client:
             raise FatalError(str(error)) from None
         except (httpx.TransportError, httpx.DecodingError) as error:
             if isinstance(error, httpx.UnsupportedProtocol):
-                raise FatalError(f"{method} {url}: {error}") from None
+                raise FatalError(f"{method} {shown_url(url)}: {error}") from None
             raise NoAnswer(_described(error)) from None
         except httpx.InvalidURL as error:
-            raise FatalError(f"{method} {url}: {error}") from None
+            raise FatalError(f"{method} {shown_url(url)}: {error}") from None
 
     @contextmanager
     def _lent(self) -> Iterator[httpx.Client]:

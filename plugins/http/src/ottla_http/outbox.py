@@ -1,12 +1,12 @@
 """The requests that a sink task still has to send, in order. Pure: the time is an argument.
 
-Records are gathered into batches. Batches are in lanes: those of one lane are sent one after another, those of
-several lanes in any order, also at once. A lane is a partition where each record is a request, and a target where
-several records share one; so what has to stay in order does.
+Records are gathered into batches. Batches are in lanes, none of them empty: those of one lane are sent one after
+another, those of several lanes in any order, also at once. A lane is a partition where each record is a request, and
+a target where several records share one; so what has to stay in order does.
 """
 
 import itertools
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -72,7 +72,7 @@ class Outbox:
 
     def add(self, target: Target, entry: Entry, now_s: float) -> None:
         """Add a record behind all others."""
-        lane = self._lanes.setdefault(entry.record.origin if self._records_max == 1 else target, [])
+        lane = self._lanes.setdefault(self._lane_key(target, entry), [])
         batch = lane[-1] if lane else None
         if batch is not None and batch.size + len(entry.body) > self._bytes_max:
             batch.is_full = True
@@ -83,36 +83,39 @@ class Outbox:
         batch.size += len(entry.body)
         batch.is_full = len(batch.entries) >= self._records_max or batch.size >= self._bytes_max
 
-    def due(self, now_s: float, *, all_of_them: bool, busy: Collection[Batch] = ()) -> list[Batch]:
-        """Return the batches that may be sent now: the first of each lane.
+    def due(self, now_s: float, *, all_of_them: bool, busy: Collection[Batch] = ()) -> Iterator[Batch]:
+        """Return the batches that may be sent now, one after the other: the first of each lane.
 
         Args:
             now_s: the time.
             all_of_them: whether those count too that wait for more records.
             busy: batches that are being sent.
         """
-        return [
-            lane[0]
-            for lane in self._lanes.values()
-            if lane
-            and lane[0] not in busy
-            and lane[0].not_before_s <= now_s
-            and (all_of_them or lane[0].is_full or len(lane) > 1 or now_s - lane[0].begun_s >= self._linger_s)
-        ]
+        for lane in self._lanes.values():
+            first = lane[0]
+            if (
+                first not in busy
+                and first.not_before_s <= now_s
+                and (all_of_them or first.is_full or len(lane) > 1 or now_s - first.begun_s >= self._linger_s)
+            ):
+                yield first
 
     def next_try_s(self) -> float | None:
         """Return when the first of those may be sent again that were sent in vain; None if there are none."""
-        waiting = [lane[0].not_before_s for lane in self._lanes.values() if lane and lane[0].attempts]
+        waiting = [lane[0].not_before_s for lane in self._lanes.values() if lane[0].attempts]
         return min(waiting, default=None)
 
     def remove(self, batch: Batch) -> None:
         """Take out a batch that is done."""
-        lane = self._lane_of(batch)
+        key = self._key_of(batch)
+        lane = self._lanes[key]
         lane.remove(batch)
+        if not lane:
+            del self._lanes[key]  # there may be as many as keys of records, and all are looked through
 
     def split(self, batch: Batch) -> None:
         """Put two halves in a batch's place, which are not added to any more."""
-        lane = self._lane_of(batch)
+        lane = self._lanes[self._key_of(batch)]
         place, middle = lane.index(batch), len(batch.entries) // 2
         assert middle, "a batch of one record cannot be split"
         halves = []
@@ -130,18 +133,21 @@ class Outbox:
             lane[:] = [batch for batch in lane if batch.entries]
         self._lanes = {key: lane for key, lane in self._lanes.items() if lane}
 
-    def first_offset(self, partition: TopicPartition) -> int | None:
-        """Return the offset of the first record of a partition that waits; None if none does."""
-        offsets = (
-            entry.record.offset
-            for batch in self._batches()
-            for entry in batch.entries
-            if entry.record.origin == partition
-        )
-        return min(offsets, default=None)
+    def first_offsets(self) -> Mapping[TopicPartition, int]:
+        """Return the offset of the first record that waits, of each partition of which any does."""
+        found: dict[TopicPartition, int] = {}
+        for batch in self._batches():
+            for entry in batch.entries:
+                record = entry.record
+                origin = record.origin
+                found[origin] = min(found.get(origin, record.offset), record.offset)
+        return found
 
     def _batches(self) -> Iterator[Batch]:
         return itertools.chain.from_iterable(self._lanes.values())
 
-    def _lane_of(self, batch: Batch) -> list[Batch]:
-        return next(lane for lane in self._lanes.values() if batch in lane)
+    def _lane_key(self, target: Target, entry: Entry) -> Hashable:
+        return entry.record.origin if self._records_max == 1 else target
+
+    def _key_of(self, batch: Batch) -> Hashable:
+        return self._lane_key(batch.target, batch.entries[0])

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from itertools import islice
 from typing import ClassVar
 
 from ottla_http.bodies import CONTENT_TYPES, body_of, encoded
@@ -18,7 +19,7 @@ from ottla_http.client import Answer, Client, NoAnswer, tls_problem
 from ottla_http.outbox import Batch, Entry, Outbox, Target
 from ottla_http.retry import backoff_ms
 from ottla_http.sink_config import HttpSinkConfig
-from ottla_http.url_template import Unfit, as_text, fill_url, placeholders
+from ottla_http.url_template import Unfit, as_text, fill_url, placeholders, shown_url
 from ottla_sdk import (
     DataError,
     FatalError,
@@ -100,11 +101,8 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
         failure = self._send_due(all_of_them=True)
         if failure is not None:
             self.context.log.warning("not all records could be sent before the commit: %s", failure.reason)
-        waiting = {partition: self._outbox.first_offset(partition) for partition in offsets}
-        return {
-            partition: offset if (first := waiting[partition]) is None else min(offset, first)
-            for partition, offset in offsets.items()
-        }
+        waiting = self._outbox.first_offsets()
+        return {partition: min(offset, waiting.get(partition, offset)) for partition, offset in offsets.items()}
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
         """Drop what was not sent: it is not committed, and comes again."""
@@ -188,8 +186,8 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
         while True:
             now_s = time.monotonic()
             if failure is None and now_s < give_up_s:
-                due = self._outbox.due(now_s, all_of_them=all_of_them, busy=list(busy.values()))
-                for batch in due[: self.config.concurrent_requests_max - len(busy)]:
+                due = self._outbox.due(now_s, all_of_them=all_of_them, busy=tuple(busy.values()))
+                for batch in list(islice(due, self.config.concurrent_requests_max - len(busy))):
                     busy[self._submitted(batch)] = batch
             if not busy:
                 return failure or self._still_failing(now_s)
@@ -222,7 +220,7 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
         try:
             return self._client.send(*batch.target, body=body, headers=headers, bytes_max=ANSWER_BYTES_MAX, cut=True)
         except NoAnswer as error:
-            return _Failure(f"{batch.target.method} {batch.target.url}: {error}")
+            return _Failure(f"{batch.target.method} {shown_url(batch.target.url)}: {error}")
 
     def _judge(self, batch: Batch, outcome: Answer | _Failure) -> _Failure | None:
         """Take note of what became of a batch; returns the failure if it must be sent again.
@@ -233,7 +231,7 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
         self.context.metrics.add("requests")
         if isinstance(outcome, _Failure):
             return self._failed(batch, outcome)
-        described = f"{batch.target.method} {batch.target.url} was answered with {outcome}"
+        described = f"{batch.target.method} {shown_url(batch.target.url)} was answered with {outcome}"
         if outcome.is_success:
             self._outbox.remove(batch)
             self.context.metrics.add("records", len(batch.entries))

@@ -17,7 +17,7 @@ from ottla_http.client import Answer, AnswerTooLong, Client, NoAnswer, tls_probl
 from ottla_http.pagination import Misread, Offset, Pagination
 from ottla_http.retry import backoff_ms
 from ottla_http.source_config import CURSOR, HttpSourceConfig
-from ottla_http.url_template import Unfit, fill_json, fill_url
+from ottla_http.url_template import Unfit, fill_json, fill_url, shown_url
 from ottla_sdk import ConnectError, FatalError, Problem, RetriableError, SourceConnector, SourceRecord, SourceTask
 
 POLL_WAIT_S = 1.0
@@ -82,9 +82,9 @@ class HttpSourceTask(SourceTask[HttpSourceConfig]):
         try:
             self._take(request.result())
         except (NoAnswer, Unreadable) as error:
-            self._failed(f"{self.config.method} {self.config.url}: {error}", None)
+            self._failed(f"{self.config.method} {shown_url(self.config.url)}: {error}", None)
         except (Misread, AnswerTooLong) as error:
-            raise FatalError(f"{self.config.method} {self.config.url}: {error}") from None
+            raise FatalError(f"{self.config.method} {shown_url(self.config.url)}: {error}") from None
 
     def _send(self) -> Answer:
         """Ask; runs in another thread."""
@@ -113,7 +113,8 @@ class HttpSourceTask(SourceTask[HttpSourceConfig]):
             return config.first_url
         if config.pages == "link" and has_cursor:
             if not isinstance(cursor, str) or not same_server(cursor, config.url):
-                raise FatalError(f"the next page is at {cursor!r}, another server than that of http.url")
+                where = shown_url(cursor) if isinstance(cursor, str) else repr(cursor)
+                raise FatalError(f"the next page is at {where}, another server than that of http.url")
             return cursor
         try:
             return fill_url(config.url, {CURSOR: "" if cursor is None else cursor})
@@ -122,7 +123,7 @@ class HttpSourceTask(SourceTask[HttpSourceConfig]):
 
     def _take(self, answer: Answer) -> None:
         if not answer.is_success:
-            described = f"{self.config.method} {answer.url} was answered with {answer}"
+            described = f"{self.config.method} {shown_url(answer.url)} was answered with {answer}"
             if answer.status not in self.config.retriable:
                 raise FatalError(described)
             self._failed(described, answer.retry_after_ms)

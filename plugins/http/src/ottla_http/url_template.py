@@ -64,6 +64,20 @@ def as_text(name: str, value: Any) -> str:
     return text
 
 
+def shown_url(url: str) -> str:
+    """Return a URL for messages: without user, password and fragment, and only with the names of what its query says.
+
+    Keys stand in queries, and messages go to logs, statuses and dead letter topics.
+    """
+    try:
+        parts = urlsplit(url)
+        pairs = (pair.partition("=") for pair in parts.query.split("&") if pair)
+        query = "&".join(f"{name}=…" if equals else "…" for name, equals, _ in pairs)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query=query, fragment="").geturl()
+    except ValueError:
+        return "a malformed URL"
+
+
 def url_problem(template: str, known: Collection[str]) -> str | None:
     """Return what is wrong with a URL's template; None if nothing is.
 

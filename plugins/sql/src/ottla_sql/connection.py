@@ -20,7 +20,7 @@ from sqlalchemy.exc import (
     SQLAlchemyError,
 )
 
-from ottla_sdk import ConnectError, InvalidConfig, PluginConfig, Problem, RetriableError, Width, setting
+from ottla_sdk import ConnectError, FatalError, InvalidConfig, PluginConfig, Problem, RetriableError, Width, setting
 from ottla_sdk.config import Importance
 from ottla_sql.connection_url import InvalidUrl, database_url
 
@@ -204,6 +204,10 @@ def is_transient(error: SQLAlchemyError) -> bool:
     return True
 
 
+_NO_TIME_OF_PYTHON = ("after year 10K", "before year 1")
+"""What psycopg says of dates and times that Python has not, such as infinity."""
+
+
 def is_about_data(error: SQLAlchemyError) -> bool:
     """Return whether the database refuses what a row says: a constraint, a type, a length."""
     if isinstance(error, IntegrityError | DataError):
@@ -232,4 +236,9 @@ def translated(error: SQLAlchemyError, what: str) -> ConnectError:
     """
     if is_transient(error):
         return RetriableError(f"cannot {what} now: {described(error)}")
+    if isinstance(error, DBAPIError) and any(words in str(error.orig) for words in _NO_TIME_OF_PYTHON):
+        return FatalError(
+            f"cannot {what}: {described(error)}. Times must be of the years 1 to 9999; leave such rows out by a view "
+            "or a query, or cast the column to text there"
+        )
     return ConnectError(f"cannot {what}: {described(error)}")

@@ -2,16 +2,20 @@
 
 import datetime as dt
 import re
+from itertools import islice
 from typing import Any
 
 import pytest
 
 from ottla_http.answers import AnswerReader, Unreadable, same_server
 from ottla_http.json_pointer import MISSING, JsonPointer
+from ottla_http.outbox import Entry, Outbox, Target
 from ottla_http.retry import backoff_ms, retry_after_ms
 from ottla_http.source_config import HttpSourceConfig
 from ottla_http.statuses import Statuses
-from ottla_http.url_template import fill_json, url_problem
+from ottla_http.url_template import fill_json, shown_url, url_problem
+from ottla_sdk import TopicPartition
+from ottla_sdk.conformance import sink_records
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 
@@ -170,3 +174,32 @@ def test_servers_are_the_same_by_scheme_host_and_port():
     assert same_server("https://host/a", "https://host:443/b?c")
     for other in ("http://host/a", "https://other/a", "https://host:8443/a", "file:///etc/passwd"):
         assert not same_server("https://host/a", other)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://h:8/a/b?key=SECRET&page=2#x", "https://h:8/a/b?key=…&page=…"),
+        ("https://user:SECRET@h/a", "https://h/a"),
+        ("https://h/a?SECRET", "https://h/a?…"),
+        ("/relative?token=SECRET", "/relative?token=…"),
+        ("http://[SECRET", "a malformed URL"),
+    ],
+)
+def test_urls_are_shown_without_what_may_be_secret(url: str, shown: str):
+    assert shown_url(url) == shown
+
+
+def test_the_outbox_forgets_lanes_without_records():
+    outbox = Outbox(records_max=10, bytes_max=1000, linger_s=0)
+    records = sink_records(list(range(500)))
+    for number, record in enumerate(records):
+        outbox.add(Target("PUT", f"http://h/{number}"), Entry(record, b"1"), 0.0)
+    assert outbox.first_offsets() == {TopicPartition("conformance", 0): 0, TopicPartition("conformance", 1): 0}
+    looked_at = 0
+    while due := list(islice(outbox.due(1.0, all_of_them=True), 2)):
+        for batch in due:
+            outbox.remove(batch)
+        looked_at += len(outbox._lanes)
+    assert looked_at == sum(range(0, 500, 2))  # each lane that is left is one with records
+    assert (len(outbox), outbox.first_offsets(), outbox._lanes) == (0, {}, {})

@@ -375,3 +375,31 @@ def test_everything_wrong_with_the_settings_is_named_at_once():
         "http.tls.certificate",
         "http.proxy",
     }
+
+
+@pytest.mark.parametrize("reply", [Reply(status=400), Reply(status=503), Reply(status=401), RESET])
+def test_no_error_has_what_may_be_secret_in_a_url(
+    service: HttpService, reply: Reply, caplog: pytest.LogCaptureFixture
+):
+    service.respond = lambda _: reply
+    with sink(service, numbers(2), path="/items?api_key=SECRET", http_retry_attempts_max="2") as run:
+        said = []
+        for _ in range(3):
+            try:
+                run.task.put(run.next_records(2))
+                run.task.pre_commit({})
+            except (RetriableError, FatalError, DataError) as error:
+                said.append(str(error))
+        said += [str(error) for _, error in run.context.reported]
+        run.crash()
+    assert said
+    assert all("SECRET" not in each for each in [*said, caplog.text])
+    assert any("/items?api_key=…" in each for each in said)
+
+
+def test_a_redirection_is_told_without_what_may_be_secret(service: HttpService):
+    service.respond = lambda _: Reply(status=302, headers=(("Location", "https://u:SECRET@h/x?t=SECRET"),))
+    with sink(service, numbers(1)) as run:
+        with pytest.raises(FatalError, match=r"302 to https://h/x\?t=…"):
+            write(run)
+        run.crash()

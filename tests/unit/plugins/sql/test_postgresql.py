@@ -403,3 +403,14 @@ TestConformance = sink_connector_suite(
     is_exact=True,
     interruption=_server_gone,
 )
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("timestamp", "12000-01-01"), ("timestamptz", "infinity"), ("date", "infinity"), ("date", "0044-03-15 BC")],
+)
+def test_a_time_that_python_has_not_fails_the_task_for_good_and_says_what_to_do(database, kind, value):
+    database.run(f"CREATE TABLE t (id int PRIMARY KEY, v {kind})")
+    database.run(f"INSERT INTO t VALUES (1, '{value}')")
+    with running_source(database.url, "incrementing") as run, pytest.raises(FatalError, match="years 1 to 9999"):
+        polled(run)
