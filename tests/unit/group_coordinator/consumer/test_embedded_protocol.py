@@ -1,6 +1,7 @@
 """The subscriptions and assignments that classic consumers exchange."""
 
 from contextlib import suppress
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla_core.cluster.model import ClusterState, Topic
+from ottla_group_coordinator.consumer import embedded_protocol
 from ottla_group_coordinator.consumer.embedded_protocol import (
     MalformedConsumerProtocol,
     read_assignment,
@@ -64,3 +66,21 @@ def test_whatever_bytes_come_only_one_error_goes_out(data: bytes, version: bytes
     for read in (read_subscription, read_assignment):
         with suppress(MalformedConsumerProtocol):
             read(version + data, TOPICS)
+
+
+@pytest.mark.parametrize(
+    ("read", "data"),
+    [
+        (read_subscription, b"\0\0\x7f\xff\xff\xff" + 20 * b"\0"),
+        (read_subscription, b'{"topics": ["flights"], "version": 1}'),
+        (read_subscription, b"\0\1" + TOPIC_LIST + USER_DATA + b"\0\0\0\1\0\4gone\x7f\xff\xff\xff\0"),
+        (read_assignment, b"\0\0\x7f\xff\xff\xff" + 20 * b"\0"),
+    ],
+)
+def test_a_count_that_cannot_be_true_is_refused_before_room_is_made_for_it(
+    read: Any, data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader_of_nothing: Any = lambda *_: pytest.fail("kio would end the process if there is not so much memory")  # noqa: E731
+    monkeypatch.setattr(embedded_protocol, "entity_reader", lambda _: reader_of_nothing)
+    with pytest.raises(MalformedConsumerProtocol, match="cannot be read"):
+        read(data, TOPICS)

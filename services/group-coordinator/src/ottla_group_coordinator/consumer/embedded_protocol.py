@@ -14,7 +14,8 @@ from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 
 from ottla_core.cluster.model import ClusterState, Topic
-from ottla_core.errors import OttlaError
+from ottla_core.errors import InvalidRequest, OttlaError
+from ottla_core.wire.bounds import ITEMS_MAX, bounds_checker
 from ottla_group_coordinator.consumer.partitions import NO_PARTITIONS, Partitions
 
 NEWEST_VERSION = 3
@@ -112,10 +113,13 @@ def _module(part: str, version: int) -> Any:
 
 def _read(part: str, data: bytes) -> Any:
     version = _version(data)
-    read: Any = entity_reader(getattr(_module(part.lower(), version), f"ConsumerProtocol{part}"))
+    message_type = getattr(_module(part.lower(), version), f"ConsumerProtocol{part}")
+    read: Any = entity_reader(message_type)
+    frame = memoryview(data)
     try:
-        return read(memoryview(data), _VERSION.size)[0]
-    except (SerialError, UnicodeDecodeError, ValueError) as error:
+        bounds_checker(message_type)(frame, _VERSION.size, ITEMS_MAX)  # as of a request: a count can end the process
+        return read(frame, _VERSION.size)[0]
+    except (InvalidRequest, SerialError, UnicodeDecodeError, ValueError) as error:
         raise MalformedConsumerProtocol(f"version {version} cannot be read: {error}") from None
 
 
