@@ -11,13 +11,14 @@ protocols.
 Source: KIP-848; `convertToConsumerGroup`, `convertToClassicGroup` and what they call in Kafka.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.model import ClusterState, Topic
 from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.classic.member import ClassicMember, MemberProtocol
 from ottla_group_coordinator.classic.rebalance import forget_timers, prepare_rebalance, refuse_waiting, renew_session
@@ -32,7 +33,7 @@ from ottla_group_coordinator.consumer.embedded_protocol import (
 from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.consumer.member import ConsumerMember, current_assignment_record, metadata_record
 from ottla_group_coordinator.consumer.partitions import Partitions, union
-from ottla_group_coordinator.consumer.subscribed_metadata import metadata_hash
+from ottla_group_coordinator.consumer.subscribed_metadata import NO_TOPICS, metadata_hash
 from ottla_group_coordinator.consumer.target_assignment import target_epoch_record, target_record
 from ottla_group_coordinator.errors import GroupIdNotFound
 from ottla_group_coordinator.group import CONSUMER_PROTOCOL_TYPE
@@ -83,7 +84,10 @@ def upgraded(shard: "GroupShard", classic: ClassicGroup) -> ConsumerGroup:
     for member_id, claimed in claims.items():
         _grant_claims(group, group.members[member_id], claimed)
     group.target = {member.member_id: member.assigned for member in group.members.values()}
-    group.metadata_hash = metadata_hash(group.existing_topics(shard.cluster_state.topics).values())
+    topics = group.existing_topics(shard.cluster_state.topics)
+    # A member that joins raises the epoch, but not a static one that comes back; a hash that does not match does.
+    is_whole = classic.state is ClassicGroupState.STABLE and _is_assigned(group, topics)
+    group.metadata_hash = metadata_hash(topics.values()) if is_whole else NO_TOPICS
     if not fit_together(_upgrade_records(classic, group), shard.settings.batch_bytes_max):
         raise GroupIdNotFound(f"{refusal}: it is too large to be stored at once")
     return group
@@ -124,6 +128,15 @@ def _upgraded_member(
         classic=classic_metadata(former.session_timeout_ms, former.protocols),
     )
     return member, subscription.owned
+
+
+def _is_assigned(group: ConsumerGroup, topics: Mapping[UUID, Topic]) -> bool:
+    """Return whether every partition has an owner: not if members have left, or topics have grown unnoticed."""
+    return all(
+        group.owner(topic_id, index) is not None
+        for topic_id, topic in topics.items()
+        for index in range(len(topic.partitions))
+    )
 
 
 def _grant_claims(group: ConsumerGroup, member: ConsumerMember, claimed: Partitions) -> None:
