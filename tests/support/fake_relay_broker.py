@@ -109,6 +109,7 @@ class FakeRelayBroker:
         appends: whether appends are served; those that come meanwhile are served when it is set again.
         answers_appends: whether what was stored is told.
         reads: whether reads are served.
+        unshown_offsets: how many offsets at the end reads do not show, as if they were not replicated yet.
         append_count: appends that were asked for.
         read_offsets: offsets of the reads that were asked for.
         message_sizes: how many frames came in each message.
@@ -126,6 +127,7 @@ class FakeRelayBroker:
         self.answers_appends = True
         self.reads = asyncio.Event()
         self.reads.set()
+        self.unshown_offsets = 0
         self.append_count = 0
         self.read_offsets: list[int] = []
         self.message_sizes: list[int] = []
@@ -234,8 +236,9 @@ class FakeRelayBroker:
 
     def _read(self, request: pb.LogRead) -> pb.LogRecords:
         log = self.logs[request.shard]
-        answer = pb.LogRecords(log_start_offset=log.log_start_offset, high_watermark=log.end_offset)
-        if not log.log_start_offset <= request.offset <= log.end_offset:
+        high_watermark = log.end_offset - self.unshown_offsets
+        answer = pb.LogRecords(log_start_offset=log.log_start_offset, high_watermark=high_watermark)
+        if not log.log_start_offset <= request.offset <= high_watermark:
             answer.error_code = ErrorCode.offset_out_of_range.value
         else:
             answer.batches = log.read(request.offset, request.bytes_max)

@@ -45,10 +45,15 @@ class ShardProducer(NamedTuple):
 
 def fencing_batch(producer: ShardProducer, now_ms: int) -> bytes:
     """Return the batch that keeps former owners of the shard from writing."""
+    return empty_batch(producer, FENCING_SEQUENCE, now_ms)
+
+
+def empty_batch(producer: ShardProducer, sequence: int, now_ms: int) -> bytes:
+    """Return a batch without records, which the log takes only where it has all batches before it."""
     return _batch(
         producer,
         b"",
-        base_sequence=FENCING_SEQUENCE,
+        base_sequence=sequence,
         offset_count=1,
         record_count=0,
         base_timestamp=now_ms,

@@ -19,13 +19,15 @@ from kio.schema.errors import ErrorCode
 from ottla_core.errors import OttlaError
 from ottla_core.wire.record_batch import increment_sequence, parse_header
 from ottla_group_coordinator.relay_stream import RelayStream, StreamClosed
-from ottla_group_coordinator.shard_batches import FENCING_SEQUENCE, ShardProducer, fencing_batch
+from ottla_group_coordinator.shard_batches import FENCING_SEQUENCE, ShardProducer, empty_batch, fencing_batch
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
 APPENDS_IN_FLIGHT_MAX = 5
 NO_BYTES = 0
 RETRY_PAUSE_S_MIN = 0.02
 RETRY_PAUSE_S_MAX = 0.5
+CONFIRM_PATIENCE_S = 2.0
+"""How long a leader may show less than was stored before it is asked, by an append, whether it has it at all."""
 WARNING_PATIENCE_S = 5.0
 """Trouble that is over sooner is not reported: a partition's leader opens the log a moment after it was chosen."""
 WARNING_INTERVAL_S = 10.0
@@ -157,17 +159,26 @@ class ShardLog:
                 return records
             await self._pause("read", _describe(records))
 
-    async def confirm(self) -> None:
+    async def confirm(self, now_ms: int) -> None:
         """Return when the leader says that nobody has written behind us; a later owner begins by doing that.
+
+        A leader that was just elected may not know yet how much is replicated; one that has lost what was stored
+        never will. They differ in what they say when they are to append what follows.
 
         Raises:
             OwnershipLost: the shard has another owner, or may have.
+            SequenceLost: the log lacks what was stored there.
         """
+        loop = asyncio.get_running_loop()
+        patient_until_s = loop.time() + CONFIRM_PATIENCE_S
         while True:
             records = await self.read(self.end_offset, NO_BYTES)
             if records.high_watermark > self.end_offset:
                 raise OwnershipLost(f"somebody has written behind the owner of shard {self.shard}")
             if records.high_watermark == self.end_offset:
+                return
+            if loop.time() >= patient_until_s:
+                await self.append([empty_batch(self.producer, self.next_sequence, now_ms)])
                 return
             await self._pause("confirm", f"the leader shows {records.high_watermark} of {self.end_offset} offsets")
 

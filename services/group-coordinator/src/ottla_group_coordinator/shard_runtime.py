@@ -50,7 +50,7 @@ RETURN_MS = 3_000
 """How long time stands still after requests were refused because the log was away: until their clients come again."""
 
 SUCCESSOR_TIMEOUT_S = 5.0
-"""How long after the log has named a later owner the cluster state may take to do so."""
+"""How long after the log has told of another writer the cluster state may take to name a later owner."""
 
 RELOAD_PAUSE_S = 1.0
 """Between a failure and loading the shard again."""
@@ -178,10 +178,12 @@ class ShardRuntime:
         except OwnershipLost as error:
             log.info("shard given up", shard=self.index, reason=str(error))
             self._end()
+            await asyncio.sleep(SUCCESSOR_TIMEOUT_S)  # cancelled when the cluster state names another owner
+            log.error("no later owner is known but to the log", shard=self.index, epoch=error.seen_epoch)
             if error.seen_epoch is not None:
-                await asyncio.sleep(SUCCESSOR_TIMEOUT_S)  # cancelled when the cluster state names another owner
-                log.error("no later owner is known but to the log", shard=self.index, epoch=error.seen_epoch)
                 self._shared.on_epoch_seen(error.seen_epoch)
+            else:
+                self._shared.on_sequence_lost()
         except SequenceLost as error:
             log.error("shard given up", shard=self.index, reason=str(error))
             self._shared.on_sequence_lost()
@@ -331,7 +333,7 @@ class ShardRuntime:
         timeout = loop.call_later(self._shared.commit_timeout_s, self._on_stuck, taken)
         try:
             # Without this, a former owner whose view of the cluster state lags would tell offsets of old.
-            await (self.log.append(batches) if batches else self.log.confirm())
+            await (self.log.append(batches) if batches else self.log.confirm(self._time.timestamp_ms()))
         except BatchRefused as error:
             self._refuse_round(taken, KafkaError("what was to be stored is refused by the log"))
             raise ShardBroken(f"a round cannot be stored: {error}") from None

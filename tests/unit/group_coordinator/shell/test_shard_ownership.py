@@ -11,7 +11,7 @@ from ottla_core.cluster.model import NO_COORDINATOR
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.records import Record, encode_batch
 from ottla_group_coordinator import coordinator as coordinator_module
-from ottla_group_coordinator import shard_loading, shard_runtime
+from ottla_group_coordinator import shard_loading, shard_log, shard_runtime
 from ottla_group_coordinator.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from ottla_group_coordinator.shard_batches import ShardProducer, fencing_batch
 from tests.support.coordinator_under_test import (
@@ -206,6 +206,20 @@ async def test_a_former_owner_that_does_not_know_it_yet_tells_no_offsets(
     assert coordinator.status() == "ended"
 
 
+async def test_what_nobody_who_owns_the_shard_has_written_calls_for_a_new_ownership(
+    feed: StatedFeed, start: Start, connect: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_runtime, "SUCCESSOR_TIMEOUT_S", 0.05)
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    assign(feed, shard_of(coordinator))
+    await coordinator.serves()
+    broker.logs[0].put(encode_batch([offset_record(0, offset=50)]))  # as Kafka lets its administrators do
+
+    assert fetched(await broker.ask(0, 8, fetch("group")))[0] == "coordinator_load_in_progress"
+    await eventually_async(lambda: coordinator.sequences_lost == 1, "the coordinator asks for another ownership")
+
+
 async def test_offsets_are_told_when_the_leader_shows_all_that_was_stored(
     feed: StatedFeed, start: Start, connect: Start
 ) -> None:
@@ -276,6 +290,40 @@ async def test_a_log_that_lost_what_was_stored_calls_for_a_new_ownership(
     assign(feed, shard_of(coordinator, producer_epoch=1))
     await coordinator.serves()
     assert await committed(broker, "group") == {0: 1}
+
+
+async def test_a_log_that_lost_what_was_stored_is_found_out_by_who_asks_for_offsets(
+    feed: StatedFeed, start: Start, connect: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_log, "CONFIRM_PATIENCE_S", 0.1)
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    assign(feed, shard_of(coordinator))
+    await coordinator.serves()
+    await broker.ask(0, 8, commit("group", 1))
+    await broker.ask(0, 8, commit("group", 2))
+
+    broker.logs[0].forget_last_batch()
+
+    assert fetched(await broker.ask(0, 8, fetch("group")))[0] == "coordinator_load_in_progress"
+    assert coordinator.sequences_lost == 1
+
+
+async def test_a_leader_that_is_slow_to_show_what_it_has_is_asked_by_an_append(
+    feed: StatedFeed, start: Start, connect: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_log, "CONFIRM_PATIENCE_S", 0.1)
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    assign(feed, shard_of(coordinator))
+    await coordinator.serves()
+    assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "none"
+    broker.unshown_offsets = 1
+
+    assert fetched(await broker.ask(0, 8, fetch("group"))) == ("none", {0: 1})
+    broker.unshown_offsets = 0
+    assert commit_code(await broker.ask(0, 8, commit("group", 2))) == "none"
+    assert fetched(await broker.ask(0, 8, fetch("group"))) == ("none", {0: 2})
 
 
 async def test_requests_that_wait_are_refused_when_the_shard_goes(
