@@ -186,6 +186,7 @@ def _join_known(shard: "GroupShard", turn: Turn, group: ClassicGroup, joining: J
         or (group.state is ClassicGroupState.STABLE and member.member_id != group.leader_id)
     )
     if is_repetition:
+        renew_session(shard, group, member, turn.now_ms)
         turn.answer(joining.parked.token, joined(group, member))
         return
     group.set_protocols(member, joining.protocols)

@@ -10,7 +10,7 @@ from kio.schema.sync_group.v5.request import SyncGroupRequest
 
 from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.classic.member import ParkedRequest
-from ottla_group_coordinator.classic.rebalance import mark_synced, store_assignments
+from ottla_group_coordinator.classic.rebalance import mark_synced, renew_session, store_assignments
 from ottla_group_coordinator.classic.responses import sync_refused, synced
 from ottla_group_coordinator.classic.state import ClassicGroupState
 from ottla_group_coordinator.errors import InconsistentGroupProtocol, RebalanceInProgress
@@ -42,6 +42,7 @@ def sync(
         )
     mark_synced(shard, group, member)
     if group.state is ClassicGroupState.STABLE:
+        renew_session(shard, group, member, turn.now_ms)  # as with every other answer; Kafka's coordinator does not
         turn.answer(parked.token, synced(group, member))
         return
     earlier, member.awaiting_sync = member.awaiting_sync, parked
