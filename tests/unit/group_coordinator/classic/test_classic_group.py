@@ -110,6 +110,7 @@ def test_a_version_that_is_yet_to_come_is_understood() -> None:
         b"\0\1\0\0\0\1\0\5abc",
         b"\0\1\0\0\0\1\xff\xff",
         b"\0\1\0\0\0\1\0\1\xff",
+        b"\0\1" + (100_001).to_bytes(4, "big") + 100_001 * b"\0\0",  # more than a request may name
     ],
 )
 def test_what_is_no_subscription_is_recognised(data: bytes) -> None:

@@ -9,6 +9,7 @@ Source: `ClassicGroup.computeSubscribedTopics` in Kafka.
 import struct
 
 from ottla_core.errors import OttlaError
+from ottla_core.wire.bounds import ITEMS_MAX
 
 _VERSION_AND_COUNT = struct.Struct(">hi")
 _LENGTH = struct.Struct(">h")
@@ -26,7 +27,7 @@ def subscribed_topics(metadata: bytes) -> frozenset[str]:
     """
     try:
         version, count = _VERSION_AND_COUNT.unpack_from(metadata)
-        if version < 0 or count < 0:
+        if version < 0 or not 0 <= count <= ITEMS_MAX:
             raise MalformedSubscription(f"version {version} with {count} topics")
         topics: set[str] = set()
         offset = _VERSION_AND_COUNT.size
