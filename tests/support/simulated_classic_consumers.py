@@ -122,7 +122,7 @@ class SimulatedClassicConsumer:
             self.member_id = response.member_id
         elif error in {ErrorCode.unknown_member_id, ErrorCode.illegal_generation}:
             self._join_anew(keeps_id=error is ErrorCode.illegal_generation)
-        elif error is ErrorCode.rebalance_in_progress:
+        elif error in {ErrorCode.rebalance_in_progress, ErrorCode.coordinator_load_in_progress}:
             if kind == "SyncGroupResponse":
                 self.generation = -1
             self.next_api = "join"
