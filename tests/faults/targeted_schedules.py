@@ -143,7 +143,7 @@ def truncated_epochs_at_a_crash(members: Members) -> Schedule:
                 until_s=57.0,
                 wanted="unclean.leader.election.enable=true",
             ),
-            Fault(kind=Kind.PAUSE, targets=(first, second), from_s=3.0, until_s=11.0),
+            Fault(kind=Kind.KILL, targets=(first, second), from_s=3.0, until_s=11.0),
             Fault(kind=Kind.KILL, targets=(last,), from_s=10.9, until_s=23.0),
             Fault(kind=Kind.STOP, targets=(second,), from_s=18.0, until_s=19.5),
             Fault(kind=Kind.PAUSE, targets=(first,), from_s=22.0, until_s=42.0),
