@@ -12,8 +12,11 @@ from pathlib import Path
 from tests.faults import network
 from tests.faults.fault import Kind
 from tests.faults.trial import Outcome, TrialPlan, run_trial
+from tests.support import kafka_jars
 
 SECONDS_DEFAULT = 55.0
+JAVA_SHARE = 0.2
+"""Of the seeds, as virtual machines take much of a small one."""
 
 
 def main() -> int:
@@ -36,7 +39,7 @@ def main() -> int:
                 kinds=frozenset(options.kinds),
                 factor=options.factor,
                 loopback=options.loopback,
-                java=options.java,
+                java=options.java or _draws_java(seed),
             )
         )
         outcomes.append(outcome)
@@ -49,6 +52,11 @@ def main() -> int:
     return 1 if failed else 0
 
 
+def _draws_java(seed: int) -> bool:
+    """Whether Kafka's own clients belong to a seed's load, where they can run."""
+    return random.Random(f"Java of {seed}").random() < JAVA_SHARE and kafka_jars.unavailable_reason() is None
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--minutes", type=float, default=0.0, help="begin new seeds until this time is over")
@@ -57,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kinds", type=Kind, nargs="+", default=list(Kind), metavar="KIND", help="what may happen")
     parser.add_argument("--factor", type=int, default=3, help="replicas of each partition (%(default)s)")
     parser.add_argument("--loopback", action="store_true", help="without network namespaces")
-    parser.add_argument("--java", action="store_true", help="with Kafka's own clients in the load")
+    parser.add_argument("--java", action="store_true", help="with Kafka's own clients in the load of all seeds")
     parser.add_argument("--keep", action="store_true", help="keep data and logs of trials without problems, too")
     parser.add_argument("--dir", type=Path, help="where data and logs go")
     return parser
