@@ -13,7 +13,7 @@ from tests.faults.fault import (
     links_between,
 )
 from tests.faults.schedule import Schedule
-from tests.faults.topics import UNSURE_TOPIC
+from tests.faults.topics import PARTITIONS, UNSURE_TOPIC
 
 
 def unreplicated_records_at_a_crash(members: Members) -> Schedule:
@@ -128,30 +128,33 @@ def replicas_shuffled_beside_big_topics(members: Members) -> Schedule:
 def truncated_epochs_at_a_crash(members: Members) -> Schedule:
     """A follower truncates, is killed before it flushes, leads, and is asked by a replica with the former history.
 
-    Of the topic whose leaders may be elected uncleanly: the last broker writes alone (epoch A), is killed, the other
-    two write on (epoch B), and the second one stops cleanly, so that its file says where B begins. Then the first one
-    is paused with what it has of B; the last one leads again, the second one cuts off B, takes over A, and is killed;
-    and it leads when the first one is back, which has to be told to cut off B.
+    Of the topic whose leaders may be elected uncleanly, with its replicas on the first three brokers: the third one
+    writes alone (epoch A), is killed, the other two write on (epoch B), and the second one stops cleanly, so that its
+    file says where B begins. Then the first one is paused with what it has of B; the third one leads again, the
+    second one cuts off B, takes over A, and is killed; and it leads when the first one is back, which has to be told
+    to cut off B. A fourth broker is always there, since clients forget brokers that metadata does not name.
     """
-    first, second, last = members.of(BROKER)
+    first, second, third, *others = members.of(BROKER)
+    assert others, "clients need a broker that stays"
+    topic, end_s = UNSURE_TOPIC.name, 62.0
+    moves = [
+        Fault(kind=Kind.REASSIGN, targets=(f"{topic}-{index}",), from_s=0.2, until_s=end_s - 1, wanted="1,2,3")
+        for index in range(PARTITIONS)
+    ]
+    unclean = "unclean.leader.election.enable=true"
     return Schedule(
         (
-            Fault(
-                kind=Kind.SETTINGS,
-                targets=(UNSURE_TOPIC.name,),
-                from_s=1.0,
-                until_s=57.0,
-                wanted="unclean.leader.election.enable=true",
-            ),
-            Fault(kind=Kind.KILL, targets=(first, second), from_s=3.0, until_s=11.0),
-            Fault(kind=Kind.KILL, targets=(last,), from_s=10.9, until_s=23.0),
-            Fault(kind=Kind.STOP, targets=(second,), from_s=18.0, until_s=19.5),
-            Fault(kind=Kind.PAUSE, targets=(first,), from_s=22.0, until_s=42.0),
-            Fault(kind=Kind.KILL, targets=(second,), from_s=22.0, until_s=30.0),
-            Fault(kind=Kind.KILL, targets=(second,), from_s=35.0, until_s=39.0),
-            Fault(kind=Kind.KILL, targets=(last,), from_s=37.0, until_s=52.0),
+            *moves,
+            Fault(kind=Kind.SETTINGS, targets=(topic,), from_s=1.0, until_s=end_s - 1, wanted=unclean),
+            Fault(kind=Kind.KILL, targets=(first, second), from_s=6.0, until_s=14.0),
+            Fault(kind=Kind.KILL, targets=(third,), from_s=13.9, until_s=26.0),
+            Fault(kind=Kind.STOP, targets=(second,), from_s=21.0, until_s=22.5),
+            Fault(kind=Kind.PAUSE, targets=(first,), from_s=25.0, until_s=45.0),
+            Fault(kind=Kind.KILL, targets=(second,), from_s=25.0, until_s=33.0),
+            Fault(kind=Kind.KILL, targets=(second,), from_s=38.0, until_s=42.0),
+            Fault(kind=Kind.KILL, targets=(third,), from_s=40.0, until_s=55.0),
         ),
-        58.0,
+        end_s,
     )
 
 

@@ -38,6 +38,7 @@ pytestmark = [
 
 SEED = 1
 MEMBERS = Members()
+FOUR_BROKERS = Members(brokers=4)
 SHORT_LAG = {BROKER: {"replica.lag.time.max.ms": "1000"}}
 
 
@@ -46,12 +47,13 @@ def trial(
     schedule: Schedule,
     *,
     groups: bool = False,
+    members: Members = MEMBERS,
     **changed: dict[str, tuple[str, ...]] | dict[str, dict[str, str]],
 ) -> Outcome:
     plan = TrialPlan(
         seed=SEED,
         directory=directory / "trial",
-        members=MEMBERS,
+        members=members,
         seconds=schedule.seconds,
         schedule=schedule,
         groups=groups,
@@ -112,7 +114,8 @@ def test_clients_that_are_told_of_no_broker_never_ask_again(tmp_path: Path) -> N
 
 def test_epochs_that_were_cut_off_and_come_back_leave_replicas_that_differ(tmp_path: Path) -> None:
     broken = {BROKER: program("obsolete-epochs-survive", *PROGRAMS[BROKER])}
-    outcome = trial(tmp_path, truncated_epochs_at_a_crash(MEMBERS), programs=broken)
+    schedule = truncated_epochs_at_a_crash(FOUR_BROKERS)
+    outcome = trial(tmp_path, schedule, members=FOUR_BROKERS, programs=broken)
     assert any(problem.startswith("unsure-") or "healing: unsure-" in problem for problem in outcome.problems)
 
 
@@ -157,7 +160,6 @@ def test_an_acknowledgement_before_the_write_is_noticed_while_nobody_else_leads(
     "schedule",
     [
         coordinator_replaced_unknown_to_a_broker,
-        truncated_epochs_at_a_crash,
         disk_that_loses_records_while_the_others_are_away,
         disks_that_lose_what_is_not_fsynced,
         disks_that_hang,
@@ -173,6 +175,10 @@ def test_such_a_schedule_costs_nothing_while_the_rules_hold(
     tmp_path: Path, schedule: Callable[[Members], Schedule]
 ) -> None:
     assert not trial(tmp_path, schedule(MEMBERS), groups=True).problems
+
+
+def test_epochs_that_were_cut_off_stay_so_while_the_rules_hold(tmp_path: Path) -> None:
+    assert not trial(tmp_path, truncated_epochs_at_a_crash(FOUR_BROKERS), members=FOUR_BROKERS).problems
 
 
 def test_the_same_schedules_cost_nothing_while_the_rules_hold(tmp_path: Path) -> None:
