@@ -21,9 +21,7 @@ from uuid import UUID
 
 from kio.schema.index import api_key_map
 
-from ottla_broker.dispatch import APIS
 from tests.faults.fault import HostileBehaviour
-from tests.support.large_requests import large_requests
 from tests.support.raw_client import RawClient, Silence, encode_request, request_type
 from tests.support.raw_requests import fetch_request, metadata_request
 from tests.system.bad_input_probes import FRAME_PROBES
@@ -135,6 +133,10 @@ def large_requests_in_turn(frames: Sequence[bytes]) -> Callable[[Guest], int]:
 
 
 def _large_frames() -> Iterator[bytes]:
+    # Seconds of a busy machine, which the others need not wait for.
+    from ottla_broker.dispatch import APIS  # noqa: PLC0415
+    from tests.support.large_requests import large_requests  # noqa: PLC0415
+
     for api_key in ASKING_APIS:
         asking = request_type(api_key, APIS[api_key].newest)
         yield from (request.frame for request in large_requests(asking, topic=TOPIC, topic_id=NO_TOPIC_ID))
