@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -249,6 +249,27 @@ async def test_a_log_that_could_not_be_created_for_any_reason_is_tried_again(
     await node.publish(topic())
     await until(lambda: node.leads("t"))
     assert node.append("t") == 0
+
+
+@pytest.mark.parametrize("hold_up", [hold_up_retirement, hold_up_creation])
+async def test_elections_do_not_wait_for_logs_that_come_or_go(
+    node: Node, monkeypatch: pytest.MonkeyPatch, hold_up: Callable[[Node, pytest.MonkeyPatch], Gate]
+) -> None:
+    led, given = topic("led", replicas=(BROKER, 2)), topic("given", replicas=(2, BROKER), leader=2)
+    await node.publish(led, given, topic("goes"))
+    gate = hold_up(node, monkeypatch)
+
+    come = topic("comes")
+    node.feed.publish(led, given, come)
+    await gate.reached.wait()
+    led = with_state(led, leader=2, leader_epoch=1)
+    given = with_state(given, leader=BROKER, leader_epoch=1)
+    revision = node.feed.publish(led, given, come)
+    await until(lambda: node.leads("given") and not node.leads("led"))
+
+    gate.opened.set()
+    assert await node.reconciler.wait_reached(revision, DEADLINE_SECONDS)
+    assert node.leads("comes")
 
 
 # A log that is gone although the controller counts on it

@@ -87,7 +87,8 @@ class Reconciler:
         self._held: set[tuple[UUID, int]] = set()
         self._lost: set[TopicPartition] = set()
         self._topics_at_start: frozenset[UUID] = frozenset()
-        self._task: asyncio.Task[None] | None = None
+        self._pass_is_due = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Carry out the present cluster state, then follow it."""
@@ -97,18 +98,19 @@ class Reconciler:
             topic = self._feed.state.topics.get(name.topic)
             if topic is None or not self._is_mine(topic, name.partition):
                 self._settle_loss(name)
+        self._tasks.append(start_recurring("roles", self._keep_roles))
         await self._reconcile()
         for name, log in tuple(self._store.logs.items()):
             if self._partitions.get(name) is None:
                 await self._set_aside_unless_wanted(log)
-        self._task = start_recurring("reconciliation", self._follow)
+        self._tasks.append(start_recurring("reconciliation", self._follow))
 
     async def close(self) -> None:
         """Stop following the cluster state."""
-        if self._task is not None:
-            self._task.cancel()
+        for task in self._tasks:
+            task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+                await task
 
     async def wait_reached(self, revision: int, timeout_s: float) -> bool:
         """Wait until the cluster state of `revision` has been carried out; return whether it was in time."""
@@ -119,16 +121,28 @@ class Reconciler:
             return False
         return True
 
+    async def _keep_roles(self) -> None:
+        """Give roles with every change, however long a pass takes: logs to be retired may be slow to come to rest."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            self._pass_is_due.set()
+            try:
+                self.give_roles()
+            except BaseException:
+                self._changed.set()  # or what failed unexpectedly would wait for the next change
+                raise
+
     async def _follow(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RETRY_SECONDS if self._failed else None):
-                    await self._changed.wait()
-            self._changed.clear()
+                    await self._pass_is_due.wait()
+            self._pass_is_due.clear()
             try:
                 await self._reconcile()
             except BaseException:
-                self._changed.set()  # or a pass that failed unexpectedly would wait for the next change
+                self._pass_is_due.set()  # or a pass that failed unexpectedly would wait for the next change
                 raise
 
     async def _reconcile(self) -> None:
@@ -173,7 +187,7 @@ class Reconciler:
                 logger.exception("cannot bring a topic in step; trying again", topic=topic, error=str(error))
             failed.add(topic)
 
-    # Roles: they change without waiting for anything, so that no election waits for the logs of new topics.
+    # Roles: they change without waiting for anything, so that no election waits for logs that come or go.
 
     def give_roles(self) -> None:
         """Make each partition that is held lead or follow, as the newest state says, where that has changed."""
