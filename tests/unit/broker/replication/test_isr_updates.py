@@ -41,13 +41,15 @@ class Feed:
     def __init__(self) -> None:
         self.state = ClusterState(brokers={number: member(number) for number in (1, 2, 3)})
         self.listeners: list[Callable[[ClusterState, ClusterState], None]] = []
+        self.seen: asyncio.Queue[bool] | None = None  # whether a revision that is waited for comes in time
 
     def subscribe(self, listener: Callable[[ClusterState, ClusterState], None]) -> Callable[[], None]:
         self.listeners.append(listener)
         return lambda: self.listeners.remove(listener)
 
     async def wait_for_revision(self, revision: int, timeout_s: float) -> None:
-        pass
+        if self.seen is not None and not await self.seen.get():
+            raise RequestTimedOut("the watch stalls")
 
     def publish(self, state: ClusterState) -> None:
         former, self.state = self.state, state
@@ -257,6 +259,44 @@ async def test_a_lost_log_is_reported_until_the_controller_has_taken_note(leader
     assert lost.has_lost_log
     leader.controller.answers.put_nowait(ErrorCode.none)
     await eventually_async(lambda: leader.given_again[-1:] == [{"t"}] and not lost.has_lost_log, "it may take part")
+
+
+async def test_a_replica_whose_log_is_lost_takes_no_part_before_it_sees_what_was_decided(leader: Leader) -> None:
+    """The state that it sees may still name it as the leader, and an empty log must not lead by that."""
+    leader.accepts = False
+    leader.feed.seen = asyncio.Queue()
+    lost = leader.partitions[1]
+    lost.apply(lost.state, leads=False)
+    lost.has_lost_log = True
+    tell = leader.context.on_lost_log
+    assert tell is not None
+    tell(lost)
+
+    for number, is_seen in enumerate((False, True)):
+        await leader.request(number)
+        leader.controller.answers.put_nowait(ErrorCode.none)
+        await asyncio.sleep(0.05)
+        assert lost.has_lost_log
+        assert not lost.loss_was_told
+        leader.feed.seen.put_nowait(is_seen)
+    await eventually_async(lambda: not lost.has_lost_log, "it may take part")
+    assert lost.loss_was_told
+
+
+async def test_a_replica_that_lacks_records_does_not_lead_before_it_sees_what_was_decided(leader: Leader) -> None:
+    leader.accepts = False
+    leader.feed.seen = asyncio.Queue()
+    lacking = leader.partitions[1]
+    lacking.log.lost_from = 0
+    lacking.tell_if_unfit()
+
+    for number, is_seen in enumerate((False, True)):
+        await leader.request(number)
+        leader.controller.answers.put_nowait(ErrorCode.none)
+        await asyncio.sleep(0.05)
+        assert not lacking.loss_was_told
+        leader.feed.seen.put_nowait(is_seen)
+    await eventually_async(lambda: lacking.loss_was_told, "it may lead")
 
 
 async def test_a_loss_that_the_state_has_settled_meanwhile_is_not_reported(leader: Leader) -> None:

@@ -264,12 +264,11 @@ class IsrUpdates:
                 [lost_log_report(partition) for partition in reported],
                 timeout_s=ANSWER_TIMEOUT_SECONDS,
             )
-            for partition, result in zip(reported, results, strict=True):
-                if result.error_code is ErrorCode.none:
-                    # Before its roles are given: elected again, it is so by a controller that knows that it is empty.
-                    partition.has_lost_log, partition.loss_was_told = False, True
-                    del self._lost[partition]
-            await self._take_over(revision)
+            noted = await self._noted(reported, results, revision)
+            for partition in noted:
+                # Before its roles are given: elected again, it is so by a controller that knows that it is empty.
+                partition.has_lost_log, partition.loss_was_told = False, True
+                self._lost.pop(partition, None)
             self._reconciler.give_roles_again({partition.topic_partition.topic for partition in reported})
         except KafkaError as error:
             logger.warning("lost logs not reported; trying again", partitions=len(reported), error=error.message)
@@ -299,6 +298,25 @@ class IsrUpdates:
                 logger.warning("unfit logs not reported", partitions=len(reported), error=error.message)
         if any(partition.must_make_way(self._feed.state.brokers) for partition in self._failed):
             asyncio.get_running_loop().call_later(RETRY_SECONDS, self._wake.set)
+
+    async def _noted(
+        self, reported: Sequence[Partition], results: Sequence[AlteredIsr], revision: int
+    ) -> list[Partition]:
+        """Return the replicas of whose loss the controller has taken note, once what it decided is seen here.
+
+        By an older state one may still be the leader, elected by a controller that did not know: it would lead, and
+        followers that see no more would cut their logs to the end of its own. In a later one it may count anew.
+
+        Raises:
+            RequestTimedOut: it is not seen in time.
+        """
+        await self._feed.wait_for_revision(revision, SEEN_TIMEOUT_SECONDS)
+        self._reconciler.give_roles()
+        return [
+            partition
+            for partition, result in zip(reported, results, strict=True)
+            if result.error_code is ErrorCode.none and partition.state.partition_epoch <= revision
+        ]
 
     def _is_held(self, partition: Partition) -> bool:
         return self._partitions.get(partition.topic_partition) is partition
