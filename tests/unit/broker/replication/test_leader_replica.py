@@ -274,6 +274,15 @@ def test_a_leader_alone_in_the_set_goes_on_without_registration_unless_another_i
     assert not cannot_be_replaced(leader_of(1), 0, allows_unclean=True)
 
 
+def test_a_leader_that_is_not_alone_goes_on_without_registration_unless_an_eligible_leader_is_silent() -> None:
+    """The others in the set may have lost sight of etcd with it, while an eligible leader has not."""
+    leader = LeaderReplica(1, replace(STATE, isr=(1, 2), eligible_leaders=(3,)), 10, 0)
+    fetch(leader, 2, 10, at_ms=1_000)
+    assert not cannot_be_replaced(leader, 1_000)
+    fetch(leader, 3, 10, at_ms=1_000)
+    assert cannot_be_replaced(leader, 7_000)
+
+
 def test_a_leader_alone_does_not_go_on_while_a_proposal_to_let_another_in_is_open() -> None:
     leader = leader_of(1)
     fetch(leader, 2, 10, at_ms=0)

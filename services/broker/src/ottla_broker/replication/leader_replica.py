@@ -299,13 +299,14 @@ class LeaderReplica:
     def cannot_be_replaced(self, now_ms: int, within_ms: int, *, allows_unclean: bool) -> bool:
         """Return whether nobody else can have been elected without this leader noticing it.
 
-        Whoever replaces it is one of the other replicas that can be in sync, and does not fetch from it any more. So
-        nobody has if all of them have fetched within the last `within_ms`. If there are none, only an eligible
-        leader could be elected, or anybody where unclean elections are allowed.
+        Whoever replaces it is one of the other replicas that can be in sync, or an eligible leader where these have
+        lost sight of etcd as well; and it does not fetch from it any more. So nobody has if all of them have fetched
+        within the last `within_ms`. If no other can be in sync, only an eligible leader could be elected, or anybody
+        where unclean elections are allowed.
         """
-        contacts = [
-            progress.contact for broker_id, progress in self.followers.items() if self.may_be_in_sync(broker_id)
-        ]
-        if not contacts:
+        in_sync = {broker_id for broker_id in self.followers if self.may_be_in_sync(broker_id)}
+        if not in_sync:
             return not (self.state.eligible_leaders or allows_unclean)
+        electable = in_sync.union(self.state.eligible_leaders).intersection(self.followers)
+        contacts = [self.followers[broker_id].contact for broker_id in electable]
         return all(contact is not None and now_ms - contact.last_fetch_ms <= within_ms for contact in contacts)
