@@ -114,6 +114,23 @@ def test_a_log_that_has_parted_from_this_one_hears_where(partitions: ReadablePar
     assert from_the_future.outcome.error_code is ErrorCode.offset_out_of_range
 
 
+def test_a_leader_that_lacks_records_has_nobody_cut_who_may_have_them(partitions: ReadablePartitions) -> None:
+    """Until it makes way for that replica, which may be back before this leader sees it."""
+    partition, _ = filled(partitions)
+    partition.log.lost_from = 1
+    parted = session_of(asked(0, 7, last_fetched_epoch=0), follower=contact())
+    for complete in (
+        {"isr": (BROKER, FOLLOWER), "eligible_leaders": ()},
+        {"isr": (BROKER,), "eligible_leaders": (FOLLOWER,)},
+    ):
+        partition.apply(replace(partition.state, **complete), leads=True)
+        (refused,) = full(parted, partitions)
+        assert refused.outcome.error_code is ErrorCode.not_leader_or_follower
+    partition.apply(replace(partition.state, isr=(BROKER,), eligible_leaders=()), leads=True)
+    (told,) = full(parted, partitions)
+    assert told.outcome.diverging_epoch == (0, 1), "nobody knows of it, and what this log has is what counts"
+
+
 # Limits
 
 

@@ -161,6 +161,8 @@ def _look_at(
         partition = find(wanted.named, asked.partition)
         if asked.current_leader_epoch != NO_EPOCH:
             partition.check_epoch(asked.current_leader_epoch)
+        if session.follower is not None:
+            partition.check_may_be_followed_by(session.follower.broker_id)
         if asked.last_fetched_epoch != NO_EPOCH:
             diverging = diverging_epoch(partition, asked.last_fetched_epoch, asked.fetch_offset)
             if diverging is not None:

@@ -161,6 +161,18 @@ class Partition:
         is_unfit = self.has_failed_log or self.lacks_records
         return is_unfit and self.counts_as_complete(state) and not others.isdisjoint(live)
 
+    def check_may_be_followed_by(self, broker_id: int) -> None:
+        """See that a follower has nothing to lose by making its log equal to this one.
+
+        Where this log lacks records, one that counts as complete is to lead in its place. It may be back, and fetch,
+        before this leader or the controller sees that.
+
+        Raises:
+            NotLeaderOrFollower: it has; it tries again until it is elected, or counts no longer.
+        """
+        if self.lacks_records and (broker_id in self.state.isr or broker_id in self.state.eligible_leaders):
+            raise NotLeaderOrFollower(f"broker {self.broker_id} lacks records of {self.topic_partition}")
+
     def tell_if_unfit(self) -> None:
         """Have the controller know of a log that has failed or lacks records."""
         if self.has_failed_log or self.lacks_records:
