@@ -7,8 +7,9 @@ import pytest
 from ottla_broker.log.lost_records import LOST_FROM, note_lost_from, read_lost_from
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.shutdown_record import SHUTDOWN_RECORD
+from ottla_core.topic_config import TopicConfig
 from tests.support.log_stores import CONFIG, FLIGHTS, TOPIC_ID, crash, store_in
-from tests.support.partition_logs import NOW_MS, append, open_log
+from tests.support.partition_logs import NOW_MS, append, open_log, small_segments
 
 RECORDS = 9
 DAMAGED = 4
@@ -53,6 +54,37 @@ async def test_damage_in_the_middle_is_known_at_every_later_start(tmp_path: Path
     assert await lost_from(tmp_path) == DAMAGED, "after a clean stop"
     crash(tmp_path)
     assert await lost_from(tmp_path) == DAMAGED, "after a kill, where recovery finds no damage any more"
+
+
+@pytest.mark.parametrize("kept", [0, 1], ids=["all of its batches", "its last batches"])
+def test_a_segment_that_lacks_batches_before_the_next_one_is_a_loss(tmp_path: Path, kept: int) -> None:
+    """So a power failure leaves a segment whose fsync it overtook: shorter, and with nothing that is damaged."""
+    shorten_a_segment(tmp_path, kept, config := small_segments())
+    log = open_log(tmp_path, config=config, was_clean=False)
+    second = log.segments[1].base_offset
+    assert log.lost_from == second + kept
+    log.abandon()
+
+
+def test_a_gap_between_the_segments_of_a_compacted_log_is_no_loss(tmp_path: Path) -> None:
+    shorten_a_segment(tmp_path, 0, config := small_segments(cleanup_policy=("compact",)))
+    log = open_log(tmp_path, config=config, was_clean=False)
+    assert log.lost_from is None
+    log.abandon()
+
+
+def shorten_a_segment(directory: Path, kept: int, config: TopicConfig) -> None:
+    """Write a log of several segments, and leave so many batches of the second one."""
+    log = open_log(directory, config=config)
+    for _ in range(4 * RECORDS):
+        append(log, b"value", key=b"key")
+    assert len(log.segments) > 3
+    second = log.segments[1]
+    size = next(header.size_bytes for _, header in second.walk(0)) * kept
+    path = second.path()
+    log.abandon()
+    with path.open("r+b") as file:
+        file.truncate(size)
 
 
 async def test_damage_is_known_after_a_kill_in_the_middle_of_the_start_that_finds_it(tmp_path: Path) -> None:

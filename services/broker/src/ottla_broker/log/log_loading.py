@@ -15,7 +15,7 @@ from ottla_broker.log.checkpoint_file import TEMPORARY_SUFFIX
 from ottla_broker.log.epoch_runs import runs_in
 from ottla_broker.log.index_file import INT32_MAX, IndexFile
 from ottla_broker.log.leader_epoch_checkpoint import UNDEFINED_EPOCH, EpochRun, LeaderEpochs, read_leader_epochs
-from ottla_broker.log.lost_records import read_lost_from
+from ottla_broker.log.lost_records import note_lost_from, read_lost_from
 from ottla_broker.log.offset_index import OffsetIndex
 from ottla_broker.log.producer_loading import load_producers
 from ottla_broker.log.producer_state import ProducerStates
@@ -281,7 +281,21 @@ def _open_segment(request: LoadRequest, base_offset: int) -> LogSegment:
 
 def _recover(request: LoadRequest, base_offset: int, end_offset: int | None) -> tuple[EpochRun, ...]:
     """Recover a segment, and return which leader epochs its batches are of."""
-    return recover_segment(request.directory, base_offset, end_offset, request.config.index_interval_bytes).epochs
+    recovery = recover_segment(request.directory, base_offset, end_offset, request.config.index_interval_bytes)
+    ends_early = end_offset is not None and recovery.next_offset < end_offset
+    if ends_early and not recovery.damage and not _may_have_gaps(request, end_offset):
+        # A power failure may have taken the end of it, or all of its bytes, before they were fsynced.
+        _logger.error(
+            "records are lost: a segment ends before the next one begins",
+            directory=str(request.directory), segment=base_offset, lost_from=recovery.next_offset, end=end_offset,
+        )  # fmt: skip
+        note_lost_from(request.directory, recovery.next_offset)
+    return recovery.epochs
+
+
+def _may_have_gaps(request: LoadRequest, end_offset: int | None) -> bool:
+    """Return whether a segment may end before the next one begins: after compaction, or below the log's start."""
+    return "compact" in request.config.cleanup_policy or (end_offset or 0) <= request.log_start_offset
 
 
 def _indexes_are_sane(request: LoadRequest, base_offset: int, end_offset: int | None) -> bool:
