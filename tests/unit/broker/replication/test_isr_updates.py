@@ -283,22 +283,6 @@ async def test_a_replica_whose_log_is_lost_takes_no_part_before_it_sees_what_was
     assert lost.loss_was_told
 
 
-async def test_a_replica_that_lacks_records_does_not_lead_before_it_sees_what_was_decided(leader: Leader) -> None:
-    leader.accepts = False
-    leader.feed.seen = asyncio.Queue()
-    lacking = leader.partitions[1]
-    lacking.log.lost_from = 0
-    lacking.tell_if_unfit()
-
-    for number, is_seen in enumerate((False, True)):
-        await leader.request(number)
-        leader.controller.answers.put_nowait(ErrorCode.none)
-        await asyncio.sleep(0.05)
-        assert not lacking.loss_was_told
-        leader.feed.seen.put_nowait(is_seen)
-    await eventually_async(lambda: lacking.loss_was_told, "it may lead")
-
-
 async def test_a_loss_that_the_state_has_settled_meanwhile_is_not_reported(leader: Leader) -> None:
     lost = leader.partitions[1]
     tell = leader.context.on_lost_log
