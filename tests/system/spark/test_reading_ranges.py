@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from ottla_spark.datasource import cluster_offsets, consumers, range_reading
+from ottla_spark.datasource.batch_reader import OttlaBatchReader
 from ottla_spark.datasource.cluster_offsets import ClusterOffsets
 from ottla_spark.datasource.columns import arrow_schema
 from ottla_spark.datasource.consumers import ConsumerPool
@@ -197,6 +198,36 @@ def test_a_first_batch_that_is_repeated_does_not_mistake_new_partitions_for_lost
     following = after.latestOffset(end, after.getDefaultReadLimit())
     assert following[topic]["1"] == 0
     after.stop()
+
+
+def test_conditions_leave_out_ranges_without_records_that_fulfil_them(bootstrap: str) -> None:
+    topic = make_topic(bootstrap, partitions=2)
+    times = {0: [1000, 3000, 2000, 1500, 4000], 1: [500, 900]}  # in the order in which they were written
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for partition, each in times.items():
+        for time_ms in each:
+            producer.produce(topic, b"value", partition=partition, timestamp=time_ms)
+    assert producer.flush(30) == 0
+
+    def read(filters: str, **options: str) -> list[tuple[int, int]]:
+        settings = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "recordFilters": filters, **options}
+        reader = OttlaBatchReader(read_options(settings, kind="batch"))
+        found = []
+        for planned in reader.partitions():
+            for batch in reader.read(planned):
+                found += list(
+                    zip(batch.column("partition").to_pylist(), batch.column("offset").to_pylist(), strict=True)
+                )
+                if options:
+                    assert batch.column("value").null_count == batch.num_rows
+        return found
+
+    assert read("[]") == [(0, 0), (0, 1), (0, 2), (0, 3), (0, 4), (1, 0), (1, 1)]
+    assert read('[["timestamp", ">=", 2000]]') == [(0, 1), (0, 2), (0, 3), (0, 4)]
+    assert read('[["timestamp", "<", 1000]]') == read("[]"), "a later record may be of an earlier time"
+    assert read('[["timestamp", ">", 4000], ["partition", "=", 1]]') == []
+    assert read('[["offset", ">", 0], ["offset", "<=", 2]]') == [(0, 1), (0, 2), (1, 1)]
+    assert read('[["partition", "=", 1]]', includeContent="false") == [(1, 0), (1, 1)]
 
 
 def test_a_cluster_that_nobody_answers_for_is_one_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from ottla_spark.datasource.offsets import TopicOffsets
 from ottla_spark.datasource.options import ReadOptions
 from ottla_spark.datasource.range_reading import ReadingRules, read_range
 from ottla_spark.datasource.ranges import OffsetRange, cut, ranges_between
+from ottla_spark.datasource.record_filters import first_time_ms, narrowed, wanted_partitions
 
 
 def reading_rules(options: ReadOptions) -> ReadingRules:
@@ -19,6 +20,7 @@ def reading_rules(options: ReadOptions) -> ReadingRules:
         consumer_settings=options.consumer_settings,
         admin_settings=options.admin_settings,
         include_headers=options.include_headers,
+        include_content=options.include_content,
         poll_timeout_ms=options.poll_timeout_ms,
         fail_on_data_loss=options.fail_on_data_loss,
     )
@@ -42,6 +44,10 @@ class OttlaBatchReader(DataSourceReader):
             chosen = cluster.required()
             start = cluster.at(self._options.starting, chosen.partitions, is_start=True)
             end = cluster.at(self._options.ending, chosen.partitions, is_start=False)
+            wanted = wanted_partitions(start, self._options.comparisons)
+            first_ms = first_time_ms(self._options.comparisons)
+            # Asked for after the ends: a partition without such a record has its end, or a later one, here.
+            first = {} if first_ms is None else cluster.first_from(first_ms, wanted)
         finally:
             cluster.close()
         for (topic, number), offset in sorted(start.items()):
@@ -50,8 +56,9 @@ class OttlaBatchReader(DataSourceReader):
                     f"partition {number} of topic {topic} would start at offset {offset} and end at "
                     f"{end[topic, number]}, before that"
                 )
+        starts, ends = narrowed({each: start[each] for each in wanted}, end, self._options.comparisons, first)
         ranges = cut(
-            ranges_between(start, TopicOffsets(end, chosen.topic_ids)),
+            ranges_between(starts, TopicOffsets(ends, chosen.topic_ids)),
             partitions_min=self._options.partitions_min,
             records_per_partition_max=self._options.records_per_partition_max,
         )

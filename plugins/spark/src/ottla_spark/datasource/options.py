@@ -32,6 +32,7 @@ from ottla_spark.datasource.positions import (
     is_latest,
     named_partitions,
 )
+from ottla_spark.datasource.record_filters import Comparison, parse_comparisons
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ TRIGGER_DELAY_DEFAULT_MS = 15 * 60_000
 GROUP_PREFIX_DEFAULT = "ottla-spark"
 
 STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "commitGroupId")
-BATCH_ONLY = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+BATCH_ONLY = ("recordFilters", "endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 STRATEGIES = ("subscribe", "subscribePattern", "assign")
 
 
@@ -89,6 +90,8 @@ class ReadOptions:
         offsets_per_trigger_min: how many there have to be for a batch of a stream, unless it waited for too long.
         trigger_delay_max_ms: how long a batch may wait for them.
         include_headers: whether there is a column of headers.
+        comparisons: conditions that every record fulfils that is wanted, of a batch.
+        include_content: whether keys and values are read; otherwise they are null.
         poll_timeout_ms: how long a task may wait for a record.
         fetch_offset_attempts: how often brokers are asked for offsets.
         fetch_offset_pause_ms: how long to wait before asking again.
@@ -108,6 +111,8 @@ class ReadOptions:
     offsets_per_trigger_min: int | None
     trigger_delay_max_ms: int
     include_headers: bool
+    comparisons: tuple[Comparison, ...]
+    include_content: bool
     poll_timeout_ms: int
     fetch_offset_attempts: int
     fetch_offset_pause_ms: int
@@ -166,6 +171,8 @@ class _Reading:
             offsets_per_trigger_min=offsets_min,
             trigger_delay_max_ms=self._parsed("maxTriggerDelay", parse_duration_ms, TRIGGER_DELAY_DEFAULT_MS),
             include_headers=self._flag("includeHeaders", default=False),
+            comparisons=self._parsed("recordFilters", parse_comparisons, ()),
+            include_content=self._flag("includeContent", default=True),
             poll_timeout_ms=self._number("kafkaConsumer.pollTimeoutMs", lowest=1) or POLL_TIMEOUT_DEFAULT_MS,
             fetch_offset_attempts=self._number("fetchOffset.numRetries", lowest=1) or FETCH_OFFSET_ATTEMPTS_DEFAULT,
             fetch_offset_pause_ms=self._pause_ms(),

@@ -57,6 +57,7 @@ class ReadingRules:
         consumer_settings: librdkafka's.
         admin_settings: librdkafka's, for asking which topic it was.
         include_headers: whether there is a column for them.
+        include_content: whether keys and values are there; otherwise they are null.
         poll_timeout_ms: how long nothing may come.
         fail_on_data_loss: whether records that are gone fail the task.
     """
@@ -66,6 +67,7 @@ class ReadingRules:
     include_headers: bool
     poll_timeout_ms: int
     fail_on_data_loss: bool
+    include_content: bool = True
 
 
 def read_range(wanted: OffsetRange, rules: ReadingRules) -> Iterator[pa.RecordBatch]:
@@ -86,7 +88,11 @@ class _RangeReading:
         self._rules = rules
         self._consumer = consumer
         self._converter = BatchConverter(
-            wanted.topic, wanted.partition, end=wanted.end, with_headers=rules.include_headers
+            wanted.topic,
+            wanted.partition,
+            end=wanted.end,
+            with_headers=rules.include_headers,
+            with_content=rules.include_content,
         )
         self._size = BatchSize()
         self._position = wanted.start

@@ -66,11 +66,14 @@ class OutOfOrder(AssertionError):
 class BatchConverter:
     """Turns messages of one partition into record batches."""
 
-    def __init__(self, topic: str, partition: int, *, end: int, with_headers: bool) -> None:
+    def __init__(
+        self, topic: str, partition: int, *, end: int, with_headers: bool, with_content: bool = True
+    ) -> None:
         self._topic = topic
         self._partition = pa.scalar(partition, pa.int32())
         self._end = end
         self._with_headers = with_headers
+        self._with_content = with_content
         self._schema = arrow_schema(with_headers=with_headers)
         self._headers_type = self._schema.field("headers").type if with_headers else None
 
@@ -113,8 +116,12 @@ class BatchConverter:
     def _batch(self, messages: list[Message], offsets: _Numbers, stamps: _Numbers) -> pa.RecordBatch:
         count = len(messages)
         columns = [
-            pa.array(list(map(_key, messages)), pa.binary()),
-            pa.array(list(map(_value, messages)), pa.binary()),
+            *(
+                pa.array(list(map(part, messages)), pa.binary())
+                if self._with_content
+                else pa.nulls(count, pa.binary())
+                for part in (_key, _value)
+            ),
             pa.repeat(self._topic, count),
             pa.repeat(self._partition, count),
             pa.array(offsets),

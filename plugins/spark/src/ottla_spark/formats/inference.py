@@ -9,11 +9,16 @@ depends on a schema writes it down. Avro's schemas are asked of the registry.
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType, StructType
 
+from ottla_spark.constant_folding import folded
 from ottla_spark.formats.errors import UnusableFormat
 from ottla_spark.formats.format import JSON, Format
 from ottla_spark.formats.registry import FRAME_BYTES, MAGIC, UnknownSchema, registry_at
@@ -22,9 +27,14 @@ from ottla_spark.formats.sampling import Sample, latest_records
 log = logging.getLogger(__name__)
 
 TIMESTAMP_PATTERN = "yyyy-MM-dd[ ]['T']HH:mm:ss[.SSSSSS][XXX]"
+INFERENCE_OPTIONS = {"inferTimestamp": "true", "timestampFormat": TIMESTAMP_PATTERN}
+AT_ONCE_MAX = 4 << 20
+"""Characters of JSON; more is inferred by a job."""
 
 
-def inferred(spark: SparkSession, read_options: Mapping[str, str], known: Format, *, part: str) -> Format:
+def inferred(
+    spark: SparkSession, read_options: Mapping[str, str], known: Format, *, part: str, sample: Sample | None = None
+) -> Format:
     """Return a format with a schema: its own, or what the latest records of the topic or its registry say.
 
     Args:
@@ -32,6 +42,7 @@ def inferred(spark: SparkSession, read_options: Mapping[str, str], known: Format
         read_options: which topic, and how it is reached, as for the data source.
         known: the format so far.
         part: `key` or `value`.
+        sample: the latest records, if they are there already.
 
     Raises:
         UnusableFormat: there are no records, or none that fits; the registry has no schema.
@@ -42,7 +53,8 @@ def inferred(spark: SparkSession, read_options: Mapping[str, str], known: Format
         return known
     if known.name != JSON and not known.registry_url:
         raise UnusableFormat(f"the {part}'s format avro needs a schema, or the address of a Schema Registry")
-    sample = latest_records(read_options, known.sample_rows)
+    if sample is None:
+        sample = latest_records(read_options, known.sample_rows)
     if known.name != JSON:
         return replace(known, schema=_registered(known.registry_url, sample, part))
     records = sample.keys if part == "key" else sample.values
@@ -72,17 +84,26 @@ def json_columns(spark: SparkSession, records: Sequence[bytes], *, where: str) -
         )
     if kept_out := [name for name in order if name.startswith("_")]:
         log.warning("Fields of %s whose names begin with _ are left out: %s", where, ", ".join(kept_out))
-    options = {"inferTimestamp": "true", "timestampFormat": TIMESTAMP_PATTERN}
-    found_columns = spark.read.options(**options).json(
-        spark.createDataFrame([(each,) for each in objects], "value STRING")
-    )
-    by_name = {each.name: each for each in found_columns.schema}
+    by_name = {each.name: each for each in _types(spark, objects)}
     columns = [by_name[name] for name in order if name in by_name and not name.startswith("_")]
     if not columns:
         raise UnusableFormat(
             f"{where} are JSON objects without fields that could be columns: choose the format string"
         )
     return StructType(columns)
+
+
+def _types(spark: SparkSession, objects: Sequence[str]) -> StructType:
+    """Return the columns that Spark infers, without a job of its if there are not too many."""
+    if sum(map(len, objects)) <= AT_ONCE_MAX:
+        with suppress(PySparkException, Py4JError, AttributeError):
+            at_once = sf.schema_of_json(sf.lit(f"[{','.join(objects)}]"), INFERENCE_OPTIONS)
+            declared = StructType.fromDDL(f"records {folded(spark, at_once).toString()}")
+            records = declared["records"].dataType if isinstance(declared, StructType) else None
+            if isinstance(records, ArrayType) and isinstance(records.elementType, StructType):
+                return records.elementType
+    lines = spark.createDataFrame([(each,) for each in objects], "value STRING")
+    return spark.read.options(**INFERENCE_OPTIONS).json(lines).schema
 
 
 def _objects(records: Sequence[bytes]) -> tuple[list[str], list[str], list[str]]:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -19,7 +20,9 @@ from ottla_spark.datasource.refusals import failure
 ASK_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 30.0
 SAMPLE_BYTES_MAX = 64 * 1024 * 1024
+FIRST_TIMEOUT_S = 5.0
 FETCH_COUNT = 500
+_UNCOMMITTED = {"isolation.level": "read_uncommitted"}
 WIDENING = 20
 """How many times further back is looked, as long as nothing was found: compaction leaves gaps."""
 
@@ -42,11 +45,13 @@ class Sample:
         topics: the topics that were looked at.
         keys: those of the records that have one.
         values: likewise.
+        mean_bytes: of a record's key, value and headers; 0 if there are no records.
     """
 
     topics: tuple[str, ...]
     keys: tuple[bytes, ...]
     values: tuple[bytes, ...]
+    mean_bytes: int = 0
 
 
 def latest_records(options: Mapping[str, str], count: int) -> Sample:
@@ -61,10 +66,7 @@ def latest_records(options: Mapping[str, str], count: int) -> Sample:
         MissingTopic: there is no such topic.
         ClusterUnreachable, ReadRefused, ReadFailed: brokers do not answer, or not to us.
     """
-    wanted = {
-        key: text for key, text in options.items() if key.lower() in _WANTED or key.lower().startswith("kafka.")
-    }
-    reading = read_options(wanted, kind="stream")
+    reading = read_options(_wanted(options), kind="stream")
     with _consumer({**reading.consumer_settings, **_SETTINGS}) as consumer:
         bounds = _bounds(consumer, _partitions(consumer, reading.topics))
         messages = _latest(consumer, bounds, count)
@@ -72,7 +74,42 @@ def latest_records(options: Mapping[str, str], count: int) -> Sample:
         topics=tuple(sorted({topic for topic, _ in bounds})),
         keys=tuple(key for each in messages if isinstance(key := each.key(), bytes)),
         values=tuple(value for each in messages if isinstance(value := each.value(), bytes)),
+        mean_bytes=sum(map(_size_bytes, messages)) // max(len(messages), 1),
     )
+
+
+def first_records(options: Mapping[str, str], count: int) -> list[Message] | None:
+    """Return the first records of the topics that a query would read, partition after partition.
+
+    Args:
+        options: as of `latest_records`.
+        count: how many; there are fewer only if the topics have no more.
+
+    Returns:
+        None if they did not come in time.
+
+    Raises:
+        MissingTopic, ClusterUnreachable, ReadRefused, ReadFailed: as of `latest_records`.
+    """
+    reading = read_options(_wanted(options), kind="stream")
+    found: list[Message] = []
+    with _consumer({**_UNCOMMITTED, **reading.consumer_settings, **_SETTINGS}) as consumer:
+        for partition, (low, high) in _bounds(consumer, _partitions(consumer, reading.topics)).items():
+            if low < high and len(found) < count:
+                deadline = time.monotonic() + FIRST_TIMEOUT_S
+                found += _read(consumer, {partition: (low, high)}, count - len(found), FIRST_TIMEOUT_S)
+                if time.monotonic() >= deadline:
+                    return None
+    return found
+
+
+def _wanted(options: Mapping[str, str]) -> dict[str, str]:
+    return {key: text for key, text in options.items() if key.lower() in _WANTED or key.lower().startswith("kafka.")}
+
+
+def _size_bytes(message: Message) -> int:
+    headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
+    return len(message.key() or b"") + len(message) + sum(len(name) + len(value or b"") for name, value in headers)
 
 
 @contextmanager
@@ -133,14 +170,19 @@ def _latest(consumer: Consumer, bounds: Mapping[tuple[str, int], tuple[int, int]
     return []
 
 
-def _read(consumer: Consumer, ranges: Mapping[tuple[str, int], tuple[int, int]], count: int) -> list[Message]:
+def _read(
+    consumer: Consumer,
+    ranges: Mapping[tuple[str, int], tuple[int, int]],
+    count: int,
+    timeout_s: float = READ_TIMEOUT_S,
+) -> list[Message]:
     consumer.assign([TopicPartition(topic, partition, start) for (topic, partition), (start, _) in ranges.items()])
     unfinished = set(ranges)
     found: list[Message] = []
     size_bytes = 0
-    deadline = time.monotonic() + READ_TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
     while unfinished and len(found) < count and size_bytes < SAMPLE_BYTES_MAX and time.monotonic() < deadline:
-        for message in consumer.consume(FETCH_COUNT, 1.0):
+        for message in consumer.consume(min(FETCH_COUNT, count), 1.0):
             partition = (message.topic() or "", message.partition() or 0)
             error = message.error()
             if error is not None:

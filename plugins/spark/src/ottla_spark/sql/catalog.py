@@ -7,16 +7,25 @@ statement are gone before the next: that may want them as streams, and there may
 
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
+from ottla_spark.constant_folding import folded
+from ottla_spark.datasource.errors import MissingTopic
+from ottla_spark.datasource.record_filters import TIMESTAMP, Comparison, as_text
 from ottla_spark.formats.decoding import decoded
 from ottla_spark.formats.errors import UnusableFormat
-from ottla_spark.formats.format import Format
+from ottla_spark.formats.format import DROP, Format
 from ottla_spark.formats.inference import inferred
+from ottla_spark.formats.sampling import Sample, first_records, latest_records
 from ottla_spark.sql.pipelines import quoted
+from ottla_spark.sql.plain_conditions import PlainConditions, plain_conditions
+from ottla_spark.sql.plain_selects import PlainSelect, constants, plain_select
 from ottla_spark.sql.problems import SqlProblem
 from ottla_spark.sql.tables import Table, topic_table
 from ottla_spark.sql.topics import Topics, matching, near_names
@@ -29,6 +38,12 @@ COLUMNS_KEPT_S = 30.0
 """For so long the columns that were found for a topic count, whatever is written to it meanwhile."""
 RECORDS_PER_BATCH_MAX = 500_000
 """Something is shown soon, also of a topic in which there is much."""
+SLICE_OPTION = "maxRecordsPerPartition"
+SLICE_BYTES = 16 << 20
+"""Two slices are in Java's memory, of which there is a gigabyte: one that is shown and the next."""
+SLICE_RECORDS_MAX = 100_000
+SIZED_RECORDS = 200
+"""So many are looked at to find out how long records are, where the columns are known."""
 UNKNOWN_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
 STARTING_OFFSETS_KEY = "ottla.starting.offsets"
 
@@ -66,8 +81,10 @@ class Catalog:
         self.temporary_views: dict[str, str] = {}
         self.columns: dict[str, list[str]] = {}
         self._client_options = client_options
+        self._record_bytes: dict[str, int] = {}
         self._found: dict[tuple[str, str], Found] = {}
         self._viewed: dict[str, Table] = {}
+        self._conditions: PlainConditions | None = None
 
     def analyzed(
         self, spark: SparkSession, statement: str, *, streaming: bool = False
@@ -87,6 +104,8 @@ class Catalog:
             PySparkException: Spark's other errors.
         """
         self.drop_views(spark)
+        plain = None if streaming else plain_select(statement)
+        self._conditions = None if streaming else plain_conditions(statement)
         for _ in range(TABLES_MAX):
             try:
                 return spark.sql(statement), list(self._viewed.values())
@@ -94,7 +113,7 @@ class Catalog:
                 if error.getCondition() != UNKNOWN_TABLE:
                     raise
                 name = (error.getMessageParameters() or {}).get("relationName", "")
-                self._make_view(spark, name, streaming=streaming)
+                self._make_view(spark, name, plain, streaming=streaming)
         raise SqlProblem(f"the statement needs more than {TABLES_MAX} tables")
 
     def drop_views(self, spark: SparkSession) -> None:
@@ -108,12 +127,13 @@ class Catalog:
         yield from (table.name for table in self.declared.values())
         yield from (topic.name for topic in self.topics.visible())
 
-    def _make_view(self, spark: SparkSession, relation: str, *, streaming: bool) -> None:
+    def _make_view(self, spark: SparkSession, relation: str, plain: PlainSelect | None, *, streaming: bool) -> None:
         """Make a view of what Spark does not know.
 
         Args:
             spark: the session.
             relation: its name as Spark gives it, with each part in backquotes.
+            plain: the statement, if a few records are enough for it.
             streaming: whether it is to be a stream.
         """
         parts = [token.value for token in tokens(relation) if not token.is_symbol(".")]
@@ -123,9 +143,19 @@ class Catalog:
             raise SqlProblem(f"there is a topic {name}; write its name in backquotes: {quoted(name)}")
         if name in self._viewed:
             raise SqlProblem(f"Spark does not find {name}, though it is there")
+        sample: Sample | None = None
         for part in table.unknown_parts:
-            table = table.with_part(part, self._found_format(spark, table, part))
-        frame = self._frame(spark, table, streaming=streaming and table.config.mode == "stream")
+            offsets = self.topics.next_offsets(table.topic) if table.topic else {}
+            form = self._kept_format(table, part, offsets)
+            if form is None:
+                sample = sample or latest_records(self._read_options(table), table.config.sample_records)
+                form = self._found_format(spark, table, part, offsets, sample)
+            table = table.with_part(part, form)
+        if table.is_topic and (sample is not None or table.name not in self._record_bytes):
+            self._record_bytes[table.name] = self._mean_bytes(table) if sample is None else sample.mean_bytes
+        frame = self._few_records(spark, table, plain.count) if plain is not None and plain.name == name else None
+        if frame is None:
+            frame = self._frame(spark, table, streaming=streaming and table.config.mode == "stream")
         frame.createOrReplaceTempView(quoted(name))
         self._viewed[name] = table
         self.columns[name] = frame.columns
@@ -162,20 +192,30 @@ class Catalog:
         near = near_names(name, known)
         return f"; did you mean {' or '.join(near)}?" if near else f"; SHOW {listed} lists what there is"
 
-    def _found_format(self, spark: SparkSession, table: Table, part: str) -> Format:
-        """Return what a topic's keys or values are, as a sample tells: as declared, else JSON or text."""
-        is_declared = table.name.lower() in self.declared
-        offsets = self.topics.next_offsets(table.topic) if table.topic else {}
+    def _mean_bytes(self, table: Table) -> int:
+        try:
+            return latest_records(self._read_options(table), SIZED_RECORDS).mean_bytes
+        except MissingTopic:  # of a pattern, which none need match
+            return 0
+
+    def _kept_format(self, table: Table, part: str, offsets: Mapping[int, int]) -> Format | None:
+        """Return what a topic's keys or values were found to be, or text if there is nothing to look at."""
         known = self._found.get((table.name, part))
         if known is not None and _still_counts(known, offsets):
             return known.format
-        if table.topic and not is_declared and not any(offsets.values()):
+        if table.topic and table.name.lower() not in self.declared and not any(offsets.values()):
             return Format(name="string")
+        return None
+
+    def _found_format(
+        self, spark: SparkSession, table: Table, part: str, offsets: Mapping[int, int], sample: Sample
+    ) -> Format:
+        """Return what a topic's keys or values are, as a sample tells: as declared, else JSON or text."""
         given = table.key if part == "key" else table.value
         try:
-            form = inferred(spark, self._read_options(table), given, part=part)
+            form = inferred(spark, self._read_options(table), given, part=part, sample=sample)
         except UnusableFormat as error:
-            if is_declared:
+            if table.name.lower() in self.declared:
                 raise SqlProblem(f"table {table.name}: {error}") from None
             form = Format(name="string")
         self._found[table.name, part] = Found(form, offsets, time.monotonic())
@@ -190,11 +230,23 @@ class Catalog:
             default = str(spark.conf.get(STARTING_OFFSETS_KEY, "earliest"))
             options["startingOffsets"] = table.settings.get("starting.offsets", default)
             options["maxOffsetsPerTrigger"] = str(RECORDS_PER_BATCH_MAX)
+        if SLICE_OPTION.lower() not in map(str.lower, options):
+            options[SLICE_OPTION] = str(slice_records(self._record_bytes.get(table.name, 0)))
+        elif self._conditions is not None and self._conditions.name == table.name:
+            options |= _narrowing(spark, table, self._conditions)
         reader = spark.readStream if streaming else spark.read
         frame = decoded(reader.format(SOURCE).options(**options).load(), key=table.key, value=table.value)
         if streaming and config.watermark is not None:
             frame = frame.withWatermark(config.watermark.column, config.watermark.delay)
         return frame
+
+    def _few_records(self, spark: SparkSession, table: Table, count: int) -> DataFrame | None:
+        """Return a topic's first records as constants; None if Spark has to read them itself."""
+        if not table.topic or table.config.headers or table.config.options:
+            return None
+        messages = first_records(self._read_options(table), count)
+        query = None if messages is None else constants(messages)
+        return None if query is None else decoded(spark.sql(query), key=table.key, value=table.value)
 
     def _read_options(self, table: Table) -> dict[str, str]:
         pattern = table.config.pattern
@@ -205,6 +257,34 @@ class Catalog:
     def is_empty(self, table: Table) -> bool:
         """Return whether a topic never had a record."""
         return bool(table.topic) and not any(self.topics.next_offsets(table.topic).values())
+
+
+def _narrowing(spark: SparkSession, table: Table, known: PlainConditions) -> dict[str, str]:
+    """Return options with which the data source leaves out what a statement does not want."""
+    options = {}
+    comparisons = []
+    for each in known.conditions:
+        if each.column != TIMESTAMP:
+            comparisons.append(Comparison(each.column, each.operator, int(each.operand)))
+            continue
+        with suppress(PySparkException, Py4JError, AttributeError):  # the statement itself says what is wrong
+            time_ms = folded(spark, sf.expr(f"unix_millis(CAST({each.operand} AS TIMESTAMP))"))
+            if time_ms is not None:
+                comparisons.append(Comparison(TIMESTAMP, each.operator, int(time_ms)))
+    if comparisons:
+        options["recordFilters"] = as_text(comparisons)
+    if known.counts and table.config.bad_records != DROP:
+        options["includeContent"] = "false"
+    return options
+
+
+def slice_records(mean_bytes: int) -> int:
+    """Return how many records a task reads at most: what it returns lies in Java's memory as a whole.
+
+    Args:
+        mean_bytes: of a record, as a sample has it.
+    """
+    return max(1, min(SLICE_BYTES // max(mean_bytes, 1), SLICE_RECORDS_MAX))
 
 
 def _static_frame(spark: SparkSession, table: Table) -> DataFrame:

@@ -28,6 +28,8 @@ ZONE_KEY = "spark.sql.session.timeZone"
 COMPLETE = "complete"
 AGGREGATIONS = ("Aggregate", "Distinct")
 """Names of a plan's nodes that keep a row per group."""
+ROW_BY_ROW = ("Project", "LocalLimit", "GlobalLimit")
+"""Nodes that make no more rows than they get."""
 MODES = ("append", "update", COMPLETE)
 
 
@@ -70,12 +72,20 @@ def show_all(frame: DataFrame, work: Work, rows_max: int | None) -> None:
     work.emit(Head(frame.schema, _zone(frame.sparkSession)))
     if not frame.columns:
         return
-    if rows_max is None:
+    if rows_max is None and not _is_constant(frame):
         for piece in _pieces(frame.toLocalIterator(prefetchPartitions=True)):
             work.emit(piece)
         return
-    rows = frame.limit(rows_max + 1).collect()
-    work.emit(Piece(rows[:rows_max], is_cut=len(rows) > rows_max))
+    rows = (frame if rows_max is None else frame.limit(rows_max + 1)).collect()
+    work.emit(Piece(rows[:rows_max], is_cut=rows_max is not None and len(rows) > rows_max))
+
+
+def _is_constant(frame: DataFrame) -> bool:
+    """Return whether Spark has the rows of a query already, so that there are few."""
+    plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - no public way
+    while plan.nodeName() in ROW_BY_ROW:
+        plan = plan.children().apply(0)
+    return bool(plan.nodeName() == "LocalRelation")
 
 
 def show_changes(frame: DataFrame, work: Work, rows_max: int | None) -> None:

@@ -1,0 +1,73 @@
+"""The archive of classes: when it is made, used, given up and removed."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ottla_spark.cluster.class_archive import ARCHIVES_MAX, COLLECTOR, COMPILER, QuickStart, archive_path, quick_start
+
+
+@pytest.fixture
+def java(tmp_path: Path) -> Path:
+    """Something that is there in place of a Java."""
+    program = tmp_path / "java"
+    program.touch()
+    return program
+
+
+def start(java: Path, version: str = "17.0.15", settings: dict[str, str] | None = None, **more: str) -> QuickStart:
+    environment = {"XDG_CACHE_HOME": str(java.parent / "cache"), **more}
+    return quick_start(java, version, settings or {}, environment)
+
+
+def test_the_first_session_writes_an_archive_under_another_name_and_the_next_uses_it(java: Path) -> None:
+    first = start(java)
+    assert first.archive is not None
+    assert first.unfinished is not None
+    assert first.unfinished != first.archive
+    assert f"-XX:ArchiveClassesAtExit={first.unfinished}" in first.options
+    first.unfinished.write_bytes(b"classes")
+    first.keep(ended_well=True)
+    assert not first.unfinished.exists()
+
+    second = start(java)
+    assert second.archive is None
+    assert f"-XX:SharedArchiveFile={first.archive}" in second.options
+    assert {COMPILER, COLLECTOR} <= {*first.options} & {*second.options}
+    assert start(java, "21.0.1").archive not in (None, first.archive)
+
+
+def test_what_a_killed_java_has_written_is_not_taken_over(java: Path) -> None:
+    first = start(java)
+    assert first.unfinished is not None
+    first.unfinished.write_bytes(b"the beginning of")
+    first.keep(ended_well=False)
+    assert not first.unfinished.exists()
+    assert start(java).archive == first.archive, "the next session tries again"
+
+
+def test_where_java_writes_none_nobody_tries_again(java: Path) -> None:
+    start(java).keep(ended_well=True)
+    again = start(java)
+    assert (again.archive, again.options) == (None, (COMPILER, COLLECTOR))
+
+
+def test_the_newest_archives_are_kept(java: Path) -> None:
+    made = []
+    for number in range(ARCHIVES_MAX + 2):
+        each = start(java, f"17.0.{number}")
+        assert each.archive is not None
+        assert each.unfinished is not None
+        each.unfinished.write_bytes(b"classes")
+        os.utime(each.unfinished, (number, number))
+        each.keep(ended_well=True)
+        made.append(each.archive)
+    assert [each.exists() for each in made] == [False] * 2 + [True] * ARCHIVES_MAX
+
+
+def test_what_the_user_says_of_java_goes_first(java: Path) -> None:
+    own = start(java, settings={"spark.driver.extraJavaOptions": "-XX:+UseZGC"})
+    assert COLLECTOR not in own.options
+    assert start(java, JDK_JAVA_OPTIONS="-XX:SharedArchiveFile=/mine.jsa").options == (COMPILER, COLLECTOR)
+    assert archive_path(java, "17", {"SPARK_CONF_DIR": "/etc/spark"}) is None
