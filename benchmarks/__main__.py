@@ -26,6 +26,7 @@ from benchmarks import (
     small_requests,
     spark,
     spark_cluster,
+    sql_start,
     throughput,
 )
 from benchmarks.client import BenchmarkFailed, Subject, temporary_topic
@@ -37,6 +38,7 @@ from benchmarks.process_stats import NoListenerError
 from benchmarks.side_by_side import Plan, case_table, run
 from benchmarks.spark import SparkPlan
 from benchmarks.spark_cluster import SparkClusterPlan
+from benchmarks.sql_start import SqlStartPlan
 from benchmarks.summary import Measures, short, table
 from benchmarks.targets import TARGETS, CommandTarget, Target
 from benchmarks.throughput import ACKS, Load
@@ -90,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_connect_idle(programs)
     _add_spark(programs)
     _add_spark_cluster(programs)
+    _add_sql_start(programs)
     _add_floor(programs)
     _add_all(programs)
     return parser
@@ -215,6 +218,15 @@ def _add_spark_cluster(programs: Programs) -> None:
     program.set_defaults(run=_run_spark_cluster)
     program.add_argument("--records", type=int, default=SparkClusterPlan.records, help="of each run (%(default)s)")
     program.add_argument("--repetitions", type=int, default=SparkClusterPlan.repetitions, help="(%(default)s)")
+    program.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def _add_sql_start(programs: Programs) -> None:
+    purpose = "the time to the first answer of ottla sql, beside a bare PySpark, with one broker that is started here"
+    program = programs.add_parser("sql-start", help=purpose, description=purpose)
+    program.set_defaults(run=_run_sql_start)
+    program.add_argument("--records", type=int, default=SqlStartPlan.records, help="of the topic (%(default)s)")
+    program.add_argument("--repetitions", type=int, default=SqlStartPlan.repetitions, help="rounds (%(default)s)")
     program.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
@@ -386,6 +398,12 @@ def _run_spark_cluster(chosen: argparse.Namespace) -> None:
     plan = SparkClusterPlan(records=chosen.records, repetitions=chosen.repetitions)
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
         _report(spark_cluster.measure(Path(directory), plan, _say), chosen)
+
+
+def _run_sql_start(chosen: argparse.Namespace) -> None:
+    plan = SqlStartPlan(records=chosen.records, repetitions=chosen.repetitions)
+    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
+        _report(sql_start.measure(Path(directory), plan, _say), chosen)
 
 
 def _run_spark(chosen: argparse.Namespace) -> None:

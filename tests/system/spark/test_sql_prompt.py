@@ -16,14 +16,22 @@ from pathlib import Path
 import pytest
 import typer
 from confluent_kafka import Producer
+from pyspark.sql import Row, SparkSession
 from typer.testing import CliRunner
 
+from ottla_spark.formats import inference
+from ottla_spark.formats.inference import json_columns
+from ottla_spark.sql.catalog import Catalog
 from ottla_spark.sql.command import register
+from ottla_spark.sql.connect_rest import ConnectRest
+from ottla_spark.sql.deployment import Deployment
+from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.topics import Topics
 from tests.conftest import TopicFactory
 from tests.support.connect_cluster import ConnectCluster
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
-from tests.support.ottla_cluster import ottla_command
+from tests.support.ottla_cluster import OttlaCluster, ottla_command
 
 DEADLINE_S = 240.0
 """Long enough for a busy machine on which Spark starts."""
@@ -216,6 +224,100 @@ def java_below(pid: int) -> list[int]:
         for child in (thread / "children").read_text().split()
     ]
     return [child for child in children if Path(f"/proc/{child}/comm").read_text().strip() == "java"]
+
+
+def test_a_few_rows_of_a_topic_are_constants_for_spark_and_the_same_as_it_reads(
+    spark: SparkSession, bootstrap: str, new_topic: TopicFactory
+) -> None:
+    topic = new_topic(partitions=2)
+    publish(bootstrap, topic, DELAYS)
+    catalog = Catalog(Topics(bootstrap, {}), {"kafka.bootstrap.servers": bootstrap})
+
+    def rows(statement: str) -> tuple[str, list[Row]]:
+        frame, _ = catalog.analyzed(spark, statement)
+        leaves = frame._jdf.queryExecution().optimizedPlan().collectLeaves()
+        return leaves.apply(0).nodeName(), frame.collect()
+
+    columns = f"SELECT *, _key AS k FROM `{topic}`"
+    name, few = rows(f"{columns} LIMIT 3")
+    assert (name, len(few)) == ("LocalRelation", 3)
+    name, whole = rows(columns)
+    assert name != "LocalRelation"
+    assert len(whole) == len(DELAYS)
+    assert set(few) < set(whole)
+    assert sorted(rows(f"{columns} LIMIT 100")[1]) == sorted(whole)
+
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW counted AS SELECT count(*) AS n FROM range(7)")
+    try:
+        assert rows("SELECT n FROM counted LIMIT 5")[1] == [Row(n=7)]
+    finally:
+        spark.catalog.dropTempView("counted")
+        catalog.drop_views(spark)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        ['{"a": 1, "b": "x"}', '{"a": 2.5, "c": null}', '{"b": "2013-01-01T05:00:00Z"}'],
+        [
+            '{"at": "2013-01-01T05:00:00Z", "n": {"x": [1, 2], "y": {}}}',
+            '{"at": "2013-01-02 06:00:00", "n": {"z": true}}',
+        ],
+        ['{"a": 1}', '{"a": "NaN", "b": NaN}', '{"a": [1]}', '{"b": 123456789012345678901234567890}'],
+        ['{"l": []}', '{"l": [{"x": 1}, {"y": null}]}', '{"e": {}}'],
+    ],
+)
+def test_a_schema_that_is_inferred_without_a_job_is_that_of_a_job(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, records: list[str]
+) -> None:
+    at_once = json_columns(spark, [each.encode() for each in records], where="the values")
+    monkeypatch.setattr(inference, "AT_ONCE_MAX", 0)
+    assert json_columns(spark, [each.encode() for each in records], where="the values") == at_once
+
+
+def test_the_first_session_leaves_an_archive_of_classes_with_which_the_next_one_starts(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "JDK_JAVA_OPTIONS"}
+    environment |= {"XDG_CACHE_HOME": str(tmp_path), "OTTLA_BOOTSTRAP": bootstrap}
+    command = [ottla_command(), "sql", "--json", "--master", "local[1]", "-e", "SELECT 1 AS one"]
+    first = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
+    assert (first.returncode, first.stdout, first.stderr) == (0, '{"one": 1}\n', "")
+    (archive,) = (tmp_path / "ottla" / "spark-classes").iterdir()
+    assert archive.suffix == ".jsa"
+    assert archive.stat().st_size > 10 << 20
+
+    made = archive.stat().st_ino
+    second = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
+    assert (second.returncode, second.stdout, second.stderr) == (0, '{"one": 1}\n', "")
+    assert archive.stat().st_ino == made
+    assert [*archive.parent.iterdir()] == [archive]
+
+
+def test_a_pipeline_is_not_given_to_a_worker_of_another_cluster(
+    bootstrap: str, new_topic: TopicFactory, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    config = {
+        "connector.class": "ottla_spark.SparkPipeline",
+        "checkpoint.location": str(tmp_path / "checkpoint"),
+        "tables": "t",
+        "tables.t.topic": topic,
+        "sql": "SELECT 1",
+        "outputs": "o",
+        "outputs.o.topic": topic,
+    }
+    topics = Topics(bootstrap, {})
+    with (
+        OttlaCluster(tmp_path / "other") as other,
+        ConnectCluster(tmp_path / "connect", other.bootstrap, workers=1, settings=WORKER) as connect,
+    ):
+        deployment = Deployment(ConnectRest(connect.workers[0].url), {})
+        with pytest.raises(SqlProblem, match=f"belongs to another cluster .* than that at {bootstrap} "):
+            deployment.create("elsewhere", config, topics)
+        assert not deployment.exists("elsewhere")
+        deployment.create("named", {**config, "kafka.bootstrap.servers": bootstrap}, topics)
+        deployment.create("own", config, Topics(other.bootstrap, {}))
 
 
 @pytest.mark.parametrize(

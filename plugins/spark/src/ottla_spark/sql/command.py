@@ -25,8 +25,10 @@ from ottla_spark.statements import split
 
 if TYPE_CHECKING:
     from ottla_spark.sql.catalog import Catalog
+    from ottla_spark.sql.connect_rest import ConnectRest
     from ottla_spark.sql.interpreter import Interpreter
     from ottla_spark.sql.spark_thread import SparkThread
+    from ottla_spark.sql.topics import Topics
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 MASTER_DEFAULT = "local[*]"
@@ -156,43 +158,69 @@ def sql(
 
 def _run(invocation: Invocation) -> None:
     # Spark's Python takes a second to import, which `ottla --help` is not to wait for.
-    from ottla_spark.sql.catalog import Catalog  # noqa: PLC0415
     from ottla_spark.sql.connect_rest import ConnectRest  # noqa: PLC0415
-    from ottla_spark.sql.deployment import Deployment  # noqa: PLC0415
-    from ottla_spark.sql.interpreter import Interpreter, Manner  # noqa: PLC0415
     from ottla_spark.sql.java_output import kept_off_screen  # noqa: PLC0415
-    from ottla_spark.sql.spark_thread import SparkThread  # noqa: PLC0415
     from ottla_spark.sql.topics import Topics  # noqa: PLC0415
 
     # Py4J logs a stack trace, as the root logger, if Java ends while it is asked something: here, at the end.
     logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
     topics = Topics(invocation.bootstrap, invocation.client_settings)
-    client_options = {f"kafka.{key}": value for key, value in invocation.client_settings.items()}
-    catalog = Catalog(topics, {"kafka.bootstrap.servers": invocation.bootstrap, **client_options})
     connect = ConnectRest(invocation.connect_url)
-    manner = Manner(
-        form=invocation.form, rows_max=invocation.rows_max, timeout_s=invocation.timeout_s, stream=invocation.stream,
-        is_interactive=invocation.script is None,
-    )  # fmt: skip
+    has_ended = False
     with _ended_in_order(), kept_off_screen() as output, tempfile.TemporaryDirectory(prefix="ottla-sql-") as folder:
+        from ottla_spark.sql.spark_thread import SparkThread  # noqa: PLC0415
+
         spark = SparkThread({**_spark_defaults(folder), **invocation.spark_settings})
-        interpreter = Interpreter(spark, catalog, Deployment(connect, invocation.spark_settings), manner)
         try:
-            if invocation.script is not None:
-                _run_script(invocation.script, interpreter.run)
-            else:
-                _prompt(invocation, catalog, spark, interpreter)
+            if invocation.script is None or _needs_spark(invocation.script):
+                spark.start()  # Java starts while Python imports the rest
+            _work(invocation, topics, connect, spark)
+            has_ended = True
         except SqlProblem as problem:
             said = output.last_lines() if spark.has_failed else ""
             raise (SqlProblem(f"{problem}\n{said}") if said else problem) from None
         finally:
-            spark.close()
+            spark.close(in_order=has_ended)
             connect.close()
 
 
+def _work(invocation: Invocation, topics: "Topics", connect: "ConnectRest", spark: "SparkThread") -> None:
+    from ottla_spark.sql.catalog import Catalog  # noqa: PLC0415
+    from ottla_spark.sql.deployment import Deployment  # noqa: PLC0415
+    from ottla_spark.sql.interpreter import Interpreter, Manner  # noqa: PLC0415
+
+    client_options = {f"kafka.{key}": value for key, value in invocation.client_settings.items()}
+    catalog = Catalog(topics, {"kafka.bootstrap.servers": invocation.bootstrap, **client_options})
+    manner = Manner(
+        form=invocation.form, rows_max=invocation.rows_max, timeout_s=invocation.timeout_s, stream=invocation.stream,
+        is_interactive=invocation.script is None,
+    )  # fmt: skip
+    interpreter = Interpreter(spark, catalog, Deployment(connect, invocation.spark_settings), manner)
+    if invocation.script is not None:
+        _run_script(invocation.script, interpreter.run)
+    else:
+        _prompt(invocation, catalog, spark, interpreter)
+
+
+def _needs_spark(script: str) -> bool:
+    """Return whether Spark carries out the first statement, so that it is of use to start it at once."""
+    from ottla_spark.sql.grammar import parse  # noqa: PLC0415
+    from ottla_spark.sql.statement_kinds import Deploy, ForSpark, Query  # noqa: PLC0415
+
+    statements = split(script)
+    try:
+        return bool(statements) and isinstance(parse(statements[0].text), Query | ForSpark | Deploy)
+    except SqlProblem:
+        return False
+
+
 def _spark_defaults(folder: str) -> dict[str, str]:
-    """Return settings that leave nothing behind but what statements write on purpose."""
+    """Return settings that leave nothing behind but what statements write on purpose, and keep Java in its memory."""
     return {
+        # A result of a task that is larger is an error in one line, and not the end of Java.
+        "spark.driver.maxResultSize": "384m",
+        # Results of slices go straight to the driver: the block manager loses them where memory is scarce.
+        "spark.task.maxDirectResultSize": "64m",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
     }

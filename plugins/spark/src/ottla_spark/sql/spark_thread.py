@@ -5,6 +5,7 @@ cancels what the other thread does without breaking off a conversation with the 
 """
 
 import contextlib
+import os
 import queue
 import subprocess
 import threading
@@ -19,7 +20,9 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from ottla_spark.cluster.class_archive import DEFAULT_OPTIONS_KEY, QuickStart, quick_start
 from ottla_spark.cluster.executors import PATIENCE_S, waits_for_executors
+from ottla_spark.cluster.java import require_java
 from ottla_spark.session import start_session
 from ottla_spark.sql.problems import Interrupted, SqlProblem
 
@@ -29,6 +32,14 @@ CHUNKS_AHEAD_MAX = 4
 LOOK_INTERVAL_S = 0.1
 CANCEL_AGAIN_S = 0.5
 STOP_TIMEOUT_S = 10.0
+ARCHIVED_WITHIN_S = 600.0
+TRAINED_WITHIN_S = 60.0
+USUAL_STATEMENTS = (
+    "SELECT from_json(v, 'a STRING, b BIGINT, c TIMESTAMP') FROM VALUES ('{}') AS t(v)",
+    """SELECT schema_of_json('[{"a": 1, "b": "2013-01-01T05:00:00Z"}]', map('inferTimestamp', 'true'))""",
+    "SELECT id % 7 AS k, count(*), sum(id), max(CAST(id AS STRING)) FROM range(1000) GROUP BY 1 ORDER BY 2",
+    "SELECT a.id FROM range(100) AS a JOIN range(10) AS b ON a.id = b.id LIMIT 3",
+)
 
 
 class Cancelled(Exception):
@@ -77,13 +88,14 @@ class SparkThread:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = settings
+        self._quick = QuickStart(())
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="spark")
         self._session: Future[SparkSession] | None = None
 
     def start(self) -> None:
         """Begin to start Spark; returns at once."""
         if self._session is None or self.has_failed:
-            self._session = self._executor.submit(start_session, APPLICATION, self._settings)
+            self._session = self._executor.submit(self._started_quickly)
 
     @property
     def is_ready(self) -> bool:
@@ -133,16 +145,32 @@ class SparkThread:
             if running is not None:
                 self._end(work, running)
 
-    def close(self) -> None:
-        """End Spark with its JVM, also one that is still starting."""
+    def close(self, *, in_order: bool = False) -> None:
+        """End Spark with its JVM, also one that is still starting.
+
+        Args:
+            in_order: whether there is time to write the archive of classes, if there is none yet.
+        """
         session = self._session
         try:
             if session is not None and not session.cancel():
                 while not session.done() and SparkContext._gateway is None:  # noqa: SLF001 - no public way to the JVM
                     wait([session], LOOK_INTERVAL_S)
-                _end_jvm(session.result() if self.is_ready else None)
+                ready = session.result() if self.is_ready else None
+                archives = in_order and ready is not None and self._quick.archive is not None
+                if archives and ready is not None:
+                    wait([self._executor.submit(_load_usual_classes, ready)], TRAINED_WITHIN_S)
+                ended_well = _end_jvm(ready, ARCHIVED_WITHIN_S if archives else STOP_TIMEOUT_S, self._quick)
+                self._quick.keep(ended_well=archives and ended_well)
         finally:
             self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _started_quickly(self) -> SparkSession:
+        java = require_java()
+        self._quick = quick_start(java.program, java.version, self._settings, os.environ)
+        own = self._settings.get(DEFAULT_OPTIONS_KEY, "")
+        options = " ".join([*map(_quoted, self._quick.options), own]).strip()
+        return start_session(APPLICATION, {**self._settings, DEFAULT_OPTIONS_KEY: options})
 
     def started(self) -> SparkSession:
         """Wait until Spark is ready; start it if nobody has."""
@@ -192,21 +220,39 @@ def _taken(work: Work, running: "Future[None]", deadline_s: float | None) -> Ite
             raise _Late
 
 
-def _end_jvm(session: SparkSession | None) -> None:
-    """End the JVM, in order if there is a session; one that is still starting is killed."""
+def _load_usual_classes(session: SparkSession) -> None:
+    """Have Java load what most sessions need, so that the archive has it."""
+    for statement in USUAL_STATEMENTS:
+        with contextlib.suppress(PySparkException, Py4JError):
+            session.sql(statement).collect()
+
+
+def _quoted(option: str) -> str:
+    return f'"{option}"' if " " in option else option
+
+
+def _end_jvm(session: SparkSession | None, timeout_s: float, quick: QuickStart) -> bool:
+    """End the JVM, in order if there is a session; one that is still starting is killed.
+
+    Returns:
+        Whether it has ended by itself.
+    """
     gateway = SparkContext._gateway  # noqa: SLF001 - no public way to the JVM
     if gateway is None:
-        return
+        return False
     process = gateway.proc
     try:
         if session is not None:
             with contextlib.suppress(PySparkException, Py4JError, ConnectionError):
                 session.stop()
-            process.stdin.close()
-            process.wait(STOP_TIMEOUT_S)
+            if quick.archive is None or timeout_s == ARCHIVED_WITHIN_S:
+                process.stdin.close()
+                process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         pass
     finally:
+        ended_well = bool(process.poll() == 0)
         if process.poll() is None:
             process.kill()
             process.wait()
+    return ended_well
