@@ -14,8 +14,10 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 from pyspark.errors import PySparkException
+from pyspark.serializers import BatchedSerializer, CPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import Row, StructType
+from pyspark.util import _load_from_socket
 
 from ottla_spark.sql.pipelines import output_mode
 from ottla_spark.sql.problems import SqlProblem
@@ -73,7 +75,7 @@ def show_all(frame: DataFrame, work: Work, rows_max: int | None) -> None:
     if not frame.columns:
         return
     if rows_max is None and not _is_constant(frame):
-        for piece in _pieces(frame.toLocalIterator(prefetchPartitions=True)):
+        for piece in _pieces(_rows(frame)):
             work.emit(piece)
         return
     rows = (frame if rows_max is None else frame.limit(rows_max + 1)).collect()
@@ -110,7 +112,7 @@ def show_changes(frame: DataFrame, work: Work, rows_max: int | None) -> None:
         if work.cancelled.is_set() or has_enough.is_set():
             return
         with contextlib.suppress(Cancelled):
-            for number, piece in enumerate(_pieces(itertools.islice(batch.toLocalIterator(), remaining))):
+            for number, piece in enumerate(_pieces(itertools.islice(_rows(batch), remaining))):
                 if piece.rows:
                     work.emit(Piece(piece.rows, anew=mode == COMPLETE and number == 0))
                 if remaining is not None:
@@ -174,6 +176,21 @@ def _nodes(plan: JavaObject) -> Iterator[tuple[str, bool]]:
     children = plan.children()
     for index in range(children.size()):
         yield from _nodes(children.apply(index))
+
+
+def _rows(frame: DataFrame) -> Iterator[Any]:
+    """Yield the rows of a query, one partition after the other, each by a job of its own.
+
+    So does `toLocalIterator`, but with that Java keeps all that it has returned, up to its end (PySpark 4.3).
+    """
+    session = frame.sparkSession
+    assert session._jvm is not None, "a running session has one"  # noqa: SLF001 - no public way
+    rdd: Any = frame._jdf.javaToPython()  # noqa: SLF001
+    for number in range(rdd.getNumPartitions()):
+        served = session._jvm.PythonRDD.runJob(session.sparkContext._jsc.sc(), rdd, [number])  # noqa: SLF001
+        serializer = BatchedSerializer(CPickleSerializer())  # type: ignore[no-untyped-call] # PySpark's
+        with _load_from_socket(served, serializer) as rows:
+            yield from rows
 
 
 def _pieces(rows: Iterator[Any]) -> Iterator[Piece]:
