@@ -28,7 +28,9 @@ from ottla_sdk import (
     SinkConnector,
     SinkRecord,
     SinkTask,
+    TopicIdentity,
     TopicPartition,
+    is_another,
 )
 
 SEND_BUDGET_S = 10.0
@@ -73,6 +75,8 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
             linger_s=config.linger_ms / 1000,
         )
         self._next_offsets: dict[TopicPartition, int] = {}
+        self._topics = TopicIdentity(self.context)
+        self._topic_ids: dict[str, str | None] = {}
         self._paused: frozenset[TopicPartition] = frozenset()
         self._needs_key = "key" in placeholders(config.url)
 
@@ -80,6 +84,7 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
         """Begin with partitions, wherever their records begin."""
         for partition in partitions:
             self._next_offsets[partition] = -1
+            self._topic_ids[partition.topic] = self._topics.ask_if_possible(partition.topic)
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Take records, and send what is due.
@@ -88,6 +93,7 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
             RetriableError: the service fails; what could not be sent is kept.
             FatalError: it refuses us, whatever we send.
         """
+        self._check_topics(records)
         for record in records:
             self._take(record)
         failure = self._send_due(all_of_them=False)
@@ -121,6 +127,21 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
             client.close()
 
     # Records.
+
+    def _check_topics(self, records: Sequence[SinkRecord]) -> None:
+        """Look whether records that would be left out are those that came before, or a new topic's of the same name.
+
+        Raises:
+            RetriableError: no broker says so now.
+        """
+        for topic in sorted(
+            {each.original_topic for each in records if each.offset < self._next_offsets[each.origin]}
+        ):
+            found = self._topics.ask(topic)
+            if is_another(found, self._topic_ids.get(topic)):
+                self.context.log.warning("the topic %s was created anew, with the id %s", topic, found)
+                self._next_offsets.update({each: -1 for each in self._next_offsets if each.topic == topic})
+            self._topic_ids[topic] = found
 
     def _take(self, record: SinkRecord) -> None:
         partition = record.origin

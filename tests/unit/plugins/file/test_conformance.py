@@ -55,11 +55,21 @@ def _directory_gone(settings: Mapping[str, str]) -> Iterator[None]:
     hidden.rename(directory)
 
 
+def _files_anew(settings: Mapping[str, str]) -> int:
+    """Longer and in other words, or with the same words again: neither is the former file."""
+    for path in sorted(Path(settings["file.path"]).parent.glob("*.log")):
+        same = path.read_text()
+        path.unlink()
+        path.write_text(same + "and more\n" if path.stem == "a" else "another line\n" * 7)
+    return 6 + 7 + 7
+
+
 TestLines = source_connector_suite(
     FileSource,
     settings=_lines,
     expect_records=15,
     interruption=_directory_gone,
+    recreation=_files_anew,
     bad_settings=[
         ({"file.path": "", "topic": ""}, ["file.path", "topic"]),
         ({"file.encoding": "utf-16", "file.key.field": "x"}, ["file.encoding", "file.key.field"]),

@@ -16,6 +16,7 @@ from tests.support.http_service import HttpService, Reply, Request
 PROMPT = {"http.retry.backoff.ms": "1", "http.retry.backoff.max.ms": "20", "http.request.timeout.ms": "2000"}
 ITEMS = [{"id": number, "text": "ü" * number} for number in range(11)]
 PAGE = 4
+PLANTED = "planted-secret"
 
 _services: dict[str, HttpService] = {}
 
@@ -87,9 +88,12 @@ def _source_suite(path: str, **settings: str) -> type:
 
 TestCursor = source_connector_suite(
     HttpSource,
-    settings=_source("/items?begin=${cursor}", http_pages="cursor", http_cursor="/next", http_record_key="/id"),
+    settings=_source(
+        f"/items?key={PLANTED}&begin=${{cursor}}", http_pages="cursor", http_cursor="/next", http_record_key="/id"
+    ),
     expect_records=len(ITEMS),
     interruption=_away,
+    secrets=[PLANTED],
     bad_settings=[
         ({"http.url": "${cursor}", "topic": ""}, ["topic"]),
         ({"http.url": "ftp://host/", "http.cursor": ""}, ["http.url", "http.cursor"]),
@@ -114,7 +118,12 @@ def _sink(**settings: str) -> Callable[[Path], Mapping[str, str]]:
         return Reply(status=422) if REFUSED in found else Reply(status=204)
 
     def make(_: Path) -> Mapping[str, str]:
-        return {**PROMPT, "http.url": f"{_started(respond).url}/items", "http.batch.linger.ms": "1", **written}
+        return {
+            **PROMPT,
+            "http.url": f"{_started(respond).url}/items?key={PLANTED}",
+            "http.batch.linger.ms": "1",
+            **written,
+        }
 
     return make
 
@@ -138,6 +147,7 @@ def _sink_suite(**settings: str) -> type:
         read_back=_received,
         bad_record=sink_records([REFUSED])[0],
         interruption=_away,
+        secrets=[PLANTED],
         bad_settings=[
             ({"http.url": "ftp://host/", "http.retry.statuses": "5xx"}, ["http.url", "http.retry.statuses"]),
             (

@@ -141,6 +141,42 @@ class SkipsAfterAFailure(CountTask):
         return super().poll()
 
 
+class SkipsAfterALongFailure(CountTask):
+    failures = 0
+
+    def poll(self) -> Sequence[SourceRecord]:
+        if broken:
+            self.failures += 1
+            if self.failures < 3:
+                raise RetriableError("the system is away")
+            return [self.record(self.config.count)]
+        return super().poll()
+
+
+class ForgetsWhereItWasWhenItIsStopped(CountTask):
+    def poll(self) -> Sequence[SourceRecord]:
+        if self.context.should_stop():
+            return [self.record(self.config.count)]
+        return super().poll()
+
+
+taken: list[int] = []  # what no other task reads any more
+
+
+class ReadsFromAQueue(CountTask):
+    def poll(self) -> Sequence[SourceRecord]:
+        records = [each for each in super().poll() if each.value not in taken]
+        taken.extend(each.value for each in records)
+        return records
+
+
+class TellsItsPassword(CountTask):
+    def poll(self) -> Sequence[SourceRecord]:
+        if broken:
+            raise RetriableError("cannot log in with the password hush")
+        return super().poll()
+
+
 class TwoTasks(Count):
     """Gives the same work to two tasks."""
 
@@ -186,6 +222,9 @@ BREAKS_IN_SOURCES = [
     (with_task(DoesNotFitItsSchema), "test_all_records_come", "does not fit"),
     (with_task(OffsetsAreNotJson), "test_all_records_come", "not the same behind JSON"),
     (with_task(SkipsAfterAFailure), "test_a_failed_poll_leaves_the_task_where_it_was", "of 4 records"),
+    (with_task(SkipsAfterALongFailure), "test_an_outage_that_is_longer_than_all_retries_loses_nothing", "lost"),
+    (with_task(ForgetsWhereItWasWhenItIsStopped), "test_a_stop_in_the_middle_of_a_poll_loses_nothing", "lost"),
+    (with_task(ReadsFromAQueue), "test_a_task_that_wakes_up_after_a_takeover_does_no_harm", "records after|lost"),
     (with_task(CannotStopTwice), "test_start_and_stop_may_come_again", "next"),
     (TwoTasks, "test_several_tasks_divide_the_records", "."),
     (TooManyTasks, "test_the_division_into_tasks_is_within_bounds", "2 tasks of at most 1"),
@@ -202,6 +241,19 @@ def test_a_broken_rule_of_sources_is_noticed(
     arguments = [] if "name" in test else [{"count": "4"}]
     with pytest.raises((AssertionError, DataError, AttributeError), match=complaint):
         getattr(suite, test)(*arguments)
+
+
+def test_a_secret_in_an_error_of_a_source_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
+    suite = source_suite(with_task(TellsItsPassword), secrets=["hush"])()
+    with pytest.raises(AssertionError, match="a secret is shown: cannot log in with the password …"):
+        suite.test_no_error_and_no_line_of_the_log_has_a_secret({"count": "4"}, caplog)
+
+
+@pytest.mark.parametrize("is_away", [True, False])
+def test_a_source_that_goes_by_the_offsets_of_what_has_gone_is_noticed(is_away: bool) -> None:
+    suite = source_suite(Count, recreation=lambda _: 4)()
+    with pytest.raises(AssertionError, match="records after"):
+        suite.test_what_is_created_anew_is_read_from_its_beginning({"count": "4"}, is_away)
 
 
 def test_a_poll_that_takes_too_long_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,6 +343,43 @@ class LosesWhatFailed(AppendTask):
         super().put(fresh)
 
 
+class LeavesOutWhatItHas(AppendTask):
+    """Keeps offsets beside its data, and goes by them whatever topic they are of."""
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        path = self.config.path.with_suffix(".offsets")
+        known = json.loads(path.read_text()) if path.exists() else {}
+        fresh = [each for each in records if each.offset >= known.get(str(each.original_partition), 0)]
+        super().put(fresh)
+        known.update({str(each.original_partition): each.offset + 1 for each in fresh})
+        path.write_text(json.dumps(known))
+
+
+class GivesUpOnRecords(AppendTask):
+    tries = 0
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        self.tries += 1
+        if broken and self.tries > 3:
+            for record in records:
+                self.context.report(record, DataError("gave up"))
+        else:
+            super().put(records)
+
+
+class DropsWhatItHasWhenItIsStopped(AppendTask):
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        if not self.context.should_stop():
+            super().put(records)
+
+
+class TellsWhereItWrites(AppendTask):
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        if broken:
+            raise RetriableError(f"cannot write to {self.config.path}")
+        super().put(records)
+
+
 def read_back(settings: Mapping[str, str]) -> Iterable[Any]:
     path = Path(settings["path"])
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
@@ -321,6 +410,10 @@ BREAKS_IN_SINKS = [
     (WritesThingsOfItsOwn, "test_records_may_come_again_in_the_same_task"),
     (LosesWhatFailed, "test_records_are_written_once_the_target_is_back"),
     (ChangesRecords, "test_records_are_not_changed"),
+    (LeavesOutWhatItHas, "test_a_topic_that_was_created_anew_is_not_taken_for_written"),
+    (LeavesOutWhatItHas, "test_a_topic_that_is_created_anew_while_a_task_runs_is_not_taken_for_written"),
+    (GivesUpOnRecords, "test_an_outage_that_is_longer_than_all_retries_loses_nothing"),
+    (DropsWhatItHasWhenItIsStopped, "test_a_stop_in_the_middle_of_a_write_loses_nothing"),
 ]
 
 
@@ -333,8 +426,21 @@ def test_a_broken_rule_of_sinks_is_noticed(tmp_path: Path, task: type[SinkTask[A
 
 def test_a_sink_that_is_not_exact_is_noticed_if_it_says_so(tmp_path: Path) -> None:
     suite = sink_suite(Append, is_exact=True)()
-    with pytest.raises(AssertionError):
-        suite.test_records_may_come_again_in_the_same_task({"path": str(tmp_path / "values")})
+    for number, test in enumerate(
+        (
+            suite.test_records_may_come_again_in_the_same_task,
+            suite.test_a_task_that_wakes_up_after_a_takeover_does_no_harm,
+        )
+    ):
+        with pytest.raises(AssertionError):
+            test({"path": str(tmp_path / f"values-{number}")})
+
+
+def test_a_secret_in_an_error_of_a_sink_is_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    connector = type("Sink", (Append,), {"task_class": TellsWhereItWrites, "__doc__": "A sink."})
+    suite = sink_suite(connector, secrets=["hush"])()
+    with pytest.raises(AssertionError, match="a secret is shown"):
+        suite.test_no_error_and_no_line_of_the_log_has_a_secret({"path": str(tmp_path / "hush")}, caplog)
 
 
 class Upper(Transform[PluginConfig]):

@@ -5,8 +5,9 @@ One line in a test module runs all of them:
     TestWeatherSource = source_connector_suite(WeatherSource, settings={"topic": "weather", …}, expect_records=10)
 
 `settings` may be a function of a fresh directory, for plugins that read or write files there. `contexts.py` has
-contexts that live in memory; `source_run.py` and `sink_run.py` run a connector's tasks as a worker does. This package
-needs pytest; the rest of the SDK does not.
+contexts that live in memory; `source_run.py` and `sink_run.py` run a connector's tasks as a worker does;
+`source_misfortunes.py` and `sink_misfortunes.py` ask what becomes of takeovers, outages and topics created anew. This
+package needs pytest; the rest of the SDK does not.
 """
 
 import pytest
@@ -16,8 +17,10 @@ pytest.register_assert_rewrite(
     "ottla_sdk.conformance.configuration",
     "ottla_sdk.conformance.converter_suite",
     "ottla_sdk.conformance.plugin_suite",
+    "ottla_sdk.conformance.sink_misfortunes",
     "ottla_sdk.conformance.sink_run",
     "ottla_sdk.conformance.sink_suite",
+    "ottla_sdk.conformance.source_misfortunes",
     "ottla_sdk.conformance.source_run",
     "ottla_sdk.conformance.source_suite",
     "ottla_sdk.conformance.transform_suite",

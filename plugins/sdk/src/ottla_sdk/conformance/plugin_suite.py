@@ -119,6 +119,14 @@ def make_suite(
     return type(f"{plugin.__name__}Suite", (base,), {"plugin": plugin, **made, **dict.fromkeys(left_out)})
 
 
+def expect_no_secret(texts: Iterable[str], secrets: Iterable[str]) -> None:
+    """Check that none of the texts, which others get to see, has a secret in it."""
+    found = list(texts)
+    for secret in secrets:
+        shown = [text for text in found if secret in text]
+        assert not shown, f"a secret is shown: {shown[0].replace(secret, '…')[:200]}"
+
+
 @contextmanager
 def may_raise(kind: type[Exception]) -> Iterator[None]:
     """Let an error of this kind pass, if it says something."""

@@ -4,12 +4,13 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from ottla_sdk.conformance.contexts import MemoryOffsets, MemorySourceConnectorContext, MemorySourceTaskContext
-from ottla_sdk.conformance.plugin_suite import BadSettings, PluginSuite, Settings, make_suite, may_raise
+from ottla_sdk.conformance.plugin_suite import BadSettings, Settings, make_suite, may_raise
+from ottla_sdk.conformance.source_misfortunes import SourceMisfortunes
 from ottla_sdk.conformance.source_run import SourceRun
 from ottla_sdk.connectors import SourceConnector
 from ottla_sdk.errors import RetriableError
@@ -24,12 +25,15 @@ _TASKS_MAX = (1, 2, 3, 10)
 Interruption = Callable[[Mapping[str, str]], AbstractContextManager[None]]
 """Makes the system outside unreachable for the settings' connector, as long as the context is open."""
 
+Recreation = Callable[[Mapping[str, str]], int]
+"""Replaces what is read by something new of the same name; returns how many records that has."""
+
 
 def _identity(record: SourceRecord) -> Hashable:
     return repr((record.topic, record.key, record.value))
 
 
-class SourceConnectorSuite(PluginSuite):
+class SourceConnectorSuite(SourceMisfortunes):
     """The suite; `source_connector_suite` makes one for a class.
 
     Attributes:
@@ -39,6 +43,8 @@ class SourceConnectorSuite(PluginSuite):
         may_repeat: whether a restarted task may return records again that come right before the committed offset.
         identify: what of a record must be the same when it is read again.
         interruption: makes the system outside fail for a while; None if that cannot be done.
+        recreation: creates anew what is read; None if that cannot be done.
+        secrets: what must stand in no error and in no line of the log.
         within_s: how long reading all records may take.
     """
 
@@ -48,6 +54,8 @@ class SourceConnectorSuite(PluginSuite):
     may_repeat: ClassVar[bool]
     identify: ClassVar[Callable[[SourceRecord], Hashable]]
     interruption: ClassVar[Interruption | None]
+    recreation: ClassVar[Recreation | None]
+    secrets: ClassVar[Sequence[str]]
     within_s: ClassVar[float]
 
     def test_the_division_into_tasks_is_within_bounds(self, settings: dict[str, str]) -> None:
@@ -218,6 +226,8 @@ def source_connector_suite(
     may_repeat: bool = False,
     identify: Callable[[SourceRecord], Hashable] = _identity,
     interruption: Interruption | None = None,
+    recreation: Recreation | None = None,
+    secrets: Sequence[str] = (),
     bad_settings: BadSettings = (),
     is_installed: bool = True,
     within_s: float = 30.0,
@@ -232,6 +242,9 @@ def source_connector_suite(
         may_repeat: whether a restarted task may return again some records that were committed.
         identify: what of a record must be the same when it is read again; by default topic, key and value.
         interruption: a context manager, made from the settings, within which the system outside fails.
+        recreation: a function of the settings that replaces what is read by something new of the same name, such as a
+            file or table, and returns how many records that has.
+        secrets: values in the settings that must stand in no error and in no line of the log.
         bad_settings: changes to the settings, each with the keys that must be named as at fault.
         is_installed: whether the plugin's distribution is installed.
         within_s: how long reading all records may take.
@@ -240,6 +253,11 @@ def source_connector_suite(
     left_out = [] if is_installed else ["test_an_entry_point_declares_the_class"]
     if interruption is None:
         left_out.append("test_a_failed_poll_leaves_the_task_where_it_was")
+        left_out.append("test_an_outage_that_is_longer_than_all_retries_loses_nothing")
+    if recreation is None:
+        left_out.append("test_what_is_created_anew_is_read_from_its_beginning")
+    if interruption is None or not secrets:
+        left_out.append("test_no_error_and_no_line_of_the_log_has_a_secret")
     return make_suite(
         SourceConnectorSuite,
         connector,
@@ -251,5 +269,7 @@ def source_connector_suite(
         may_repeat=may_repeat,
         identify=identify,
         interruption=interruption,
+        recreation=recreation,
+        secrets=tuple(secrets),
         within_s=within_s,
     )
