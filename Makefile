@@ -89,7 +89,7 @@ test-spark: setup ## what runs on Apache Spark; needs Java 17, which it installs
 faults: setup ## let processes and their network fail, seed after seed: MINUTES=60 SEED=1 (root: with partitions)
 	@$(PYTHON) -m tests.faults --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-faults-caught: setup ## show that the fault harness notices broken rules (about 20 minutes, needs root)
+faults-caught: setup ## show that the fault harness notices broken rules (about half an hour, needs root)
 	$(PYTHON) -m pytest -q tests/faults -m broken_rules
 
 compat: setup ## Kafka's own Java tools against Ottla; needs Java 17 and Maven
