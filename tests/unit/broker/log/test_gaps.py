@@ -40,13 +40,16 @@ def lost(store: LogStore) -> dict[TopicPartition, int | None]:
     return {name: log.lost_from for name, log in store.logs.items()}
 
 
-async def test_a_log_whose_recovery_point_lies_before_its_last_segment_may_lack_records(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("damage", "lost_from"), [(lambda _: None, 3), (lose_first_segment, 0)])
+async def test_a_log_whose_recovery_point_lies_before_its_last_segment_may_lack_records(
+    tmp_path: Path, damage: Callable[[Path], None], lost_from: int
+) -> None:
     await leave_logs(tmp_path, recovery_point=3)
-    lose_first_segment(tmp_path)
+    damage(tmp_path)
     async with store_in(tmp_path, config=CONFIG) as store:
-        assert lost(store) == {FLIGHTS: 3, ONE_SEGMENT: None}
+        assert lost(store) == {FLIGHTS: lost_from, ONE_SEGMENT: None}
         assert store.logs[FLIGHTS].log_end_offset == 12, "by its end alone it would pass for complete"
-    assert (tmp_path / CHECKPOINT).read_text() == "0\n1\nflights 3 3\n"
+    assert (tmp_path / CHECKPOINT).read_text() == f"0\n1\nflights 3 {lost_from}\n"
 
 
 @pytest.mark.parametrize("comes_between", [lambda _: None, crash])
