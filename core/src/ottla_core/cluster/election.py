@@ -6,6 +6,7 @@ by its own clock when its lease's deadline passes, before anybody else can creat
 """
 
 import asyncio
+import contextlib
 
 import structlog
 
@@ -83,7 +84,7 @@ class Election:
             log.warning("election key not deleted; it goes with the lease", error=str(error))
 
     async def _attempt(self) -> Leadership | None:
-        """Create the key, or wait until its holder is gone and return None."""
+        """Create the key, or wait until its holder is gone, or for the TTL of a lease, and return None."""
         lease = await self._session.valid_lease()
         try:
             result = await self._etcd.transaction(
@@ -99,5 +100,7 @@ class Election:
         holder = result.reads[0]
         if holder is not None and holder.lease_id == lease.id:
             return Leadership(holder.create_revision, lease)
-        await self._etcd.wait_for_deletion(self._key, result.revision)
+        with contextlib.suppress(TimeoutError):  # the member that serves the watch may stall, and would never tell
+            async with asyncio.timeout(self._session.ttl_s):
+                await self._etcd.wait_for_deletion(self._key, result.revision)
         return None

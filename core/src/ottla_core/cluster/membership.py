@@ -162,12 +162,13 @@ class Membership:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
             self._task = None
-        if self.is_current():
+        was_current = self.is_current()
+        self._lease = None  # the key may be gone long before the answer says so
+        if was_current:
             try:
                 await self._etcd.transaction([op.created_at(self._key, self._epoch)], [op.delete(self._key)])
             except EtcdError as error:
                 log.warning("member key not deleted; it goes with the lease", error=str(error))
-        self._lease = None
         await self.session.close()
 
     async def _stay_registered(self) -> None:
