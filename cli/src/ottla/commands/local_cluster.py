@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -30,11 +31,14 @@ from ottla.local.cluster_directory import ClusterDirectory, default_directory
 from ottla.local.cluster_report import ClusterReport
 from ottla.local.detached import start_detached
 from ottla.local.launch import Wish, run_cluster
-from ottla.local.partition_health import PartitionHealth, partition_health, settled_partition_health
 from ottla.local.settings import BadSetting, Setting, parse_setting
 from ottla.local.shutdown import bring_down, look_at
+from ottla.local.start_check import problem_after_start
 from ottla.local.supervisor import StopRequested, StopSignal
 from ottla.output import note, note_console, print_json, print_table
+
+if TYPE_CHECKING:
+    from ottla.local.partition_health import PartitionHealth
 
 EXIT_INTERRUPTED = 130
 
@@ -139,6 +143,8 @@ def status(*, directory: Directory = None, as_json: Json = False) -> None:
 
       ottla status --dir /tmp/try --json
     """
+    from ottla.local.partition_health import partition_health  # noqa: PLC0415 - a supervisor has no use for it
+
     report = _look_at(directory)
     partitions = partition_health(report.bootstrap) if report.state == "running" else None
     if as_json:
@@ -257,12 +263,12 @@ def _print_report_json(report: ClusterReport) -> None:
 
 def _note_partitions(bootstrap: str) -> None:
     """Tell of partitions that cannot be used although everything is ready."""
-    problem = settled_partition_health(bootstrap).problem()
+    problem = problem_after_start(bootstrap)
     if problem is not None:
         note(f"ottla: {problem}")
 
 
-def _print_report(report: ClusterReport, partitions: PartitionHealth | None = None) -> None:
+def _print_report(report: ClusterReport, partitions: "PartitionHealth | None" = None) -> None:
     print_table(
         ["process", "state", "pid#", "address", "restarts#", "log"],
         [

@@ -1,8 +1,10 @@
 """Whether a local cluster's partitions can be used, which processes that are all ready do not tell.
 
 A cluster that is started with fewer brokers than before lacks those that keep some partitions. Nobody leads these.
+As a program, `python -m ottla.local.partition_health BOOTSTRAP`, it prints what is wrong after a start, or nothing.
 """
 
+import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -101,3 +103,7 @@ def _named(partitions: Iterable[str]) -> str:
     names = list(partitions)
     more = f" and {len(names) - NAMED_MAX:,} more" if len(names) > NAMED_MAX else ""
     return ", ".join(names[:NAMED_MAX]) + more
+
+
+if __name__ == "__main__":
+    print(settled_partition_health(sys.argv[1]).problem() or "")
