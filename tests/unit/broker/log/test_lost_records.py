@@ -105,16 +105,21 @@ async def test_a_log_that_was_cut_at_its_loss_lacks_nothing(tmp_path: Path, offs
     assert await lost_from(tmp_path) == left
 
 
-async def cut_the_end(root: Path) -> None:
+RECOVERY_POINTS, HIGH_WATERMARKS = "recovery-point-offset-checkpoint", "replication-offset-checkpoint"
+
+
+async def cut_the_end(root: Path, unknown: str = RECOVERY_POINTS) -> None:
+    """Leave part of a log's last segment, and one of the two checkpoints that tell how far it had come."""
     segment = await write(root)
     with segment.open("r+b") as file:
         file.truncate(segment.stat().st_size // RECORDS * DAMAGED)
     crash(root)
-    (root / "recovery-point-offset-checkpoint").unlink()
+    (root / unknown).unlink()
 
 
-async def test_an_end_that_had_been_committed_is_lost(tmp_path: Path) -> None:
-    await cut_the_end(tmp_path)
+@pytest.mark.parametrize("unknown", [RECOVERY_POINTS, HIGH_WATERMARKS])
+async def test_an_end_that_had_been_committed_or_fsynced_is_lost(tmp_path: Path, unknown: str) -> None:
+    await cut_the_end(tmp_path, unknown)
     async with store_in(tmp_path) as store:
         log = store.logs[FLIGHTS]
         assert (log.log_end_offset, log.lost_from) == (DAMAGED, DAMAGED)

@@ -146,11 +146,12 @@ class LogOpening:
             # It will be set aside, as nobody knows whose records these are, and the one in its place will be empty.
             directory.lost[log.topic_partition] = max(high_watermark, log.log_end_offset)
         known = [offset for offset in (log.lost_from, lost_from.get(log.topic_partition)) if offset is not None]
-        if high_watermark > log.log_end_offset > 0 and directory.intact_since != NO_EPOCH:
+        former_end_offset = max(high_watermark, request.recovery_point)
+        if former_end_offset > log.log_end_offset > 0 and directory.intact_since != NO_EPOCH:
             # After a power failure the cluster knows that anything may be missing.
             _logger.error(
-                "the end of a log is lost: it had been committed further",
-                partition=str(log.topic_partition), log_end_offset=log.log_end_offset, committed=high_watermark,
+                "the end of a log is lost: it had been committed, or fsynced, further",
+                partition=str(log.topic_partition), log_end_offset=log.log_end_offset, up_to=former_end_offset,
             )  # fmt: skip
             known.append(log.log_end_offset)
         if log.may_have_gap and directory.intact_since == NO_EPOCH:
