@@ -41,9 +41,15 @@ CHECK_MS = 600_000
 """`offsets.retention.check.interval.ms`, by default."""
 
 
+COMMIT_TIMEOUT_MS = 30_000
+IMPATIENT = pytest.mark.parametrize("coordinator", [300], indirect=True)
+"""For tests of what happens when a round is not stored in time."""
+
+
 @pytest.fixture
-async def coordinator(feed: StatedFeed, start: Start) -> CoordinatorUnderTest:
-    coordinator: CoordinatorUnderTest = await start(settings={"offsets.commit.timeout.ms": 300})
+async def coordinator(feed: StatedFeed, start: Start, request: pytest.FixtureRequest) -> CoordinatorUnderTest:
+    timeout_ms = getattr(request, "param", COMMIT_TIMEOUT_MS)
+    coordinator: CoordinatorUnderTest = await start(settings={"offsets.commit.timeout.ms": timeout_ms})
     return coordinator
 
 
@@ -154,6 +160,7 @@ async def test_large_rounds_are_sent_in_several_batches_and_continued_where_one_
     assert max(map(len, batches)) <= 1000
 
 
+@IMPATIENT
 async def test_after_a_while_waiting_requests_are_refused_and_the_batch_is_still_stored(
     broker: FakeRelayBroker, coordinator: CoordinatorUnderTest
 ) -> None:
@@ -265,6 +272,7 @@ async def test_a_busy_queue_does_not_keep_timers_from_their_turn(
     assert not await is_alive(broker, "group", member_id)
 
 
+@IMPATIENT
 @pytest.mark.parametrize("duration_ms", [4_000, 65_000])
 async def test_an_outage_of_the_log_ends_no_session(
     broker: FakeRelayBroker, coordinator: CoordinatorUnderTest, duration_ms: int
