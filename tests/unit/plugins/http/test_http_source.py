@@ -16,7 +16,7 @@ PROMPT = {
     "http.retry.backoff.ms": "1",
     "http.retry.backoff.max.ms": "20",
     "http.poll.interval.ms": "5",
-    "http.request.timeout.ms": "300",
+    "http.request.timeout.ms": "30000",
 }
 
 
@@ -97,7 +97,8 @@ def test_a_service_that_fails_now_and_then_loses_nothing(service: HttpService, t
         return trouble if asked % 2 else pages(request)
 
     service.respond = respond
-    with source(service, **CURSOR) as run:
+    timeout_ms = "300" if trouble.delay_s else "30000"
+    with source(service, **CURSOR, http_request_timeout_ms=timeout_ms) as run:
         values = poll_until(run, 10)
         assert run.tasks[0].context.metrics.values["retries"] >= 4  # type: ignore[attr-defined]
     assert [value["id"] for value in values] == list(range(10))
