@@ -32,7 +32,7 @@ RACKS = ("a", "b", "c")
 LEASE_TTL_MS = 3000
 REPLICA_LAG_MAX_MS = 4000
 ETCD_HEARTBEAT_MS, ETCD_ELECTION_MS = 100, 1000
-DISK_BYTES = 256 * 1024 * 1024
+DISK_BYTES_MIN = 256 * 1024 * 1024
 LEFT_ON_FULL_DISK_BYTES = (0, 4096, 64 * 1024, 1024 * 1024)
 START_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 40.0
@@ -59,6 +59,7 @@ class ClusterSettings:
         programs: what Python runs for each role: a module and its first arguments.
         jumping_clocks: the services whose clocks may be set wrong.
         small_disks: the brokers whose disks may run full.
+        disk_bytes: how large these are, in memory.
         faulty_disks: the brokers whose disks may be slow, hang, fail, or lack descriptors.
         watched: whether brokers note how long their event loops were held up.
     """
@@ -68,6 +69,7 @@ class ClusterSettings:
     programs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     jumping_clocks: Collection[str] = ()
     small_disks: Collection[str] = ()
+    disk_bytes: int = DISK_BYTES_MIN
     faulty_disks: Collection[str] = ()
     watched: bool = False
 
@@ -93,7 +95,7 @@ class Cluster:
     def __enter__(self) -> Self:
         try:
             for name in self._settings.small_disks:
-                self._closing.enter_context(small_disk(self.disk_of(name), size_bytes=DISK_BYTES))
+                self._closing.enter_context(small_disk(self.disk_of(name), size_bytes=self._settings.disk_bytes))
         except BaseException:
             self._closing.close()
             raise

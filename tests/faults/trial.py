@@ -16,7 +16,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaException
 
 from tests.faults.checker import FinalContents, count_sent_again, lost_records, problems_of
-from tests.faults.cluster import Cluster, ClusterSettings
+from tests.faults.cluster import DISK_BYTES_MIN, Cluster, ClusterSettings
 from tests.faults.cluster_files import (
     Partitions,
     all_replica_problems,
@@ -61,6 +61,8 @@ LOOP_DELAY_S_MAX = 1.0
 """CPU time; `tests/fuzz/test_loop_delay.py` asks for less, of one request at a time."""
 MEMORY_BYTES_MAX = 768 * 1024 * 1024
 """What requests that are arriving and answers that are not read may take of a broker, and the broker itself."""
+DISK_BYTES_PER_SECOND = 512 * 1024
+"""More than the load writes, so that a long trial does not fill the disks by itself."""
 PROBLEMS_SHOWN_MAX = 15
 
 
@@ -165,6 +167,7 @@ def run_trial(plan: TrialPlan) -> Outcome:
             services=plan.services,
             jumping_clocks=schedule.targets_of(Kind.CLOCK),
             small_disks=schedule.targets_of(Kind.FULL_DISK),
+            disk_bytes=max(DISK_BYTES_MIN, int(plan.seconds * DISK_BYTES_PER_SECOND)),
             faulty_disks=frozenset().union(*map(schedule.targets_of, DISK_FAULTS)),
             watched=True,
         )
