@@ -61,7 +61,7 @@ class Control:
         self._wait_while(STALLED, UNWRITTEN)
         mode = self.mode
         if mode == SLOW and self._chance.random() < SLOW_SHARE:
-            time.sleep(self._chance.uniform(0, float(self._words[1])))
+            _sleep(self._chance.uniform(0, float(self._words[1])))
         elif mode == BROKEN:
             raise _refusal("EIO", descriptor)
 
@@ -87,8 +87,7 @@ class Control:
 
     def _wait_while(self, *modes: str) -> None:
         while self.mode in modes:
-            with suppress(OSError):  # EINVAL now and then, where libfaketime sets the clock
-                time.sleep(LOOK_INTERVAL_S)
+            _sleep(LOOK_INTERVAL_S)
 
     def open(self, path: Any, flags: int) -> None:
         """Before a file is opened."""
@@ -97,6 +96,11 @@ class Control:
             raise _refusal("EMFILE", path)
         if mode == REFUSED and flags & os.O_CREAT:
             raise _refusal(self._words[1], path)
+
+
+def _sleep(seconds: float) -> None:
+    with suppress(OSError):  # EINVAL now and then, where libfaketime sets the clock; a disk does not fail by that
+        time.sleep(seconds)
 
 
 def _refusal(name: str, path_or_descriptor: Any) -> OSError:
