@@ -1,5 +1,6 @@
 """Appending fetched batches many at a time, as a follower does."""
 
+import errno
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.segment import LogSegment
 from ottla_core.errors import CorruptMessage, InvalidRecord, KafkaStorageError
 from ottla_core.topic_config import TopicConfig
 from tests.support.partition_logs import NOW_MS, batch_of, open_log, read_values, small_segments
@@ -105,3 +107,21 @@ def test_a_run_that_the_disk_refuses_leaves_the_log_as_it_was(
     assert read_values(log) == [(0, b"a")]
     log.append_as_follower(run, now_ms=NOW_MS)
     assert [value for _, value in read_values(log)] == [b"a", b"b", b"c"]
+
+
+def test_a_disk_that_cannot_be_read_is_a_storage_error_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a segment has been filling for long enough may have to be read from it."""
+
+    def refuse(_segment: LogSegment) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    log = open_log(tmp_path)
+    log.append_as_follower(batch_of(b"a", base_offset=0), now_ms=NOW_MS)
+    monkeypatch.setattr(LogSegment, "first_timestamp", refuse)
+    with pytest.raises(KafkaStorageError, match="Input/output error"):
+        log.append_as_follower(batch_of(b"b", base_offset=1), now_ms=NOW_MS)
+    monkeypatch.undo()
+    log.append_as_follower(batch_of(b"b", base_offset=1), now_ms=NOW_MS)
+    assert [value for _, value in read_values(log)] == [b"a", b"b"]

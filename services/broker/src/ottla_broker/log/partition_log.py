@@ -254,8 +254,11 @@ class PartitionLog:
             KafkaStorageError: the disk refuses some. In either case batches before those may have been appended.
         """
         self._flush.check()
-        for run in runs_to_append(self, self._local, records, now_ms, leader_epoch):
-            self._append_run(run, now_ms)
+        try:
+            for run in runs_to_append(self, self._local, records, now_ms, leader_epoch):
+                self._append_run(run, now_ms)
+        except OSError as error:  # whether a segment is full may have to be read
+            raise self._storage_error("append to", error) from error
         return self.log_end_offset
 
     def _append_run(self, run: BatchRun, now_ms: int) -> None:
