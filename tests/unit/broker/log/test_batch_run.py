@@ -119,9 +119,10 @@ def test_a_disk_that_cannot_be_read_is_a_storage_error_of_the_log(
 
     log = open_log(tmp_path)
     log.append_as_follower(batch_of(b"a", base_offset=0), now_ms=NOW_MS)
+    more = batch_of(b"b", base_offset=1) + batch_of(b"c", base_offset=2)
     monkeypatch.setattr(LogSegment, "first_timestamp", refuse)
     with pytest.raises(KafkaStorageError, match="Input/output error"):
-        log.append_as_follower(batch_of(b"b", base_offset=1), now_ms=NOW_MS)
+        log.append_as_follower(more, now_ms=NOW_MS)
     monkeypatch.undo()
-    log.append_as_follower(batch_of(b"b", base_offset=1), now_ms=NOW_MS)
-    assert [value for _, value in read_values(log)] == [b"a", b"b"]
+    log.append_as_follower(more, now_ms=NOW_MS)
+    assert [value for _, value in read_values(log)] == [b"a", b"b", b"c"]
