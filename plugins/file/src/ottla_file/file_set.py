@@ -71,6 +71,8 @@ class FileSet:
         # A name that a pattern matches is read, whatever the file was called before.
         self._ignored = {identity for identity in self._ignored if identity in found and not found[identity].matched}
         for identity, file in list(self._files.items()):
+            if self._files.get(identity) is not file:
+                continue  # it was taken for the copy of one before it
             if identity in found:
                 self._seen_again(file, found[identity])
             else:
@@ -130,9 +132,9 @@ class FileSet:
             if found.bears_family_name or self._family(found) != self._family(file.found):
                 self._leave_family(file)
                 self._join_family(file, found)
-                file.finite = self._is_finite(found)
         file.found = found
-        file.finite = file.finite or not found.matched
+        # Also if it was gone for a while; that it has a successor is looked at again before it is read.
+        file.finite = self._is_finite(found)
         if not file.is_compressed and found.size < file.place.position:
             self._begin_anew(file)
 

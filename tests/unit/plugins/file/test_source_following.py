@@ -1,6 +1,7 @@
 """Files that grow, rotate, are emptied, replaced, removed; and tasks that are restarted meanwhile."""
 
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -320,3 +321,20 @@ def test_a_line_that_is_too_long_is_left_out_without_being_held(tmp_path: Path) 
         append(log, "zz\nfour\n")
         assert values_of(run, 1) == ["four"]
         assert run.all_records[-1].source_offset["line"] == 7
+
+
+@pytest.mark.parametrize("pattern", ["app.log", "app.log*"])
+def test_a_directory_that_was_away_for_a_moment_tears_no_line(tmp_path: Path, pattern: str) -> None:
+    folder, elsewhere = tmp_path / "logs", tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "app.log").write_text("one\n")
+    with SourceRun(FileSource, settings(folder / pattern)) as run:
+        assert values_of(run, 1) == ["one"]
+        folder.rename(elsewhere)
+        time.sleep(0.02)
+        run.poll()
+        elsewhere.rename(folder)
+        append(folder / "app.log", "tw")
+        assert values_of(run, 0) == []
+        append(folder / "app.log", "o\nthree\n")
+        assert values_of(run, 2) == ["two", "three"]
