@@ -14,6 +14,7 @@ from ottla_connect.herder.api import State, TargetState
 from ottla_connect.herder.errors import BadRequest, Conflict, Elsewhere, NotFound, RequestError
 from ottla_connect.herder.task_config_publisher import TaskSettings
 from ottla_connect.herder.unit import Unit
+from ottla_connect.processes.messages import TaskConfigs
 from ottla_connect.state.config_records import (
     CommitRecord,
     ConfigRecord,
@@ -400,3 +401,22 @@ async def test_a_worker_that_leads_no_more_stops_in_the_middle(parts: HerderPart
     with pytest.raises(Elsewhere):
         await parts.herder.set_target_state("flights", TargetState.STOPPED)
     assert parts.stores.config.state.target_states["flights"] is TargetState.STARTED
+
+
+async def test_settings_of_tasks_that_a_connector_says_again_while_they_wait_are_stored(
+    parts: HerderParts, monkeypatch: pytest.MonkeyPatch
+):
+    store, tried = parts.worker._publisher._store, asyncio.Event()
+
+    async def refuse(name: str, configs: TaskSettings) -> None:
+        tried.set()
+        raise Conflict("nobody leads")
+
+    monkeypatch.setattr(parts.worker._publisher, "_store", refuse)
+    await parts.create("flights", tasks_max="1")
+    await tried.wait()
+    (unit,) = parts.worker.units()
+    assert unit.task_configs is not None
+    parts.worker.on_message(unit, TaskConfigs(configs=[dict(each) for each in unit.task_configs]))
+    monkeypatch.setattr(parts.worker._publisher, "_store", store)
+    await parts.reach("flights", RUNNING, RUNNING)

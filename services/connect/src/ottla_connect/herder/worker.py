@@ -288,7 +288,7 @@ class Worker:
         self._publisher.publish(
             name,
             configs,
-            is_wanted=lambda: unit.is_current and unit.task_configs is configs and self.runs(unit.id),
+            is_wanted=lambda: unit.is_current and unit.task_configs == configs and self.runs(unit.id),
         )
 
     async def _read_offsets(self, unit: Unit, message: ReadOffsets) -> None:
