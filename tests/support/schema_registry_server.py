@@ -58,6 +58,7 @@ class SchemaRegistryServer:
     Attributes:
         requests: what was asked: method, path with query.
         failures: statuses that the next requests are answered with.
+        pages: the same, with a page of a proxy's.
         authorization: what must be in that header; None lets everybody in.
         seen_headers: the headers of the last request.
         kept_as_text: Protobuf schemas that are never answered in the serialized form.
@@ -66,6 +67,7 @@ class SchemaRegistryServer:
     def __init__(self) -> None:
         self.requests: list[str] = []
         self.failures: list[int] = []
+        self.pages: list[int] = []
         self.authorization: str | None = None
         self.seen_headers: dict[str, str] = {}
         self.kept_as_text: set[str] = set()
@@ -94,6 +96,8 @@ class SchemaRegistryServer:
                     status = HTTPStatus(refused.status)
                     answer = {"error_code": refused.code, "message": str(refused)}
                 text = json.dumps(answer).encode()
+                if registry.pages:
+                    status, text = HTTPStatus(registry.pages.pop(0)), b"<html>no server behind this proxy</html>"
                 self.send_response(status)
                 self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
                 self.send_header("Content-Length", str(len(text)))
@@ -139,6 +143,7 @@ class SchemaRegistryServer:
             self._subjects.clear()
         self.requests.clear()
         self.failures.clear()
+        self.pages.clear()
         self.kept_as_text.clear()
         self.authorization = None
 

@@ -139,6 +139,16 @@ def test_errors_that_may_pass_are_tried_again_with_growing_pauses(connect, regis
     assert registry.failures == []
 
 
+@pytest.mark.parametrize("status", [302, 404, 410, 501, 507])
+def test_what_a_proxy_says_of_a_registry_that_is_away_is_no_word_about_a_schema(connect, registry, status):
+    client = connect(max_retries=1)
+    registry.pages = [status]
+    assert client.register("s", SCHEMA) == 1
+    registry.pages = [status] * 2
+    with pytest.raises(RetriableError, match=str(status)):
+        client.schema(1, subject=None)
+
+
 def test_nothing_of_a_failure_is_remembered(connect, registry):
     client = connect(max_retries=0)
     registry.failures = [500]

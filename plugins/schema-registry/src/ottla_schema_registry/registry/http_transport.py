@@ -3,6 +3,7 @@
 | the registry | raised |
 |---|---|
 | cannot be reached, is busy (429), fails (5xx) | `RetriableError`, once the repetitions are used up |
+| is not what answers: a proxy's page, or half an answer | the same |
 | does not know us, or not allow it (401, 403) | `FatalError` |
 | answers with any other error | `RegistryRefusal`, a `DataError` that carries the registry's error code |
 """
@@ -22,7 +23,7 @@ from ottla_schema_registry.registry.config import RegistryConfig
 from ottla_sdk import DataError, FatalError, RetriableError
 
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
-_MAY_PASS = (408, 425, 429, 500, 502, 503, 504)
+_MAY_PASS = frozenset({408, 425, 429, *range(500, 600)})
 _ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
 _logger = logging.getLogger(__name__)
@@ -86,7 +87,7 @@ class HttpTransport:
             for address in list(self._addresses):
                 try:
                     return self._answer(self._send(method, address + path, query, body))
-                except (httpx.TransportError, RetriableError) as error:
+                except (httpx.TransportError, httpx.DecodingError, RetriableError) as error:
                     problem = str(error) or type(error).__name__
                     _logger.warning("The schema registry at %s: %s", _without_credentials(address), problem)
                     # The next request begins with another address.
@@ -123,6 +124,9 @@ class HttpTransport:
             raise RetriableError(f"{response.status_code} {message}")
         if response.status_code in (401, 403):
             raise FatalError(f"the schema registry does not allow it: {message}")
+        if not isinstance(answer, dict):
+            # A proxy's word, such as that it knows no server behind it, says nothing of the schema.
+            raise RetriableError(f"{response.status_code} {message}, not from a schema registry")
         code = described.get("error_code")
         raise RegistryRefusal(response.status_code, code if isinstance(code, int) else response.status_code, message)
 
