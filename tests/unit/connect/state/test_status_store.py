@@ -123,6 +123,24 @@ async def test_a_removed_connector_leaves_nothing_not_even_what_still_waits(
     assert store.task_status(TaskId("a", 1)) is None
 
 
+@pytest.mark.parametrize("of_task", [False, True])
+async def test_the_end_of_a_connector_leaves_the_status_of_its_successor_alone(
+    store: StatusStore, log: StubbornLog, topic: MemoryTopic, of_task: bool
+) -> None:
+    subject = TASK if of_task else "a"
+    topic.append(Write(key_of(subject), encode_status(status(State.RUNNING, generation=1))))
+    log.is_away = True
+    store.remove("a")
+    await eventually_async(lambda: log.rounds, "it was tried to write the end")
+    newer = status(State.RUNNING, "w:2", generation=2)
+    topic.append(Write(key_of(subject), encode_status(newer)))
+    tries = len(log.rounds)
+    await eventually_async(lambda: len(log.rounds) > tries or not store._waiting, "it was tried again, or given up")
+    log.is_away = False
+    assert await store.written(5)
+    assert (store.task_status(TASK) if of_task else store.connector_status("a")) == newer
+
+
 async def test_a_topic_is_written_once_and_can_be_forgotten(
     store: StatusStore, log: StubbornLog, topic: MemoryTopic
 ) -> None:

@@ -32,11 +32,12 @@ log = structlog.get_logger("status store")
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A write that waits: its value, and the status behind it if that may be overtaken by other workers'."""
+    """A write that waits: its value, and the status behind it or removed by it, as other workers may overtake it."""
 
     value: bytes | None
     status: Status | None = None
     only_if_newer: bool = False
+    removed: Status | None = None
 
 
 class StatusStore:
@@ -125,11 +126,11 @@ class StatusStore:
     def remove(self, name: str) -> None:
         """Forget everything about a connector that was deleted."""
         for subject in self._known(name):
-            self._put(subject, _Pending(None))
+            self._put_removal(subject)
 
     def remove_task(self, task: TaskId) -> None:
         """Forget a task that is no more."""
-        self._put(task, _Pending(None))
+        self._put_removal(task)
 
     def _known(self, name: str) -> list[Subject]:
         waiting = [subject for subject in self._waiting if _connector_of(subject) == name]
@@ -138,6 +139,10 @@ class StatusStore:
     def _put_status(self, subject: str | TaskId, status: Status, only_if_newer: bool) -> None:
         if not only_if_newer or self._view.may_replace(subject, status):
             self._put(subject, _Pending(encode_status(status), status, only_if_newer))
+
+    def _put_removal(self, subject: Subject) -> None:
+        removed = None if isinstance(subject, TopicUse) else self._view.status(subject)
+        self._put(subject, _Pending(None, removed=removed))
 
     def _put(self, subject: Subject, pending: _Pending) -> None:
         if subject not in self._waiting and len(self._waiting) >= WAITING_MAX:
@@ -178,11 +183,16 @@ class StatusStore:
         overtaken: dict[Subject, _Pending] = {
             subject: pending
             for subject, pending in tried.items()
-            if pending.status is not None
-            and not isinstance(subject, TopicUse)
-            and not self._view.may_replace(subject, pending.status)
+            if not isinstance(subject, TopicUse) and self._is_overtaken(subject, pending)
         }
         self._drop(overtaken)
+
+    def _is_overtaken(self, subject: str | TaskId, pending: _Pending) -> bool:
+        if pending.status is not None:
+            return not self._view.may_replace(subject, pending.status)
+        current = self._view.status(subject)
+        # What was created anew under the name runs in a later generation.
+        return pending.removed is not None and current is not None and current.generation > pending.removed.generation
 
     def _take(self, entry: Entry) -> None:
         try:
