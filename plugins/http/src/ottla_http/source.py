@@ -8,6 +8,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ from ottla_http.client import Answer, AnswerTooLong, Client, NoAnswer, tls_probl
 from ottla_http.pagination import Misread, Offset, Pagination
 from ottla_http.retry import backoff_ms
 from ottla_http.source_config import CURSOR, HttpSourceConfig
-from ottla_http.url_template import Unfit, fill_json, fill_url, shown_url
+from ottla_http.url_template import Unfit, fill_json, fill_url, shown_url, without_parameter
 from ottla_sdk import ConnectError, FatalError, Problem, RetriableError, SourceConnector, SourceRecord, SourceTask
 
 POLL_WAIT_S = 1.0
@@ -129,6 +130,9 @@ class HttpSourceTask(SourceTask[HttpSourceConfig]):
             self._failed(described, answer.retry_after_ms)
             return
         page = self._reader.page(answer.body, links=answer.headers.get_list("Link"), url=answer.url)
+        if self.config.auth == "api-key" and self.config.api_key_in == "query" and page.next_link is not None:
+            # Servers repeat it in links, which become source offsets; it is added to each request anyway.
+            page = replace(page, next_link=without_parameter(page.next_link, self.config.api_key_name))
         reading = self._pagination.read(self._offset, page)
         if reading.notice:
             self.context.log.warning("%s", reading.notice)

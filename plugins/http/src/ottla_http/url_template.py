@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote_plus, urlsplit
 
 _PLACEHOLDER = re.compile(r"\$\{(?P<name>[^}]*)\}")
 _DOTS = frozenset({".", ".."})
@@ -76,6 +76,14 @@ def shown_url(url: str) -> str:
         return parts._replace(netloc=parts.netloc.rpartition("@")[2], query=query, fragment="").geturl()
     except ValueError:
         return "a malformed URL"
+
+
+def without_parameter(url: str, name: str) -> str:
+    """Return a URL without a parameter of its query; what else it says is as it was."""
+    before, mark, behind = url.partition("?")
+    query, hash_mark, fragment = behind.partition("#")
+    kept = "&".join(pair for pair in query.split("&") if unquote_plus(pair.partition("=")[0]) != name)
+    return f"{before}{mark if kept else ''}{kept}{hash_mark}{fragment}"
 
 
 def url_problem(template: str, known: Collection[str]) -> str | None:

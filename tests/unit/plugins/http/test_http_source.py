@@ -158,6 +158,22 @@ def test_links_are_followed(service: HttpService):
         assert [record.value for record in run.read(3)] == [0, 1, 2]
 
 
+def test_a_key_that_the_service_repeats_in_its_links_is_in_no_offset(service: HttpService):
+    def respond(request: Request) -> Reply:
+        page = int(request.query.get("p", "0"))
+        following = f"/items?a=%2F&the%20key={request.query['the key']}&p={page + 1}#x"
+        return Reply(body=[page], headers=(("Link", f'<{following}>; rel="next"'),) if page < 2 else ())
+
+    service.respond = respond
+    key = {"http_auth": "api-key", "http_auth_api_key_in": "query"}
+    key |= {"http_auth_api_key_name": "the key", "http_auth_api_key_value": "geheim"}
+    with source(service, "/items", http_pages="link", **key) as run:
+        assert [record.value for record in run.read(3)] == [0, 1, 2]
+        assert "geheim" not in str([record.source_offset for record in run.all_records])
+        assert "a=%2F&p=1#x" in str(run.all_records[0].source_offset)
+    assert all(each.query["the key"] == "geheim" for each in service.requests)
+
+
 def test_a_cursor_in_the_body_of_a_post(service: HttpService):
     def respond(request: Request) -> Reply:
         begin = request.json["from"]
