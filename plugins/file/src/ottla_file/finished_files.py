@@ -1,11 +1,13 @@
 """What becomes of finished files whose records are all in the cluster: they are removed or moved away."""
 
+import errno
 import logging
 from pathlib import Path
 
 from ottla_file.followed_file import FollowedFile
 
 _NAMES_MAX = 1_000
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 def dispose(file: FollowedFile, directory: Path | None, log: logging.Logger) -> bool:
@@ -23,7 +25,7 @@ def dispose(file: FollowedFile, directory: Path | None, log: logging.Logger) -> 
         if directory is None:
             path.unlink()
         else:
-            path.rename(_free_name(directory, path.name))
+            _move(path, directory)
     except FileNotFoundError:
         return True
     except OSError as error:
@@ -33,9 +35,21 @@ def dispose(file: FollowedFile, directory: Path | None, log: logging.Logger) -> 
     return True
 
 
-def _free_name(directory: Path, name: str) -> Path:
+def _move(path: Path, directory: Path) -> None:
+    """Move a file into a directory, over no other: tasks may move files of the same name at the same time."""
     for number in range(_NAMES_MAX):
-        target = directory / (f"{name}.{number}" if number else name)
-        if not target.exists():
-            return target
-    raise FileExistsError(f"{directory} holds {_NAMES_MAX} files called {name} already")
+        target = directory / (f"{path.name}.{number}" if number else path.name)
+        try:
+            target.hardlink_to(path)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if target.exists():  # the file system has no links, and so no way to ask and move in one
+                continue
+            path.rename(target)
+        else:
+            path.unlink()
+        return
+    raise FileExistsError(f"{directory} holds {_NAMES_MAX} files called {path.name} already")

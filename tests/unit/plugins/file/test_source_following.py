@@ -323,6 +323,23 @@ def test_a_line_that_is_too_long_is_left_out_without_being_held(tmp_path: Path) 
         assert run.all_records[-1].source_offset["line"] == 7
 
 
+def test_a_file_is_not_moved_over_one_that_another_task_moves_there_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, other = tmp_path / "done", tmp_path / "done" / "a.csv"
+    done.mkdir()
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    moving = settings(tmp_path / "*.csv", file_format="csv", file_follow="false", file_done="move")
+    with SourceRun(FileSource, {**moving, "file.done.directory": str(done)}) as run:
+        assert len(values_of(run, 1)) == 1
+        monkeypatch.setattr(Path, "exists", lambda _: False)  # it was not there when that was looked at
+        other.write_text("theirs")
+        run.commit()
+        run.poll()
+    assert other.read_text() == "theirs"
+    assert (done / "a.csv.1").read_text() == "x\n1\n"
+
+
 @pytest.mark.parametrize("pattern", ["app.log", "app.log*"])
 def test_a_directory_that_was_away_for_a_moment_tears_no_line(tmp_path: Path, pattern: str) -> None:
     folder, elsewhere = tmp_path / "logs", tmp_path / "elsewhere"
