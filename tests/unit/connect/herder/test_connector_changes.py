@@ -122,6 +122,28 @@ async def test_a_commit_that_is_still_being_stored_counts_as_a_task_that_runs(
     assert await parts.herder.offsets("flights") == [({"file": "a"}, {"position": 1})]
 
 
+async def test_a_worker_that_is_replaced_joins_anew_when_its_commits_are_stored(
+    parts: HerderParts, monkeypatch: pytest.MonkeyPatch
+):
+    begun, stored = asyncio.Event(), asyncio.Event()
+    write = parts.stores.offsets.write
+
+    async def write_late(connector: str, pairs: Sequence[tuple[Mapping, Mapping]]) -> None:
+        begun.set()
+        await stored.wait()
+        await write(connector, pairs)
+
+    monkeypatch.setattr(parts.stores.offsets, "write", write_late)
+    await parts.create("flights", tasks_max="1", behaviour="commit")
+    await begun.wait()
+    losing = asyncio.create_task(parts.herder.on_lost())
+    await asyncio.wait({losing}, timeout=0.5)
+    is_early = losing.done()
+    stored.set()
+    await losing
+    assert not is_early
+
+
 async def test_a_connector_is_not_resumed_while_its_offsets_change(
     parts: HerderParts, monkeypatch: pytest.MonkeyPatch
 ):

@@ -129,9 +129,7 @@ class Worker:
         """Wait until these have stopped, and nothing of theirs is on its way to the stores."""
         wanted = list(units)
         await asyncio.gather(*(self._units[each].settled() for each in wanted if each in self._units))
-        # What a task has committed at its end must be stored, or somebody changes offsets and this comes after it.
-        if committing := [job for each in wanted for job in self._committing.get(each, ())]:
-            await asyncio.wait(committing)
+        await self._committed(wanted)
 
     def restart(self, unit: UnitId) -> bool:
         """Restart a connector or task, if it is assigned to this worker; returns whether it is."""
@@ -141,7 +139,7 @@ class Worker:
         return self.runs(unit)  # a paused or stopped connector has nothing that could be restarted
 
     async def abandon(self) -> None:
-        """End everything at once: the membership is lost, and others take it over."""
+        """End everything at once: the membership is lost, and others take it over; whoever joins anew has nothing."""
         units, self._units = list(self._units.values()), {}
         self._connectors, self._tasks = frozenset(), frozenset()
         self._lease_until_s = 0.0
@@ -149,6 +147,7 @@ class Worker:
         for unit in units:
             self._publisher.forget(unit.connector)
         await asyncio.gather(*(unit.kill() for unit in units))
+        await self._committed([unit.id for unit in units])
 
     async def close(self) -> None:
         """Stop everything, each in its time."""
@@ -310,6 +309,11 @@ class Worker:
             except LogError as failure:
                 error = str(failure)
         unit.send(OffsetsCommitted(request=message.request, error=error))
+
+    async def _committed(self, units: Iterable[UnitId]) -> None:
+        """Wait until what these have committed is stored, or somebody changes offsets and this comes after it."""
+        if committing := [job for each in units for job in self._committing.get(each, ())]:
+            await asyncio.wait(committing)
 
     def _note_commit(self, unit: UnitId, job: asyncio.Task[None]) -> None:
         jobs = self._committing.setdefault(unit, set())
