@@ -1,9 +1,13 @@
 """The SQL sink keeps offsets in its target, in the transactions of the rows."""
 
 import pytest
+from sqlalchemy import create_mock_engine
+from sqlalchemy.dialects import mssql, mysql, postgresql
+from sqlalchemy.schema import CreateTable
 
-from ottla_sdk import RetriableError, TopicPartition
+from ottla_sdk import FatalError, RetriableError, TopicPartition
 from ottla_sql import SqlSink
+from ottla_sql.sink.stored_offsets import StoredOffsets
 from tests.support.sql_runs import SqliteFile, fed_sink
 
 PARTITION = TopicPartition("t", 0)
@@ -201,3 +205,27 @@ def test_an_offsets_table_that_cannot_get_topic_ids_is_used_without_them(databas
         sink.put({"id": 1})
     assert "has no column topic_id" in caplog.text
     assert database.rows("SELECT next_offset FROM kept") == [(1,)]
+
+
+def test_a_table_that_takes_a_connector_for_another_one_leaves_no_record_out(database):
+    database.run(
+        'CREATE TABLE progress (connector TEXT COLLATE NOCASE, topic TEXT, "partition" INT, next_offset BIGINT, '
+        'topic_id TEXT, PRIMARY KEY (connector, topic, "partition"))'
+    )
+    database.run("INSERT INTO progress VALUES ('Sink', 't', 0, 2, NULL)")
+    with (
+        fed_sink(database.url, **SETTINGS) as sink,
+        pytest.raises(FatalError, match="takes the connector sink for Si"),
+    ):
+        sink.open(PARTITION)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "collation"),
+    [(mysql.dialect(), "utf8mb4_bin"), (mssql.dialect(), "Latin1_General_BIN2"), (postgresql.dialect(), None)],
+)
+def test_names_of_connectors_and_topics_differ_by_case_where_that_must_be_said(dialect, collation):
+    engine = create_mock_engine("sqlite://", lambda *_: None)
+    text = str(CreateTable(StoredOffsets(engine, "progress", "c")._table).compile(dialect=dialect))
+    assert text.count("COLLATE") == (2 if collation else 0)
+    assert text.count(collation or "COLLATE") == (2 if collation else 0)

@@ -14,16 +14,23 @@ from dataclasses import dataclass
 
 import sqlalchemy
 from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, String, Table
+from sqlalchemy.dialects import mysql
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.schema import CreateColumn
 
-from ottla_sdk import TopicPartition
+from ottla_sdk import FatalError, TopicPartition
 from ottla_sql.connection import described, is_transient
 from ottla_sql.sink.tables import table_name
 
 NAME_LENGTH_MAX = 255
 TOPIC_ID_LENGTH_MAX = 36
+# Names differ by case, which these databases do not see unless they are told to.
+_NAME = (
+    String(NAME_LENGTH_MAX)
+    .with_variant(mysql.VARCHAR(NAME_LENGTH_MAX, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb")
+    .with_variant(String(NAME_LENGTH_MAX, collation="Latin1_General_BIN2"), "mssql")
+)
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +68,8 @@ class StoredOffsets:
         self._table = Table(
             place.name,
             MetaData(),
-            Column("connector", String(NAME_LENGTH_MAX), primary_key=True),
-            Column("topic", String(NAME_LENGTH_MAX), primary_key=True),
+            Column("connector", _NAME, primary_key=True),
+            Column("topic", _NAME, primary_key=True),
             Column("partition", Integer, primary_key=True, autoincrement=False),
             Column("next_offset", BigInteger, nullable=False),
             Column("topic_id", String(TOPIC_ID_LENGTH_MAX), nullable=True),
@@ -76,18 +83,25 @@ class StoredOffsets:
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database refuses, or cannot be reached.
+            FatalError: the table takes this connector for another one.
         """
         self._create()
         table = self._table.c
         topic_id = table.topic_id if self._has_topic_ids else sqlalchemy.null()
-        statement = sqlalchemy.select(table.topic, table.partition, table.next_offset, topic_id).where(
-            table.connector == self._connector
-        )
+        statement = sqlalchemy.select(
+            table.connector, table.topic, table.partition, table.next_offset, topic_id
+        ).where(table.connector == self._connector)
         with self._engine.connect() as connection:
-            found = {
-                TopicPartition(topic, number): StoredOffset(offset, found_id)
-                for topic, number, offset, found_id in connection.execute(statement)
-            }
+            rows = connection.execute(statement).all()
+        if others := sorted({row[0] for row in rows} - {self._connector}):
+            raise FatalError(
+                f"the table {self._table.name} takes the connector {self._connector} for {others[0]}, whose offsets "
+                "it holds: have its columns connector and topic compared byte by byte, by a binary collation"
+            )
+        found = {
+            TopicPartition(topic, number): StoredOffset(offset, found_id)
+            for _, topic, number, offset, found_id in rows
+        }
         return {partition: found[partition] for partition in partitions if partition in found}
 
     def move(
