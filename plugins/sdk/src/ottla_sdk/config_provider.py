@@ -24,6 +24,7 @@ class ConfigProvider(Plugin[ConfigT], Generic[ConfigT]):
 
         Raises:
             FatalError: there is no such value; the message must not show other values.
+            RetriableError: it cannot be looked up now.
         """
 
     def close(self) -> None:

@@ -77,3 +77,13 @@ async def test_after_the_end_nothing_is_written() -> None:
     await store.close()
     with pytest.raises(LogError):
         await store.put_connector("a", {}, None)
+
+
+async def test_a_connector_does_not_begin_as_one_of_its_name_ended_whose_end_was_stored_in_part() -> None:
+    topic = MemoryTopic()
+    store, _ = await store_on(topic)
+    await store.put_connector("a", {"name": "a"}, TargetState.STOPPED)
+    topic.append(connector_write("a", None))
+    await store.put_connector("a", {"name": "a"}, None)
+    later, _ = await store_on(topic)
+    assert store.state.target_states == later.state.target_states == {"a": TargetState.STARTED}

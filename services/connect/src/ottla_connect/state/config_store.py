@@ -106,6 +106,8 @@ class ConfigStore:
         Raises:
             LogError: it is not stored, or it is not known whether it is.
         """
+        if target_state is None and name not in self.state.connectors and name in self.state.target_states:
+            target_state = TargetState.STARTED  # what is there is of a former one whose end was stored in part only
         # The state goes first: a new connector must not run for the moment between the two.
         initial = [target_state_write(name, target_state)] if target_state is not None else []
         await self._write([*initial, connector_write(name, config)])

@@ -4,7 +4,8 @@ import pytest
 
 from ottla_connect.task.plugins.lookup import PluginLookup
 from ottla_connect.task.redaction import Redaction
-from ottla_connect.task.settings.config_providers import ConfigProviders, UnresolvedReference
+from ottla_connect.task.settings.config_providers import ConfigProviders, ProviderAway, UnresolvedReference
+from ottla_sdk import RetriableError
 
 
 @pytest.fixture
@@ -46,6 +47,19 @@ def test_a_value_that_is_not_there_is_told_with_its_reference(providers, secrets
 
 def test_a_reference_to_an_unknown_provider_stays(providers):
     assert providers.resolve({"x": "${vault:a:b}"}) == {"x": "${vault:a:b}"}
+
+
+def test_a_provider_that_is_away_for_now_is_asked_again_later(providers, secrets, monkeypatch):
+    providers.resolve({"x": f"${{file:{secrets}:host}}"})
+
+    def refuse(path: str, key: str) -> str:
+        raise RetriableError("the vault is sealed")
+
+    monkeypatch.setattr(providers._providers["file"], "get", refuse)
+    with pytest.raises(ProviderAway, match="sealed") as caught:
+        providers.resolve({"x": f"${{file:{secrets}:password}}"})
+    assert isinstance(caught.value, RetriableError)
+    assert "sealed" in (providers.problem(f"${{file:{secrets}:password}}") or "")
 
 
 def test_a_provider_that_cannot_be_made_is_told(providers):

@@ -7,7 +7,7 @@ from typing import Any
 from ottla_connect.task.plugins.lookup import PluginLookup
 from ottla_connect.task.redaction import Redaction
 from ottla_connect.task.settings.references import Reference, has_reference, replaced
-from ottla_sdk import ConfigProvider, ConnectError, FatalError
+from ottla_sdk import ConfigProvider, ConnectError, FatalError, RetriableError
 
 PROVIDERS_KEY = "config.providers"
 RESTORED_LENGTH_MIN = 8
@@ -16,6 +16,10 @@ RESTORED_LENGTH_MIN = 8
 
 class UnresolvedReference(FatalError):
     """A reference cannot be resolved; the message says which and why."""
+
+
+class ProviderAway(RetriableError):
+    """A reference cannot be resolved for now; the message says which and why."""
 
 
 class ConfigProviders:
@@ -40,6 +44,7 @@ class ConfigProviders:
 
         Raises:
             UnresolvedReference: a provider has no such value, or cannot be made.
+            ProviderAway: it cannot say so at present.
         """
         return {
             key: replaced(value, self._value) if has_reference(value) else value for key, value in settings.items()
@@ -53,7 +58,7 @@ class ConfigProviders:
         """Return why the references in a setting cannot be resolved, None if they can."""
         try:
             replaced(value, self._value)
-        except UnresolvedReference as error:
+        except (UnresolvedReference, ProviderAway) as error:
             return str(error)
         return None
 
@@ -78,6 +83,8 @@ class ConfigProviders:
         if reference not in self._values:
             try:
                 value = self._provider(reference.provider).get(reference.path, reference.key)
+            except RetriableError as error:
+                raise ProviderAway(f"{_written(reference)} cannot be resolved now: {error}") from error
             except ConnectError as error:
                 raise UnresolvedReference(f"{_written(reference)} cannot be resolved: {error}") from error
             self._values[reference] = value
