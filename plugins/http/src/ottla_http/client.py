@@ -15,7 +15,7 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import httpx
 
@@ -52,12 +52,14 @@ class Answer:
         headers: its headers.
         body: its body, decompressed; only the beginning if it was cut.
         url: what was asked.
+        credentials: what the request showed who sent it by, which servers may repeat; empty if there was nothing.
     """
 
     status: int
     headers: httpx.Headers
     body: bytes
     url: str
+    credentials: str = field(default="", repr=False)
 
     @property
     def is_success(self) -> bool:
@@ -71,7 +73,10 @@ class Answer:
 
     def __str__(self) -> str:
         """Return the status and the beginning of the body, for people."""
-        text = " ".join(self.body[: 4 * ERROR_TEXT_CHARACTERS].decode("utf-8", "replace").split())
+        text = self.body.decode("utf-8", "replace")
+        if self.credentials:
+            text = text.replace(self.credentials, "…")  # a token, or a password in base64, which nobody else knows
+        text = " ".join(text[: 4 * ERROR_TEXT_CHARACTERS].split())
         location = f" to {shown_url(self.headers['Location'])}" if "Location" in self.headers else ""
         shown = text if text.isprintable() else repr(text)
         return f"{self.status}{location}{': ' if shown else ''}{shown[:ERROR_TEXT_CHARACTERS]}"
@@ -125,7 +130,13 @@ class Client:
         try:
             with self._lent() as client, client.stream(method, url, content=body, headers=own) as response:
                 content = self._read(response, bytes_max, cut=cut)
-                return Answer(status=response.status_code, headers=response.headers, body=content, url=url)
+                return Answer(
+                    status=response.status_code,
+                    headers=response.headers,
+                    body=content,
+                    url=url,
+                    credentials=response.request.headers.get("Authorization", "").partition(" ")[2],
+                )
         except TokenRefused as error:
             if error.status in _TOKEN_SERVER_BUSY or httpx.codes.is_success(error.status):
                 raise NoAnswer(str(error)) from None

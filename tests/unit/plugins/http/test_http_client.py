@@ -53,6 +53,27 @@ def test_basic_and_bearer_and_api_keys(service: HttpService):
         assert service.requests[-1].headers.get(header) == value
 
 
+@pytest.mark.parametrize("at", [0, 290, 1190])
+@pytest.mark.parametrize(
+    ("settings", "sent"),
+    [
+        ({"http_auth": "basic", "http_auth_username": "u", "http_auth_password": "p"}, "dTpw"),
+        ({"http_auth": "bearer", "http_auth_token": "geheim"}, "geheim"),
+    ],
+)
+def test_credentials_that_a_service_repeats_are_not_told(
+    service: HttpService, settings: dict[str, str], sent: str, at: int
+):
+    service.respond = lambda request: Reply(
+        status=500, body=b"x" * at + request.headers["Authorization"].encode() + b" is refused"
+    )
+    answer = ask(client(service.url, **settings), service.url, bytes_max=2000)
+    assert sent.encode() in answer.body
+    assert sent not in str(answer)
+    if not at:
+        assert str(answer).endswith("… is refused")
+
+
 def test_an_api_key_in_the_query_is_not_told(service: HttpService, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG)
     logging.getLogger("httpx").setLevel(logging.DEBUG)
