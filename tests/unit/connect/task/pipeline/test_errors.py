@@ -36,7 +36,14 @@ def test_only_retriable_errors_are_tried_again():
 
 
 @pytest.mark.parametrize(
-    "error", [RETRIABLE, *(KafkaException(KafkaError(code)) for code in (KafkaError._MSG_TIMED_OUT, 7, 19))]
+    "error",
+    [
+        RETRIABLE,
+        *(
+            KafkaException(KafkaError(code))
+            for code in (KafkaError._MSG_TIMED_OUT, KafkaError._UNKNOWN_TOPIC, 3, 7, 19)
+        ),
+    ],
 )
 def test_what_is_away_is_never_a_reason_to_skip_a_record(error):
     assert not ErrorPolicy(tolerant=True).tolerates(error)

@@ -20,7 +20,8 @@ RETRY_DELAY_MIN_MS = 300
 DOUBLINGS_MAX = 30
 """Doubling further would only make numbers larger than any delay allowed."""
 NO_TIMEOUT = -1
-# librdkafka has tried for as long as it was told to when it reports one of these.
+# librdkafka has tried for as long as it was told to when it reports one of these. A topic that is not there may be on
+# its way: whoever creates it anew deletes it first, and no record is at fault that comes between.
 AWAY_CODES = frozenset(
     {
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -31,11 +32,14 @@ AWAY_CODES = frozenset(
         KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         KafkaError.KAFKA_STORAGE_ERROR,
         KafkaError.THROTTLING_QUOTA_EXCEEDED,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,
         KafkaError._MSG_TIMED_OUT,  # noqa: SLF001
         KafkaError._TIMED_OUT,  # noqa: SLF001
         KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
         KafkaError._TRANSPORT,  # noqa: SLF001
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
     }
 )
 
