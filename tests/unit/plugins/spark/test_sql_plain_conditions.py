@@ -55,6 +55,11 @@ def test_terms_that_hold_for_all_records_are_known(statement: str, meant: PlainC
         "exists(SELECT 1) AND _offset >= 5",
         "_timestamp >= a",
         "_timestamp >= timestamp_millis(a)",
+        "_offset >= 5 AND 1 < window OR a = 1",
+        "_offset >= 5 AND t.offset > 1 OR a = 1",
+        "_offset >= 5 AND ${more}",
+        "_offset >= 5 AND a IN (TABLE v)",
+        "a = 1 |> SET _offset = _offset + 9 |> WHERE b = 1 AND _offset >= 5",
     ],
 )
 def test_other_terms_say_nothing(where: str) -> None:

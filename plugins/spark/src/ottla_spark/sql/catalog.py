@@ -232,7 +232,7 @@ class Catalog:
             options["maxOffsetsPerTrigger"] = str(RECORDS_PER_BATCH_MAX)
         if SLICE_OPTION.lower() not in map(str.lower, options):
             options[SLICE_OPTION] = str(slice_records(self._record_bytes.get(table.name, 0)))
-        elif self._conditions is not None and self._conditions.name == table.name:
+        if self._conditions is not None and self._conditions.name == table.name:
             options |= _narrowing(spark, table, self._conditions)
         reader = spark.readStream if streaming else spark.read
         frame = decoded(reader.format(SOURCE).options(**options).load(), key=table.key, value=table.value)
@@ -242,7 +242,7 @@ class Catalog:
 
     def _few_records(self, spark: SparkSession, table: Table, count: int) -> DataFrame | None:
         """Return a topic's first records as constants; None if Spark has to read them itself."""
-        if not table.topic or table.config.headers or table.config.options:
+        if not table.topic or table.config.headers or table.config.options or table.config.bad_records == DROP:
             return None
         messages = first_records(self._read_options(table), count)
         query = None if messages is None else constants(messages)
@@ -268,7 +268,7 @@ def _narrowing(spark: SparkSession, table: Table, known: PlainConditions) -> dic
             comparisons.append(Comparison(each.column, each.operator, int(each.operand)))
             continue
         with suppress(PySparkException, Py4JError, AttributeError):  # the statement itself says what is wrong
-            time_ms = folded(spark, sf.expr(f"unix_millis(CAST({each.operand} AS TIMESTAMP))"))
+            time_ms = folded(spark, sf.expr(f"unix_millis(CAST({each.operand} AS TIMESTAMP_LTZ))"))
             if time_ms is not None:
                 comparisons.append(Comparison(TIMESTAMP, each.operator, int(time_ms)))
     if comparisons:

@@ -24,7 +24,10 @@ from ottla_spark.statements import Kind, Token, tokens
 COLUMNS = {"_PARTITION": PARTITION, "_OFFSET": OFFSET, "_TIMESTAMP": TIMESTAMP}
 ENDS = ("GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "WINDOW", "QUALIFY", "LIMIT", "OFFSET")
 """Words that may follow a WHERE."""
-NO_PLAIN_STATEMENT = ("WITH", "JOIN", "UNION", "EXCEPT", "MINUS", "INTERSECT", "LATERAL", "PIVOT", "UNPIVOT", "CASE")
+NO_PLAIN_STATEMENT = ("WITH", "JOIN", "UNION", "EXCEPT", "MINUS", "INTERSECT", "LATERAL", "PIVOT", "UNPIVOT", "CASE",
+                      "TABLE")  # fmt: skip
+NO_PLAIN_SYMBOLS = ("|", "$")
+"""Of `|>`, behind which there may be other columns, and of `${…}`, which stands for any text."""
 NO_PLAIN_AND = ("OR", "BETWEEN")
 TIME_WORDS = frozenset({
     "TIMESTAMP", "DATE", "INTERVAL", "NOW", "CURRENT_TIMESTAMP", "CURRENT_DATE",
@@ -70,7 +73,7 @@ def plain_conditions(statement: str) -> PlainConditions | None:
     selects = [each for each in found if each.is_word("SELECT")]
     if len(places) != 1 or len(selects) != 1 or not found[0].is_word("SELECT"):
         return None
-    if any(each.is_word(*NO_PLAIN_STATEMENT) for each in found):
+    if any(each.is_word(*NO_PLAIN_STATEMENT) or each.text in NO_PLAIN_SYMBOLS for each in found):
         return None
     selected, rest = found[1 : places[0]], found[places[0] + 1 :]
     if not rest or rest[0].kind not in (Kind.WORD, Kind.NAME):
@@ -94,10 +97,12 @@ def _terms(rest: Sequence[Token]) -> tuple[list[list[Token]] | None, list[Token]
     depth = 0
     for index, each in enumerate(rest[1:], start=1):
         depth += each.is_symbol("(") - each.is_symbol(")")
-        if depth == 0 and each.is_word(*ENDS) and terms[-1]:
-            return terms, list(rest[index:])
         if depth == 0 and each.is_word(*NO_PLAIN_AND):
             return None, []
+        if depth == 0 and each.is_word(*ENDS) and terms[-1]:
+            # Some of these words may also be names of columns, behind which the WHERE goes on.
+            goes_on = any(following.is_word(*NO_PLAIN_AND) for following in rest[index:])
+            return (None if goes_on else terms), list(rest[index:])
         if depth == 0 and each.is_word("AND"):
             terms.append([])
         else:
