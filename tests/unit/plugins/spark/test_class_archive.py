@@ -2,10 +2,19 @@
 
 import os
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
-from ottla_spark.cluster.class_archive import ARCHIVES_MAX, COLLECTOR, COMPILER, QuickStart, archive_path, quick_start
+from ottla_spark.cluster.class_archive import (
+    ARCHIVES_MAX,
+    COLLECTOR,
+    COMPILER,
+    OPTION_VARIABLES,
+    QuickStart,
+    archive_path,
+    quick_start,
+)
 
 
 @pytest.fixture
@@ -53,6 +62,14 @@ def test_where_java_writes_none_nobody_tries_again(java: Path) -> None:
     assert (again.archive, again.options) == (None, (COMPILER, COLLECTOR))
 
 
+def test_where_java_could_not_write_it_is_not_asked_to(java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as full:
+        full.setattr("shutil.disk_usage", lambda _: MagicMock(free=1 << 20))
+        assert start(java) == QuickStart((COMPILER, COLLECTOR))
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert start(java) == QuickStart((COMPILER, COLLECTOR))
+
+
 def test_the_newest_archives_are_kept(java: Path) -> None:
     made = []
     for number in range(ARCHIVES_MAX + 2):
@@ -69,5 +86,8 @@ def test_the_newest_archives_are_kept(java: Path) -> None:
 def test_what_the_user_says_of_java_goes_first(java: Path) -> None:
     own = start(java, settings={"spark.driver.extraJavaOptions": "-XX:+UseZGC"})
     assert COLLECTOR not in own.options
+    for variable in OPTION_VARIABLES:
+        environment = {"XDG_CACHE_HOME": str(java.parent), variable: "-XX:+UseParallelGC"}
+        assert COLLECTOR not in quick_start(java, "17", {}, environment).options
     assert start(java, JDK_JAVA_OPTIONS="-XX:SharedArchiveFile=/mine.jsa").options == (COMPILER, COLLECTOR)
     assert archive_path(java, "17", {"SPARK_CONF_DIR": "/etc/spark"}) is None

@@ -8,6 +8,7 @@ removed. Java itself compares the jars with those of the archive, and starts wit
 import hashlib
 import os
 import re
+import shutil
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,7 +19,8 @@ import pyspark
 
 DEFAULT_OPTIONS_KEY = "spark.driver.defaultJavaOptions"
 OPTION_KEYS = (DEFAULT_OPTIONS_KEY, "spark.driver.extraJavaOptions")
-OPTION_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
+OPTION_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+"""Java does not start where two of its options name a collector."""
 CONFIGURATION_FOLDERS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
 """Folders on Java's class path, with which it makes no archive."""
 COMPILER = "-XX:TieredStopAtLevel=1"
@@ -75,7 +77,10 @@ def quick_start(java: Path, version: str, settings: Mapping[str, str], environme
         environment: of this process.
     """
     said = " ".join(
-        [*(settings.get(key, "") for key in OPTION_KEYS), *map(environment.get, OPTION_VARIABLES, [""] * 2)]
+        [
+            *(settings.get(key, "") for key in OPTION_KEYS),
+            *(environment.get(variable, "") for variable in OPTION_VARIABLES),
+        ]
     )
     options = [option for option, word in ((COMPILER, "TieredStopAtLevel"), (COLLECTOR, "GC")) if word not in said]
     archive = archive_path(java, version, environment)
@@ -88,6 +93,8 @@ def quick_start(java: Path, version: str, settings: Mapping[str, str], environme
             os.utime(archive)
             return QuickStart((*options, f"-XX:SharedArchiveFile={archive}", *QUIET))
         archive.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(archive.parent, os.W_OK) or shutil.disk_usage(archive.parent).free < SIZE_MAX_BYTES:
+            return QuickStart(tuple(options))  # Java would fail at the end of every session
         made = QuickStart((), archive).unfinished
         return QuickStart((*options, f"-XX:ArchiveClassesAtExit={made}", *QUIET), archive)
     return QuickStart(tuple(options))

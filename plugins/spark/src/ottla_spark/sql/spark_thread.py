@@ -160,8 +160,11 @@ class SparkThread:
                 archives = in_order and ready is not None and self._quick.archive is not None
                 if archives and ready is not None:
                     wait([self._executor.submit(_load_usual_classes, ready)], TRAINED_WITHIN_S)
-                ended_well = _end_jvm(ready, ARCHIVED_WITHIN_S if archives else STOP_TIMEOUT_S, self._quick)
-                self._quick.keep(ended_well=archives and ended_well)
+                ended_well = False
+                try:
+                    ended_well = _end_jvm(ready, ARCHIVED_WITHIN_S if archives else STOP_TIMEOUT_S, self._quick)
+                finally:
+                    self._quick.keep(ended_well=archives and ended_well)
         finally:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
