@@ -19,6 +19,8 @@ def main() -> int:
 
         app()
     except SystemExit as ending:
+        if isinstance(ending.__context__, BrokenPipeError):  # Rich and Typer end the program with 1 then
+            return _reader_gone()
         return _flushed(ending.code if isinstance(ending.code, int) else int(ending.code is not None))
     except CommandError as error:
         print(f"ottla: {error}", file=sys.stderr)

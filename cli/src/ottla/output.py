@@ -7,6 +7,7 @@ and progress only where a person watches a terminal.
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from rich import box
 from rich.console import Console
@@ -58,8 +59,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
 
 
 def note(message: str) -> None:
-    """Tell the person something that is no result."""
-    print(message, file=sys.stderr, flush=True)
+    """Tell the person something that is no result; nobody may listen (`2>&1 | head`)."""
+    with suppress(BrokenPipeError):
+        print(message, file=sys.stderr, flush=True)
 
 
 def progress_bar(*extra_columns: str) -> Progress:

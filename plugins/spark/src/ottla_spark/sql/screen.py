@@ -1,6 +1,7 @@
 """What is written where: results to standard output, everything else to standard error."""
 
 import sys
+from contextlib import suppress
 
 from ottla_spark.sql.problems import ReaderGone
 
@@ -19,6 +20,7 @@ def write_out(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Tell the person something that is no result."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    """Tell the person something that is no result; nobody may listen (`2>&1 | head`)."""
+    with suppress(BrokenPipeError):
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
