@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla_spark.datasource.cluster_offsets import ClusterOffsets
+from ottla_spark.datasource.options import read_options
 from ottla_spark.datasource.record_filters import (
     OPERATORS,
     Comparison,
@@ -72,3 +74,9 @@ def test_conditions_are_kept_as_text(comparisons: list[Comparison]) -> None:
 def test_what_is_no_condition_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="expected JSON such as"):
         parse_comparisons(text)
+
+
+def test_brokers_are_not_asked_for_a_time_before_which_they_find_nothing() -> None:
+    options = read_options({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}, kind="batch")
+    partitions = frozenset({("t", 0)})
+    assert ClusterOffsets(options).first_from(-1, partitions) == {}, "a record without a time has the time -1"

@@ -170,8 +170,13 @@ class ClusterOffsets:
                 return self._at_timestamps(dict.fromkeys(partitions, timestamp_ms), is_start=is_start)
 
     def first_from(self, time_ms: int, partitions: frozenset[Partition]) -> dict[Partition, int]:
-        """Return the offset of the first record of each partition from a time on; the latest if there is none."""
-        found = self._offsets({each: OffsetSpec.for_timestamp(max(time_ms, 0)) for each in partitions})
+        """Return the offset of the first record of each partition from a time on; the latest if there is none.
+
+        Partitions are left out where brokers cannot tell: they find no records of before 1970, or without a time.
+        """
+        if time_ms < 0:
+            return {}
+        found = self._offsets({each: OffsetSpec.for_timestamp(time_ms) for each in partitions})
         return {**found, **self.latest(each for each, offset in found.items() if offset == NO_OFFSET)}
 
     def close(self) -> None:
