@@ -22,7 +22,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.static.primitive import i8, i32, i32Timedelta
 
-from ottla.cluster.admin_connection import AdminConnection, ConnectionLost, UnsupportedApi
+from ottla.cluster.admin_connection import ANSWER_TIMEOUT_S, AdminConnection, ConnectionLost, UnsupportedApi
 from ottla.cluster.cluster_view import (
     TOPIC_RESOURCE,
     BrokerView,
@@ -50,12 +50,17 @@ SET, DELETE = 0, 1
 class ClusterAdmin:
     """A cluster, reached through any broker of it.
 
+    Args:
+        bootstrap: addresses of brokers.
+        answer_timeout_s: how long one of them may take to answer.
+
     Raises:
         CommandError: from every method, if the cluster cannot be reached or refuses as a whole.
     """
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, *, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         self._bootstrap = bootstrap
+        self._answer_timeout_s = answer_timeout_s
         self._addresses = [split_address(address.strip()) for address in bootstrap.split(",")]
         self._known: list[tuple[str, int]] = []
         self._connection: AdminConnection | None = None
@@ -232,7 +237,7 @@ class ClusterAdmin:
         problems = []
         for host, port in dict.fromkeys((*self._known, *self._addresses)):
             try:
-                return AdminConnection(host, port)
+                return AdminConnection(host, port, answer_timeout_s=self._answer_timeout_s)
             except ConnectionLost as error:
                 problems.append(str(error))
         raise ConnectionLost(", ".join(problems))
@@ -240,7 +245,9 @@ class ClusterAdmin:
     def _ask_broker(self, broker: BrokerView, request: Any) -> Any:
         connection = self._to_brokers.get(broker.id)
         if connection is None:
-            connection = self._to_brokers[broker.id] = AdminConnection(broker.host, broker.port)
+            connection = self._to_brokers[broker.id] = AdminConnection(
+                broker.host, broker.port, answer_timeout_s=self._answer_timeout_s
+            )
         try:
             return connection.ask(request)
         except ConnectionLost:

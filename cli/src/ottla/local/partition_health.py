@@ -19,6 +19,8 @@ NAMED_MAX = 5
 SETTLED_WITHIN_S = 10.0
 """After a start, leaders of many partitions are elected one after the other."""
 LOOK_INTERVAL_S = 0.2
+LOOK_TIMEOUT_S = 5.0
+"""A broker that stands still accepts connections all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,7 @@ class PartitionHealth:
 def partition_health(bootstrap: str) -> PartitionHealth:
     """Return what a broker tells about all partitions now."""
     try:
-        with ClusterAdmin(bootstrap) as admin:
+        with ClusterAdmin(bootstrap, answer_timeout_s=LOOK_TIMEOUT_S) as admin:
             return PartitionHealth.of(admin.view())
     except CommandError:
         return PartitionHealth()
