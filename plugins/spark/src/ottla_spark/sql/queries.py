@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Any
 
@@ -25,6 +25,8 @@ from ottla_spark.sql.rendering import zone_named
 from ottla_spark.sql.spark_thread import LOOK_INTERVAL_S, Cancelled, Work
 
 ROWS_PER_PIECE = 1_000
+COLLECTED_ROWS_MAX = 1_000
+"""So many rows may be in Java's memory at once."""
 TRIGGER = "300 milliseconds"
 ZONE_KEY = "spark.sql.session.timeZone"
 COMPLETE = "complete"
@@ -74,12 +76,21 @@ def show_all(frame: DataFrame, work: Work, rows_max: int | None) -> None:
     work.emit(Head(frame.schema, _zone(frame.sparkSession)))
     if not frame.columns:
         return
-    if rows_max is None and not _is_constant(frame):
-        for piece in _pieces(_rows(frame)):
+    if _is_constant(frame) or (rows_max is not None and rows_max <= COLLECTED_ROWS_MAX):
+        few = (frame if rows_max is None else frame.limit(rows_max + 1)).collect()
+        work.emit(Piece(few[:rows_max], is_cut=rows_max is not None and len(few) > rows_max))
+        return
+    rows = _rows(frame)
+    if rows_max is None:
+        for piece in _pieces(rows):
             work.emit(piece)
         return
-    rows = (frame if rows_max is None else frame.limit(rows_max + 1)).collect()
-    work.emit(Piece(rows[:rows_max], is_cut=rows_max is not None and len(rows) > rows_max))
+    last = Piece([])
+    for piece in _pieces(itertools.islice(rows, rows_max)):
+        if last.rows:
+            work.emit(last)
+        last = piece
+    work.emit(replace(last, is_cut=next(rows, None) is not None))
 
 
 def _is_constant(frame: DataFrame) -> bool:

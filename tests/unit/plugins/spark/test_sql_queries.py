@@ -1,0 +1,41 @@
+"""How the rows of a query are shown."""
+
+from unittest.mock import MagicMock
+
+import pytest
+
+from ottla_spark.sql import queries
+from ottla_spark.sql.queries import COLLECTED_ROWS_MAX, ROWS_PER_PIECE, Piece, show_all
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, count: int, rows_max: int | None) -> tuple[list[Piece], int]:
+    """Return what is emitted of so many rows, and how many were read of Spark piece by piece."""
+    read = 0
+
+    def rows(_frame: object) -> object:
+        nonlocal read
+        for number in range(count):
+            read += 1
+            yield number
+
+    frame, work = MagicMock(columns=["a"]), MagicMock()
+    frame.limit.side_effect = lambda most: MagicMock(collect=lambda: list(range(min(most, count))))
+    for name, stand_in in {"_rows": rows, "_is_constant": lambda _: False, "_zone": lambda _: None}.items():
+        monkeypatch.setattr(queries, name, stand_in)
+    show_all(frame, work, rows_max)
+    return [call.args[0] for call in work.emit.call_args_list[1:]], read
+
+
+@pytest.mark.parametrize("count", [0, 1, ROWS_PER_PIECE, 3 * ROWS_PER_PIECE, 3 * ROWS_PER_PIECE + 1])
+@pytest.mark.parametrize("rows_max", [None, 1, COLLECTED_ROWS_MAX, COLLECTED_ROWS_MAX + 1, 3 * ROWS_PER_PIECE])
+def test_no_more_rows_than_asked_for_are_shown_or_kept(
+    monkeypatch: pytest.MonkeyPatch, count: int, rows_max: int | None
+) -> None:
+    pieces, read = shown(monkeypatch, count, rows_max)
+    wanted = count if rows_max is None else min(count, rows_max)
+    rows: list[object] = [row for piece in pieces for row in piece.rows]
+    assert rows == list(range(wanted))
+    assert [piece.is_cut for piece in pieces] == [False] * (len(pieces) - 1) + [count > wanted]
+    assert max(len(piece.rows) for piece in pieces) <= ROWS_PER_PIECE
+    collects = rows_max is not None and rows_max <= COLLECTED_ROWS_MAX
+    assert read == (0 if collects else min(count, wanted + 1))
