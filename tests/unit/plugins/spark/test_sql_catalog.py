@@ -7,6 +7,7 @@ from unittest.mock import MagicMock
 import pytest
 from pyspark.errors import AnalysisException
 
+from ottla_spark.formats.format import Format
 from ottla_spark.formats.sampling import Sample
 from ottla_spark.sql import catalog as catalog_module
 from ottla_spark.sql.catalog import SLICE_OPTION, Catalog
@@ -71,3 +72,24 @@ def test_a_limit_counts_only_records_that_are_not_dropped(
 ) -> None:
     options_for(spark, "SELECT value FROM flights LIMIT 3", **settings)
     assert first_records.call_count == looks
+
+
+@pytest.mark.parametrize(("topic_id", "looks"), [("the same", 1), ("another", 2)])
+def test_columns_of_a_topic_that_was_made_anew_do_not_count_for_it(
+    monkeypatch: pytest.MonkeyPatch, topic_id: str, looks: int
+) -> None:
+    found = MagicMock(return_value=Format(name="json", schema="a STRING"))
+    for name in ("latest_records", "decoded"):
+        monkeypatch.setattr(catalog_module, name, MagicMock())
+    monkeypatch.setattr(catalog_module, "inferred", found)
+    monkeypatch.setattr(catalog_module, "slice_records", lambda _: 1)
+    topics = MagicMock()
+    topics.all.return_value = {"flights": None}
+    topics.next_offsets.return_value = {0: 5}  # it has as many records as the former one
+    catalog = Catalog(topics, {})
+    for each in ("the same", topic_id):
+        topics.topic_id.return_value = each
+        spark = MagicMock()
+        spark.sql.side_effect = [UnknownTable(), MagicMock()]
+        catalog.analyzed(spark, "SELECT a, b FROM flights")
+    assert found.call_count == looks

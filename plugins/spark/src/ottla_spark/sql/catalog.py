@@ -55,11 +55,13 @@ class Found:
     Attributes:
         format: what its keys or values are.
         next_offsets: of its partitions at that time.
+        topic_id: which topic it was; empty where the cluster tells none.
         at_s: when that was, on the monotonic clock.
     """
 
     format: Format
     next_offsets: Mapping[int, int]
+    topic_id: str
     at_s: float
 
 
@@ -144,12 +146,15 @@ class Catalog:
         if name in self._viewed:
             raise SqlProblem(f"Spark does not find {name}, though it is there")
         sample: Sample | None = None
+        # Asked for before anything is read: columns of another topic then do not count for this one.
+        topic_id = self.topics.topic_id(table.topic) if table.topic and table.unknown_parts else ""
         for part in table.unknown_parts:
             offsets = self.topics.next_offsets(table.topic) if table.topic else {}
-            form = self._kept_format(table, part, offsets)
+            form = self._kept_format(table, part, offsets, topic_id)
             if form is None:
                 sample = sample or latest_records(self._read_options(table), table.config.sample_records)
-                form = self._found_format(spark, table, part, offsets, sample)
+                form = self._found_format(spark, table, part, sample)
+                self._found[table.name, part] = Found(form, offsets, topic_id, time.monotonic())
             table = table.with_part(part, form)
         if table.is_topic and (sample is not None or table.name not in self._record_bytes):
             self._record_bytes[table.name] = self._mean_bytes(table) if sample is None else sample.mean_bytes
@@ -198,18 +203,16 @@ class Catalog:
         except MissingTopic:  # of a pattern, which none need match
             return 0
 
-    def _kept_format(self, table: Table, part: str, offsets: Mapping[int, int]) -> Format | None:
+    def _kept_format(self, table: Table, part: str, offsets: Mapping[int, int], topic_id: str) -> Format | None:
         """Return what a topic's keys or values were found to be, or text if there is nothing to look at."""
         known = self._found.get((table.name, part))
-        if known is not None and _still_counts(known, offsets):
+        if known is not None and known.topic_id == topic_id and _still_counts(known, offsets):
             return known.format
         if table.topic and table.name.lower() not in self.declared and not any(offsets.values()):
             return Format(name="string")
         return None
 
-    def _found_format(
-        self, spark: SparkSession, table: Table, part: str, offsets: Mapping[int, int], sample: Sample
-    ) -> Format:
+    def _found_format(self, spark: SparkSession, table: Table, part: str, sample: Sample) -> Format:
         """Return what a topic's keys or values are, as a sample tells: as declared, else JSON or text."""
         given = table.key if part == "key" else table.value
         try:
@@ -218,7 +221,6 @@ class Catalog:
             if table.name.lower() in self.declared:
                 raise SqlProblem(f"table {table.name}: {error}") from None
             form = Format(name="string")
-        self._found[table.name, part] = Found(form, offsets, time.monotonic())
         return form
 
     def _frame(self, spark: SparkSession, table: Table, *, streaming: bool) -> DataFrame:

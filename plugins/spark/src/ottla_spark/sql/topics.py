@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from ottla_spark.datasource.described_topics import described
 from ottla_spark.sql.problems import SqlProblem, UsageProblem
 
 PORT_DEFAULT = 9092
@@ -108,6 +109,17 @@ class Topics:
         try:
             futures = self._client.list_offsets(wanted, request_timeout=ANSWER_TIMEOUT_S) if wanted else {}
             return {each.partition: future.result().offset for each, future in futures.items()}
+        except KafkaException as error:
+            raise SqlProblem(f"topic {topic}: {error.args[0].str()}") from None
+
+    def topic_id(self, topic: str) -> str:
+        """Return the id of a topic, which another of its name does not have; empty if the cluster tells none.
+
+        Raises:
+            SqlProblem: the cluster does not answer.
+        """
+        try:
+            return described(self._client, [topic], ANSWER_TIMEOUT_S).ids.get(topic, "")
         except KafkaException as error:
             raise SqlProblem(f"topic {topic}: {error.args[0].str()}") from None
 
