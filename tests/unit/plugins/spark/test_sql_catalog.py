@@ -93,3 +93,20 @@ def test_columns_of_a_topic_that_was_made_anew_do_not_count_for_it(
         spark.sql.side_effect = [UnknownTable(), MagicMock()]
         catalog.analyzed(spark, "SELECT a, b FROM flights")
     assert found.call_count == looks
+
+
+@pytest.mark.usefixtures("first_records")
+def test_a_function_of_the_users_reads_a_topic_as_a_whole(spark: MagicMock) -> None:
+    catalog = Catalog(MagicMock(), {})
+    catalog.declared["flights"] = declared_table(Declare("flights", settings=TEXT))
+    spark.sql.side_effect = [MagicMock(), UnknownTable(), MagicMock()]
+    catalog.analyzed(spark, "create temporary function f() returns bigint return select min(_offset) from flights")
+    catalog.analyzed(spark, "SELECT f() FROM flights WHERE _offset >= 5")
+    assert "recordFilters" not in spark.read.format.return_value.options.call_args.kwargs
+
+
+@pytest.mark.usefixtures("first_records")
+def test_what_a_table_says_itself_of_its_reading_goes_first(spark: MagicMock) -> None:
+    own = '[["partition", "=", 1]]'
+    options = options_for(spark, "SELECT * FROM flights WHERE _offset >= 5", **{"options.recordFilters": own})
+    assert options["recordFilters"] == own

@@ -24,7 +24,7 @@ from ottla_spark.formats.format import DROP, Format
 from ottla_spark.formats.inference import inferred
 from ottla_spark.formats.sampling import Sample, first_records, latest_records
 from ottla_spark.sql.pipelines import quoted
-from ottla_spark.sql.plain_conditions import PlainConditions, plain_conditions
+from ottla_spark.sql.plain_conditions import PlainConditions, makes_function, plain_conditions
 from ottla_spark.sql.plain_selects import PlainSelect, constants, plain_select
 from ottla_spark.sql.problems import SqlProblem
 from ottla_spark.sql.tables import Table, topic_table
@@ -87,6 +87,7 @@ class Catalog:
         self._found: dict[tuple[str, str], Found] = {}
         self._viewed: dict[str, Table] = {}
         self._conditions: PlainConditions | None = None
+        self._has_functions = False
 
     def analyzed(
         self, spark: SparkSession, statement: str, *, streaming: bool = False
@@ -107,7 +108,9 @@ class Catalog:
         """
         self.drop_views(spark)
         plain = None if streaming else plain_select(statement)
-        self._conditions = None if streaming else plain_conditions(statement)
+        # A function of the user's may read the same topic, whose records it wants whatever the statement says.
+        self._has_functions = self._has_functions or makes_function(statement)
+        self._conditions = None if streaming or self._has_functions else plain_conditions(statement)
         for _ in range(TABLES_MAX):
             try:
                 return spark.sql(statement), list(self._viewed.values())
@@ -235,7 +238,7 @@ class Catalog:
         if SLICE_OPTION.lower() not in map(str.lower, options):
             options[SLICE_OPTION] = str(slice_records(self._record_bytes.get(table.name, 0)))
         if self._conditions is not None and self._conditions.name == table.name:
-            options |= _narrowing(spark, table, self._conditions)
+            options = {**_narrowing(spark, table, self._conditions), **options}
         reader = spark.readStream if streaming else spark.read
         frame = decoded(reader.format(SOURCE).options(**options).load(), key=table.key, value=table.value)
         if streaming and config.watermark is not None:

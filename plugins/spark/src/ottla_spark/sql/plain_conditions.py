@@ -88,6 +88,12 @@ def plain_conditions(statement: str) -> PlainConditions | None:
     return PlainConditions(rest[0].value, known, counts) if known or counts else None
 
 
+def makes_function(statement: str) -> bool:
+    """Return whether a statement may define a function, behind whose name there may be a query."""
+    found = list(tokens(statement))
+    return any(each.is_word("CREATE") for each in found) and any(each.is_word("FUNCTION") for each in found)
+
+
 def _terms(rest: Sequence[Token]) -> tuple[list[list[Token]] | None, list[Token]]:
     """Return the terms of the WHERE, and what stands behind it; None if they are not joined by AND alone."""
     if not rest or not rest[0].is_word("WHERE"):
