@@ -20,10 +20,28 @@ def shown(monkeypatch: pytest.MonkeyPatch, count: int, rows_max: int | None) -> 
 
     frame, work = MagicMock(columns=["a"]), MagicMock()
     frame.limit.side_effect = lambda most: MagicMock(collect=lambda: list(range(min(most, count))))
-    for name, stand_in in {"_rows": rows, "_is_constant": lambda _: False, "_zone": lambda _: None}.items():
+    for name, stand_in in {"_rows": rows, "_has_few_rows": lambda _: False, "_zone": lambda _: None}.items():
         monkeypatch.setattr(queries, name, stand_in)
     show_all(frame, work, rows_max)
     return [call.args[0] for call in work.emit.call_args_list[1:]], read
+
+
+@pytest.mark.parametrize(
+    ("most", "is_collected"), [(None, False), (0, True), (COLLECTED_ROWS_MAX, True), (COLLECTED_ROWS_MAX + 1, False)]
+)
+def test_the_rows_of_a_limit_are_collected_as_spark_then_reads_no_more_than_it_needs(
+    monkeypatch: pytest.MonkeyPatch, most: int | None, is_collected: bool
+) -> None:
+    frame = MagicMock(columns=["a"])
+    plan = frame._jdf.queryExecution.return_value.optimizedPlan.return_value
+    plan.nodeName.return_value = "Filter"
+    plan.maxRows.return_value.isDefined.return_value = most is not None
+    plan.maxRows.return_value.get.return_value = most
+    frame.collect.return_value = []
+    monkeypatch.setattr(queries, "_rows", lambda _: iter(()))
+    monkeypatch.setattr(queries, "_zone", lambda _: None)
+    show_all(frame, MagicMock(), None)
+    assert frame.collect.called is is_collected
 
 
 @pytest.mark.parametrize("count", [0, 1, ROWS_PER_PIECE, 3 * ROWS_PER_PIECE, 3 * ROWS_PER_PIECE + 1])

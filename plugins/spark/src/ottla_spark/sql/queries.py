@@ -76,7 +76,7 @@ def show_all(frame: DataFrame, work: Work, rows_max: int | None) -> None:
     work.emit(Head(frame.schema, _zone(frame.sparkSession)))
     if not frame.columns:
         return
-    if _is_constant(frame) or (rows_max is not None and rows_max <= COLLECTED_ROWS_MAX):
+    if _has_few_rows(frame) or (rows_max is not None and rows_max <= COLLECTED_ROWS_MAX):
         few = (frame if rows_max is None else frame.limit(rows_max + 1)).collect()
         work.emit(Piece(few[:rows_max], is_cut=rows_max is not None and len(few) > rows_max))
         return
@@ -93,9 +93,15 @@ def show_all(frame: DataFrame, work: Work, rows_max: int | None) -> None:
     work.emit(replace(last, is_cut=next(rows, None) is not None))
 
 
-def _is_constant(frame: DataFrame) -> bool:
-    """Return whether Spark has the rows of a query already, so that there are few."""
+def _has_few_rows(frame: DataFrame) -> bool:
+    """Return whether a query surely has few rows: Spark has them already, or there is a LIMIT.
+
+    Of a LIMIT, Spark collects the rows by as few tasks as it needs. All of a topic's slices would be read otherwise.
+    """
     plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - no public way
+    most = plan.maxRows()
+    if most.isDefined() and most.get() <= COLLECTED_ROWS_MAX:
+        return True
     while plan.nodeName() in ROW_BY_ROW:
         plan = plan.children().apply(0)
     return bool(plan.nodeName() == "LocalRelation")
