@@ -1,10 +1,12 @@
 """How the rows of a query are shown."""
 
+from datetime import UTC, datetime
 from unittest.mock import MagicMock
 
 import pytest
 
 from ottla_spark.sql import queries
+from ottla_spark.sql.problems import SqlProblem
 from ottla_spark.sql.queries import COLLECTED_ROWS_MAX, ROWS_PER_PIECE, Piece, show_all
 
 
@@ -42,6 +44,15 @@ def test_the_rows_of_a_limit_are_collected_as_spark_then_reads_no_more_than_it_n
     monkeypatch.setattr(queries, "_zone", lambda _: None)
     show_all(frame, MagicMock(), None)
     assert frame.collect.called is is_collected
+
+
+def test_a_time_that_python_does_not_have_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = MagicMock(columns=["a"])
+    frame.limit.return_value.collect.side_effect = lambda: datetime.fromtimestamp(1_717_200_000_000, UTC)
+    monkeypatch.setattr(queries, "_has_few_rows", lambda _: False)
+    monkeypatch.setattr(queries, "_zone", lambda _: None)
+    with pytest.raises(SqlProblem, match=r"year 56385 is out of range.*CAST"):
+        show_all(frame, MagicMock(), 5)
 
 
 @pytest.mark.parametrize("count", [0, 1, ROWS_PER_PIECE, 3 * ROWS_PER_PIECE, 3 * ROWS_PER_PIECE + 1])

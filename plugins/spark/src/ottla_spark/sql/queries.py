@@ -72,10 +72,20 @@ def show_all(frame: DataFrame, work: Work, rows_max: int | None) -> None:
         frame: the query.
         work: to which it belongs.
         rows_max: how many rows are shown; None for all.
+
+    Raises:
+        SqlProblem: Python has no such value, as a time beyond the year 9999.
     """
     work.emit(Head(frame.schema, _zone(frame.sparkSession)))
     if not frame.columns:
         return
+    try:
+        _show_rows(frame, work, rows_max)
+    except (OverflowError, ValueError) as error:
+        raise SqlProblem(f"a value cannot be shown ({error}): have Spark write it, by CAST(… AS STRING)") from None
+
+
+def _show_rows(frame: DataFrame, work: Work, rows_max: int | None) -> None:
     if _has_few_rows(frame) or (rows_max is not None and rows_max <= COLLECTED_ROWS_MAX):
         few = (frame if rows_max is None else frame.limit(rows_max + 1)).collect()
         work.emit(Piece(few[:rows_max], is_cut=rows_max is not None and len(few) > rows_max))
