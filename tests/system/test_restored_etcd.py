@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tests.support.broker_under_test import group_arguments, make_topic
 from tests.support.eventually import eventually
@@ -72,7 +72,12 @@ def commit(cluster: OttlaCluster, topic: str, offset: int) -> None:
     consumer = reader(cluster)
 
     def is_committed() -> bool:
-        (outcome,) = consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+        try:
+            (outcome,) = consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+                return False
+            raise
         return outcome.error is None
 
     try:
