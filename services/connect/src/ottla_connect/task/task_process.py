@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
@@ -112,18 +113,20 @@ class _Readings:
     def __init__(self, control: Control, redaction: Redaction) -> None:
         self._control = control
         self._last: Mapping[str, float] = {}
+        self._reporting = threading.Lock()
         self.measures: TaskMeasures | None = None
         self.metrics = PluginMetrics()
         self.progress = Progress(control, redaction)
 
     def report(self) -> None:
-        """Send them."""
-        runtime = self.measures.readings() if self.measures is not None else {}
-        values = {**self.metrics.readings(), **runtime}
-        if values != self._last:
-            self._last = values
-            self._control.send(Measured(values=values))
-        self.progress.send()
+        """Send them: the receiving thread does now and then, and the task at its end, which must not overtake it."""
+        with self._reporting:
+            runtime = self.measures.readings() if self.measures is not None else {}
+            values = {**self.metrics.readings(), **runtime}
+            if values != self._last:
+                self._last = values
+                self._control.send(Measured(values=values))
+            self.progress.send()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
