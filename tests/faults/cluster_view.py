@@ -65,7 +65,7 @@ class ClusterView:
         def all_in_sync() -> bool:
             missing[:] = self._out_of_sync()
             if missing:
-                time.sleep(LOOK_INTERVAL_S)
+                time.sleep(LOOK_INTERVAL_S)  # between two looks; the caller has a deadline
                 self._cluster.look()
             return not missing
 

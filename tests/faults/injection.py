@@ -101,7 +101,7 @@ class Injector:
             left_s = self.begun_s + at_s - time.monotonic()
             if left_s <= 0:
                 return
-            time.sleep(min(left_s, LOOK_INTERVAL_S))
+            time.sleep(min(left_s, LOOK_INTERVAL_S))  # between two looks, until the moment that the schedule names
 
     def _let_happen(self, fault: Fault) -> None:
         processes = [self._cluster.processes[name] for name in fault.targets if name in self._cluster.processes]

@@ -15,7 +15,8 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from ottla_broker.partition import Partition, ReplicationContext
+from ottla_broker.partition import Partition
+from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partitions import PartitionTable
 from ottla_broker.reconciliation import Reconciler
 from ottla_core.cluster.model import NO_EPOCH, ClusterState, Member, Role, Topic

@@ -7,8 +7,8 @@ from typing import Any
 
 from ottla_broker.broker import Broker
 from ottla_broker.config import BrokerConfig
-from ottla_broker.connection import Delayed
 from ottla_broker.dispatch import Dispatcher
+from ottla_broker.outcome import Delayed
 from ottla_broker.refused_batches import RefusedBatches
 from ottla_core.clock import SystemClock
 from ottla_core.cluster.model import Member

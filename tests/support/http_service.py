@@ -146,7 +146,7 @@ def _handler(service: HttpService) -> type[BaseHTTPRequestHandler]:
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_request  # noqa: N815 - http.server's names
 
         def reply(self, reply: Reply) -> None:
-            time.sleep(reply.delay_s)
+            time.sleep(reply.delay_s)  # how slow the service is, is what is tried
             if reply.resets:
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 self.close_connection = True

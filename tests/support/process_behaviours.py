@@ -93,7 +93,7 @@ def answer(conversation: Conversation, purpose: ToProcess) -> int:
             print("about to die", file=sys.stderr)
             os._exit(EXIT_CODE)
         case ListPlugins(entry_point="slow"):
-            time.sleep(0.02)
+            time.sleep(0.02)  # an answer that others may overtake
         case DescribeConfig():
             conversation.say(Failed(reason="there is no such plugin", trace="Traceback …", outlook=Outlook.FATAL))
             return 0
@@ -116,7 +116,7 @@ def leak(conversation: Conversation) -> int:
     held = []
     while True:
         held.append(b"x" * STEP_BYTES)
-        time.sleep(0.01)
+        time.sleep(0.01)  # the supervisor looks at memory now and then, and must see it grow
 
 
 def hang(conversation: Conversation) -> int:

@@ -6,7 +6,8 @@ from pathlib import Path
 from uuid import UUID
 
 from ottla_broker.fetch_sessions import FetchSession, Named
-from ottla_broker.partition import Partition, ReplicationContext
+from ottla_broker.partition import Partition
+from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.model import PartitionState
 from ottla_core.errors import UnknownTopicOrPartition

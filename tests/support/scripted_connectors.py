@@ -101,7 +101,7 @@ def _commit_late(channel: socket.socket, release: Path) -> int:
     while not isinstance(_receive(channel), Stop | None):
         pass
     while not release.exists():
-        time.sleep(0.01)
+        time.sleep(0.01)  # between two looks at the file
     _send(channel, CommitOffsets(request=1, offsets=[({"file": "a"}, {"position": 7})]))
     _send(channel, Stopped())
     return 0

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla_broker.connection import PIPELINED_REQUESTS_MAX, Connection, Outcome
+from ottla_broker.connection import PIPELINED_REQUESTS_MAX, Connection
 from ottla_broker.log.log_reader import LogSlice
 from ottla_broker.log.segment_file import SegmentFile
+from ottla_broker.outcome import Outcome
 from ottla_broker.receive_buffer import BufferPool, RequestBudget
 from ottla_core.errors import InvalidRequest
 from ottla_core.slices import started

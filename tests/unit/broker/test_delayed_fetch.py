@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla_broker.connection import Delayed, Parts
 from ottla_broker.delayed_fetch import DelayedFetch
 from ottla_broker.fetch_reading import FetchTerms, Reading, look, note_told
 from ottla_broker.fetch_sessions import FetchSession, FetchSessionCache, SessionPartition
+from ottla_broker.outcome import Delayed, Parts
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.errors import InvalidRequest, KafkaError
 from tests.support.readable_partitions import (

@@ -9,7 +9,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.delayed_produce import DelayedProduce, Unsafe
-from ottla_broker.partition import Partition, ReplicationContext
+from ottla_broker.partition import Partition
+from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.model import PartitionState
 from ottla_core.topic_config import TopicConfig

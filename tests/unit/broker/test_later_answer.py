@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from ottla_broker.connection import Answer
 from ottla_broker.later_answer import LaterAnswer
+from ottla_broker.outcome import Answer
 from ottla_core.errors import InvalidRequest
 from tests.unit.broker.test_connection import Owner, connect, framed, wait_until
 

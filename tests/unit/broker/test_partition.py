@@ -7,12 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from ottla_broker.partition import (
-    NotEnoughReplicas,
-    NotEnoughReplicasAfterAppend,
-    Partition,
-    ReplicationContext,
-)
+from ottla_broker.partition import Partition
+from ottla_broker.partition_context import NotEnoughReplicas, NotEnoughReplicasAfterAppend, ReplicationContext
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.model import PartitionState
 from ottla_core.errors import (

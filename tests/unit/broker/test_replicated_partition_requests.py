@@ -16,7 +16,8 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
 from ottla_broker.broker import Broker
-from ottla_broker.partition import Partition, ReplicationContext
+from ottla_broker.partition import Partition
+from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partitions import PartitionTable
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.model import ClusterState, PartitionState, Topic

@@ -8,11 +8,12 @@ from uuid import UUID
 from kio.static.protocol import Entity
 
 from ottla_broker.config import BrokerConfig
-from ottla_broker.connection import Connection, Parts
+from ottla_broker.connection import Connection
 from ottla_broker.fetch_sessions import FetchSessionCache
 from ottla_broker.groups.group_topic import GroupTopicCreation
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.log.log_store import LogStore
+from ottla_broker.outcome import Parts
 from ottla_broker.partitions import PartitionTable
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.reconciliation import Reconciler

@@ -4,7 +4,7 @@ The connection works on a non-blocking socket that the event loop watches, witho
 data leaves through `sendfile`, which a transport cannot interleave with its own buffer.
 
 Reading: a read goes into the listener's shared buffer, and complete frames are handled right there; the rest of a
-frame that did not fit goes into a `PartialFrame`. Each request takes a `_Reply` slot in a queue. Handlers may answer
+frame that did not fit goes into a `PartialFrame`. Each request takes a `Reply` slot in a queue. Handlers may answer
 at once or later, and pipelined requests are handled side by side; the responses leave from the head of the queue.
 
 Bounds: a connection stops reading while a response waits for a slow reader, while `PIPELINED_REQUESTS_MAX`
@@ -20,13 +20,15 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
+from ottla_broker.connection_owner import ConnectionOwner
 from ottla_broker.later_answer import LaterAnswer
 from ottla_broker.log.log_reader import LogSlice
-from ottla_broker.receive_buffer import UNRESERVED_FRAME_BYTES, BufferPool, PartialFrame, RequestBudget
+from ottla_broker.outcome import Answer, Delayed, Parts, Reply
+from ottla_broker.receive_buffer import UNRESERVED_FRAME_BYTES, PartialFrame
 from ottla_core.background import ensure_awaited, note_failure
 from ottla_core.errors import InvalidRequest
 from ottla_core.slices import Unfinished
@@ -44,64 +46,7 @@ UNSENT_BYTES_MAX = 64 * 1024 * 1024
 
 _LENGTH = struct.Struct(">i")
 
-Part = bytes | LogSlice
-Parts = list[Part]
-"""A response: whole frames of bytes and file ranges, ready to send."""
-
-Answer = Parts | None
-"""The response, or None where none is due."""
-
-Outcome = Answer | Awaitable[Answer] | Awaitable[Answer | Awaitable[Answer]]
-"""What handling a frame gives: the answer, at once or later. A request that is worked on in slices may have to wait
-for its answer when it has taken effect, and then gives an awaitable itself."""
-
 logger = structlog.get_logger("connection")
-
-
-class ConnectionOwner(Protocol):
-    """What a connection needs of its listener."""
-
-    shared_buffer: memoryview
-    pool: BufferPool
-    budget: RequestBudget
-    request_bytes_max: int
-
-    def handle(self, frame: memoryview, connection: "Connection") -> Outcome:
-        """Handle a frame, which must not be referred to after the call.
-
-        Raises:
-            InvalidRequest: the connection must be closed.
-        """
-
-    def on_closed(self, connection: "Connection") -> None:
-        """Forget the connection."""
-
-    def wait_for_budget(self, connection: "Connection") -> None:
-        """Call the connection's `resume` when the budget may have room."""
-
-    def budget_released(self) -> None:
-        """Let connections that wait for the budget try again."""
-
-    def unsent_changed(self, difference: int) -> None:
-        """Note that connections have so many bytes more, or fewer, of responses that their peers do not read."""
-
-
-class Delayed(Protocol):
-    """A request that waits and could be answered at once."""
-
-    def hurry(self) -> None:
-        """Answer with what there is."""
-
-
-class _Reply:
-    """The place of one response in the order of responses."""
-
-    __slots__ = ("later", "parts", "ready")
-
-    def __init__(self) -> None:
-        self.parts: Parts | None = None
-        self.ready = False
-        self.later: LaterAnswer[Any] | None = None
 
 
 class Connection:
@@ -165,7 +110,7 @@ class Connection:
         self.is_closed = False
         self._held = b""
         self._partial: PartialFrame | None = None
-        self._replies: deque[_Reply] = deque()
+        self._replies: deque[Reply] = deque()
         self._waiting: set[asyncio.Future[Answer | Awaitable[Answer]]] = set()
         self._outgoing: deque[memoryview | LogSlice] = deque()
         self.sent_bytes = 0
@@ -382,7 +327,7 @@ class Connection:
         if not self._replies and isinstance(outcome, list):
             self._queue(outcome)
             return
-        reply = _Reply()
+        reply = Reply()
         self._replies.append(reply)
         if isinstance(outcome, list):
             reply.parts = outcome
@@ -393,14 +338,14 @@ class Connection:
         else:
             self._await(reply, outcome)
 
-    def _await(self, reply: _Reply, outcome: Awaitable[Answer | Awaitable[Answer]]) -> None:
+    def _await(self, reply: Reply, outcome: Awaitable[Answer | Awaitable[Answer]]) -> None:
         future = ensure_awaited(outcome)
         if isinstance(outcome, Unfinished):
             self._alone = future
         self._waiting.add(future)
         future.add_done_callback(functools.partial(self._on_answered, reply))
 
-    def _on_answered(self, reply: _Reply, future: "asyncio.Future[Answer | Awaitable[Answer]]") -> None:
+    def _on_answered(self, reply: Reply, future: "asyncio.Future[Answer | Awaitable[Answer]]") -> None:
         self._waiting.discard(future)
         if self.is_closed or future.cancelled():
             return
@@ -419,7 +364,7 @@ class Connection:
                 self._await(reply, result)
             self._flush()
 
-    def _on_settled(self, reply: _Reply, answer: LaterAnswer[Any]) -> None:
+    def _on_settled(self, reply: Reply, answer: LaterAnswer[Any]) -> None:
         reply.later = None
         if self.is_closed:
             return

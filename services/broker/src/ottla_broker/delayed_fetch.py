@@ -15,9 +15,9 @@ same connection. It is answered early instead (`hurry`). A client that looks for
 import asyncio
 from typing import Protocol
 
-from ottla_broker.connection import Delayed, Parts
 from ottla_broker.fetch_reading import Reading
 from ottla_broker.fetch_sessions import NO_SESSION, FetchSession
+from ottla_broker.outcome import Delayed, Parts
 from ottla_broker.partition import Partition
 from ottla_core.errors import KafkaError
 

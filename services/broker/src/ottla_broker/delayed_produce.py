@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ottla_broker.connection import Parts
-from ottla_broker.partition import Partition, ReplicationNotice
+from ottla_broker.outcome import Parts
+from ottla_broker.partition import Partition
+from ottla_broker.partition_context import ReplicationNotice
 from ottla_core.background import start_detached
 from ottla_core.errors import KafkaError, RequestTimedOut
 from ottla_core.wire.produce_response import PartitionProduced

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Connection, Outcome
+from ottla_broker.connection import Connection
 from ottla_broker.handlers import (
     alter_configs,
     alter_partition_reassignments,
@@ -55,6 +55,7 @@ from ottla_broker.handlers import (
     unregister_broker,
 )
 from ottla_broker.long_requests import LONG_FRAME_BYTES, LongRequest
+from ottla_broker.outcome import Outcome
 from ottla_broker.request_parts import ItemLists, without_repetitions
 from ottla_core.errors import InvalidRequest
 from ottla_core.slices import started

@@ -15,7 +15,8 @@ from typing import Any, Final, cast
 from kio.static.protocol import Entity
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Answer, Connection, Outcome, Parts
+from ottla_broker.connection import Connection
+from ottla_broker.outcome import Answer, Outcome, Parts
 from ottla_broker.request_parts import ItemLists, Part, joined_answers, lists_in, parts_of
 from ottla_core.slices import rest
 from ottla_core.wire.bounds import ITEMS_MAX

@@ -10,8 +10,8 @@ from typing import Any, Final
 from kio.static.protocol import Entity
 
 from ottla_broker.broker import Request
-from ottla_broker.connection import Parts
 from ottla_broker.long_requests import LONG_FRAME_BYTES
+from ottla_broker.outcome import Parts
 from ottla_core.wire.messages import MessageCodec
 
 LONG_RESPONSE_ITEMS: Final = 200

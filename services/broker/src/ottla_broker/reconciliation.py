@@ -26,7 +26,8 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.retirement import Retirement
-from ottla_broker.partition import Partition, ReplicationContext
+from ottla_broker.partition import Partition
+from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partitions import PartitionTable
 from ottla_core.background import start_recurring
 from ottla_core.cluster.feed import ClusterStateFeed

@@ -33,7 +33,7 @@ from ottla_broker.log.cleaner import CleanerSettings
 from ottla_broker.log.log_compaction import RoundLimits
 from ottla_broker.log.log_duties import LogSettings
 from ottla_broker.log.log_store import LogStore
-from ottla_broker.partition import ReplicationContext
+from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partitions import PartitionTable
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.reconciliation import Reconciler

@@ -9,7 +9,8 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i32, i32Timedelta, i64
 
 from ottla_broker.broker import Broker
-from ottla_broker.partition import Partition, ReplicationContext
+from ottla_broker.partition import Partition
+from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partitions import PartitionTable
 from ottla_core.group_shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition

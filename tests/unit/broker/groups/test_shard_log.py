@@ -14,7 +14,8 @@ from ottla_broker.groups import relay_session, shard_log
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.groups.shard_log import READ_BYTES_MAX, ShardLog
 from ottla_broker.log.partition_log import PartitionLog
-from ottla_broker.partition import Partition, ReplicationContext
+from ottla_broker.partition import Partition
+from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partitions import PartitionTable
 from ottla_core.clock import SystemClock
 from ottla_core.group_shards import GROUP_TOPIC

@@ -13,7 +13,8 @@ from structlog.testing import capture_logs
 from ottla_broker.config import BrokerConfig
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.truncation import LogTruncation, TruncationContext
-from ottla_broker.partition import Partition, ReplicationContext
+from ottla_broker.partition import Partition
+from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.replication.fetcher import Fetcher
 from ottla_broker.replication.fetchers import ReplicaFetchers
 from ottla_core.clock import SystemClock

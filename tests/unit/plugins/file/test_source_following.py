@@ -348,7 +348,7 @@ def test_a_directory_that_was_away_for_a_moment_tears_no_line(tmp_path: Path, pa
     with SourceRun(FileSource, settings(folder / pattern)) as run:
         assert values_of(run, 1) == ["one"]
         folder.rename(elsewhere)
-        time.sleep(0.02)
+        time.sleep(0.02)  # longer than `file.scan.interval.ms`, so that this poll looks
         run.poll()
         elsewhere.rename(folder)
         append(folder / "app.log", "tw")

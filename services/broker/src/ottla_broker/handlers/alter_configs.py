@@ -6,9 +6,9 @@ from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse, A
 from kio.static.primitive import i8
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.handlers.incremental_alter_configs import alter
+from ottla_broker.outcome import Parts
 from ottla_core.cluster.controller_api import ConfigChange, ConfigResourceChange
 
 

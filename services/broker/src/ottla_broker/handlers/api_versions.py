@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i16, i32Timedelta
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Parts
+from ottla_broker.outcome import Parts
 from ottla_core.wire.conversion import convert
 from ottla_core.wire.messages import RequestHeader, message_codec
 

@@ -12,10 +12,10 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i8, i16, i32
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Parts
 from ottla_broker.described_configs import describe_topic
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.handlers.describe_configs import broker_settings
+from ottla_broker.outcome import Parts
 from ottla_core.cluster.controller_api import CreatedTopic, NewTopic, PartitionAssignment
 from ottla_core.cluster.model import Topic
 from ottla_core.errors import KafkaError

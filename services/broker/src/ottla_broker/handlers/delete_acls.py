@@ -4,9 +4,9 @@ from kio.schema.delete_acls.v3.response import DeleteAclsFilterResult, DeleteAcl
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.handlers.describe_acls import NO_AUTHORIZER
+from ottla_broker.outcome import Parts
 
 
 def handle(_broker: Broker, request: Request) -> Parts:

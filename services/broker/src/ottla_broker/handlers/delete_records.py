@@ -18,8 +18,8 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i32, i64
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Outcome, Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_broker.outcome import Outcome, Parts
 from ottla_broker.partition import Partition
 from ottla_core.errors import InvalidTopic, KafkaError, OffsetOutOfRange, RequestTimedOut
 from ottla_core.group_shards import INTERNAL_TOPICS

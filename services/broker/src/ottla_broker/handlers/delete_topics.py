@@ -6,8 +6,8 @@ from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTop
 from kio.schema.types import TopicName
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_broker.outcome import Parts
 from ottla_core.cluster.controller_api import DeletedTopic, TopicReference
 from ottla_core.errors import KafkaError
 from ottla_core.kafka_uuid import ZERO_UUID

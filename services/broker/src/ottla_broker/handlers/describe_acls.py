@@ -4,8 +4,8 @@ from kio.schema.describe_acls.v3.response import DescribeAclsResponse
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_broker.outcome import Parts
 
 NO_AUTHORIZER = "No Authorizer is configured on the broker"
 """Kafka's words: MirrorMaker 2 and Kafka's tools go on without access control lists when they read the error."""

@@ -6,8 +6,8 @@ from kio.schema.types import BrokerId
 from kio.static.primitive import i8, i32
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_broker.outcome import Parts
 from ottla_core.authorized_operations import CLUSTER_OPERATIONS, operations_if
 
 BROKERS = 1

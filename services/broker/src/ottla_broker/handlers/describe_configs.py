@@ -12,7 +12,6 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Parts
 from ottla_broker.described_configs import (
     BrokerSettings,
     DescribedConfig,
@@ -23,6 +22,7 @@ from ottla_broker.described_configs import (
 )
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.loggers import check_broker_id, describe_loggers
+from ottla_broker.outcome import Parts
 from ottla_core.cluster.controller_api import ConfigResourceType
 from ottla_core.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from ottla_core.topic_name import check_topic_name

@@ -1,9 +1,9 @@
 """DescribeGroups (key 15): the state and the members of groups of the classic protocol."""
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Outcome
 from ottla_broker.groups.group_lists import GroupLists
 from ottla_broker.groups.group_requests import relay_several
+from ottla_broker.outcome import Outcome
 
 GROUPS = GroupLists(requested="groups", answered="groups")
 

@@ -14,8 +14,8 @@ from kio.schema.types import ProducerId
 from kio.static.primitive import i32, i64
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_broker.outcome import Parts
 from ottla_broker.partition import Partition
 from ottla_core.errors import KafkaError
 

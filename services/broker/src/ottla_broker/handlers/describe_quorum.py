@@ -22,7 +22,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32, i64, u16
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Parts
+from ottla_broker.outcome import Parts
 from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, ClusterState, Member
 from ottla_core.config import parse_address
 

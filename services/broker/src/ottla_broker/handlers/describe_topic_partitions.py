@@ -14,10 +14,10 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Outcome, Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.handlers.metadata import offline_replicas, visible_leader
 from ottla_broker.long_responses import respond_in_thread
+from ottla_broker.outcome import Outcome, Parts
 from ottla_core.authorized_operations import TOPIC_OPERATIONS
 from ottla_core.cluster.model import NO_LEADER, ClusterState, PartitionState, Topic
 from ottla_core.errors import InvalidTopic

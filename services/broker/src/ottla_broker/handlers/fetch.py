@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Outcome, Parts
 from ottla_broker.delayed_fetch import DelayedFetch
 from ottla_broker.fetch_reading import FetchTerms, Reading, look, note_told
 from ottla_broker.fetch_sessions import (
@@ -25,6 +24,7 @@ from ottla_broker.fetch_sessions import (
     Named,
 )
 from ottla_broker.log.log_reader import LogSlice
+from ottla_broker.outcome import Outcome, Parts
 from ottla_broker.partition import Partition
 from ottla_broker.replica_selection import replica_in_rack
 from ottla_broker.replication.leader_replica import FollowerContact

@@ -21,10 +21,10 @@ from kio.schema.types import BrokerId
 from kio.static.primitive import i32
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Parts
 from ottla_broker.groups.errors import CoordinatorNotAvailable, NotCoordinator, TransactionalIdRefused
 from ottla_broker.groups.routing import broker_for, shard_for
 from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_broker.outcome import Parts
 from ottla_core.errors import InvalidRequest, KafkaError
 
 FIRST_BATCHED_VERSION = 4

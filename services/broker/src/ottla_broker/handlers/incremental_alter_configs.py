@@ -14,9 +14,9 @@ from kio.schema.incremental_alter_configs.v1.response import (
 from kio.static.primitive import i8
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.loggers import change_levels, check_broker_id, check_level_changes
+from ottla_broker.outcome import Parts
 from ottla_core.cluster.controller_api import (
     AlteredResource,
     ConfigChange,

@@ -19,9 +19,9 @@ from kio.schema.list_offsets.v11.response import (
 from kio.static.primitive import i32, i64
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Outcome, Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.log.unpacking import Found, LongSearch
+from ottla_broker.outcome import Outcome, Parts
 from ottla_broker.partition import Partition
 from ottla_core.errors import KafkaError, UnsupportedVersion
 from ottla_core.slices import started

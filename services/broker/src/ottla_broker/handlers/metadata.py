@@ -13,8 +13,8 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Answer, Outcome, Parts
 from ottla_broker.groups.group_topic import new_group_topic
+from ottla_broker.outcome import Answer, Outcome, Parts
 from ottla_core.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla_core.cluster.controller_api import NewTopic
 from ottla_core.cluster.model import NO_LEADER, ClusterState, PartitionState, Topic

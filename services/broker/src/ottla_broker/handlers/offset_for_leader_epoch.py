@@ -11,8 +11,8 @@ from kio.schema.offset_for_leader_epoch.v4.response import (
 from kio.static.primitive import i32, i64
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_broker.outcome import Parts
 from ottla_core.errors import KafkaError
 
 UNKNOWN = -1

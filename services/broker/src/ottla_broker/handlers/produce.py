@@ -13,9 +13,9 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Answer, Outcome, Parts
 from ottla_broker.delayed_produce import DelayedProduce, Unsafe
 from ottla_broker.log.unpacking import LookedInto
+from ottla_broker.outcome import Answer, Outcome, Parts
 from ottla_core.errors import (
     InvalidRecord,
     InvalidRequest,

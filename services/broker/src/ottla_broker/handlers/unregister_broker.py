@@ -4,8 +4,8 @@ from kio.schema.errors import ErrorCode
 from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.connection import Parts
 from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_broker.outcome import Parts
 from ottla_core.errors import KafkaError
 
 

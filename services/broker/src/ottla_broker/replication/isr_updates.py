@@ -21,7 +21,8 @@ from typing import NamedTuple, Protocol
 import structlog
 from kio.schema.errors import ErrorCode
 
-from ottla_broker.partition import Partition, ReplicationContext
+from ottla_broker.partition import Partition
+from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partitions import PartitionTable
 from ottla_broker.replication.leader_replica import IsrProposal
 from ottla_core.background import start_recurring

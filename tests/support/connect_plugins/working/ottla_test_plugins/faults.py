@@ -70,11 +70,11 @@ def fail(kind: str, method: str, says: str = "") -> None:
         case "exit":
             os._exit(3)
         case "hang":
-            time.sleep(3600)
+            time.sleep(3600)  # hangs for as long as a test lives
         case "leak":
             leaked = []
             while True:
                 leaked.append(bytearray(os.urandom(4096) * (LEAK_STEP_BYTES // 4096)))
-                time.sleep(LEAK_PAUSE_S)
+                time.sleep(LEAK_PAUSE_S)  # the worker looks at memory now and then, and must see it grow
         case _:
             raise ValueError(f"{method} has a bug{says}")

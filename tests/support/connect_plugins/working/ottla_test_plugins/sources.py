@@ -121,7 +121,7 @@ class ListSource(SourceConnector[ListSourceConfig]):
     def _watch(self, path: Path) -> None:
         last = path.read_text() if path.exists() else ""
         while True:
-            time.sleep(0.02)
+            time.sleep(0.02)  # between two looks at the file
             now = path.read_text() if path.exists() else ""
             if now != last:
                 last = now

@@ -1,0 +1,37 @@
+"""What a connection needs of its listener."""
+
+from typing import TYPE_CHECKING, Protocol
+
+from ottla_broker.outcome import Outcome
+from ottla_broker.receive_buffer import BufferPool, RequestBudget
+
+if TYPE_CHECKING:
+    from ottla_broker.connection import Connection
+
+
+class ConnectionOwner(Protocol):
+    """What a connection needs of its listener."""
+
+    shared_buffer: memoryview
+    pool: BufferPool
+    budget: RequestBudget
+    request_bytes_max: int
+
+    def handle(self, frame: memoryview, connection: "Connection") -> Outcome:
+        """Handle a frame, which must not be referred to after the call.
+
+        Raises:
+            InvalidRequest: the connection must be closed.
+        """
+
+    def on_closed(self, connection: "Connection") -> None:
+        """Forget the connection."""
+
+    def wait_for_budget(self, connection: "Connection") -> None:
+        """Call the connection's `resume` when the budget may have room."""
+
+    def budget_released(self) -> None:
+        """Let connections that wait for the budget try again."""
+
+    def unsent_changed(self, difference: int) -> None:
+        """Note that connections have so many bytes more, or fewer, of responses that their peers do not read."""
