@@ -87,6 +87,13 @@ def check_nothing_is_lost(cluster: ReplicatedCluster, topic: str) -> None:
     assert read_values(cluster.bootstrap, topic, up_to=BATCHES) == [(each, value_of(each)) for each in range(BATCHES)]
 
 
+def end_everything_but_etcd(cluster: ReplicatedCluster) -> None:
+    """The controller first, so that it takes nobody out of an in-sync set."""
+    cluster.controllers[0].process.kill()
+    for broker in ALL:
+        cluster.brokers[broker].kill()
+
+
 @pytest.mark.parametrize("damage", [damage_the_middle, cut_the_end])
 @pytest.mark.parametrize("leads", [True, False], ids=["leader", "follower"])
 def test_an_in_sync_replica_copies_again_what_its_disk_has_lost(
@@ -107,14 +114,11 @@ def test_a_leader_whose_disk_lost_records_while_all_were_away_makes_way(
 ) -> None:
     """All replicas count as in sync when they come back together, and the former leader is elected first."""
     hurt = cluster.state_of(topic).leader
-    (controller,) = cluster.controllers
-    controller.process.kill()
-    for broker in ALL:
-        cluster.brokers[broker].kill()
+    end_everything_but_etcd(cluster)
     damage(log_of(cluster, hurt, topic))
     for broker in ALL:
         cluster.brokers[broker].process.start()
-    controller.start()
+    cluster.controllers[0].start()
     check_nothing_is_lost(cluster, topic)
 
 
@@ -123,12 +127,9 @@ def test_a_replica_that_lost_records_waits_for_others_when_it_is_back_first(
 ) -> None:
     """The controller sees nobody else at that moment, and would take the others out of the in-sync set."""
     hurt = cluster.state_of(topic).leader
-    (controller,) = cluster.controllers
-    controller.process.kill()
-    for broker in ALL:
-        cluster.brokers[broker].kill()
+    end_everything_but_etcd(cluster)
     cut_the_end(log_of(cluster, hurt, topic))
-    controller.start()
+    cluster.controllers[0].start()
     cluster.brokers[hurt].start()
     eventually(lambda: cluster.state_of(topic, broker=hurt).leader == NOBODY, "it is not elected")
     for broker in ALL - {hurt}:
