@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 
@@ -337,12 +337,24 @@ class Crew:
         }
 
     def committed_offsets(self) -> dict[Partition, int]:
-        """Offset of every partition that the group has committed."""
+        """Offset of every partition that the group has committed.
+
+        While a coordinator loads the group, librdkafka leaves it to the application to ask again.
+        """
+        (offsets,) = eventually(self._told_offsets, "the group is loaded", within_s=ADMIN_DEADLINE_S)
+        return offsets
+
+    def _told_offsets(self) -> tuple[dict[Partition, int]] | None:
         futures = self._admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(self.group)], request_timeout=ADMIN_DEADLINE_S
         )
-        found = futures[self.group].result().topic_partitions
-        return {(each.topic, each.partition): each.offset for each in found}
+        try:
+            found = futures[self.group].result().topic_partitions
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+                return None
+            raise
+        return ({(each.topic, each.partition): each.offset for each in found},)
 
     def description(self) -> Any:
         """What the coordinator tells of the group, as confluent-kafka has it."""
