@@ -81,10 +81,25 @@ class Kafka:
         return [json.loads(each.value() or b"null") for each in self.read(topic)]
 
     def committed(self, group: str, topic: str, partition: int = 0) -> int | None:
+        found = self._last_commit(group, topic, partition)
+        return found.offset if found.offset >= 0 else None
+
+    def committed_metadata(self, group: str, topic: str) -> str:
+        return self._last_commit(group, topic, 0).metadata or ""
+
+    def commit(self, group: str, topic: str, offset: int, metadata: str) -> None:
+        """Commit an offset as a member without a generation would."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
+        try:
+            consumer.commit(offsets=[TopicPartition(topic, 0, offset, metadata)], asynchronous=False)
+        finally:
+            consumer.close()
+
+    def _last_commit(self, group: str, topic: str, partition: int) -> TopicPartition:
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
         try:
             (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=10)
-            return found.offset if found.offset >= 0 else None
+            return found
         finally:
             consumer.close()
 

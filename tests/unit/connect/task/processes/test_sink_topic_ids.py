@@ -108,3 +108,45 @@ def test_a_sql_sink_with_stored_offsets_begins_anew_with_its_topic(kafka, connec
     kafka.publish(topic, *rows(15, first=100))
     sink()
     eventually(lambda: positions() == [*range(10), *range(100, 115)], "the new topic's records are rows, too")
+
+
+def positions(connect):
+    return sorted(each["position"] for each in connect.collected.values())
+
+
+def test_a_sink_with_committed_offsets_begins_a_topic_at_its_start_that_is_created_anew_while_it_runs(kafka, connect):
+    topic = kafka.topic()
+    kafka.publish(topic, *rows(10))
+    # The consumer does not look at the topic while it is gone, so it reads on behind the former one's end.
+    connect.sink(topics=topic, consumer_override_metadata_max_age_ms=300_000)
+    connect.collected.until(10)
+    kafka.create_anew(topic)
+    kafka.publish(topic, *rows(25, first=100))
+    eventually(
+        lambda: set(positions(connect)) == {*range(10), *range(100, 125)}, "all of the new topic's records are put"
+    )
+
+
+def test_a_commit_of_the_former_topic_that_comes_late_does_not_hide_the_new_ones_records(kafka, connect):
+    topic, name = kafka.topic(), connect.name()
+    kafka.publish(topic, *rows(10))
+    first = connect.sink(topics=topic, name=name)
+    connect.collected.until(10)
+    eventually(lambda: kafka.committed(f"connect-{name}", topic) == 10, "the offsets are committed")
+    assert first.stop() == 0
+    metadata = kafka.committed_metadata(f"connect-{name}", topic)
+    kafka.create_anew(topic)
+    kafka.commit(f"connect-{name}", topic, 10, metadata)
+    kafka.publish(topic, *rows(25, first=100))
+    connect.sink(topics=topic, name=name)
+    eventually(
+        lambda: set(positions(connect)) == {*range(10), *range(100, 125)}, "all of the new topic's records are put"
+    )
+
+
+def test_an_offset_that_somebody_else_has_set_is_gone_by(kafka, connect):
+    topic, name = kafka.topic(), connect.name()
+    kafka.publish(topic, *rows(10))
+    kafka.commit(f"connect-{name}", topic, 4, "by hand")
+    connect.sink(topics=topic, name=name)
+    assert connect.collected.until(6) == rows(6, first=4)

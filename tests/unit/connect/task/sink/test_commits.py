@@ -7,6 +7,7 @@ from ottla_connect.task.pipeline.dead_letters import DeadLettersLost
 from ottla_connect.task.pipeline.error_handler import ToleranceExceeded
 from ottla_connect.task.sink.commits import Commits
 from ottla_connect.task.sink.positions import Positions
+from ottla_connect.task.sink.topic_identities import TopicIdentities
 from ottla_sdk import TopicPartition
 
 A0 = TopicPartition("a", 0)
@@ -25,10 +26,13 @@ class Parts:
         self.positions.assign([A0])
         self.positions.read("a", [0], [5])
         self.positions.put()
+        identities = TopicIdentities()
+        identities.assign({A0: "topic.id=X"})
         self.commits = Commits(
             task=self,
             group=self,
             positions=self.positions,
+            identities=identities,
             control=self,
             measures=TaskMeasures("sink"),
             dead_letters=self,
@@ -50,8 +54,8 @@ class Parts:
         if self.report_error is not None:
             raise self.report_error
 
-    def commit(self, offsets, *, wait):
-        self.events.append(f"commit {offsets[A0]}")
+    def commit(self, offsets, metadata, *, wait):
+        self.events.append(f"commit {offsets[A0]} {metadata(A0)}")
 
 
 @pytest.fixture
@@ -61,7 +65,7 @@ def parts() -> Parts:
 
 def test_what_pre_commit_itself_reports_reaches_the_dead_letter_topic_before_offsets_are_committed(parts):
     assert parts.commits.commit([A0], closing=True)
-    assert parts.events == ["pre_commit", "flush dead letters", "commit 6"]
+    assert parts.events == ["pre_commit", "flush dead letters", "commit 6 topic.id=X"]
 
 
 def test_nothing_is_committed_where_a_dead_letter_is_lost(parts):

@@ -48,7 +48,9 @@ class ScriptedConsumer:
         self.calls.append(("seek", place.partition, place.offset))
 
     def commit(self, offsets, asynchronous):
-        self.calls.append(("commit", [(each.partition, each.offset) for each in offsets], asynchronous))
+        self.calls.append(
+            ("commit", [(each.partition, each.offset, each.metadata) for each in offsets], asynchronous)
+        )
         return offsets
 
     def close(self):
@@ -216,9 +218,9 @@ def test_a_seek_waits_until_the_partition_is_ready(parts, monkeypatch):
 
 def test_commits_are_waited_for_or_not(parts):
     group, consumer, _ = parts
-    group.commit({P0: 5}, wait=False)
-    group.commit({P1: 6}, wait=True)
-    assert consumer.calls == [("commit", [(0, 5)], True), ("commit", [(1, 6)], False)]
+    group.commit({P0: 5}, str, wait=False)
+    group.commit({P1: 6}, lambda place: f"of {place.topic}", wait=True)
+    assert consumer.calls == [("commit", [(0, 5, str(P0))], True), ("commit", [(1, 6, "of t")], False)]
 
 
 def test_a_closing_consumer_no_longer_tells_the_listener(parts):

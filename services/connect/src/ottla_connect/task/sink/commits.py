@@ -13,6 +13,7 @@ from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.task.pipeline.dead_letters import DeadLetters
 from ottla_connect.task.sink.group import Group
 from ottla_connect.task.sink.positions import Positions
+from ottla_connect.task.sink.topic_identities import TopicIdentities
 from ottla_sdk import RetriableError, SinkTask, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ class Commits:
         task: the plugin's task.
         group: the consumer.
         positions: how far the task has come.
+        identities: which topics the positions are of.
         control: knows the lease.
         measures: readings.
         dead_letters: must have arrived before; None if there are none.
@@ -39,6 +41,7 @@ class Commits:
         task: SinkTask[Any],
         group: Group,
         positions: Positions,
+        identities: TopicIdentities,
         control: Control,
         measures: TaskMeasures,
         dead_letters: DeadLetters | None,
@@ -49,6 +52,7 @@ class Commits:
         self._task = task
         self._group = group
         self._positions = positions
+        self._identities = identities
         self._control = control
         self._measures = measures
         self._dead_letters = dead_letters
@@ -122,7 +126,7 @@ class Commits:
 
     def _send(self, offsets: Mapping[TopicPartition, int], began_s: float, *, wait: bool) -> None:
         try:
-            self._group.commit(offsets, wait=wait)
+            self._group.commit(offsets, self._identities.metadata, wait=wait)
         except KafkaException as error:
             self._failed(error.args[0])
             return

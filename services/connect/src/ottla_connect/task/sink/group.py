@@ -18,6 +18,7 @@ from ottla_sdk import ConnectError, RetriableError, TopicPartition
 SEEK_ATTEMPTS_MAX = 100
 SEEK_PAUSE_S = 0.1
 CLOSED_WITHIN_S = 30.0
+COMMITTED_WITHIN_S = 30.0
 
 
 FINAL_ERRORS = frozenset(
@@ -132,15 +133,35 @@ class Group:
         for place, offset in offsets.items():
             self._seek(KafkaTopicPartition(place.topic, place.partition, offset))
 
-    def commit(self, offsets: Mapping[TopicPartition, int], *, wait: bool) -> None:
-        """Commit offsets; without waiting, the consumer's `on_commit` says how it went.
+    def committed_metadata(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str | None]:
+        """Return the metadata of the last commit of each partition; None where there is no commit.
+
+        Raises:
+            OffsetsUnknown: the group's coordinator does not tell.
+        """
+        try:
+            found = self._consumer.committed(_for_kafka(partitions), timeout=COMMITTED_WITHIN_S)
+        except KafkaException as error:
+            raise OffsetsUnknown(f"cannot find out what is committed: {error.args[0].str()}") from error
+        for each in found:
+            if each.error is not None:
+                raise OffsetsUnknown(f"cannot find out what is committed of {each.topic}: {each.error.str()}")
+        return {
+            TopicPartition(each.topic, each.partition): each.metadata if each.offset >= 0 else None for each in found
+        }
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, int], metadata: Callable[[TopicPartition], str], *, wait: bool
+    ) -> None:
+        """Commit offsets, each with metadata; without waiting, the consumer's `on_commit` says how it went.
 
         Raises:
             KafkaException: they are not committed.
         """
-        wanted = _for_kafka(offsets)
-        for each in wanted:
-            each.offset = offsets[TopicPartition(each.topic, each.partition)]
+        wanted = [
+            KafkaTopicPartition(each.topic, each.partition, offset, metadata(each))
+            for each, offset in sorted(offsets.items())
+        ]
         if not wait:
             self._consumer.commit(offsets=wanted, asynchronous=True)
             return
@@ -231,7 +252,7 @@ def raise_if_final(error: KafkaError) -> None:
     log.warning("%s: %s", error.name(), error.str())
 
 
-def _for_kafka(partitions: Collection[TopicPartition] | Mapping[TopicPartition, int]) -> list[KafkaTopicPartition]:
+def _for_kafka(partitions: Collection[TopicPartition]) -> list[KafkaTopicPartition]:
     return [KafkaTopicPartition(each.topic, each.partition) for each in sorted(partitions)]
 
 

@@ -27,6 +27,8 @@ from ottla_connect.task.sink.group import Group
 from ottla_connect.task.sink.positions import Positions
 from ottla_connect.task.sink.redelivery import Redelivery
 from ottla_connect.task.sink.subscription import Subscription
+from ottla_connect.task.sink.topic_check import TopicCheck
+from ottla_connect.task.sink.topic_identities import TopicIdentities
 from ottla_connect.task.sink.topic_ids import TopicIds
 from ottla_sdk import RetriableError, SinkRecord, SinkTask, TopicPartition
 
@@ -107,7 +109,9 @@ class SinkRunner:
         topic_ids: TopicIds,
     ) -> None:
         """Take the parts that need the runner itself, or exist only once the task may begin."""
+        identities = TopicIdentities()
         self._topic_ids = topic_ids
+        self._topic_check = TopicCheck(topic_ids, identities, interval_s=self._settings.flush_interval_s)
         consumer = make_consumer(self._on_commit_result)
         self._group = Group(consumer, self, incremental=self._settings.incremental, watch=watch)
         self._subscription = make_subscription(consumer)
@@ -117,6 +121,7 @@ class SinkRunner:
             task=self._task,
             group=self._group,
             positions=self._positions,
+            identities=identities,
             control=self._control,
             measures=self._measures,
             dead_letters=dead_letters,
@@ -193,6 +198,8 @@ class SinkRunner:
         self._measures.partitions = len(self._positions.assigned)
         if partitions:
             log.info("has partitions %s now", _named(partitions))
+            anew = self._topic_check.assigned(self._group.committed_metadata(partitions))
+            self._seeks.update(dict.fromkeys(anew, 0))
             self._task.open(partitions)
         wanted = {each: self._seeks.pop(each) for each in partitions if each in self._seeks}
         for each, offset in wanted.items():
@@ -224,6 +231,7 @@ class SinkRunner:
             self._set_paused(standing is Standing.PAUSED)
             if (topics := self._subscription.changed(time.monotonic())) is not None:
                 self._group.subscribe(topics)
+            self._begin_new_topics()
             if self._commits.are_due():
                 self._commit()
             self._apply_seeks()
@@ -327,6 +335,7 @@ class SinkRunner:
         self._group.seek(offsets)
 
     def _forget(self, partitions: Collection[TopicPartition]) -> None:
+        self._topic_check.revoked(partitions)
         self._positions.revoke(partitions)
         self._measures.partitions = len(self._positions.assigned)
         self._redelivery.drop(partitions)
@@ -346,6 +355,13 @@ class SinkRunner:
 
     def _on_commit_result(self, error: KafkaError | None, partitions: list[KafkaTopicPartition]) -> None:
         self._commits.on_result(error, partitions)
+
+    def _begin_new_topics(self) -> None:
+        """Begin topics at their start that were created anew, when what was read of the former ones is put."""
+        if self._redelivery or self._held:
+            return
+        if anew := self._topic_check.look(time.monotonic(), self._positions.assigned):
+            self._go_to(dict.fromkeys(anew, 0))
 
     # The end.
 
