@@ -60,7 +60,7 @@ def run(channel: socket.socket) -> int:
         case RunTask():
             return _run_task(channel, purpose)
         case CheckOffsets():
-            _send(channel, OffsetsChecked(problems=[]))
+            _send(channel, OffsetsChecked(problems=[], offsets=purpose.offsets))
         case DescribeConfig() | _:
             raise AssertionError(f"no script for {purpose}")
     return 0

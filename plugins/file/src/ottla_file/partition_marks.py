@@ -42,6 +42,21 @@ class Ownership:
             return False
 
 
+def owned_partitions(directory: Path, connector: str) -> list[TopicPartition]:
+    """Return the partitions that tasks of a connector have ever had.
+
+    Raises:
+        OSError: that cannot be read.
+    """
+    try:
+        names = sorted(path.name for path in (unfinished_directory(directory, connector) / "owners").iterdir())
+    except FileNotFoundError:
+        return []
+    found = (name.rpartition("-") for name in names)
+    # What `_write` has not renamed yet ends with letters.
+    return [TopicPartition(topic, int(number)) for topic, _, number in found if topic and number.isdecimal()]
+
+
 def unfinished_directory(directory: Path, connector: str) -> Path:
     """Return where a connector's unfinished files are."""
     return directory / UNFINISHED / quote(connector, safe="")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ottla_file.file_names import FileNames, hour_of, is_before_year_1
-from ottla_file.partition_marks import Ownership, keep_topic, topic_of_files
+from ottla_file.partition_marks import Ownership, keep_topic, owned_partitions, topic_of_files
 from ottla_file.record_formats import RecordFormat, new_format
 from ottla_file.sink_config import FileSinkConfig
 from ottla_file.unfinished_file import WRITE_BYTES, UnfinishedFile, remove_unfinished
@@ -318,6 +318,13 @@ class FileSink(SinkConnector[FileSinkConfig]):
                     f"{partition.topic}-{partition.partition}: the records before offset {written} are in files "
                     f"below {self.config.directory}; remove or move those that shall be written again first",
                 )
+
+    def kept_offsets(self) -> Mapping[TopicPartition, int]:
+        """Return how far each partition is in finished files, which say so by their names."""
+        directory, names = self.config.directory, self.config.names
+        owned = owned_partitions(directory, self.settings.get("name", ""))
+        ends = {partition: finished_up_to(directory, names, partition) for partition in owned}
+        return {partition: end for partition, end in ends.items() if end}
 
 
 def finished_up_to(directory: Path, names: FileNames, partition: TopicPartition, topic_id: str | None = None) -> int:

@@ -149,8 +149,22 @@ class SinkConnector(Connector[ConfigT], Generic[ConfigT]):
         return [dict(self.settings) for _ in range(tasks_max)]
 
     def check_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> Iterable[Problem]:
-        """Return what is wrong with offsets that a user wants to set.
+        """Return what is wrong with offsets that a user wants to set; None removes a partition's offset.
 
-        A connector that keeps offsets in its target moves them here, or says that it cannot.
+        Changes nothing, as it may be asked several times, and the answer may be no. A connector whose target says how
+        far its data goes, and that cannot change that, says so here.
         """
         return ()
+
+    def kept_offsets(self) -> Mapping[TopicPartition, int]:
+        """Return the offsets that are kept in the target, so that a reset covers them all; none by default."""
+        return {}
+
+    def change_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
+        """Change the offsets that are kept in the target, as `check_offsets` has consented to; None removes one.
+
+        No task runs meanwhile. It happens before the consumer group's offsets are changed, and may be repeated.
+
+        Raises:
+            Exception: they are not changed; the group's stay as they are, too.
+        """

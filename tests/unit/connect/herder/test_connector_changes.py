@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from ottla_connect.herder.api import State, TargetState
 from ottla_connect.herder.errors import BadRequest, Conflict, Elsewhere, NotFound, RequestError
 from ottla_connect.herder.task_config_publisher import TaskSettings
 from ottla_connect.herder.unit import Unit
-from ottla_connect.processes.messages import TaskConfigs
+from ottla_connect.processes.messages import OffsetsChecked, TaskConfigs
 from ottla_connect.state.config_records import (
     CommitRecord,
     ConfigRecord,
@@ -398,10 +399,11 @@ async def test_a_reset_removes_only_what_the_connector_was_asked_about(
     write, asked = parts.stores.offsets.write, []
     await write("flights", [({"file": "a"}, {"position": 1})])
 
-    async def consent(_: str, __: Mapping[str, str], offsets: Sequence[tuple[Mapping, Mapping | None]]) -> list[str]:
+    async def consent(_: str, __: Mapping[str, str], offsets: list[Any], *, removes_all: bool) -> OffsetsChecked:
         asked.append([partition["file"] for partition, _ in offsets])
         await write("flights", [({"file": "b"}, {"position": 1})])
-        return []
+        assert removes_all
+        return OffsetsChecked(problems=[], offsets=offsets)
 
     monkeypatch.setattr(parts.herder._validation, "check_offsets", consent)
     await parts.herder.reset_offsets("flights")

@@ -1,11 +1,19 @@
 """Questions to plugin code that a process answers."""
 
 import socket
+import sqlite3
+from contextlib import closing
 
 import pytest
 
-from ottla_connect.processes.messages import CheckOffsets, DescribeConfig, ListPlugins, PluginDescription
-from ottla_connect.task.answers import check_offsets, describe_config, list_plugins
+from ottla_connect.processes.messages import (
+    ChangeOffsets,
+    CheckOffsets,
+    DescribeConfig,
+    ListPlugins,
+    PluginDescription,
+)
+from ottla_connect.task.answers import change_offsets, check_offsets, describe_config, list_plugins
 from ottla_connect.task.channel import Channel
 from ottla_connect.task.redaction import Redaction
 
@@ -99,6 +107,40 @@ def test_a_sinks_offsets_must_be_of_kafkas_form(parts):
     sink = {"connector.class": "CollectingSink", "topics": "t"}
     assert offset_problems(parts, sink, ({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 5})) == []
     assert "kafka_partition" in offset_problems(parts, sink, ({"kafka_topic": "t"}, None))[0]
+
+
+def test_a_reset_covers_what_a_sink_keeps_in_its_target_and_changes_it_only_when_told(parts, tmp_path):
+    database = tmp_path / "target.db"
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute(
+            "CREATE TABLE progress (connector, topic, 'partition' INTEGER, next_offset INTEGER, topic_id)"
+        )
+        connection.executemany("INSERT INTO progress VALUES ('c', 't', ?, 5, NULL)", [(0,), (1,)])
+        connection.commit()
+    settings = {
+        "name": "c",
+        "connector.class": "ottla_sql.SqlSink",
+        "topics": "t",
+        "connection.url": f"sqlite:///{database}",
+        "offsets.table": "progress",
+    }
+    known = [({"kafka_topic": "t", "kafka_partition": 0}, None), ({"kafka_topic": "t", "kafka_partition": 7}, None)]
+    asked = CheckOffsets(connector="c", settings=settings, worker={}, offsets=known, removes_all=True)
+    checked = check_offsets(*parts, asked)
+    assert checked.problems == []
+    assert checked.offsets == [*known, ({"kafka_topic": "t", "kafka_partition": 1}, None)]
+
+    def kept():
+        with closing(sqlite3.connect(database)) as connection:
+            return connection.execute("SELECT count(*) FROM progress").fetchone()[0]
+
+    assert kept() == 2
+    wanted = ChangeOffsets(connector="c", settings=settings, worker={}, offsets=checked.offsets)
+    assert change_offsets(*parts, wanted).error is None
+    assert kept() == 0
+    away = {**settings, "connection.url": f"sqlite:///{tmp_path / 'no' / 'such.db'}"}
+    wanted = ChangeOffsets(connector="c", settings=away, worker={}, offsets=checked.offsets)
+    assert "cannot be changed" in (change_offsets(*parts, wanted).error or "")
 
 
 def test_wrong_settings_are_told_too(parts):

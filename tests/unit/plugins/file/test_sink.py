@@ -170,6 +170,8 @@ def test_offsets_may_not_go_back_behind_finished_files(tmp_path: Path) -> None:
 
     assert "before offset 2" in problem.message
     assert not list(sink.check_offsets({ONE: 2}))
+    sink.configure({**settings(tmp_path), "name": "conformance"})
+    assert sink.kept_offsets() == {ONE: 2}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from sqlalchemy import create_mock_engine
 from sqlalchemy.dialects import mssql, mysql, postgresql
 from sqlalchemy.schema import CreateTable
 
-from ottla_sdk import FatalError, RetriableError, TopicPartition
+from ottla_sdk import ConnectError, FatalError, RetriableError, TopicPartition
 from ottla_sql import SqlSink
 from ottla_sql.sink.stored_offsets import StoredOffsets
 from tests.support.sql_runs import SqliteFile, fed_sink
@@ -114,10 +114,32 @@ def test_offsets_that_a_user_sets_are_set_in_the_target(database):
         sink.put({"id": 1}, {"id": 2})
     connector = SqlSink()
     connector.configure({"name": "sink", "connection.url": database.url, "offsets.table": "progress"})
-    assert list(connector.check_offsets({PARTITION: 1, TopicPartition("u", 3): 7})) == []
+    wanted = {PARTITION: 1, TopicPartition("u", 3): 7}
+    assert list(connector.check_offsets(wanted)) == []
+    assert stored(database) == [("sink", "t", 0, 2)]
+    connector.change_offsets(wanted)
     assert stored(database) == [("sink", "t", 0, 1), ("sink", "u", 3, 7)]
-    assert list(connector.check_offsets({PARTITION: None})) == []
+    assert connector.kept_offsets() == wanted
+    connector.change_offsets({PARTITION: None})
     assert stored(database) == [("sink", "u", 3, 7)]
+
+
+def test_whoever_asks_about_offsets_makes_no_table_for_them(database):
+    connector = SqlSink()
+    connector.configure({"name": "sink", "connection.url": database.url, "offsets.table": "progress"})
+    assert list(connector.check_offsets({PARTITION: 1})) == []
+    assert connector.kept_offsets() == {}
+    assert database.rows("SELECT name FROM sqlite_master") == []
+
+
+def test_a_target_that_is_away_refuses_offsets(tmp_path):
+    connector = SqlSink()
+    url = f"sqlite:///{tmp_path / 'no' / 'such.db'}"
+    connector.configure({"name": "sink", "connection.url": url, "offsets.table": "progress"})
+    (problem,) = connector.check_offsets({PARTITION: 1})
+    assert "cannot be read" in problem.message
+    with pytest.raises(ConnectError, match="cannot be changed"):
+        connector.change_offsets({PARTITION: 1})
 
 
 def fed_anew(sink, values):

@@ -11,6 +11,7 @@ with offset 0 again, and what was stored says nothing of it.
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy
 from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, String, Table
@@ -86,8 +87,23 @@ class StoredOffsets:
             FatalError: the table takes this connector for another one.
         """
         self._create()
+        topic_id = self._table.c.topic_id if self._has_topic_ids else sqlalchemy.null()
+        found = self._rows(topic_id)
+        return {partition: found[partition] for partition in partitions if partition in found}
+
+    def all(self) -> dict[TopicPartition, int]:
+        """Return how far each partition is written, and change nothing: none where there is no table yet.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database refuses, or cannot be reached.
+            FatalError: the table takes this connector for another one.
+        """
+        if not sqlalchemy.inspect(self._engine).has_table(self._table.name, schema=self._table.schema):
+            return {}
+        return {place: stored.next_offset for place, stored in self._rows(sqlalchemy.null()).items()}
+
+    def _rows(self, topic_id: sqlalchemy.ColumnElement[Any]) -> dict[TopicPartition, StoredOffset]:
         table = self._table.c
-        topic_id = table.topic_id if self._has_topic_ids else sqlalchemy.null()
         statement = sqlalchemy.select(
             table.connector, table.topic, table.partition, table.next_offset, topic_id
         ).where(table.connector == self._connector)
@@ -98,11 +114,10 @@ class StoredOffsets:
                 f"the table {self._table.name} takes the connector {self._connector} for {others[0]}, whose offsets "
                 "it holds: have its columns connector and topic compared byte by byte, by a binary collation"
             )
-        found = {
+        return {
             TopicPartition(topic, number): StoredOffset(offset, found_id)
             for _, topic, number, offset, found_id in rows
         }
-        return {partition: found[partition] for partition in partitions if partition in found}
 
     def move(
         self, connection: Connection, partition: TopicPartition, known: StoredOffset | None, new: StoredOffset

@@ -200,7 +200,7 @@ class ConnectorChanges:
                 if self._stopped(name) == connector and is_current:
                     if self._may_have_tasks(name):
                         raise _still_running(name)
-                    message = await self._offsets.carry_out(request)
+                    message = await self._offsets.carry_out(request, self._lead)
                     self._lead()  # or another leader may have let tasks begin meanwhile, and has to repeat this
                     return message
         raise _always_another(name)

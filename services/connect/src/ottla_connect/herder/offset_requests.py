@@ -4,7 +4,8 @@ A connector has a say in what they are changed to, and may keep offsets of its o
 before the change is carried out.
 """
 
-from collections.abc import Awaitable
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ottla_connect.config import WorkerConfig
@@ -23,6 +24,7 @@ from ottla_connect.state.sink_offsets import SinkOffsets, SinkOffsetsError
 from ottla_connect.state.stores import Stores
 
 ALTERED = "The offsets for this connector have been altered successfully"
+PERMIT_INTERVAL_S = 0.5
 RESET = "The offsets for this connector have been reset successfully"
 
 
@@ -33,12 +35,13 @@ class OffsetRequest:
     Attributes:
         connector: whose offsets.
         offsets: what they become; None removes one.
-        removes_all: whether all are to be removed, which are those in `offsets`.
+        removed: where all are to be removed, those of them that are a source's or a consumer group's, and not kept
+            in a sink's target; None where they are to be set.
     """
 
     connector: ConnectorInfo
     offsets: ConnectorOffsets
-    removes_all: bool
+    removed: ConnectorOffsets | None
 
 
 class OffsetRequests:
@@ -74,8 +77,8 @@ class OffsetRequests:
             parse_sink(offsets)
         else:
             check_source(offsets)
-        await self._require_consent(connector, offsets)
-        return OffsetRequest(connector=connector, offsets=offsets, removes_all=False)
+        await self._consented(connector, offsets, removes_all=False)
+        return OffsetRequest(connector=connector, offsets=offsets, removed=None)
 
     async def removal(self, connector: ConnectorInfo) -> OffsetRequest:
         """Return the request to remove all offsets.
@@ -84,9 +87,9 @@ class OffsetRequests:
             BadRequest: the connector does not want it.
             RequestError: they cannot be read.
         """
-        removals = _removals(await self.read(connector))
-        await self._require_consent(connector, removals)
-        return OffsetRequest(connector=connector, offsets=removals, removes_all=True)
+        removed = _removals(await self.read(connector))
+        offsets = await self._consented(connector, removed, removes_all=True)
+        return OffsetRequest(connector=connector, offsets=offsets, removed=removed)
 
     async def is_current(self, request: OffsetRequest) -> bool:
         """Return whether a connector has consented to what a request would do now.
@@ -94,32 +97,61 @@ class OffsetRequests:
         Raises:
             RequestError: the offsets cannot be read.
         """
-        return not request.removes_all or _removals(await self.read(request.connector)) == request.offsets
+        return request.removed is None or _removals(await self.read(request.connector)) == request.removed
 
-    async def carry_out(self, request: OffsetRequest) -> str:
+    async def carry_out(self, request: OffsetRequest, permit: Callable[[], object]) -> str:
         """Change offsets; returns the message for the user.
+
+        Args:
+            request: the connector has consented to it.
+            permit: raises what forbids it; called again before every write, and while a sink's own code writes.
 
         Raises:
             RequestError: they cannot be stored.
         """
         connector = request.connector
         if connector.type is not ConnectorType.SINK:
+            permit()
             await self._change(connector, self._stores.offsets.write(connector.name, request.offsets))
-        elif request.removes_all:
+            return ALTERED if request.removed is None else RESET
+        await self._change_in_target(request, permit)
+        permit()
+        if request.removed is not None:
             await self._change(connector, self._group(connector).delete())
-        else:
-            await self._change(connector, self._group(connector).alter(parse_sink(request.offsets)))
-        return RESET if request.removes_all else ALTERED
+            return RESET
+        await self._change(connector, self._group(connector).alter(parse_sink(request.offsets)))
+        return ALTERED
+
+    async def _change_in_target(self, request: OffsetRequest, permit: Callable[[], object]) -> None:
+        """Have a sink change what it keeps, and end its process as soon as that is not permitted any more."""
+        connector = request.connector
+        permit()
+        change = asyncio.ensure_future(
+            self._validation.change_offsets(connector.name, connector.config, request.offsets)
+        )
+        try:
+            while not (await asyncio.wait({change}, timeout=PERMIT_INTERVAL_S))[0]:
+                permit()
+            await change
+        finally:
+            change.cancel()
+            await asyncio.wait({change})
 
     def _group(self, connector: ConnectorInfo) -> SinkOffsets:
         settings = connector.config
         group_id = sink_group_id(connector.name, settings, self._config)
         return SinkOffsets(self._config, group_id, admin_overrides(settings))
 
-    async def _require_consent(self, connector: ConnectorInfo, offsets: ConnectorOffsets) -> None:
-        problems = await self._validation.check_offsets(connector.name, connector.config, offsets)
-        if problems:
-            raise BadRequest(f"The connector refuses these offsets: {'; '.join(problems)}")
+    async def _consented(
+        self, connector: ConnectorInfo, offsets: ConnectorOffsets, *, removes_all: bool
+    ) -> ConnectorOffsets:
+        """Return these offsets with those of a sink that it keeps itself, if all are to be removed."""
+        checked = await self._validation.check_offsets(
+            connector.name, connector.config, offsets, removes_all=removes_all
+        )
+        if checked.problems:
+            raise BadRequest(f"The connector refuses these offsets: {'; '.join(checked.problems)}")
+        return checked.offsets
 
     async def _change(self, connector: ConnectorInfo, change: Awaitable[None]) -> None:
         try:

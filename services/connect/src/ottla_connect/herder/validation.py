@@ -10,9 +10,11 @@ from ottla_connect.herder.errors import BadRequest, RequestError
 from ottla_connect.herder.views import CLASS_KEY
 from ottla_connect.processes.host import ProcessFailed, ProcessHost
 from ottla_connect.processes.messages import (
+    ChangeOffsets,
     CheckOffsets,
     ConfigDescribed,
     DescribeConfig,
+    OffsetsChanged,
     OffsetsChecked,
     Validate,
     Validated,
@@ -73,18 +75,48 @@ class Validation:
             raise RequestError(f"The plugin class cannot be loaded: {answer.error}")
         return answer.settings
 
-    async def check_offsets(self, connector: str, config: Mapping[str, str], offsets: Offsets) -> Sequence[str]:
-        """Return what a connector finds wrong with offsets that are to be set."""
-        pairs = [(dict(partition), dict(offset) if offset is not None else None) for partition, offset in offsets]
+    async def check_offsets(
+        self, connector: str, config: Mapping[str, str], offsets: Offsets, *, removes_all: bool
+    ) -> OffsetsChecked:
+        """Return what a connector finds wrong with offsets that are to be set.
+
+        Args:
+            connector: its name.
+            config: its settings.
+            offsets: are to be set; None removes one.
+            removes_all: those are to be removed, too, that a sink keeps in its target; the answer names them.
+        """
         purpose = CheckOffsets(
-            connector=connector, settings=dict(config), worker=self._worker_settings, offsets=pairs
+            connector=connector,
+            settings=dict(config),
+            worker=self._worker_settings,
+            offsets=_pairs(offsets),
+            removes_all=removes_all,
         )
         answer = await self._ask(purpose, "checking the offsets")
         assert isinstance(answer, OffsetsChecked), answer
-        return answer.problems
+        return answer
 
-    async def _ask(self, purpose: Validate | DescribeConfig | CheckOffsets, what: str) -> Any:
+    async def change_offsets(self, connector: str, config: Mapping[str, str], offsets: Offsets) -> None:
+        """Have a sink change the offsets that it keeps in its target.
+
+        Raises:
+            RequestError: they are not changed.
+        """
+        purpose = ChangeOffsets(
+            connector=connector, settings=dict(config), worker=self._worker_settings, offsets=_pairs(offsets)
+        )
+        answer = await self._ask(purpose, "changing the offsets in the target")
+        assert isinstance(answer, OffsetsChanged), answer
+        if answer.error is not None:
+            raise RequestError(f"The offsets that connector {connector} keeps in its target: {answer.error}")
+
+    async def _ask(self, purpose: Validate | DescribeConfig | CheckOffsets | ChangeOffsets, what: str) -> Any:
         try:
             return await self._host.ask(purpose, timeout_s=VALIDATION_TIMEOUT_S)
         except ProcessFailed as error:
             raise RequestError(f"{what} did not come to an end: its process {error}") from None
+
+
+def _pairs(offsets: Offsets) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
+    return [(dict(partition), dict(offset) if offset is not None else None) for partition, offset in offsets]

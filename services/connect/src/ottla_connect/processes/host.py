@@ -25,6 +25,7 @@ from ottla_connect.processes.launcher_link import LauncherLink
 from ottla_connect.processes.line_budget import LineBudget
 from ottla_connect.processes.messages import (
     Answer,
+    ChangeOffsets,
     CheckOffsets,
     DescribeConfig,
     Failed,
@@ -154,7 +155,7 @@ class ProcessHost:
         return await self._spawn(purpose, limits=limits, on_message=on_message, on_exit=on_exit)
 
     async def ask(
-        self, purpose: ListPlugins | Validate | DescribeConfig | CheckOffsets, *, timeout_s: float
+        self, purpose: ListPlugins | Validate | DescribeConfig | CheckOffsets | ChangeOffsets, *, timeout_s: float
     ) -> Answer:
         """Start a process, and return its answer. At most `ASKS_MAX` do so at a time, others wait.
 
@@ -380,7 +381,7 @@ def _identity(purpose: Purpose) -> tuple[str, int | None]:
     match purpose:
         case RunTask():
             return purpose.connector, purpose.task
-        case RunConnector() | CheckOffsets():
+        case RunConnector() | CheckOffsets() | ChangeOffsets():
             return purpose.connector, None
         case Validate():
             return purpose.settings.get("name", ""), None

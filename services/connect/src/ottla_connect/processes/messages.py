@@ -69,7 +69,18 @@ class CheckOffsets(Message, frozen=True, kw_only=True, tag="check-offsets"):
     """Ask a connector whether its offsets may be set so: `OffsetsChecked`.
 
     Each pair is a partition and its offset, both as in Kafka Connect's REST API; an offset of None removes it.
+    `removes_all` says that those are to be removed, too, that a sink keeps in its target.
     """
+
+    connector: str
+    settings: dict[str, str]
+    worker: dict[str, str]
+    offsets: list[tuple[dict[str, Any], dict[str, Any] | None]]
+    removes_all: bool = False
+
+
+class ChangeOffsets(Message, frozen=True, kw_only=True, tag="change-offsets"):
+    """Have a sink change the offsets that it keeps in its target: `OffsetsChanged`."""
 
     connector: str
     settings: dict[str, str]
@@ -234,14 +245,21 @@ class ConfigDescribed(Message, frozen=True, kw_only=True, tag="config-described"
 
 
 class OffsetsChecked(Message, frozen=True, kw_only=True, tag="offsets-checked"):
-    """What is wrong with the offsets; empty if nothing."""
+    """What is wrong with the offsets, empty if nothing; and which they are, with those that a sink keeps itself."""
 
     problems: list[str]
+    offsets: list[tuple[dict[str, Any], dict[str, Any] | None]]
 
 
-Purpose = RunConnector | RunTask | ListPlugins | Validate | DescribeConfig | CheckOffsets
+class OffsetsChanged(Message, frozen=True, kw_only=True, tag="offsets-changed"):
+    """The answer to `ChangeOffsets`; `error` is set when they are not changed."""
+
+    error: str | None = None
+
+
+Purpose = RunConnector | RunTask | ListPlugins | Validate | DescribeConfig | CheckOffsets | ChangeOffsets
 ToProcess = Purpose | Lease | SetPaused | Stop | OffsetsRead | OffsetsCommitted | SetLogLevel
-Answer = PluginsListed | Validated | ConfigDescribed | OffsetsChecked
+Answer = PluginsListed | Validated | ConfigDescribed | OffsetsChecked | OffsetsChanged
 FromProcess = (
     Running
     | Paused

@@ -1,15 +1,18 @@
 """Answers the questions for which a worker starts a short-lived process, because they need plugin code."""
 
+import logging
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
 from ottla_connect.processes.messages import (
+    ChangeOffsets,
     CheckOffsets,
     ConfigDescribed,
     DescribeConfig,
     ListPlugins,
+    OffsetsChanged,
     OffsetsChecked,
     PluginDescription,
     PluginsListed,
@@ -24,18 +27,24 @@ from ottla_connect.task.redaction import Redaction
 from ottla_connect.task.settings.config_infos import key_info, key_infos
 from ottla_connect.task.settings.connector_settings import TYPES, SinkSettings, SourceSettings
 from ottla_connect.task.settings.validation import CLASS_KEY, Validation
-from ottla_connect.task.sink.offsets import OffsetsMalformed, sink_offsets
+from ottla_connect.task.sink.offsets import PARTITION_KEY, TOPIC_KEY, OffsetsMalformed, sink_offsets
 from ottla_sdk import (
     ENTRY_POINT_GROUP,
+    ConnectError,
     Connector,
     InvalidConfig,
     Plugin,
     Problem,
     SinkConnector,
     SourceConnector,
+    TopicPartition,
     Transform,
     class_name,
 )
+
+Pair = tuple[dict[str, Any], dict[str, Any] | None]
+
+log = logging.getLogger(__name__)
 
 
 def list_plugins(purpose: ListPlugins) -> PluginsListed:
@@ -101,22 +110,47 @@ def describe_config(channel: Channel, redaction: Redaction, purpose: DescribeCon
 
 def check_offsets(channel: Channel, redaction: Redaction, purpose: CheckOffsets) -> OffsetsChecked:
     """Return what a connector finds wrong with offsets."""
-    process = Process.make(channel, redaction, purpose.worker)
+    offsets = list(purpose.offsets)
     try:
-        settings = process.providers.resolve(purpose.settings)
-        connector = process.lookup.find(settings.get(CLASS_KEY, ""), Connector)()
-        connector.configure(settings)
-        problems = list(_offset_problems(connector, purpose))
+        connector = _configured(Process.make(channel, redaction, purpose.worker), purpose.settings)
+        if purpose.removes_all and isinstance(connector, SinkConnector):
+            offsets += _removals(connector.kept_offsets(), beside=sink_offsets([*offsets]))
+        problems = list(_offset_problems(connector, offsets))
     except InvalidConfig as error:
         problems = list(error.problems)
-    except OffsetsMalformed as error:
+    except (OffsetsMalformed, ConnectError) as error:
         problems = [Problem("", str(error))]
-    return OffsetsChecked(problems=[redaction.text(str(each)) for each in problems])
+    return OffsetsChecked(problems=[redaction.text(str(each)) for each in problems], offsets=offsets)
 
 
-def _offset_problems(connector: Connector[Any], purpose: CheckOffsets) -> Iterator[Problem]:
-    pairs: list[tuple[Mapping[str, Any], Mapping[str, Any] | None]] = [*purpose.offsets]
+def change_offsets(channel: Channel, redaction: Redaction, purpose: ChangeOffsets) -> OffsetsChanged:
+    """Have a sink change the offsets that it keeps in its target."""
+    try:
+        connector = _configured(Process.make(channel, redaction, purpose.worker), purpose.settings)
+        if isinstance(connector, SinkConnector):
+            connector.change_offsets(sink_offsets([*purpose.offsets]))
+    except Exception as error:
+        log.exception("the offsets that the sink keeps could not be changed")
+        return OffsetsChanged(error=redaction.text(f"{type(error).__name__}: {error}"))
+    return OffsetsChanged()
+
+
+def _configured(process: Process, settings: Mapping[str, str]) -> Connector[Any]:
+    resolved = process.providers.resolve(settings)
+    connector: Connector[Any] = process.lookup.find(resolved.get(CLASS_KEY, ""), Connector)()
+    connector.configure(resolved)
+    return connector
+
+
+def _removals(kept: Mapping[TopicPartition, int], *, beside: Mapping[TopicPartition, int | None]) -> list[Pair]:
+    """Return the removal of what a sink keeps of other partitions than those `beside`."""
+    return [
+        ({TOPIC_KEY: each.topic, PARTITION_KEY: each.partition}, None) for each in sorted(kept.keys() - beside.keys())
+    ]
+
+
+def _offset_problems(connector: Connector[Any], offsets: Sequence[Pair]) -> Iterator[Problem]:
     if isinstance(connector, SourceConnector):
-        yield from connector.check_offsets(pairs)
+        yield from connector.check_offsets([*offsets])
     elif isinstance(connector, SinkConnector):
-        yield from connector.check_offsets(sink_offsets(pairs))
+        yield from connector.check_offsets(sink_offsets([*offsets]))

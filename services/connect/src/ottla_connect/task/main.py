@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ottla_connect.processes.messages import (
+    ChangeOffsets,
     CheckOffsets,
     DescribeConfig,
     ListPlugins,
@@ -18,7 +19,7 @@ from ottla_connect.processes.messages import (
     RunTask,
     Validate,
 )
-from ottla_connect.task.answers import check_offsets, describe_config, list_plugins, validate
+from ottla_connect.task.answers import change_offsets, check_offsets, describe_config, list_plugins, validate
 from ottla_connect.task.channel import Channel, ChannelClosed
 from ottla_connect.task.connector_process import run_connector
 from ottla_connect.task.json_logging import log_as_json
@@ -55,6 +56,8 @@ def run(connection: socket.socket) -> int:
                     channel.send(describe_config(channel, redaction, purpose))
                 case CheckOffsets():
                     channel.send(check_offsets(channel, redaction, purpose))
+                case ChangeOffsets():
+                    channel.send(change_offsets(channel, redaction, purpose))
                 case _:
                     raise AssertionError(f"a process cannot begin with {type(purpose).__name__}")
         except ChannelClosed:
