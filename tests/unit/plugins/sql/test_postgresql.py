@@ -414,3 +414,31 @@ def test_a_time_that_python_has_not_fails_the_task_for_good_and_says_what_to_do(
     database.run(f"INSERT INTO t VALUES (1, '{value}')")
     with running_source(database.url, "incrementing") as run, pytest.raises(FatalError, match="years 1 to 9999"):
         polled(run)
+
+
+@pytest.mark.parametrize("is_away", [True, False])
+def test_a_table_that_was_created_anew_is_read_from_its_beginning_however_far_it_has_come(database, is_away):
+    def fill(first, count):
+        database.run("CREATE TABLE anew (id integer PRIMARY KEY, n integer)")
+        database.run(f"INSERT INTO anew SELECT g, {first} FROM generate_series(1, {count}) g")
+
+    def values(run):
+        return [record.value["n"] for record in polled(run)]
+
+    settings = {"offsets": MemoryOffsets(), "table_whitelist": "anew"}
+    fill(1, 3)
+    with running_source(database.url, "incrementing", **settings) as run:
+        assert values(run) == [1] * 3
+        run.commit()
+        database.run("CREATE INDEX ON anew (n)")
+        database.run("ALTER TABLE anew ADD COLUMN more text")
+        assert values(run) == []
+        if not is_away:
+            database.run("DROP TABLE anew")
+            fill(2, 5)
+            assert values(run) == [2] * 5
+            return
+    database.run("DROP TABLE anew")
+    fill(2, 5)
+    with running_source(database.url, "incrementing", **settings) as run:
+        assert values(run) == [2] * 5

@@ -29,14 +29,16 @@ def test_incrementing_reads_rows_that_are_added_later_and_no_others(database):
         records = polled(run)
     assert ids(records) == [6]
     assert records[0].source_partition == {"table": "t"}
-    assert records[0].source_offset == {"incrementing": 6}
+    assert records[0].source_offset["incrementing"] == 6
 
 
 def test_offsets_are_those_of_confluents_jdbc_source(database):
     database.run("INSERT INTO t VALUES (7, 'a', '2013-01-01 00:00:01.234567')")
     with running_source(database.url, "timestamp+incrementing", timestamp_column_name="changed") as run:
         (record,) = polled(run)
+    table_id = str(database.rows("PRAGMA schema_version")[0][0])
     assert record.source_offset == {
+        "table_id": table_id,
         "incrementing": 7,
         "timestamp": 1356998401234,
         "timestamp_nanos": 234567000,
@@ -153,7 +155,7 @@ def test_a_query_is_read_like_a_table(database):
     assert first.source_partition == {"query": "query"}
     assert first.value == {"id": 1, "full_name": 'Anna: "x"', "half": 1.5, "word": ":no"}
     assert second.value["full_name"] is None
-    assert (third.value["id"], third.source_offset) == (3, {"incrementing": 3})
+    assert (third.value["id"], third.source_offset["incrementing"]) == (3, 3)
 
 
 def test_a_suffix_goes_behind_the_statement(database):

@@ -70,6 +70,14 @@ class KeyMode(enum.StrEnum):
     COLUMNS = "columns"
 
 
+class Recreated(enum.StrEnum):
+    """What to do about a table that was dropped and created anew."""
+
+    RESTART = "restart"
+    CONTINUE = "continue"
+    FAIL = "fail"
+
+
 class SqlSourceConfig(DatabaseConfig):
     """Settings of the SQL source."""
 
@@ -168,6 +176,17 @@ class SqlSourceConfig(DatabaseConfig):
         importance=Importance.LOW,
         group=_TABLES,
         ge=100,
+    )
+    recreated: Recreated = setting(
+        "table.recreated",
+        Recreated.RESTART,
+        doc="What to do about a table that was dropped and created anew: `restart` reads it from its beginning, "
+        "`continue` goes on behind the last row of the former one, as after a restore, `fail` fails the task. "
+        "PostgreSQL tells such tables apart for certain. SQLite, MySQL and MariaDB only tell that something has "
+        "changed, and the table counts as new if nothing is left of the last row that was read and those behind it; "
+        "with other databases, and with views and `query`, nothing is noticed.",
+        importance=Importance.LOW,
+        group=_TABLES,
     )
     query: str = setting(
         "query",

@@ -11,7 +11,7 @@ from ottla_sdk import InvalidConfig, Problem, RetriableError, SourceConnector
 from ottla_sql.connection import described, open_engine, translated
 from ottla_sql.source.config import SqlSourceConfig, tables_setting
 from ottla_sql.source.discovery import find_tables
-from ottla_sql.source.position import InvalidPosition, Position
+from ottla_sql.source.position import InvalidPosition, Position, table_id_in
 from ottla_sql.source.tables import TableId, divided, topic_of
 from ottla_sql.source.task import SqlSourceTask
 
@@ -68,6 +68,7 @@ class SqlSource(SourceConnector[SqlSourceConfig]):
                 yield Problem("", f"the partition {dict(partition)} is not of the form {example}")
             try:
                 Position.from_offset(offset)
+                table_id_in(offset)
             except InvalidPosition as error:
                 yield Problem("", f"the offset {dict(offset or {})}: {error}")
 

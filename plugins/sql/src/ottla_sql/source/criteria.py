@@ -73,6 +73,15 @@ class Criteria:
             order.append(number)
         return select.where(*conditions).order_by(*order)
 
+    def at_or_behind(self, relation: Relation, place: Position) -> Select[Any]:
+        """Return a SELECT that has a row if the relation has one where `place` is, or behind it."""
+        select = sqlalchemy.select(sqlalchemy.literal(1)).select_from(relation.source).limit(1)
+        if self.timestamps and place.timestamp is not None:
+            return select.where(self._timestamp(relation) >= self._time(relation, place.timestamp))
+        if self.incrementing and place.incrementing is not None:
+            return select.where(self._column(relation, self.incrementing) >= place.incrementing)
+        return select
+
     def _behind(
         self,
         relation: Relation,

@@ -1,7 +1,8 @@
 """Where a source is in a table: the last row it has read, as offsets hold it.
 
 The format is that of Confluent's JDBC source (its TimestampIncrementingOffset): `incrementing`, `timestamp` in
-milliseconds since the epoch, and `timestamp_nanos`, the whole fraction of that second in nanoseconds.
+milliseconds since the epoch, and `timestamp_nanos`, the whole fraction of that second in nanoseconds. Beside them
+stands `table_id`, which says of which table it is.
 """
 
 import datetime as dt
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+TABLE_ID = "table_id"
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
@@ -44,6 +46,11 @@ class Position:
             offset["timestamp_nanos"] = self.timestamp_us % 1_000_000 * 1000
         return offset
 
+    @property
+    def is_at_beginning(self) -> bool:
+        """Whether no row was read yet."""
+        return self.incrementing is None and self.timestamp_us is None
+
     @classmethod
     def from_offset(cls, offset: Mapping[str, Any] | None) -> "Position":
         """Return what a source offset says.
@@ -65,6 +72,18 @@ class Position:
         if not 0 <= nanoseconds < 1_000_000_000:
             raise InvalidPosition(f"timestamp_nanos must be from 0 to 999999999, not {nanoseconds}")
         return cls(offset.get("incrementing"), milliseconds // 1000 * 1_000_000 + nanoseconds // 1000)
+
+
+def table_id_in(offset: Mapping[str, Any] | None) -> str | None:
+    """Return which table a source offset is of; None if it does not say so.
+
+    Raises:
+        InvalidPosition: it says something else.
+    """
+    found = (offset or {}).get(TABLE_ID)
+    if found is not None and not isinstance(found, str):
+        raise InvalidPosition(f"{TABLE_ID} must be a text, not {found!r}")
+    return found
 
 
 def microseconds(time: dt.datetime) -> int:

@@ -7,6 +7,7 @@ restart repeats some of them rather than losing any.
 """
 
 import datetime as dt
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +21,15 @@ from ottla_sdk import DataError, FatalError, Schema, SourceRecord
 from ottla_sdk import schema as connect
 from ottla_sql.source import clock
 from ottla_sql.source.column_types import TypeRules, value_type
-from ottla_sql.source.config import KeyMode, Mode, SqlSourceConfig
+from ottla_sql.source.config import KeyMode, Mode, Recreated, SqlSourceConfig
 from ottla_sql.source.criteria import Criteria, check_not_null, check_timestamps, chosen_columns
-from ottla_sql.source.position import Position, microseconds
+from ottla_sql.source.position import TABLE_ID, Position, microseconds
 from ottla_sql.source.relation import Relation, describe_query, describe_table, probe
+from ottla_sql.source.table_identity import table_identity
 from ottla_sql.source.tables import TableId, topic_of
 from ottla_sql.source.values import to_int, to_utc
 
+log = logging.getLogger(__name__)
 _SNAPSHOT = "ottla_rows"
 _SQLITE_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?")
 
@@ -72,10 +75,13 @@ class RowReader:
         self._held: tuple[dict[str, Any], Position] | None = None
         self._round_began_ms = 0
         self._utc = to_utc(config.timezone)
+        self._table_id: str | None = None
+        self._begins_anew = False
 
-    def go_on_behind(self, position: Position) -> None:
-        """Set where the first round begins."""
+    def go_on_behind(self, position: Position, table_id: str | None = None) -> None:
+        """Set where the first round begins, and of which table that is."""
         self._position = position
+        self._table_id = table_id
 
     @property
     def is_reading(self) -> bool:
@@ -114,6 +120,7 @@ class RowReader:
         plan = self._plan
         if plan is None or probe(connection, plan.relation.source) != plan.relation.signature:
             plan = self._plan = self._make_plan(connection)
+        self._identify(connection, plan)
         now = clock.database_time(connection, self._config.timezone)
         self._round_began_ms = microseconds(now) // 1000
         end = None
@@ -125,10 +132,39 @@ class RowReader:
             select = select.suffix_with(sqlalchemy.text(self._config.query_suffix.replace(":", "\\:")))
         self._result = self._streamed(connection, select)
 
+    def _identify(self, connection: Connection, plan: _Plan) -> None:
+        """Look whether it is the table that was read before, and if not do as `table.recreated` says.
+
+        Raises:
+            FatalError: it is another one, and the task shall fail.
+        """
+        if self._table is None or self._config.mode is Mode.BULK:
+            return
+        found = table_identity(connection, self._table)
+        known, self._table_id = self._table_id, None if found is None else found.id
+        if found is None or known is None or found.id == known or self._position.is_at_beginning:
+            return
+        if found.is_hint:
+            select = plan.criteria.at_or_behind(plan.relation, self._position)
+            if connection.execute(select).first() is not None:
+                return
+        what = f"{self.name} was dropped and created anew since its last rows were read"
+        if self._config.recreated is Recreated.FAIL:
+            self._table_id = known  # so that it is found again by whoever tries again
+            raise FatalError(f"{what}; table.recreated says what to do, or reset the connector's offsets")
+        if self._config.recreated is Recreated.CONTINUE:
+            log.warning("%s; going on behind %s as table.recreated says", what, self._position)
+            return
+        log.warning("%s; reading it from its beginning", what)
+        self._position = Position()
+        self._begins_anew = True
+
     def _initial(self, now: dt.datetime) -> Position:
         initial = self._config.timestamp_initial_ms
         if self._position.timestamp_us is not None or initial is None:
             return self._position
+        if initial == -1 and self._begins_anew:
+            return self._position  # all of the new table's rows have come since the connector began
         return Position(None, microseconds(now) if initial == -1 else initial * 1000)
 
     def _streamed(self, connection: Connection, select: Select[Any]) -> CursorResult[Any]:
@@ -206,7 +242,7 @@ class RowReader:
             return [self._record(plan, dict(zip(plan.names, row, strict=True)), offset) for row in rows]
         read = [self._positioned(plan, dict(zip(plan.names, row, strict=True))) for row in rows]
         if self._config.mode is not Mode.TIMESTAMP:
-            records = [self._record(plan, value, position.to_offset()) for value, position in read]
+            records = [self._record(plan, value, self._offset(position)) for value, position in read]
             self._position = read[-1][1] if read else self._position
             return records
         return self._records_by_timestamp(plan, read)
@@ -223,8 +259,12 @@ class RowReader:
         for number, (value, position) in enumerate(read):
             if number >= len(following) or following[number] != position:
                 self._position = position
-            records.append(self._record(plan, value, self._position.to_offset()))
+            records.append(self._record(plan, value, self._offset(self._position)))
         return records
+
+    def _offset(self, position: Position) -> Mapping[str, Any]:
+        offset = position.to_offset()
+        return offset if self._table_id is None else {**offset, TABLE_ID: self._table_id}
 
     def _positioned(self, plan: _Plan, value: dict[str, Any]) -> tuple[dict[str, Any], Position]:
         criteria = plan.criteria

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from ottla_sdk import ConnectError, FatalError, SourceRecord, SourceTask
 from ottla_sql.connection import is_transient, open_engine, translated
 from ottla_sql.source.config import Mode, SqlSourceTaskConfig
-from ottla_sql.source.position import InvalidPosition, Position
+from ottla_sql.source.position import InvalidPosition, Position, table_id_in
 from ottla_sql.source.relation import RelationMissing
 from ottla_sql.source.row_reader import RowReader
 
@@ -43,10 +43,10 @@ class SqlSourceTask(SourceTask[SqlSourceTaskConfig]):
         offsets = self.context.offsets.offsets([reader.partition for reader in self._readers])
         for reader, offset in zip(self._readers, offsets, strict=True):
             try:
-                position = Position.from_offset(offset)
+                position, table_id = Position.from_offset(offset), table_id_in(offset)
             except InvalidPosition as error:
                 raise FatalError(f"the offset of {reader.name} is not one of this connector: {error}") from None
-            reader.go_on_behind(position)
+            reader.go_on_behind(position, table_id)
             self.context.log.info("%s: going on behind %s", reader.name, position)
 
     def poll(self) -> Sequence[SourceRecord]:
