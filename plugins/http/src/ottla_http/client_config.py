@@ -134,7 +134,8 @@ class HttpClientConfig(PluginConfig):
     retry_attempts_max: int = setting(
         "http.retry.attempts.max",
         0,
-        doc="How often a request is sent at most; 0: until it succeeds.",
+        doc="How often a request is sent at most; 0: until it succeeds. Then the task fails, and is started anew "
+        "some times; no record is left out because a service does not answer, or with one of http.retry.statuses.",
         group=_RETRIES,
         ge=0,
         le=1_000_000,

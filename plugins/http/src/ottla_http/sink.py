@@ -21,6 +21,7 @@ from ottla_http.retry import backoff_ms
 from ottla_http.sink_config import HttpSinkConfig
 from ottla_http.url_template import Unfit, as_text, fill_url, placeholders, shown_url
 from ottla_sdk import (
+    ConnectError,
     DataError,
     FatalError,
     Problem,
@@ -91,6 +92,7 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
 
         Raises:
             RetriableError: the service fails; what could not be sent is kept.
+            ConnectError: it has failed for too many attempts in a row.
             FatalError: it refuses us, whatever we send.
         """
         self._check_topics(records)
@@ -248,6 +250,7 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
 
         Raises:
             FatalError: the service refuses us.
+            ConnectError: it has been away for too many attempts.
         """
         self.context.metrics.add("requests")
         if isinstance(outcome, _Failure):
@@ -267,13 +270,18 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
             self._report(batch, described)
         return None
 
-    def _failed(self, batch: Batch, failure: _Failure) -> _Failure | None:
+    def _failed(self, batch: Batch, failure: _Failure) -> _Failure:
+        """Have a batch wait until it is to be sent again.
+
+        Raises:
+            ConnectError: it was sent too often in vain.
+        """
         config = self.config
         batch.attempts += 1
         self.context.metrics.add("retries")
         if config.retry_attempts_max and batch.attempts >= config.retry_attempts_max:
-            self._report(batch, f"gave up after {batch.attempts} attempts: {failure.reason}")
-            return None
+            # Not the records' fault: they stay uncommitted, and come again when the task is started anew.
+            raise ConnectError(f"gave up after {batch.attempts} attempts: {failure.reason}")
         wait_ms = backoff_ms(
             batch.attempts,
             first_ms=config.retry_backoff_ms,

@@ -4,13 +4,14 @@ A request runs in a thread of its own, so that a slow service does not keep the 
 changes only when an answer has been read; so what fails is asked for again.
 """
 
+import hashlib
 import random
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from ottla_http.answers import AnswerReader, Unreadable, same_server
 from ottla_http.background import Background
@@ -22,6 +23,8 @@ from ottla_http.url_template import Unfit, fill_json, fill_url, shown_url, witho
 from ottla_sdk import ConnectError, FatalError, Problem, RetriableError, SourceConnector, SourceRecord, SourceTask
 
 POLL_WAIT_S = 1.0
+PATH_DIGITS = 32
+"""So many hexadecimal digits of its digest stand for a URL's path."""
 
 
 class HttpSourceTask(SourceTask[HttpSourceConfig]):
@@ -42,7 +45,12 @@ class HttpSourceTask(SourceTask[HttpSourceConfig]):
         self._reader = AnswerReader(self.config)
         self._pagination: Pagination = self.config.pagination
         self._partition = source_partition(self.config)
-        self._offset: Offset = self.context.offsets.offset(self._partition) or self._pagination.first()
+        offsets = self.context.offsets
+        self._offset: Offset = (
+            offsets.offset(self._partition)
+            or offsets.offset(former_partition(self.config))
+            or self._pagination.first()
+        )
         if CURSOR not in self._offset:
             raise FatalError(f'the committed offset {dict(self._offset)} has no "cursor"')
         self._ready: deque[SourceRecord] = deque()
@@ -113,6 +121,8 @@ class HttpSourceTask(SourceTask[HttpSourceConfig]):
         if not has_cursor and config.first_url:
             return config.first_url
         if config.pages == "link" and has_cursor:
+            if isinstance(cursor, str) and cursor.startswith("?"):
+                return urljoin(config.url, cursor)
             if not isinstance(cursor, str) or not same_server(cursor, config.url):
                 where = shown_url(cursor) if isinstance(cursor, str) else repr(cursor)
                 raise FatalError(f"the next page is at {where}, another server than that of http.url")
@@ -133,6 +143,8 @@ class HttpSourceTask(SourceTask[HttpSourceConfig]):
         if self.config.auth == "api-key" and self.config.api_key_in == "query" and page.next_link is not None:
             # Servers repeat it in links, which become source offsets; it is added to each request anyway.
             page = replace(page, next_link=without_parameter(page.next_link, self.config.api_key_name))
+        if page.next_link is not None:
+            page = replace(page, next_link=without_path(page.next_link, self.config.url))
         reading = self._pagination.read(self._offset, page)
         if reading.notice:
             self.context.log.warning("%s", reading.notice)
@@ -178,9 +190,23 @@ class HttpSourceTask(SourceTask[HttpSourceConfig]):
 
 
 def source_partition(config: HttpSourceConfig) -> Mapping[str, str]:
-    """Return the only source partition: the URL without its query, in which there may be secrets."""
+    """Return the only source partition: the server, and what tells its paths apart; some have keys in their paths."""
+    parts = urlsplit(config.url)
+    digest = hashlib.sha256(parts.path.encode()).hexdigest()
+    return {"url": f"{parts.scheme}://{parts.netloc}/", "path": f"sha256:{digest[:PATH_DIGITS]}"}
+
+
+def former_partition(config: HttpSourceConfig) -> Mapping[str, str]:
+    """Return the source partition that held the path as it is, under which there may still be an offset."""
     parts = urlsplit(config.url)
     return {"url": f"{parts.scheme}://{parts.netloc}{parts.path}"}
+
+
+def without_path(link: str, url: str) -> str:
+    """Return a link without server and path if they are those of `url`: links become source offsets."""
+    before, mark, query = link.partition("?")
+    parts = urlsplit(url)
+    return f"?{query}" if mark and before == f"{parts.scheme}://{parts.netloc}{parts.path}" else link
 
 
 class HttpSource(SourceConnector[HttpSourceConfig]):
@@ -205,6 +231,8 @@ class HttpSource(SourceConnector[HttpSourceConfig]):
         """Return what is wrong with offsets: there is one partition, and an offset has a cursor."""
         partition = source_partition(self.config)
         for given, offset in offsets:
+            if offset is None and given == former_partition(self.config):
+                continue
             if given != partition:
                 yield Problem("", f"there is no partition {dict(given)}, only {dict(partition)}")
             elif offset is not None and CURSOR not in offset:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ottla_http import HttpSink
-from ottla_sdk import DataError, FatalError, InvalidConfig, RetriableError, SinkRecord, TopicPartition
+from ottla_sdk import ConnectError, DataError, FatalError, InvalidConfig, RetriableError, SinkRecord, TopicPartition
 from ottla_sdk.conformance import SinkRun, sink_records
 from tests.support.eventually import eventually
 from tests.support.http_service import RESET, HttpService, Reply, Request
@@ -225,14 +225,24 @@ def test_a_services_wish_for_patience_is_respected_up_to_the_maximum(service: Ht
     assert len(service.requests) == 1, "it is not asked before"
 
 
-def test_a_request_that_fails_too_often_makes_bad_records(service: HttpService):
-    service.respond = lambda request: Reply(status=500 if request.json["n"] == 1 else 200)
+def test_a_service_that_is_away_for_too_many_attempts_fails_the_task_and_costs_no_record(service: HttpService):
+    service.respond = lambda request: Reply(status=503 if request.json["n"] == 1 else 200)
     with sink(service, numbers(4, partitions=1), http_retry_attempts_max="3") as run:
-        write(run)
-        ((record, error),) = run.context.reported
-    assert record.value == {"n": 1}
-    assert "gave up after 3 attempts" in str(error)
-    assert [each.json["n"] for each in service.requests] == [0, 1, 1, 1, 2, 3]
+        with pytest.raises(ConnectError, match="gave up after 3 attempts") as failed:
+            write(run)
+        assert not isinstance(failed.value, RetriableError)
+        assert run.context.reported == []
+        run.crash()
+    assert [each.json["n"] for each in service.requests] == [0, 1, 1, 1]
+
+
+def test_a_server_that_is_gone_for_too_many_attempts_fails_the_task(service: HttpService):
+    service.stop()
+    with sink(service, numbers(1), http_retry_attempts_max="2") as run:
+        with pytest.raises(ConnectError, match="gave up after 2 attempts"):
+            write(run)
+        assert run.context.reported == []
+        run.crash()
 
 
 def test_a_bad_record_does_not_condemn_its_batch(service: HttpService):
@@ -388,7 +398,7 @@ def test_no_error_has_what_may_be_secret_in_a_url(
             try:
                 run.task.put(run.next_records(2))
                 run.task.pre_commit({})
-            except (RetriableError, FatalError, DataError) as error:
+            except ConnectError as error:
                 said.append(str(error))
         said += [str(error) for _, error in run.context.reported]
         run.crash()

@@ -1,5 +1,6 @@
 """The source against a service that misbehaves in every way."""
 
+import hashlib
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from ottla_http import HttpSource
+from ottla_http.source import source_partition
 from ottla_sdk import ConnectError, FatalError, InvalidConfig, RetriableError
 from ottla_sdk.conformance import MemoryOffsets, SourceRun
 from tests.support.http_service import RESET, HttpService, Reply, Request
@@ -67,7 +69,8 @@ def test_records_have_topic_key_time_and_offset(service: HttpService):
         (first, *_) = run.read(10)
     assert (first.topic, first.key, first.timestamp_ms) == ("t", 0, 0)
     assert first.value == {"id": 0, "at": 0}
-    assert first.source_partition == {"url": f"{service.url}/items"}
+    digest = hashlib.sha256(b"/items").hexdigest()[:32]
+    assert first.source_partition == {"url": f"{service.url}/", "path": f"sha256:{digest}"}
     assert first.source_offset["cursor"] == ""
     assert service.requests[0].headers["X-A"] == "b"
     assert service.requests[0].headers["Accept"] == "application/json"
@@ -240,8 +243,9 @@ def test_a_committed_offset_of_something_else_is_refused(service: HttpService):
 def test_offsets_that_a_user_sets_are_checked(service: HttpService):
     connector = HttpSource()
     connector.configure({**PROMPT, "http.url": f"{service.url}/items?key=secret"})
-    partition = {"url": f"{service.url}/items"}
-    assert list(connector.check_offsets([(partition, {"cursor": 3}), (partition, None)])) == []
+    partition = source_partition(connector.config)
+    former = {"url": f"{service.url}/items"}
+    assert list(connector.check_offsets([(partition, {"cursor": 3}), (partition, None), (former, None)])) == []
     problems = [str(each) for each in connector.check_offsets([({"url": "x"}, None), (partition, {"at": 3})])]
     assert "no partition" in problems[0]
     assert 'no "cursor"' in problems[1]
@@ -274,3 +278,28 @@ def test_everything_wrong_with_the_settings_is_named_at_once():
         "http.auth.username",
         "http.auth.password",
     }
+
+
+def test_no_offset_holds_the_path_which_may_be_a_key(service: HttpService):
+    def respond(request: Request) -> Reply:
+        page = int(request.query.get("p", "0"))
+        links = (("Link", f'</hooks/SECRET?p={page + 1}>; rel="next"'),) if page < 2 else ()
+        return Reply(body=[page], headers=links)
+
+    service.respond = respond
+    offsets = MemoryOffsets()
+    with source(service, "/hooks/SECRET", offsets=offsets, http_pages="link") as run:
+        records = run.read(2)
+        run.commit()
+    assert [record.value for record in records] == [0, 1]
+    assert "SECRET" not in str([(each.source_partition, each.source_offset) for each in records])
+    with source(service, "/hooks/SECRET", offsets=offsets, http_pages="link") as run:
+        assert run.read(1)[0].value == 2
+
+
+def test_an_offset_that_was_stored_under_the_path_itself_is_gone_on_from(service: HttpService):
+    service.respond = lambda request: Reply(body={"items": [request.query["after"]]})
+    offsets = MemoryOffsets()
+    offsets.commit({"url": f"{service.url}/items"}, {"cursor": "c7"})
+    with source(service, offsets=offsets, **CURSOR) as run:
+        assert run.read(1)[0].value == "c7"
