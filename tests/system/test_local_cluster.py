@@ -82,7 +82,7 @@ def test_a_detached_cluster_outlives_the_command_until_down(directory, detached)
 
 def test_a_second_start_has_the_data_and_the_ports_of_the_first(directory, detached):
     bootstrap = detached["bootstrap"]
-    assert ottla("produce", "kept", "--bootstrap", bootstrap, stdin="one\ntwo\n").returncode == 0
+    assert ottla("produce", "kept", "--create", "--bootstrap", bootstrap, stdin="one\ntwo\n").returncode == 0
     ottla("down", "--dir", str(directory))
     again = document_of(ottla("up", "--dir", str(directory), "--detach", "--json"))
     assert again["bootstrap"] == bootstrap
@@ -111,7 +111,7 @@ def test_an_etcd_of_three_members_outlives_any_of_them_and_is_the_same_after_a_r
     wanted = ("--brokers", "3", "--controllers", "2", "--etcd-nodes", "3", "--racks", "a,b")
     up = document_of(ottla("up", "--dir", str(directory), "--base-port", "0", "--detach", "--json", *wanted))
     bootstrap = up["bootstrap"]
-    assert ottla("produce", "kept", "--bootstrap", bootstrap, stdin="one\n").returncode == 0
+    assert ottla("produce", "kept", "--create", "--bootstrap", bootstrap, stdin="one\n").returncode == 0
     for name in ("etcd-1", "etcd-2", "etcd-3"):
         member = next(process for process in state_of(directory)["processes"] if process["name"] == name)
         os.kill(member["pid"], signal.SIGKILL)
@@ -267,7 +267,7 @@ def test_down_never_touches_a_process_that_got_the_id_of_one_of_ours(directory, 
 
 def test_a_brokers_files_are_dumped_and_damage_is_found(directory, detached):
     lines = "".join(f"value {number}\n" for number in range(100))
-    assert ottla("produce", "dumped", "--bootstrap", detached["bootstrap"], stdin=lines).returncode == 0
+    assert ottla("produce", "dumped", "--create", "--bootstrap", detached["bootstrap"], stdin=lines).returncode == 0
     ottla("down", "--dir", str(directory))
     partition = directory / "broker-1" / "dumped-0"
     dump = ottla("log", "dump", str(partition), "--records", "--json")

@@ -12,19 +12,27 @@ import typer
 from typer.core import TyperGroup
 
 from ottla.plugin_commands import WithPluginCommands
+from ottla.profiles.chosen import PROFILE_VARIABLE, choose_profile
 
-_MODULE_EACH = ("produce", "consume", "topic", "config", "group", "connect", "cluster", "log", "bench")
+_MODULE_EACH = ("produce", "consume", "topic", "config", "group", "connect", "cluster", "log", "bench", "profile")
 MODULES = {
     **dict.fromkeys(("up", "status", "down"), "local_cluster"),
     **{name: name for name in _MODULE_EACH},
 }
 """By command: its module in `ottla.commands`, which has either a group `app` or a function `register(app)`."""
 
+WITHOUT_PROFILE = frozenset({"up", "down", "status", "log", "profile"})
+"""Commands that are about this machine, whatever profile is in use, and those that mend profiles."""
+
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 class AllCommands(WithPluginCommands):
     """The group of all commands: those of `MODULES`, and those of plugins."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options before the command's name; --profile may also stand behind it."""
+        return super().parse_args(ctx, _profile_first(args))
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
@@ -41,6 +49,17 @@ class AllCommands(WithPluginCommands):
         if args and self.get_command(ctx, args[0]) is None:
             self.commands = {name: self.get_command(ctx, name) for name in MODULES}
         return super().resolve_command(ctx, args)
+
+
+def _profile_first(arguments: list[str]) -> list[str]:
+    """Return the arguments with --profile, which all commands have, in front of the command's name."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    for position, argument in enumerate(arguments[:end]):
+        if argument == "--profile" or argument.startswith("--profile="):
+            count = 2 if argument == "--profile" else 1
+            taken = arguments[position : position + count]
+            return [*taken, *arguments[:position], *arguments[position + count :]]
+    return arguments
 
 
 @cache
@@ -78,8 +97,16 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    ctx: typer.Context,
     _version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
     ] = False,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile", envvar=PROFILE_VARIABLE, metavar="NAME", help="Use this profile; see `ottla profile`."
+        ),
+    ] = None,
 ) -> None:
-    pass
+    if ctx.invoked_subcommand not in WITHOUT_PROFILE:
+        choose_profile(profile)

@@ -15,6 +15,7 @@ import typer
 
 from ottla.errors import CommandError, UsageProblem
 from ottla.output import note
+from ottla.profiles.chosen import client_settings, typed_settings
 from ottla_core.closing import close_within
 
 if TYPE_CHECKING:
@@ -44,16 +45,18 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def client_config(bootstrap: str, properties: Sequence[str] | None) -> dict[str, Any]:
-    """Return librdkafka's configuration for a command.
+    """Return librdkafka's configuration for a command: what was typed wins over what the profile has.
 
     Raises:
         UsageProblem: a property is no KEY=VALUE.
+        CommandError: what ${env:NAME} or ${file:PATH} stands for in a property is not there.
     """
     quiet = logging.getLogger("ottla.librdkafka")
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False
     config: dict[str, Any] = {"bootstrap.servers": bootstrap, "client.id": "ottla", "logger": quiet}
-    return {**config, **parse_assignments(properties or (), "--property")}
+    typed = typed_settings(parse_assignments(properties or (), "--property"), "--property")
+    return {**config, **client_settings(bootstrap), **typed}
 
 
 def parse_assignments(assignments: Sequence[str], option: str) -> dict[str, str]:

@@ -3,40 +3,38 @@
 Without `--follow` it reads what is there and ends; with it, it goes on until Ctrl-C or `--count`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.errors import CommandError, UsageProblem
+from ottla.commands.record_formats import Formats, KeyFormat, RegistryProperties, SchemaRegistry, ValueFormat
+from ottla.errors import UsageProblem
 from ottla.groups.reading import GroupReading, Membership
 from ottla.kafka_client import (
     BOOTSTRAP_DEFAULT,
-    REQUEST_TIMEOUT_S,
     Bootstrap,
     ClientProperties,
     close,
     consumer_client,
-    describe_error,
     group_consumer_client,
     partition_count,
     plain_errors,
 )
-from ottla.output import write_result
-from ottla.records.record_line import Format, LineOptions, Record, record_writer
+from ottla.records.partition_reading import PrintRecords, Reading, chosen_partitions, to_record
+from ottla.records.record_filter import expression_filter, text_filter
+from ottla.records.record_line import Format, LineOptions, record_writer
+from ottla.records.record_printer import Layout, RecordPrinter
+from ottla.records.record_template import BadTemplate, is_template, template_writer
 from ottla.records.start_offset import Anchor, BadOffset, StartOffset, parse_start_offset
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
-BATCH_RECORDS_MAX = 1_000
-POLL_S = 0.05
 COMMIT_INTERVAL_DEFAULT_S = 5.0
-
-PrintRecords = Callable[[list["Message"]], None]
 
 
 class GroupProtocol(StrEnum):
@@ -72,7 +70,7 @@ Offset = Annotated[
         help="earliest, latest, a number, -N (the last N of each partition), @MILLISECONDS, or a date and time.",
     ),
 ]
-Count = Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")]
+Count = Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records are shown.")]
 Follow = Annotated[bool, typer.Option("--follow", help="Wait for new records; Ctrl-C ends.")]
 GroupName = Annotated[
     str | None, typer.Option("--group", "-g", help="Share the partitions with this group, and commit.")
@@ -87,7 +85,27 @@ CommitInterval = Annotated[
     float | None, typer.Option(min=0, metavar="SECONDS", show_default="5", help="With --group: time between commits.")
 ]
 FormatChoice = Annotated[
-    Format, typer.Option("--format", "-f", help="lines or json: the value; record: all of a record as JSON.")
+    str,
+    typer.Option(
+        "--format",
+        "-f",
+        metavar="lines|json|record|TEMPLATE",
+        help="lines or json: the value; record: all of it as JSON; or kcat's letters, such as '%t %p %o %k %s\\n'.",
+    ),
+]
+Filter = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        metavar="JQ",
+        help="Only records for which this expression of jq is true; repeatable, all must be.",
+    ),
+]
+Grep = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--grep", metavar="TEXT", help="Only records whose key, value or headers hold this text; repeatable."
+    ),
 ]
 KeySeparator = Annotated[
     str | None, typer.Option("--key-separator", "-K", help="In lines: write the key and this before the value.")
@@ -112,14 +130,20 @@ def consume(
     group_protocol: ProtocolChoice = None,
     instance_id: InstanceId = None,
     commit_interval: CommitInterval = None,
-    format_: FormatChoice = Format.LINES,
+    format_: FormatChoice = Format.LINES.value,
+    key_format: KeyFormat = None,
+    value_format: ValueFormat = None,
     key_separator: KeySeparator = None,
     null_text: NullText = None,
+    filters: Filter = None,
+    greps: Grep = None,
+    schema_registry: SchemaRegistry = None,
+    registry_properties: RegistryProperties = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     properties: ClientProperties = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read records.
+    r"""Read records.
 
     [bold]Examples[/bold]
 
@@ -133,16 +157,25 @@ def consume(
 
       ottla consume flights prices --group billing --follow
 
+      ottla consume flights -f '%t [%p] at %o: %k = %s\n' --key-format int64
+
+      ottla consume flights --filter '.value.carrier == "AA" and .value.dep_delay > 60' --count 5
+
+      ottla consume orders --schema-registry http://127.0.0.1:8081 --value-format avro
+
     In a group, reading begins at its committed offsets, and --offset (earliest or latest) counts only where there are
     none. Offsets are committed after their records were written, so none is lost. Ctrl-C leaves the group.
+
+    Bytes that are no text are shown as \x00\xff; base64, hex or raw show them otherwise. What has a schema is shown
+    as JSON. Expressions see .key, .value, .headers, .topic, .partition, .offset and .timestamp.
     """  # fmt: skip
-    chosen = Format.RECORD if as_json else format_
-    if chosen is not Format.LINES and (key_separator is not None or null_text is not None):
-        raise UsageProblem("--key-separator and --null are for --format lines")
+    formats = Formats(key_format, value_format, schema_registry, registry_properties)
+    layout, options = _layout(Format.RECORD.value if as_json else format_, key_separator, null_text, formats)
+    matches = [text_filter(text) for text in greps or ()]
+    matches += [expression_filter(expression, options) for expression in filters or ()]
+    printer = RecordPrinter(layout, matches)
     source = Source(bootstrap, properties, topics, partitions, _start(offset, follow=follow), follow)
-    print_records = _print_records(
-        record_writer(LineOptions(chosen, _encoded(key_separator), None, _encoded(null_text)))
-    )
+    print_records = _print_records(printer)
     if group is not None:
         membership = Membership(
             group=group,
@@ -159,6 +192,9 @@ def consume(
         raise UsageProblem("several topics can be read with --group only")
     else:
         _consume_partitions(source, print_records, count=count)
+    printer.tell()
+    if printer.undecoded:
+        raise typer.Exit(1)
 
 
 def _consume_partitions(source: Source, print_records: PrintRecords, *, count: int | None) -> None:
@@ -167,8 +203,8 @@ def _consume_partitions(source: Source, print_records: PrintRecords, *, count: i
         _partition_consumer(bootstrap, source.properties, follow=source.follow) as consumer,
         plain_errors(bootstrap, topic),
     ):
-        chosen_partitions = _chosen_partitions(consumer, topic, source.partitions, bootstrap)
-        reading = Reading(consumer, topic, chosen_partitions, source.start)
+        partitions = chosen_partitions(consumer, topic, source.partitions, bootstrap)
+        reading = Reading(consumer, topic, partitions, source.start)
         reading.run(print_records, count=count, follow=source.follow, bootstrap=bootstrap)
 
 
@@ -178,6 +214,41 @@ def _consume_in_group(
     consumer = group_consumer_client(source.bootstrap, source.properties, membership.settings())
     with _group_reading(consumer, membership, source.topics, source.bootstrap) as reading:
         reading.run(print_records, count=count)
+
+
+def _layout(
+    format_: str, key_separator: str | None, null_text: str | None, formats: Formats
+) -> tuple[Layout, LineOptions]:
+    """Return how records are written, and what keys and values are.
+
+    Raises:
+        UsageProblem: there is no such format, or another option does not fit it.
+    """
+    if is_template(format_):
+        if key_separator is not None:
+            raise UsageProblem("--key-separator is for --format lines; a template has %k")
+        chosen = Format.LINES
+    elif format_ in list(Format):
+        chosen = Format(format_)
+    else:
+        raise UsageProblem(f"--format {format_}: it is {', '.join(Format)}, or a template such as '%k = %s\\n'")
+    if chosen is not Format.LINES and (key_separator is not None or null_text is not None):
+        raise UsageProblem("--key-separator and --null are for --format lines")
+    plain = LineOptions(chosen, _encoded(key_separator), None, _encoded(null_text))
+    options = replace(plain, key_codec=formats.for_reading("key"), value_codec=formats.for_reading("value"))
+    if not is_template(format_):
+        return Layout(record_writer(options), record_writer(plain)), options
+    try:
+        return Layout(template_writer(format_, options), template_writer(format_, plain)), options
+    except BadTemplate as problem:
+        raise UsageProblem(f"--format {format_}: {problem}") from None
+
+
+def _print_records(printer: RecordPrinter) -> PrintRecords:
+    def print_records(messages: list["Message"], limit: int | None) -> tuple[int, int]:
+        return printer.print(map(to_record, messages), limit)
+
+    return print_records
 
 
 def _start(offset: str, *, follow: bool) -> StartOffset:
@@ -233,139 +304,6 @@ def _group_reading(
             yield reading
         finally:
             reading.leave()
-
-
-class Reading:
-    """Partitions being read, each up to where it ended at the start.
-
-    Raises:
-        KafkaException: the cluster does not tell the offsets.
-    """
-
-    def __init__(self, consumer: "Consumer", topic: str, partitions: Sequence[int], start: StartOffset) -> None:
-        from confluent_kafka import TopicPartition  # noqa: PLC0415
-
-        self._consumer = consumer
-        self._ends = {}
-        assigned = []
-        by_time = _offsets_at(consumer, topic, partitions, start) if start.anchor is Anchor.TIME_MS else {}
-        for partition in partitions:
-            first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), REQUEST_TIMEOUT_S)
-            begin = by_time[partition] if by_time else first_offset(start, first, end, partition)
-            assigned.append(TopicPartition(topic, partition, end if begin < 0 else begin))
-            if begin < end and begin >= 0:
-                self._ends[partition] = end
-        consumer.assign(assigned)
-
-    def run(self, print_records: PrintRecords, *, count: int | None, follow: bool, bootstrap: str) -> None:
-        """Read until `count`, the ends (unless `follow`), or an interrupt.
-
-        Raises:
-            CommandError: a partition cannot be read.
-        """
-        remaining = count
-        while (follow or self._ends) and remaining != 0:
-            wanted = BATCH_RECORDS_MAX if remaining is None else min(remaining, BATCH_RECORDS_MAX)
-            messages = self._consumer.consume(wanted, POLL_S)
-            records = [message for message in messages if self._take(message, bootstrap, follow=follow)]
-            if records:
-                print_records(records)
-            if remaining is not None:
-                remaining -= len(records)
-
-    def _take(self, message: "Message", bootstrap: str, *, follow: bool) -> bool:
-        """Tell whether a message is a record to print, and note where its partition is."""
-        from confluent_kafka import KafkaError  # noqa: PLC0415
-
-        partition = _number(message.partition())
-        error = message.error()
-        if error is not None:
-            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - a public name
-                self._ends.pop(partition, None)
-                return False
-            if error.retriable() and not error.fatal():
-                return False
-            raise CommandError(describe_error(error, bootstrap, f"{message.topic()} partition {partition}"))
-        if follow:
-            return True
-        end = self._ends.get(partition)
-        if end is None:
-            return False
-        offset = _number(message.offset())
-        if offset + 1 >= end:
-            del self._ends[partition]
-        return offset < end
-
-
-def first_offset(start: StartOffset, first: int, end: int, partition: int) -> int:
-    """Return the offset a partition is read from, given the first there is and the one after the last.
-
-    Raises:
-        CommandError: the partition does not have the offset asked for.
-    """
-    match start.anchor:
-        case Anchor.EARLIEST:
-            return first
-        case Anchor.LATEST:
-            return end
-        case Anchor.BEFORE_END:
-            return max(first, end - start.number)
-        case Anchor.OFFSET if not first <= start.number <= end:
-            raise CommandError(
-                f"partition {partition} has no offset {start.number}; it holds {describe_range(first, end)}"
-            )
-        case _:
-            return start.number
-
-
-def describe_range(first: int, end: int) -> str:
-    """Return in words which offsets a partition holds."""
-    return f"{first} to {end - 1}" if end > first else f"no records; its next offset is {end}"
-
-
-def _offsets_at(consumer: "Consumer", topic: str, partitions: Sequence[int], start: StartOffset) -> dict[int, int]:
-    from confluent_kafka import TopicPartition  # noqa: PLC0415
-
-    wanted = [TopicPartition(topic, partition, start.number) for partition in partitions]
-    found = consumer.offsets_for_times(wanted, REQUEST_TIMEOUT_S)
-    return {each.partition: each.offset for each in found}
-
-
-def _chosen_partitions(consumer: "Consumer", topic: str, chosen: Sequence[int] | None, bootstrap: str) -> list[int]:
-    count = partition_count(consumer, topic, bootstrap)
-    for partition in chosen or ():
-        if partition >= count:
-            raise CommandError(f"topic {topic} has no partition {partition}; its partitions are 0 to {count - 1}")
-    return sorted(set(chosen)) if chosen else list(range(count))
-
-
-def _print_records(writer: Callable[[Record], bytes]) -> PrintRecords:
-    def print_records(messages: list["Message"]) -> None:
-        write_result(b"".join(writer(to_record(message)) for message in messages))
-
-    return print_records
-
-
-def to_record(message: "Message") -> Record:
-    """Return what a message holds."""
-    kind, timestamp = message.timestamp()
-    headers: Any = message.headers() or ()
-    key: Any = message.key()
-    value: Any = message.value()
-    return Record(
-        topic=message.topic(),
-        partition=message.partition(),
-        offset=message.offset(),
-        timestamp=timestamp if kind else None,
-        key=key,
-        value=value,
-        headers=tuple(headers),
-    )
-
-
-def _number(value: int | None) -> int:
-    assert value is not None
-    return value
 
 
 def _encoded(text: str | None) -> bytes | None:

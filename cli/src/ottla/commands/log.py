@@ -9,7 +9,7 @@ import typer
 
 from ottla.errors import CommandError
 from ottla.output import note, write_result
-from ottla.records.record_line import bytes_field
+from ottla.records.field_codec import bytes_field
 
 if TYPE_CHECKING:
     from ottla_broker.log.dump import DumpRow

@@ -8,20 +8,26 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from ottla.commands.record_formats import Formats, KeyFormat, RegistryProperties, SchemaRegistry, ValueFormat
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import (
     BOOTSTRAP_DEFAULT,
+    REQUEST_TIMEOUT_S,
     Bootstrap,
     ClientProperties,
     Json,
+    admin_client,
+    describe_error,
     parse_assignments,
     partition_count,
+    plain_errors,
     producer_client,
 )
 from ottla.output import note, print_json, progress_bar
@@ -76,6 +82,8 @@ def produce(
     ] = None,
     key_field: Annotated[str | None, typer.Option(help="In json: the field whose value is the key.")] = None,
     null_text: Annotated[str | None, typer.Option("--null", help="In lines: this text means null.")] = None,
+    key_format: KeyFormat = None,
+    value_format: ValueFormat = None,
     headers: Annotated[
         list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header for each; repeatable.")
     ] = None,
@@ -90,6 +98,9 @@ def produce(
             "--idempotence/--no-idempotence", show_default="on with acks all", help="Retry without doubles."
         ),
     ] = None,
+    create: Annotated[bool, typer.Option("--create", help="Create the topic if it is not there.")] = False,
+    schema_registry: SchemaRegistry = None,
+    registry_properties: RegistryProperties = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     properties: ClientProperties = None,
     as_json: Json = False,
@@ -105,10 +116,23 @@ def produce(
       ottla produce flights -f json --key-field carrier flights.jsonl
 
       ottla consume flights -f record | ottla produce copy -f record
+
+      ottla produce counts -K : --key-format int64 --create      lines such as 17:four
+
+      ottla produce orders -f json --schema-registry http://127.0.0.1:8081 --value-format avro orders.jsonl
+
+    With a schema registry, what is published has the newest schema of <topic>-key and <topic>-value.
     """
     line_options = _line_options(format_, key_separator, key_field, null_text)
+    formats = Formats(key_format, value_format, schema_registry, registry_properties)
     fixed_headers = [(name, value.encode()) for name, value in _header_pairs(headers or ())]
     settings = producer_settings(compression.value, acks.value, idempotence)
+    line_options = replace(
+        line_options,
+        key_codec=formats.for_publishing("key", topic),
+        value_codec=formats.for_publishing("value", topic),
+    )
+    _see_to_topic(topic, bootstrap, properties, create=create)
     producer = producer_client(bootstrap, properties, settings)
     count = partition_count(producer, topic, bootstrap, creation_wait_s=CREATION_WAIT_S)
     if partition is not None and partition >= count:
@@ -212,6 +236,51 @@ def producer_settings(compression: str, acks: str, idempotence: bool | None) -> 
         "message.max.bytes": 100_000_000,  # the topic's own limit decides, not the client's
         "queue.buffering.max.kbytes": QUEUE_BYTES_MAX_KIB,
     }
+
+
+def _see_to_topic(topic: str, bootstrap: str, properties: Sequence[str] | None, *, create: bool) -> None:
+    """See that a topic is there, and create it if that is wanted; a producer's first question could do so unasked.
+
+    Raises:
+        CommandError: there is no such topic, and it is not to be created, or cannot be.
+    """
+    from confluent_kafka import KafkaError, KafkaException, TopicCollection  # noqa: PLC0415
+    from confluent_kafka.admin import NewTopic  # noqa: PLC0415
+
+    client = admin_client(bootstrap, properties)
+    with plain_errors(bootstrap):
+        described = client.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_S)[topic]
+        if not _is_missing(described):
+            return
+        if not create:
+            _ask_for_creation(topic)
+        created = client.create_topics([NewTopic(topic, -1, -1)], request_timeout=REQUEST_TIMEOUT_S)[topic]
+    try:
+        created.result()
+    except KafkaException as exception:
+        reason = exception.args[0]
+        if reason.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise CommandError(f"topic {topic} was not created: {describe_error(reason, bootstrap)}") from None
+    else:
+        note(f"created {topic}")
+
+
+def _is_missing(described: Any) -> bool:
+    from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
+
+    try:
+        described.result()
+    except KafkaException as exception:
+        if exception.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return True
+        raise
+    return False
+
+
+def _ask_for_creation(topic: str) -> None:
+    is_person = sys.stdin.isatty() and sys.stderr.isatty()
+    if not is_person or not typer.confirm(f"There is no topic {topic}. Create it?", err=True):
+        raise CommandError(f"there is no topic {topic}; create it with `ottla topic create {topic}`, or add --create")
 
 
 def _line_options(

@@ -76,8 +76,10 @@ class GroupReading:
             list(topics), on_assign=self._assigned, on_revoke=self._taken_away, on_lost=self._taken_away
         )
 
-    def run(self, print_records: Callable[[list["Message"]], None], *, count: int | None) -> None:
-        """Read until `count`, the ends of all own partitions (unless it follows), or an interrupt.
+    def run(
+        self, print_records: Callable[[list["Message"], int | None], tuple[int, int]], *, count: int | None
+    ) -> None:
+        """Read until `count` were printed, the ends of all own partitions (unless it follows), or an interrupt.
 
         Raises:
             CommandError: the group refuses this member, or a partition cannot be read.
@@ -93,11 +95,12 @@ class GroupReading:
                 return
             wanted = BATCH_RECORDS_MAX if remaining is None else min(remaining, BATCH_RECORDS_MAX)
             records = [message for message in self._consumer.consume(wanted, POLL_S) if self._is_record(message)]
-            if records:
-                print_records(records)
-                self._store(records)
+            if not records:
+                continue
+            looked_at, printed = print_records(records, remaining)
+            self._store(records[:looked_at])
             if remaining is not None:
-                remaining -= len(records)
+                remaining -= printed
 
     def leave(self) -> None:
         """Commit what was printed and leave the group; a commit that fails is reported, not raised."""

@@ -4,15 +4,20 @@ Three formats. `lines`: the line is the value, with a separator also the key. `j
 the value as it stands; one of its fields may be the key. `record`: a JSON object that holds all of a record, so that
 what `consume` writes, `produce` can read back without loss; bytes that are no UTF-8 stand there in base64 under
 ``key_base64`` or ``value_base64``.
+
+What the bytes of keys and values are is another matter, see `field_codec`: by default they are text.
 """
 
 import base64
 import binascii
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from ottla.records.field_codec import BadField, FieldCodec, FieldFormat, compact_json, plain_codec
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -30,6 +35,9 @@ KNOWN_FIELDS = frozenset(
         "headers",
     }
 )
+
+
+TEXT = plain_codec(FieldFormat.TEXT)
 
 
 class BadLine(ValueError):
@@ -71,12 +79,15 @@ class LineOptions:
         key_separator: what stands between key and value in `lines`; None means there are no keys.
         key_field: the field of a `json` document that is the key.
         null_text: a key or value in `lines` equal to this is null.
+        key_codec: what the bytes of keys are; likewise `value_codec`.
     """
 
     format: Format
     key_separator: bytes | None = None
     key_field: str | None = None
     null_text: bytes | None = None
+    key_codec: FieldCodec = TEXT
+    value_codec: FieldCodec = TEXT
 
 
 def record_reader(options: LineOptions) -> Callable[[bytes], Record]:
@@ -85,32 +96,66 @@ def record_reader(options: LineOptions) -> Callable[[bytes], Record]:
         case Format.LINES:
             return lambda line: _read_plain(line, options)
         case Format.JSON:
-            return lambda line: _read_json(line, options.key_field)
+            return lambda line: _read_json(line, options)
         case Format.RECORD:
-            return _read_record
+            return lambda line: _read_record(line, options)
 
 
 def record_writer(options: LineOptions) -> Callable[[Record], bytes]:
-    """Return the function that turns a record into a line with its end.
+    """Return the function that turns a record into a line with its end; it raises `BadLine`.
 
     A `json` line is the value alone, as `lines` without a separator.
     """
     if options.format is Format.RECORD:
-        return lambda record: json.dumps(record_document(record), ensure_ascii=False).encode() + b"\n"
+        return lambda record: compact_json(record_document(record, options.key_codec, options.value_codec)) + b"\n"
     return lambda record: _write_plain(record, options)
 
 
-def record_document(record: Record) -> dict[str, Any]:
-    """Return a record as plain JSON values, in the form that the `record` format has."""
+def record_document(record: Record, key_codec: FieldCodec = TEXT, value_codec: FieldCodec = TEXT) -> dict[str, Any]:
+    """Return a record as plain JSON values, in the form that the `record` format has.
+
+    Raises:
+        BadLine: the key or the value is not what its codec is for.
+    """
     return {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        **bytes_field("key", record.key),
-        **bytes_field("value", record.value),
+        **_json_field("key", record.key, key_codec),
+        **_json_field("value", record.value, value_codec),
         "headers": [[name, *_header_value(value)] for name, value in record.headers],
     }
+
+
+def shown(name: str, data: bytes, codec: FieldCodec) -> bytes:
+    """Return a key or a value as it stands in a line.
+
+    Args:
+        name: ``key`` or ``value``, for messages.
+        data: its bytes.
+        codec: what they are.
+
+    Raises:
+        BadLine: they are something else.
+    """
+    with _field(name):
+        return codec.to_text(data)
+
+
+@contextmanager
+def _field(name: str) -> Iterator[None]:
+    try:
+        yield
+    except BadField as problem:
+        raise BadLine(f"its {name} {problem}") from None
+
+
+def _json_field(name: str, data: bytes | None, codec: FieldCodec) -> dict[str, Any]:
+    if data is None:
+        return {name: None}
+    with _field(name):
+        return codec.to_field(name, data)
 
 
 def _read_plain(line: bytes, options: LineOptions) -> Record:
@@ -119,20 +164,40 @@ def _read_plain(line: bytes, options: LineOptions) -> Record:
         key, separator, value = line.partition(options.key_separator)
         if not separator:
             raise BadLine(f"it has no key separator {options.key_separator.decode(errors='replace')!r}")
-    null = options.null_text
-    return Record(key=None if key == null else key, value=None if null is not None and value == null else value)
+    return Record(
+        key=_from_text("key", key, options.key_codec, options.null_text),
+        value=_from_text("value", value, options.value_codec, options.null_text),
+    )
 
 
-def _read_json(line: bytes, key_field: str | None) -> Record:
+def _from_text(name: str, text: bytes | None, codec: FieldCodec, null: bytes | None) -> bytes | None:
+    if text is None or text == null:
+        return None
+    with _field(name):
+        return codec.from_text(text)
+
+
+def _read_json(line: bytes, options: LineOptions) -> Record:
     document = _load(line)
-    if key_field is None:
-        return Record(value=line)
-    if not isinstance(document, dict) or key_field not in document:
-        raise BadLine(f"it has no field {key_field!r} for the key")
-    return Record(key=_as_bytes(document[key_field]), value=line)
+    key_field = options.key_field
+    key = None
+    if key_field is not None:
+        if not isinstance(document, dict) or key_field not in document:
+            raise BadLine(f"it has no field {key_field!r} for the key")
+        key = _from_json("key", document[key_field], options.key_codec)
+    # As text, the document stays as it stands; a codec that has a use for what it says gets that.
+    value = line if options.value_codec.is_plain else _from_json("value", document, options.value_codec)
+    return Record(key=key, value=value)
 
 
-def _read_record(line: bytes) -> Record:
+def _from_json(name: str, value: Any, codec: FieldCodec) -> bytes | None:
+    if value is None:
+        return None
+    with _field(name):
+        return codec.from_json(value)
+
+
+def _read_record(line: bytes, options: LineOptions) -> Record:
     document = _load(line)
     if not isinstance(document, dict):
         raise BadLine("it is no JSON object")
@@ -141,8 +206,8 @@ def _read_record(line: bytes) -> Record:
     if not document.keys() & {"value", "value_base64"}:
         raise BadLine("it has no field 'value'")
     return Record(
-        key=_field_bytes(document, "key"),
-        value=_field_bytes(document, "value"),
+        key=_field_bytes(document, "key", options.key_codec),
+        value=_field_bytes(document, "value", options.value_codec),
         headers=_read_headers(document.get("headers") or []),
         timestamp=_optional_number(document, "timestamp"),
         partition=_optional_number(document, "partition"),
@@ -165,10 +230,11 @@ def _read_headers(given: Any) -> Headers:
 
 def _write_plain(record: Record, options: LineOptions) -> bytes:
     null = options.null_text if options.null_text is not None else b""
-    value = null if record.value is None else record.value
+    value = null if record.value is None else shown("value", record.value, options.value_codec)
     if options.key_separator is None:
         return value + b"\n"
-    return (null if record.key is None else record.key) + options.key_separator + value + b"\n"
+    key = null if record.key is None else shown("key", record.key, options.key_codec)
+    return key + options.key_separator + value + b"\n"
 
 
 def _load(line: bytes) -> Any:
@@ -181,12 +247,13 @@ def _load(line: bytes) -> Any:
 def _as_bytes(value: Any) -> bytes | None:
     if value is None:
         return None
-    return value.encode() if isinstance(value, str) else json.dumps(value, ensure_ascii=False).encode()
+    with _field("header"):
+        return TEXT.from_json(value)
 
 
-def _field_bytes(document: dict[str, Any], name: str) -> bytes | None:
+def _field_bytes(document: dict[str, Any], name: str, codec: FieldCodec) -> bytes | None:
     encoded = document.get(f"{name}_base64")
-    return _as_bytes(document.get(name)) if encoded is None else _from_base64(encoded)
+    return _from_json(name, document.get(name), codec) if encoded is None else _from_base64(encoded)
 
 
 def _from_base64(value: Any) -> bytes:
@@ -201,16 +268,6 @@ def _optional_number(document: dict[str, Any], name: str) -> int | None:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
         raise BadLine(f"its {name} is no whole number")
     return value
-
-
-def bytes_field(name: str, data: bytes | None) -> dict[str, str | None]:
-    """Return bytes as one JSON field: text under the name itself, anything else as base64 under ``<name>_base64``."""
-    if data is None:
-        return {name: None}
-    try:
-        return {name: data.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(data).decode()}
 
 
 def _header_value(data: bytes | None) -> Sequence[str | None]:

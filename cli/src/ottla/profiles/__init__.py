@@ -1,0 +1,1 @@
+"""Profiles: where several clusters are, and how they are reached."""

@@ -1,0 +1,94 @@
+"""The profile that a command uses, between what is typed and the local cluster.
+
+What is typed wins over the environment, which wins over the profile, which wins over the defaults. The profile's
+addresses are put where the environment would say them, unless it does, so that they reach plugins' commands, too.
+Client settings go with the profile's own addresses only: credentials of one cluster are never sent to another one.
+"""
+
+import os
+from collections.abc import Mapping
+
+from ottla.errors import CommandError
+from ottla.profiles.profile import BadProfile, Profile, resolved
+from ottla.profiles.profile_store import look_up, profiles_file, read_profiles
+
+PROFILE_VARIABLE = "OTTLA_PROFILE"
+VARIABLES = {
+    "bootstrap": "OTTLA_BOOTSTRAP",
+    "connect_url": "OTTLA_CONNECT_URL",
+    "schema_registry": "OTTLA_SCHEMA_REGISTRY",
+}
+"""By field of a profile: the variable that says the same."""
+
+_chosen: tuple[str, Profile] | None = None
+
+
+def choose_profile(name: str | None) -> None:
+    """Use a profile for the rest of this process: the named one, or else the current one, if there is any.
+
+    Raises:
+        CommandError: there is no such profile.
+    """
+    global _chosen  # noqa: PLW0603 - one command, one profile
+    found = profile_named(name)
+    _chosen = found
+    if found is None:
+        return
+    for field, variable in VARIABLES.items():
+        value = getattr(found[1], field)
+        if value and not os.environ.get(variable):
+            os.environ[variable] = value
+
+
+def profile_named(name: str | None) -> tuple[str, Profile] | None:
+    """Return the named profile, or else the current one, with its name; None if there is no current one.
+
+    Raises:
+        CommandError: there is no profile of that name.
+    """
+    profiles = read_profiles()
+    wanted = name or profiles.current
+    if wanted is None:
+        return None
+    if wanted not in profiles.by_name:
+        known = ", ".join(sorted(profiles.by_name)) or "none"
+        raise CommandError(f"there is no profile {wanted}; there are: {known} (in {profiles_file()})")
+    return wanted, profiles.by_name[wanted]
+
+
+def client_settings(bootstrap: str) -> dict[str, str]:
+    """Return the profile's settings for clients of the cluster at these addresses; none if they are not its own.
+
+    Raises:
+        CommandError: a reference in them leads nowhere.
+    """
+    if _chosen is None or _chosen[1].bootstrap != bootstrap:
+        return {}
+    return _resolved(_chosen[1].client, f"profile {_chosen[0]}")
+
+
+def registry_settings(url: str) -> dict[str, str]:
+    """Return the profile's settings for the schema registry at this URL; none if it is not its own.
+
+    Raises:
+        CommandError: a reference in them leads nowhere.
+    """
+    if _chosen is None or _chosen[1].schema_registry != url:
+        return {}
+    return _resolved(_chosen[1].registry, f"profile {_chosen[0]}")
+
+
+def typed_settings(settings: Mapping[str, str], option: str) -> dict[str, str]:
+    """Return settings that were typed, with what their references stand for.
+
+    Raises:
+        CommandError: a reference in them leads nowhere.
+    """
+    return _resolved(settings, option)
+
+
+def _resolved(settings: Mapping[str, str], where: str) -> dict[str, str]:
+    try:
+        return resolved(settings, look_up)
+    except BadProfile as problem:
+        raise CommandError(f"{where}: {problem}") from None

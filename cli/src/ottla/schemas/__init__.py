@@ -1,0 +1,1 @@
+"""Keys and values with a schema of a schema registry: Avro, JSON Schema and Protobuf, both ways."""

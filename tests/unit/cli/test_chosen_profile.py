@@ -1,0 +1,42 @@
+"""Client settings of a profile are for its own addresses only."""
+
+from pathlib import Path
+
+import pytest
+
+from ottla.errors import CommandError
+from ottla.profiles import chosen
+from ottla.profiles.profile import Profile
+from ottla.profiles.profile_store import Profiles, write_profiles
+
+
+@pytest.fixture
+def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    for variable in chosen.VARIABLES.values():
+        monkeypatch.setenv(variable, "set")  # so that what the profile puts there is taken back
+    monkeypatch.setattr(chosen, "_chosen", None)
+    password = tmp_path / "password"
+    password.write_text("from-file\n")
+    client = {"sasl.username": "${env:OTTLA_TEST_USER}", "sasl.password": f"${{file:{password}}}"}
+    registry = {"basic.auth.user.info": "${env:OTTLA_TEST_USER}"}
+    made = Profile(bootstrap="a:1,b:2", schema_registry="http://r", client=client, registry=registry)
+    write_profiles(Profiles("p", {"p": made}))
+
+
+@pytest.mark.usefixtures("profile")
+def test_settings_go_to_the_profiles_own_cluster_and_registry_and_to_no_other(monkeypatch):
+    monkeypatch.setenv("OTTLA_TEST_USER", "me")
+    chosen.choose_profile(None)
+    assert chosen.client_settings("a:1,b:2") == {"sasl.username": "me", "sasl.password": "from-file"}
+    assert chosen.registry_settings("http://r") == {"basic.auth.user.info": "me"}
+    assert chosen.client_settings("127.0.0.1:9092") == {}
+    assert chosen.registry_settings("http://other") == {}
+
+
+@pytest.mark.usefixtures("profile")
+def test_a_reference_that_leads_nowhere_ends_the_command(monkeypatch):
+    monkeypatch.delenv("OTTLA_TEST_USER", raising=False)
+    chosen.choose_profile("p")
+    with pytest.raises(CommandError, match=r"profile p: \$\{env:OTTLA_TEST_USER\} .* not set"):
+        chosen.client_settings("a:1,b:2")
