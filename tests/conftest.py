@@ -4,12 +4,15 @@ With `OTTLA_TESTS_CHECKED=1` the tests that `make check` runs are left out: CI h
 """
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+import ottla_core  # noqa: F401 - before anything imports gRPC, which it tells to be quiet
 
 pytest.register_assert_rewrite(
     "tests.support", "tests.compat.cases", "tests.compat.group_cases", "tests.compat.group_crew"
@@ -29,6 +32,10 @@ TopicFactory = Callable[..., str]
 # Child processes do without Hypothesis; the file in the folder says why.
 WITHOUT_HYPOTHESIS = Path(__file__).parent / "support/without_hypothesis"
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(WITHOUT_HYPOTHESIS), os.environ.get("PYTHONPATH", "")]))
+
+# A shell starts its background jobs with SIGINT ignored, and what they start inherits that: no process would end by
+# Ctrl-C, although tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHECKED = tuple(Path(__file__).parent / folder for folder in ("unit", "property"))
 

@@ -49,3 +49,31 @@ def test_the_supervisor_of_a_local_cluster_imports_no_service_and_nothing_of_oth
     imported = modules_after("import ottla.command_tree, ottla.commands.local_cluster, ottla.local.detached")
     assert "ottla" in imported
     assert not imported & FORBIDDEN_IN_SUPERVISOR
+
+
+SEE_GRPC = """
+import os, sys
+class Watch:
+    def find_spec(self, name, *others):
+        if name == "grpc":
+            print("GRPC_VERBOSITY", os.environ.get("GRPC_VERBOSITY"), file=sys.stderr)
+sys.meta_path.insert(0, Watch())
+sys.argv = ["x"]
+"""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import ottla_broker.__main__ as program; program.main()",
+        "import ottla_controller.__main__ as program; program.main()",
+        "import ottla_group_coordinator.__main__ as program; program.main()",
+        "import ottla.local.health, grpc",
+        "import ottla_core.rpc.channel",
+    ],
+)
+def test_grpc_is_told_to_be_quiet_before_it_is_imported(statement: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "GRPC_VERBOSITY"}
+    command = [sys.executable, "-c", f"{SEE_GRPC}{statement}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+    assert [line for line in done.stderr.splitlines() if line.startswith("GRPC_")] == ["GRPC_VERBOSITY ERROR"]
