@@ -2,7 +2,7 @@
 
 PYTHON := .venv/bin/python
 BIN := .venv/bin
-SOURCES := core services plugins cli tests benchmarks demo
+SOURCES := core services plugins cli tests benchmarks demo examples
 UNIT_TESTS_OF_CONNECT := tests/unit/connect tests/unit/plugins
 CONNECT_TESTS := tests/system/connect $(UNIT_TESTS_OF_CONNECT)
 SPARK_TESTS := tests/system/spark
@@ -10,21 +10,29 @@ RULES_TESTS := tests/unit tests/property tests/simulation tests/fuzz
 RECOVERY_TESTS := tests/faults $(patsubst %,tests/system/test_%.py,catching_up cluster_commands compaction controller_failover \
 	crash damaged_files full_disk group_faults lost_records power_loss replication restored_etcd)
 # The longest first. Beside them runs test-rules, which takes what they leave of the processors.
-SUITES := test-recovery test-system test-spark test-clients test-connect test-scenarios
+SUITES := test-recovery test-system test-spark test-clients test-connect test-scenarios test-documents
+FIRST_SUITES := $(shell sed -n 's/^\([a-z]*\) .*/\1/p' tests/first.txt | uniq)
 SYSTEM_TESTS_ELSEWHERE := tests/system/connect $(SPARK_TESTS) $(RECOVERY_TESTS)
 # Python writes its bytecode here whatever the shell says, or every start of a service would compile it all again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# What `make test` runs beside its own suites, such as `compat`.
+# What `make test-all` runs beside its own suites, such as `compat`.
 ALSO ?=
+# Of suites side by side each line begins with the suite, and lines come while tests run: $(call suite,NAME,ARGUMENTS).
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
+SIDE_BY_SIDE ?=
+suite = $(PYTHON) -u -m pytest -q $(2) $(if $(SIDE_BY_SIDE),-p tests.progress --progress-every $(SIDE_BY_SIDE) \
+	2>&1 | sed -u 's/^/$(1): /')
 ARGUMENTS ?= all
 MINUTES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check check-connect check-tests check-types check-style check-imports test test-rules test-scenarios test-system test-recovery test-clients test-connect test-spark faults faults-caught compat bench format stubs clean
+.PHONY: help setup demo check check-connect check-tests check-types check-style check-imports test test-all test-rules test-scenarios test-system \
+	test-recovery test-clients test-connect test-spark test-documents faults faults-caught compat bench format stubs clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 setup: ## make or refresh the environment in .venv
 	@scripts/setup
@@ -54,37 +62,50 @@ check-imports:
 
 # What suites need is installed before they run side by side, as installers lock each other out; the suite that lacks
 # something says so.
-test: setup ## all tests but those that need Maven, several suites at a time (about 20 minutes)
+test: setup ## each part with real processes and faults, a choice of the tests: about 6 minutes
+	-@scripts/ensure-java
+	@echo "tests of tests/first.txt, four suites at a time: $(FIRST_SUITES)"
+	@OTTLA_TEST_CRASHES=5 $(MAKE) --no-print-directory --jobs=4 --keep-going SIDE_BY_SIDE=1 $(FIRST_SUITES:%=first-%)
+	@echo "all passed; make test-all runs every test"
+
+test-all: setup ## all tests but those that need Maven, several suites at a time (about 25 minutes)
 	-@scripts/ensure-test-packages
 	-@scripts/ensure-java
 	-@scripts/ensure-postgresql
-	@echo "four suites run at a time, each is shown when it has ended: test-rules $(ALSO) $(SUITES)"
-	@$(MAKE) --no-print-directory --jobs=4 --keep-going --output-sync=target test-rules $(ALSO) $(SUITES)
+	@echo "four suites at a time: test-rules $(ALSO) $(SUITES)"
+	@$(MAKE) --no-print-directory --jobs=4 --keep-going SIDE_BY_SIDE=15 test-rules $(ALSO) $(SUITES)
+
+first-%: setup
+	@$(call suite,$*,$$(sed -n 's/^$* //p' tests/first.txt))
 
 test-rules: setup ## rules and their shells: units, properties, simulations, parsers
-	nice -n 10 $(PYTHON) -m pytest -q $(RULES_TESTS) $(UNIT_TESTS_OF_CONNECT:%=--ignore=%)
+	@nice -n 10 $(call suite,rules,$(RULES_TESTS) $(UNIT_TESTS_OF_CONNECT:%=--ignore=%))
 
 test-scenarios: setup ## controllers, coordinators and members with a real etcd
-	$(PYTHON) -m pytest -q tests/scenarios
+	@$(call suite,scenarios,tests/scenarios)
 
 test-system: setup ## whole processes
-	$(PYTHON) -m pytest -q tests/system $(SYSTEM_TESTS_ELSEWHERE:%=--ignore=%)
+	@$(call suite,system,tests/system $(SYSTEM_TESTS_ELSEWHERE:%=--ignore=%))
 
 test-recovery: setup ## processes that are killed, disks that fill, files that are damaged, replicas that move
 	-@scripts/ensure-test-packages
-	$(PYTHON) -m pytest -q $(RECOVERY_TESTS) -m "not broken_rules"
+	@$(call suite,recovery,$(RECOVERY_TESTS) -m "not broken_rules")
 
 test-clients: setup ## clients that others wrote, against a cluster
 	-@scripts/ensure-test-packages
-	$(PYTHON) -m pytest -q tests/compat --ignore=tests/compat/java
+	@$(call suite,clients,tests/compat --ignore=tests/compat/java)
 
 test-connect: setup ## Connect and its plugins
 	@scripts/ensure-postgresql
-	$(PYTHON) -m pytest -q $(CONNECT_TESTS)
+	@$(call suite,connect,$(CONNECT_TESTS))
 
 test-spark: setup ## what runs on Apache Spark; needs Java 17, which it installs where it can
 	@scripts/ensure-java
-	$(PYTHON) -m pytest -q $(SPARK_TESTS)
+	@$(call suite,spark,$(SPARK_TESTS))
+
+test-documents: setup ## README, docs/ and examples/: every command as it stands there
+	@scripts/ensure-java
+	@$(call suite,documents,tests/documents)
 
 faults: setup ## let processes and their network fail, seed after seed: MINUTES=60 SEED=1 (root: with partitions)
 	@$(PYTHON) -m tests.faults --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
@@ -93,7 +114,7 @@ faults-caught: setup ## show that the fault harness notices broken rules (about 
 	$(PYTHON) -m pytest -q tests/faults -m broken_rules
 
 compat: setup ## Kafka's own Java tools against Ottla; needs Java 17 and Maven
-	$(PYTHON) -m pytest -q tests/compat/java
+	@$(call suite,compat,tests/compat/java)
 
 bench: setup ## measure Ottla next to the floor; ARGUMENTS="--help" shows what else can be measured
 	$(PYTHON) -m benchmarks $(ARGUMENTS)

@@ -25,7 +25,7 @@ from tests.support.group_events import EVENTS, GroupWorld, Numbers
 
 SEEDS = 30
 QUICK_SEEDS = 8
-"""The first ones are for `make check`; `make test` runs all."""
+"""The first ones are for `make check`; `make test-all` runs all."""
 EVENTS_PER_SEED = 150
 EVENTS_PER_CHECK = 10
 LONG_MS = 3 * 86_400_000

@@ -1,0 +1,53 @@
+"""The tests that `make test` chooses exist: a name that nobody finds would end its suite."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINE = re.compile(r"(?P<suite>[a-z]+) (?P<node>(?P<file>tests/[\w/]+\.py)(?:::(?P<function>\w+)(?:\[\S+])?)?)")
+PARTS = {"recovery", "clients", "commands", "connect", "spark", "documents"}
+
+
+def lines() -> list[str]:
+    text = (ROOT / "tests/first.txt").read_text()
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def chosen() -> list[re.Match[str]]:
+    return [found for line in lines() if (found := LINE.fullmatch(line))]
+
+
+def functions_of(file: str) -> set[str]:
+    tree = ast.parse((ROOT / file).read_text())
+    return {each.name for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_each_line_is_a_suite_and_a_test_and_each_part_of_ottla_has_some() -> None:
+    assert [line for line in lines() if not LINE.fullmatch(line)] == []
+    assert {each["suite"] for each in chosen()} == PARTS
+
+
+def test_every_file_and_function_is_there() -> None:
+    missing = [
+        each["node"]
+        for each in chosen()
+        if not (ROOT / each["file"]).exists()
+        or (each["function"] and each["function"] not in functions_of(each["file"]))
+    ]
+    assert missing == []
+
+
+@pytest.mark.slow
+def test_pytest_finds_every_one_with_its_parameters() -> None:
+    collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", *(each["node"] for each in chosen())]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        collect, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=400, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
