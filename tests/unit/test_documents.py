@@ -9,6 +9,10 @@ from typer.main import get_command
 from ottla.command_tree import app
 
 ROOT = Path(__file__).parents[2]
+PAGES = [
+    *("README.md", "ARCHITECTURE.md", "STYLE.md", "CONTRIBUTING.md", "examples/README.md"),
+    *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")),
+]
 SOURCES = {path.name for path in ROOT.rglob("*.py") if ".venv" not in path.parts}
 
 
@@ -27,18 +31,26 @@ def test_every_folder_that_the_architecture_names_exists() -> None:
     assert {name for name in named if not (ROOT / name).is_dir()} == set()
 
 
-@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "STYLE.md"])
+@pytest.mark.parametrize("document", PAGES)
 def test_every_make_target_that_a_document_names_exists(document: str) -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = set(re.findall(r"(?:`|^    )make ([a-z]+)", (ROOT / document).read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"(?:`|^    )make ([a-z-]+)", (ROOT / document).read_text(), re.MULTILINE))
 
     assert named <= targets
 
 
-def test_every_command_that_the_readme_names_exists() -> None:
-    root = get_command(app)
-    named = re.findall(r"ottla ((?:[a-z]+ ?)+)", (ROOT / "README.md").read_text())
-    commands = set(root.list_commands(None))  # type: ignore[attr-defined,arg-type]
+@pytest.mark.parametrize("document", PAGES)
+def test_every_page_that_a_document_links_to_exists(document: str) -> None:
+    page = ROOT / document
+    linked = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
 
-    called = {words.split()[0] for words in named if words.split()[0] in commands}
-    assert called >= {"up", "status", "down", "topic", "config", "produce", "consume", "group", "log", "bench"}
+    assert [target for target in linked if not (page.parent / target).exists()] == []
+
+
+def test_the_index_of_the_documentation_names_every_page_and_every_command() -> None:
+    index = (ROOT / "docs/README.md").read_text()
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    commands = set(get_command(app).list_commands(None))  # type: ignore[attr-defined,arg-type]
+
+    assert {page for page in pages if f"]({page})" not in index} == set()
+    assert {command for command in commands if f"`ottla {command}" not in index} == set()

@@ -13,9 +13,11 @@ from typer.main import get_command
 
 from ottla.command_tree import app
 from ottla.main import main
+from tests.documents.documents import Command, steps
 from tests.support.free_ports import free_port
 
-README = Path(__file__).parents[3] / "README.md"
+ROOT = Path(__file__).parents[3]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples/README.md"]
 
 
 @cache
@@ -63,14 +65,21 @@ def test_every_command_shows_examples_of_itself_and_explains_its_options(path):
     assert not unexplained
 
 
+def commands_of(document: str) -> Iterator[str]:
+    yield from (step.line for step in steps(document) if isinstance(step, Command))
+
+
 def example_lines() -> Iterator[str]:
     for path in commands():
         yield from re.findall(r"^ +((?:.*\| )?ottla .+)$", leaf(path).help or "", flags=re.MULTILINE)
-    yield from re.findall(r"^    (.*\.venv/bin/ottla .+)$", README.read_text(), flags=re.MULTILINE)
+    for document in DOCUMENTS:
+        for line in commands_of(document.read_text()):
+            if ".venv/bin/ottla " in line and "$(" not in line:
+                yield line
 
 
 @pytest.mark.parametrize("line", list(example_lines()))
-def test_every_example_in_help_and_readme_is_understood(line):
+def test_every_example_in_help_and_documents_is_understood(line):
     for part in re.split(r" \| | && ", re.split(r" {3,}", line)[0]):
         program, *arguments = shlex.split(part)
         if not program.endswith("ottla"):

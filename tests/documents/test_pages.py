@@ -1,0 +1,99 @@
+"""The pages of docs/ and examples/, as a reader goes through them: every command as it stands there, in its order."""
+
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.documents.documents import ROOT, WrittenFile, commands, steps
+from tests.documents.reader import Reader, own_namespaces
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page whose commands are typed.
+
+    Attributes:
+        path: from the repository's root.
+        shows: patterns in what commands print, maybe only when they are typed again a little later.
+        not_typed: commands that are left out: they would change the environment of all tests.
+    """
+
+    path: str
+    shows: dict[str, str] = field(default_factory=dict)
+    not_typed: frozenset[str] = frozenset()
+
+    def commands(self) -> list[str]:
+        return commands(ROOT / self.path)
+
+
+TYPED = [
+    Page(
+        "docs/clients.md",
+        shows={
+            ".venv/bin/ottla consume colours": "red",
+            ".venv/bin/ottla consume colours --format record": '"key": ?"sky"',
+            ".venv/bin/python examples/clients/with_confluent_kafka.py": "100 readings of 10 sensors",
+            ".venv/bin/python examples/clients/with_kafka_python.py": "sensor-3: 20.3, 21.3, 22.3",
+            ".venv/bin/python examples/clients/with_aiokafka.py": "100 readings of 10 sensors",
+            ".venv/bin/ottla group describe readers": "colours",
+        },
+    ),
+    Page(
+        "docs/operating.md",
+        shows={".venv/bin/ottla cluster describe": "broker", ".venv/bin/ottla topic describe orders": "orders"},
+    ),
+    Page("docs/configuration.md", shows={".venv/bin/ottla-broker --help": "log.retention.hours"}),
+    Page(
+        "docs/connect.md",
+        shows={
+            ".venv/bin/ottla connect status people": r"task 0\s+RUNNING",
+            ".venv/bin/ottla connect offsets show people": r"\d",
+        },
+        not_typed=frozenset({".venv/bin/pip install --no-build-isolation ./weather"}),
+    ),
+    Page(
+        "docs/sql.md",
+        shows={
+            ".venv/bin/ottla sql -f examples/pipelines/questions.sql": r"(?s)carrier.*name +flights +delay.*\n3 rows",
+            ".venv/bin/ottla connect status late_by_airline": r"task 0\s+RUNNING",
+        },
+    ),
+    Page(
+        "examples/README.md",
+        shows={
+            ".venv/bin/ottla connect status late-flights": r"task 0\s+RUNNING",
+            ".venv/bin/ottla consume late-flights --count 3": r'(?s)("dep_delay":\d{2,}.*){3}',
+        },
+        not_typed=frozenset({".venv/bin/pip install --no-build-isolation ./examples/plugin"}),
+    ),
+]
+
+
+def installed(project: Path, site: Path) -> None:
+    """Installs a package into a folder of its own, as pip does in an environment."""
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*install, "--disable-pip-version-check", "--target", site, project], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("page", TYPED, ids=lambda page: page.path)
+def test_what_is_expected_stands_on_the_page(page: Page) -> None:
+    assert {*page.shows, *page.not_typed} <= {*page.commands()}
+
+
+@pytest.mark.parametrize("page", TYPED, ids=lambda page: page.path)
+def test_every_command_of_a_page_works(page: Page, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    installed(ROOT / "examples/plugin", site)
+    with own_namespaces() as inside, Reader(tmp_path / "ottla", inside, python_path=site) as reader:
+        for step in steps((ROOT / page.path).read_text()):
+            if isinstance(step, WrittenFile):
+                reader.write(step)
+            elif step.line.endswith("--follow"):
+                assert reader.follow(step, lines=1)
+            elif step.line not in page.not_typed:
+                reader.type(step, until=page.shows.get(step.line, ""))
