@@ -1,54 +1,202 @@
 """The tree of commands: every group and command that `ottla` has, in the order in which help shows them.
 
-A command's module is imported when the command, or the list of all commands, is asked for: `ottla up` stays in memory
-as long as its cluster runs, and needs nothing of what the others need.
+A command is named by its module and function, and described by the first sentence of the function's docstring, which
+a test compares. So help and the choice of a command import none of their modules: only the command that is carried
+out, or whose own help is shown, is imported.
 """
 
-from functools import cache
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from ottla.plugin_commands import WithPluginCommands
+from ottla.lazy_commands import CONTEXT_SETTINGS, Command, Group, LazyGroup
 from ottla.profiles.chosen import PROFILE_VARIABLE, choose_profile
-
-_MODULE_EACH = ("produce", "consume", "topic", "config", "group", "connect", "cluster", "log", "bench", "profile")
-MODULES = {
-    **dict.fromkeys(("up", "status", "down"), "local_cluster"),
-    **{name: name for name in _MODULE_EACH},
-}
-"""By command: its module in `ottla.commands`, which has either a group `app` or a function `register(app)`."""
 
 WITHOUT_PROFILE = frozenset({"up", "down", "status", "log", "profile"})
 """Commands that are about this machine, whatever profile is in use, and those that mend profiles."""
 
-CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"]}
+_CLUSTER = Group(
+    "Brokers, and where replicas and leaders are.",
+    {
+        "describe": Command(
+            "cluster:describe",
+            "Show brokers with their racks, replicas, leaders and disk, and the partitions that are not as they "
+            "should be.",
+        ),
+        "elect-leaders": Command(
+            "cluster:elect_leaders",
+            "Have partitions led by their preferred replica, the first one, if it is in sync.",
+        ),
+        "rebalance": Command(
+            "cluster_rebalance:rebalance",
+            "Even out replicas, leaders and disk over brokers and racks, with few moves.",
+        ),
+        "decommission": Command(
+            "cluster_rebalance:decommission", "Move everything off a broker, so that it can be stopped for good."
+        ),
+        "reassign": Command(
+            "cluster_reassign:reassign", "Move partitions to other brokers, or give them more or fewer replicas."
+        ),
+    },
+)
+_CONNECT = Group(
+    "Connectors: make, watch and steer them.",
+    {
+        "create": Command(
+            "connect_definitions:create",
+            "Create connectors from files: their settings, or what Kafka Connect's REST API takes; several may "
+            "be in one.",
+        ),
+        "validate": Command("connect_definitions:validate", "Check connectors without creating them."),
+        "list": Command("connect_state:list_", "List the connectors with their states."),
+        "status": Command("connect_state:status", "Show connectors and their tasks, and why any has failed."),
+        "config": Command("connect_definitions:config", "Show a connector's settings, or change some of them."),
+        "restart": Command(
+            "connect_state:restart",
+            "Restart connectors: each's own process, with --tasks also its tasks, or one task alone.",
+        ),
+        "pause": Command(
+            "connect_state:pause", "Pause connectors: their tasks keep what they have open, but do nothing."
+        ),
+        "resume": Command("connect_state:resume", "Have connectors go on that were paused or stopped."),
+        "stop": Command("connect_state:stop", "Stop connectors: their tasks end, their settings and offsets stay."),
+        "delete": Command("connect_definitions:delete", "Delete connectors."),
+        "offsets": Group(
+            "Where a connector is; where it shall go on.",
+            {
+                "show": Command(
+                    "connect_offsets:show",
+                    "Show a connector's offsets: a source's own, or those of a sink's consumer group.",
+                ),
+                "set": Command(
+                    "connect_offsets:set_",
+                    "Set offsets of a stopped connector; partitions that are not named keep theirs.",
+                ),
+                "reset": Command(
+                    "connect_offsets:reset",
+                    "Remove all offsets of a stopped connector: it begins anew when it is resumed.",
+                ),
+            },
+        ),
+        "logs": Command("connect_logs:logs", "Show the last log lines of a connector's own process, or of a task."),
+        "plugins": Command(
+            "connect_plugins:plugins",
+            "List the plugin classes that the workers have, and plugins that cannot be imported; or a class's "
+            "settings.",
+        ),
+        "new-plugin": Command(
+            "connect_plugins:new_plugin",
+            "Write a plugin project to start from: a source, a sink, their settings, and tests that pass.",
+        ),
+    },
+)
+TREE = Group(
+    "Ottla: a streaming platform that speaks the Kafka protocol.\n\n"
+    "Start a cluster with [bold]ottla up[/bold], then use it with any Kafka client or with the commands below. "
+    "Every command explains itself: [bold]ottla COMMAND --help[/bold].",
+    {
+        "up": Command(
+            "up:up",
+            "Start a local cluster: etcd, controllers, group coordinators, brokers and Connect workers, each a "
+            "process.",
+        ),
+        "status": Command(
+            "local_cluster:status",
+            "Show a local cluster's processes, each asked for its health, and whether all partitions have leaders.",
+        ),
+        "down": Command(
+            "local_cluster:down", "Stop a local cluster cleanly, and return when all its processes have gone."
+        ),
+        "produce": Command("produce:produce", "Publish lines."),
+        "consume": Command("consume:consume", "Read records."),
+        "topic": Group(
+            "Create, list, describe, alter and delete topics.",
+            {
+                "create": Command("topic:create", "Create topics."),
+                "list": Command("topic:list_", "List the topics with their partitions and copies."),
+                "describe": Command(
+                    "topic:describe", "Show each partition's leader, copies, in-sync copies and offsets."
+                ),
+                "alter": Command("topic:alter", "Give topics more partitions."),
+                "delete": Command("topic:delete", "Delete topics and all their records."),
+            },
+        ),
+        "config": Group(
+            "Show and change settings of topics and brokers.",
+            {
+                "describe": Command(
+                    "config:describe", "Show settings: those that were set, or with --all every one."
+                ),
+                "set": Command("config:set_", "Set settings and leave the others as they are."),
+                "delete": Command("config:delete", "Put settings back to their defaults."),
+            },
+        ),
+        "group": Group(
+            "List, describe, reset and delete consumer groups.",
+            {
+                "list": Command("group:list_", "List the consumer groups with their state and type."),
+                "describe": Command(
+                    "group:describe",
+                    "Show how far groups have come: for each partition the committed offset, the lag, and who "
+                    "reads it.",
+                ),
+                "members": Command("group:members", "Show who is in groups, and what each member reads."),
+                "delete": Command(
+                    "group:delete", "Delete groups without members, and the offsets they have committed."
+                ),
+                "reset-offsets": Command("group_offsets:reset_offsets", "Make a group go on somewhere else."),
+            },
+        ),
+        "connect": _CONNECT,
+        "cluster": _CLUSTER,
+        "log": Group(
+            "Look into a broker's log files.",
+            {
+                "dump": Command(
+                    "log:dump",
+                    "Show what is in segments, indexes, snapshots and checkpoints, with the names of Kafka's "
+                    "DumpLogSegments.",
+                )
+            },
+        ),
+        "bench": Group(
+            "Measure any Kafka cluster: produce, consume, latency.",
+            {
+                "produce": Command("bench:produce", "Publish as fast as possible, or at a steady rate."),
+                "consume": Command("bench:consume", "Read a topic as fast as possible."),
+                "latency": Command(
+                    "bench:latency",
+                    "Publish one record at a time and read it back: time to acknowledgement, and end to end.",
+                ),
+            },
+        ),
+        "profile": Group(
+            "Several clusters: their addresses and client settings under names.",
+            {
+                "create": Command("profile:create", "Make a profile."),
+                "use": Command(
+                    "profile:use",
+                    "Use a profile in every command from now on, where neither --profile nor OTTLA_PROFILE "
+                    "names another one.",
+                ),
+                "list": Command("profile:list_", "List the profiles."),
+                "show": Command("profile:show", "Show a profile."),
+                "delete": Command("profile:delete", "Delete a profile; nothing happens to its cluster."),
+            },
+        ),
+    },
+)
 
 
-class AllCommands(WithPluginCommands):
-    """The group of all commands: those of `MODULES`, and those of plugins."""
+class AllCommands(LazyGroup):
+    """The group of all commands: those of `TREE`, and those of plugins."""
+
+    tree = TREE
+    has_plugins = True
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options before the command's name; --profile may also stand behind it."""
         return super().parse_args(ctx, _profile_first(args))
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands."""
-        return [*MODULES, *super().list_commands(ctx)]
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command; None if there is none of this name."""
-        if cmd_name in MODULES:
-            return _group(MODULES[cmd_name]).get_command(ctx, cmd_name)
-        return super().get_command(ctx, cmd_name)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that was typed; if there is none of this name, suggestions come from `commands`."""
-        if args and self.get_command(ctx, args[0]) is None:
-            self.commands = {name: self.get_command(ctx, name) for name in MODULES}
-        return super().resolve_command(ctx, args)
 
 
 def _profile_first(arguments: list[str]) -> list[str]:
@@ -62,28 +210,14 @@ def _profile_first(arguments: list[str]) -> list[str]:
     return arguments
 
 
-@cache
-def _group(module_name: str) -> TyperGroup:
-    """Return a module's commands as a group of their own."""
-    module = import_module(f"ottla.commands.{module_name}")
-    commands = typer.Typer(rich_markup_mode="rich", context_settings=CONTEXT_SETTINGS)
-    if hasattr(module, "register"):
-        module.register(commands)
-    else:
-        commands.add_typer(module.app, name=module_name)
-    return typer.main.get_group(commands)
-
-
 app = typer.Typer(
     name="ottla",
     cls=AllCommands,
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings=CONTEXT_SETTINGS,
-    help="Ottla: a streaming platform that speaks the Kafka protocol.\n\n"
-    "Start a cluster with [bold]ottla up[/bold], then use it with any Kafka client or with the commands below. "
-    "Every command explains itself: [bold]ottla COMMAND --help[/bold].",
+    help=TREE.summary,
 )
 
 

@@ -12,14 +12,23 @@ from ottla.errors import CommandError, ReaderGone
 EXIT_INTERRUPTED = 130
 
 
+def program() -> int:
+    """Run the command line in a process of its own, without what libraries would import only because it is there."""
+    from ottla_core.lean_imports import leave_out_extras  # noqa: PLC0415 - `main` runs in the tests' process as well
+
+    leave_out_extras()
+    return main()
+
+
 def main() -> int:
     """Run the command line and return the process's exit code."""
     try:
         from ottla.command_tree import app  # noqa: PLC0415 - here, so that Ctrl-C during the import is quiet, too
 
-        app()
+        code = app(standalone_mode=False)
+        return _flushed(code if isinstance(code, int) else 0)
     except SystemExit as ending:
-        if isinstance(ending.__context__, BrokenPipeError):  # Rich and Typer end the program with 1 then
+        if isinstance(ending.__context__, BrokenPipeError):  # Typer ends the program with 1 then
             return _reader_gone()
         return _flushed(ending.code if isinstance(ending.code, int) else int(ending.code is not None))
     except CommandError as error:
@@ -30,11 +39,14 @@ def main() -> int:
     except ReaderGone:
         return _reader_gone()
     except Exception as error:
+        from ottla.usage import told_usage_problem  # noqa: PLC0415 - for errors only
+
+        if (exit_code := told_usage_problem(error)) is not None:
+            return exit_code
         if os.environ.get("OTTLA_DEBUG"):
             raise
         print(f"ottla: internal error: {type(error).__name__}: {error} (OTTLA_DEBUG=1 shows where)", file=sys.stderr)
         return 1
-    return 0
 
 
 def _flushed(code: int) -> int:
@@ -52,4 +64,4 @@ def _reader_gone() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())

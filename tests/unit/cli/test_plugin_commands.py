@@ -6,9 +6,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ottla import plugin_commands
+from ottla import command_tree, plugin_commands
 from ottla.errors import CommandError
-from ottla.plugin_commands import WithPluginCommands
 
 
 def register(app: typer.Typer) -> None:
@@ -25,17 +24,7 @@ def app(monkeypatch):
         "broken": EntryPoint("broken", "no.such.module", plugin_commands.GROUP),
     }
     monkeypatch.setattr(plugin_commands, "_found", lambda: found)
-    app = typer.Typer(cls=WithPluginCommands, name="ottla")
-
-    @app.command()
-    def own() -> None:
-        """Do what is built in."""
-
-    @app.callback()
-    def options() -> None:
-        pass
-
-    return app
+    return command_tree.app
 
 
 def run(app, *arguments):
@@ -48,13 +37,13 @@ def test_a_plugins_command_runs_under_the_name_of_its_entry_point(app):
 
 def test_all_commands_are_listed_and_one_that_cannot_be_loaded_says_why(app):
     shown = run(app, "--help").output
-    assert "Do what is built in." in shown
+    assert "Create, list, describe, alter and delete topics." in shown
     assert "Greet somebody." in shown
     assert "cannot be loaded: ModuleNotFoundError" in shown
 
 
 def test_a_command_that_cannot_be_loaded_hurts_only_itself(app):
-    assert run(app, "own").exit_code == 0
+    assert run(app, "topic", "create", "--help").exit_code == 0
     failed = run(app, "broken")
     assert isinstance(failed.exception, CommandError)
     assert "the plugin of the command 'broken' cannot be loaded" in str(failed.exception)

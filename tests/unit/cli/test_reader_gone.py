@@ -10,7 +10,7 @@ import sys, typer
 import ottla.command_tree
 from ottla import main, output
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None)
 
 @app.command()
 def command():

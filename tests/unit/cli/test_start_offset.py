@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.commands.consume import first_offset
 from ottla.errors import CommandError
+from ottla.records.partition_reading import first_offset
 from ottla.records.start_offset import Anchor, BadOffset, StartOffset, parse_start_offset
 
 

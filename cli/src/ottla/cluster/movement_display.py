@@ -53,7 +53,4 @@ class MovementDisplay:
 
     def ending(self, message: str) -> None:
         """Say what an interrupt did."""
-        if self._is_terminal:
-            self._bar.console.print(message, markup=False)
-        else:
-            note(message)
+        self._bar.say(message)

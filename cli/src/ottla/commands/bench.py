@@ -27,13 +27,10 @@ from ottla.output import human_bytes, note, print_json, print_table, progress_ba
 TOPIC_DEFAULT = "ottla-bench"
 LATENCY_TOPIC_DEFAULT = "ottla-bench-latency"
 
-app = typer.Typer(no_args_is_help=True, help="Measure any Kafka cluster: produce, consume, latency.")
-
 Records = Annotated[int, typer.Option("--records", "-n", min=1, help="How many records.")]
 Size = Annotated[int, typer.Option("--size", "-s", min=0, help="Bytes of each value.")]
 
 
-@app.command()
 def produce(
     *,
     topic: Annotated[str, typer.Option(help="Created if it is not there.")] = TOPIC_DEFAULT,
@@ -86,7 +83,6 @@ def produce(
     _show("produce", bootstrap, topic, result, as_json=as_json)
 
 
-@app.command()
 def consume(
     *,
     topic: Annotated[str, typer.Option(help="The topic to read, from its beginning.")] = TOPIC_DEFAULT,
@@ -135,7 +131,6 @@ def consume(
     _show("consume", bootstrap, topic, result, as_json=as_json)
 
 
-@app.command()
 def latency(
     *,
     topic: Annotated[str, typer.Option(help="Created if it is not there.")] = LATENCY_TOPIC_DEFAULT,

@@ -8,7 +8,6 @@ import typer
 
 from ottla.cluster.cluster_view import ClusterView, describe_replicas
 from ottla.cluster.description import describe_cluster
-from ottla.commands import cluster_reassign, cluster_rebalance
 from ottla.commands.cluster_movement import cluster_admin
 from ottla.errors import CommandError, UsageProblem
 from ottla.groups.partition_selection import BadSelection, parse_selection, selected_partitions
@@ -16,12 +15,9 @@ from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, Json
 from ottla.output import human_bytes, note, print_json, print_table
 from ottla_core.topic_partition import TopicPartition
 
-app = typer.Typer(no_args_is_help=True, help="Brokers, and where replicas and leaders are.")
-
 PARTITIONS_SHOWN_MAX = 50
 
 
-@app.command()
 def describe(*, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, as_json: Json = False) -> None:
     """Show brokers with their racks, replicas, leaders and disk, and the partitions that are not as they should be.
 
@@ -42,7 +38,6 @@ def describe(*, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, as_json: Json = False)
         _print_cluster(document)
 
 
-@app.command("elect-leaders")
 def elect_leaders(
     *,
     selection: Annotated[
@@ -161,8 +156,3 @@ def _print_partitions(title: str, partitions: Sequence[dict[str, Any]]) -> None:
         ],
         title=title + more,
     )  # fmt: skip
-
-
-app.command("rebalance")(cluster_rebalance.rebalance)
-app.command("decommission")(cluster_rebalance.decommission)
-app.command("reassign")(cluster_reassign.reassign)

@@ -22,8 +22,6 @@ from ottla.output import print_json, print_table
 if TYPE_CHECKING:
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
-app = typer.Typer(no_args_is_help=True, help="Show and change settings of topics and brokers.")
-
 
 class Kind(StrEnum):
     """What has settings."""
@@ -36,7 +34,6 @@ KindArgument = Annotated[Kind, typer.Argument(help="What the setting belongs to.
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A topic, or a broker's id.")]
 
 
-@app.command()
 def describe(
     *,
     kind: KindArgument,
@@ -80,7 +77,6 @@ def describe(
         print(f"{kind} {name} has only default settings; --all shows them")
 
 
-@app.command("set")
 def set_(
     *,
     kind: KindArgument,
@@ -106,7 +102,6 @@ def set_(
     _say(as_json, kind, name, {"set": values}, [f"set {key}={value}" for key, value in values.items()])
 
 
-@app.command()
 def delete(
     *,
     kind: KindArgument,

@@ -13,12 +13,9 @@ from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import Json
 from ottla.output import print_json, print_table
 
-app = typer.Typer(no_args_is_help=True, help="Where a connector is; where it shall go on.")
-
 ConnectorName = Annotated[str, typer.Argument(metavar="NAME", help="The connector.")]
 
 
-@app.command()
 def show(*, name: ConnectorName, url: Url = URL_DEFAULT, as_json: Json = False) -> None:
     """Show a connector's offsets: a source's own, or those of a sink's consumer group.
 
@@ -38,7 +35,6 @@ def show(*, name: ConnectorName, url: Url = URL_DEFAULT, as_json: Json = False) 
         )
 
 
-@app.command("set")
 def set_(
     *,
     name: ConnectorName,
@@ -69,7 +65,6 @@ def set_(
     _report(ConnectClient(url).ask("PATCH", connector_path(name, "offsets"), {"offsets": wanted}), as_json=as_json)
 
 
-@app.command()
 def reset(
     *,
     name: ConnectorName,

@@ -114,11 +114,6 @@ NullText = Annotated[str | None, typer.Option("--null", help="In lines: write th
 AsJson = Annotated[bool, typer.Option("--json", help="The same as --format record.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the top level."""
-    app.command("consume")(consume)
-
-
 def consume(
     *,
     topics: Topics,

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.commands import group_offsets
 from ottla.groups.inspection import (
     Group,
     Member,
@@ -34,8 +33,6 @@ from ottla.output import note, print_json, print_table
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-app = typer.Typer(no_args_is_help=True, help="List, describe, reset and delete consumer groups.")
-
 GroupNames = Annotated[list[str], typer.Argument(metavar="GROUP", help="One or more groups.")]
 
 
@@ -57,7 +54,6 @@ class Type(StrEnum):
     CONSUMER = "consumer"
 
 
-@app.command("list")
 def list_(
     *,
     states: Annotated[
@@ -92,7 +88,6 @@ def list_(
         raise typer.Exit(1)
 
 
-@app.command()
 def describe(
     *,
     groups: GroupNames,
@@ -129,7 +124,6 @@ def describe(
         )  # fmt: skip
 
 
-@app.command()
 def members(
     *,
     groups: GroupNames,
@@ -167,7 +161,6 @@ def members(
         )  # fmt: skip
 
 
-@app.command()
 def delete(
     *,
     groups: GroupNames,
@@ -198,9 +191,6 @@ def delete(
     finish_each(
         "group", "deleted", futures, bootstrap, as_json=as_json, in_words=lambda error: reasons.get(error.code())
     )
-
-
-app.command("reset-offsets")(group_offsets.reset_offsets)
 
 
 def _description(client: "AdminClient", name: str, bootstrap: str) -> dict[str, Any]:

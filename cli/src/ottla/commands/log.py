@@ -27,15 +27,7 @@ LOG_NAMES = frozenset(
     }
 )
 
-app = typer.Typer(no_args_is_help=True, help="Look into a broker's log files.")
 
-
-@app.callback()
-def _group() -> None:
-    """Keep `dump` a command of a group, though it is the only one."""
-
-
-@app.command()
 def dump(
     *,
     paths: Annotated[

@@ -64,11 +64,6 @@ class Acks(StrEnum):
     ALL = "all"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the top level."""
-    app.command("produce")(produce)
-
-
 def produce(
     *,
     topic: Annotated[str, typer.Argument(help="The topic to publish to.")],

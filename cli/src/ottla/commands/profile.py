@@ -11,12 +11,9 @@ from ottla.profiles.chosen import profile_named
 from ottla.profiles.profile import BadProfile, Profile, check, check_name, is_secret
 from ottla.profiles.profile_store import Profiles, profiles_file, read_profiles, write_profiles
 
-app = typer.Typer(no_args_is_help=True, help="Several clusters: their addresses and client settings under names.")
-
 ProfileName = Annotated[str, typer.Argument(metavar="NAME", help="The profile.")]
 
 
-@app.command()
 def create(
     *,
     name: ProfileName,
@@ -73,7 +70,6 @@ def create(
         note(f"Use it with: ottla profile use {name}")
 
 
-@app.command()
 def use(
     *,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The profile.")] = None,
@@ -100,7 +96,6 @@ def use(
         print("no profile is used" if name is None else f"using {name}")
 
 
-@app.command("list")
 def list_(*, as_json: Json = False) -> None:
     """List the profiles.
 
@@ -128,7 +123,6 @@ def list_(*, as_json: Json = False) -> None:
     )
 
 
-@app.command()
 def show(
     *,
     name: Annotated[
@@ -157,7 +151,6 @@ def show(
     print_table(["", ""], [row for row in rows if row[1] is not None])
 
 
-@app.command()
 def delete(*, name: ProfileName, as_json: Json = False) -> None:
     """Delete a profile; nothing happens to its cluster.
 

@@ -23,12 +23,9 @@ from ottla.output import print_json, print_table
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, TopicMetadata
 
-app = typer.Typer(no_args_is_help=True, help="Create, list, describe, alter and delete topics.")
-
 TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC", help="One or more topics.")]
 
 
-@app.command()
 def create(
     *,
     topics: TopicNames,
@@ -76,7 +73,6 @@ def create(
     finish_each("topic", "created", futures, bootstrap, as_json=as_json, tolerated=tolerated)
 
 
-@app.command("list")
 def list_(
     *,
     internal: Annotated[bool, typer.Option(help="Also topics whose name begins with two underscores.")] = False,
@@ -106,7 +102,6 @@ def list_(
         print_table(["topic", "partitions#", "copies#"], [tuple(row.values()) for row in rows])
 
 
-@app.command()
 def describe(
     *,
     topics: TopicNames,
@@ -148,7 +143,6 @@ def describe(
         )  # fmt: skip
 
 
-@app.command()
 def alter(
     *,
     topics: TopicNames,
@@ -174,7 +168,6 @@ def alter(
     finish_each("topic", "altered", futures, bootstrap, as_json=as_json)
 
 
-@app.command()
 def delete(
     *,
     topics: TopicNames,

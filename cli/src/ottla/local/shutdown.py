@@ -4,7 +4,6 @@ Both trust the state file only as far as the kernel confirms it: a process count
 also started when the file says.
 """
 
-import asyncio
 import signal
 import time
 from collections.abc import Sequence
@@ -13,8 +12,6 @@ from dataclasses import replace
 from ottla.errors import CommandError
 from ottla.local.cluster_directory import ClusterDirectory, UnusableDirectory
 from ottla.local.cluster_report import ClusterReport, ProcessReport
-from ottla.local.health import GrpcHealth, HttpHealth
-from ottla.local.launch import end_now
 from ottla.local.process_identity import ProcessIdentity, is_alive, send_signal
 
 STOP_DEADLINE_S = 90.0
@@ -34,7 +31,9 @@ def look_at(directory: ClusterDirectory) -> ClusterReport | None:
     if report is None:
         return None
     if is_alive(report.supervisor):
-        return replace(report, processes=asyncio.run(_ask_all(report.processes)))
+        from ottla.local.liveness import ask_all  # noqa: PLC0415 - where nothing runs there is nothing to ask
+
+        return replace(report, processes=ask_all(report.processes))
     ended = report.state if report.state in ("stopped", "failed") else "lost"
     return replace(report, state=ended, processes=tuple(_without_supervisor(each) for each in report.processes))
 
@@ -45,6 +44,8 @@ def bring_down(report: ClusterReport) -> None:
     Raises:
         CommandError: something does not end.
     """
+    from ottla.local.launch import end_now  # noqa: PLC0415 - the supervisor's imports, to look at none
+
     deadline = time.monotonic() + STOP_DEADLINE_S
     send_signal(report.supervisor, signal.SIGTERM)
     while is_alive(report.supervisor):
@@ -62,18 +63,3 @@ def _without_supervisor(process: ProcessReport) -> ProcessReport:
     if process.identity is not None and is_alive(process.identity):
         return replace(process, state="lost")
     return replace(process, pid=None, start=None, state="failed" if process.state == "failed" else "stopped")
-
-
-async def _ask_all(processes: Sequence[ProcessReport]) -> tuple[ProcessReport, ...]:
-    return tuple(await asyncio.gather(*(_ask(process) for process in processes)))
-
-
-async def _ask(process: ProcessReport) -> ProcessReport:
-    if process.state != "ready":
-        return process
-    if process.rpc is None:
-        problem = await HttpHealth(f"http://{process.address}/health").problem()
-    else:
-        host, _, port = process.rpc.rpartition(":")
-        problem = await GrpcHealth(host, int(port)).problem()
-    return process if problem is None else replace(process, state="not ready")

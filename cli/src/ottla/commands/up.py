@@ -1,0 +1,181 @@
+"""`ottla up`: start a local cluster of real processes."""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+from ottla.commands.local_options import (
+    BasePort,
+    Brokers,
+    Connect,
+    ConnectPort,
+    Controllers,
+    Coordinators,
+    Detach,
+    Directory,
+    Etcd,
+    EtcdNodes,
+    Racks,
+    Settings,
+)
+from ottla.errors import UsageProblem
+from ottla.kafka_client import Json
+from ottla.local.report_display import StartDisplay, print_report, print_report_json
+from ottla.output import note
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ottla.local.cluster_report import ClusterReport
+    from ottla.local.launch import Wish
+    from ottla.local.settings import Setting
+    from ottla.local.supervisor import StopSignal
+
+EXIT_INTERRUPTED = 130
+
+
+def up(
+    *,
+    directory: Directory = None,
+    brokers: Brokers = None,
+    controllers: Controllers = None,
+    coordinators: Coordinators = None,
+    etcd_nodes: EtcdNodes = None,
+    racks: Racks = None,
+    base_port: BasePort = None,
+    connect: Connect = None,
+    connect_port: ConnectPort = None,
+    etcd: Etcd = None,
+    settings: Settings = None,
+    detach: Detach = False,
+    as_json: Json = False,
+) -> None:
+    """Start a local cluster: etcd, controllers, group coordinators, brokers and Connect workers, each a process.
+
+    Without --detach it runs until Ctrl-C. What was published is kept: starting again in the same directory goes
+    on with it, with as many processes and on the same ports as before, unless you say otherwise.
+
+    [bold]Examples[/bold]
+
+      ottla up                                       one broker on 127.0.0.1:9092
+
+      ottla up --detach --brokers 3 --json           three brokers, for a script
+
+      ottla up --dir /tmp/try --base-port 0          elsewhere, on free ports
+
+      ottla up --brokers 3 --controllers 3 --coordinators 2 --etcd-nodes 3 --racks a,b,c
+
+      ottla up --connect 2                           with two Connect workers, on 127.0.0.1:8083 and 8084
+
+      ottla up --set broker:log.retention.hours=1    with a broker setting
+
+      ottla up --etcd http://10.0.0.5:2379           with an etcd that runs already
+    """  # fmt: skip
+    # The supervisor is not needed to show help.
+    from ottla.local.cluster_directory import default_directory  # noqa: PLC0415
+    from ottla.local.detached import start_detached  # noqa: PLC0415
+    from ottla.local.launch import Wish  # noqa: PLC0415
+
+    wish = Wish(
+        directory=(directory or default_directory()).absolute(),
+        brokers=brokers,
+        controllers=controllers,
+        coordinators=coordinators,
+        base_port=base_port,
+        etcd_endpoints=_parts(etcd),
+        settings=_parse_settings(settings or ()),
+        etcd_nodes=etcd_nodes,
+        racks=_parse_racks(racks),
+        connect=connect,
+        connect_port=connect_port,
+    )
+    if wish.etcd_endpoints and etcd_nodes is not None:
+        raise UsageProblem("--etcd-nodes is for the etcd that is started with the cluster; with --etcd there is none")
+    show = print_report_json if as_json else print_report
+    if not detach:
+        _run_in_foreground(wish, show, as_json=as_json)
+        return
+    with StartDisplay() as display:
+        report = start_detached(wish, display.update)
+    show(report)
+    _note_partitions(report.bootstrap)
+    if not as_json:
+        note(f"Stop it with: ottla down --dir {report.directory}")
+
+
+def _parts(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _parse_racks(text: str | None) -> tuple[str, ...] | None:
+    parts = _parts(text)
+    if text and (not parts or len(parts) != len(text.split(","))):
+        raise UsageProblem(f"--racks {text}: write the racks' names with a comma between, as in a,b,c")
+    return parts
+
+
+def _parse_settings(texts: Sequence[str]) -> "tuple[Setting, ...]":
+    from ottla.local.settings import BadSetting, parse_setting  # noqa: PLC0415
+
+    try:
+        return tuple(parse_setting(text) for text in texts)
+    except BadSetting as error:
+        raise UsageProblem(f"--set: {error}") from None
+
+
+def _run_in_foreground(wish: "Wish", show: Callable[["ClusterReport"], None], *, as_json: bool) -> None:
+    from ottla.local.launch import run_cluster  # noqa: PLC0415
+    from ottla.local.supervisor import StopRequested  # noqa: PLC0415
+
+    display = StartDisplay()
+    console = _ConsoleHandler(display)
+    is_shown = False
+
+    def on_change(report: "ClusterReport") -> None:
+        nonlocal is_shown
+        display.update(report)
+        if report.state == "running" and not is_shown:
+            is_shown = True
+            display.close()
+            show(report)
+            if not as_json:
+                note("Ready. Ctrl-C stops the cluster.")
+            # The supervisor does not wait for what brokers answer.
+            threading.Thread(target=_note_partitions, args=(report.bootstrap,), daemon=True).start()
+
+    def nothing_more(_loop: "asyncio.AbstractEventLoop", _stop: "StopSignal") -> None:
+        """Signals are the only way to stop a cluster in the foreground."""
+
+    try:
+        with display:
+            run_cluster(wish, on_change, console=console, stop_on=nothing_more)
+    except StopRequested:
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+class _ConsoleHandler(logging.Handler):
+    """Shows the supervisor's messages above the spinner; where there is a spinner, only warnings.
+
+    Errors are left out: they end the command, which prints them itself.
+    """
+
+    def __init__(self, display: StartDisplay) -> None:
+        super().__init__(logging.WARNING if display.is_terminal else logging.INFO)
+        self._display = display
+        self.addFilter(lambda record: record.levelno < logging.ERROR)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one message."""
+        self._display.say(self.format(record))
+
+
+def _note_partitions(bootstrap: str) -> None:
+    """Tell of partitions that cannot be used although everything is ready."""
+    from ottla.local.start_check import problem_after_start  # noqa: PLC0415
+
+    problem = problem_after_start(bootstrap)
+    if problem is not None:
+        note(f"ottla: {problem}")

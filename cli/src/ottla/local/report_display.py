@@ -1,0 +1,78 @@
+"""How a local cluster is shown: its processes as a table or as JSON, and what is still starting."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from ottla.output import note, note_console, print_json, print_table
+
+if TYPE_CHECKING:
+    from ottla.local.cluster_report import ClusterReport
+    from ottla.local.partition_health import PartitionHealth
+
+
+class StartDisplay:
+    """A spinner that says what is still starting; silent where no terminal is.
+
+    Attributes:
+        is_terminal: whether there is one.
+    """
+
+    def __init__(self, text: str = "starting…") -> None:
+        self.is_terminal = sys.stderr.isatty()
+        self._console = note_console() if self.is_terminal else None
+        self._status = self._console.status(text) if self._console is not None else None
+
+    def __enter__(self) -> "StartDisplay":
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take the spinner away."""
+        if self._status is not None:
+            self._status.stop()
+
+    def say(self, message: str) -> None:
+        """Print a message above the spinner."""
+        if self._console is None:
+            note(message)
+        else:
+            self._console.print(message, markup=False)
+
+    def update(self, report: "ClusterReport") -> None:
+        """Show what is not ready yet."""
+        waiting = [process.name for process in report.processes if process.state != "ready"]
+        if self._status is not None and waiting:
+            self._status.update(f"{report.state}: waiting for {', '.join(waiting)}")
+
+
+def print_report_json(report: "ClusterReport") -> None:
+    """Print it for programs."""
+    print_json(report.to_document())
+
+
+def print_report(report: "ClusterReport", partitions: "PartitionHealth | None" = None) -> None:
+    """Print it for people."""
+    print_table(
+        ["process", "state", "pid#", "address", "restarts#", "log"],
+        [
+            (
+                each.name,
+                each.state,
+                each.pid,
+                each.address,
+                each.restarts or None,
+                each.log.removeprefix(f"{report.directory}/"),
+            )
+            for each in report.processes
+        ],
+    )
+    print(f"state      {report.state}\nbootstrap  {report.bootstrap}")
+    if report.connect:
+        print(f"connect    {','.join(report.connect)}")
+    if partitions is not None:
+        print(f"partitions {partitions.line()}")
+    print(f"directory  {report.directory}", flush=True)
