@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 BLOCK_BYTES = 4096
+STEP_BYTES = 8 * 1024 * 1024
+"""What is taken at a time. Who else writes there must not get ahead of it: taking a gigabyte takes a second."""
 
 
 def unavailable_reason() -> str | None:
@@ -39,10 +41,15 @@ def small_disk(mount_point: Path, *, size_bytes: int) -> Iterator[Path]:
 
 def fill(directory: Path, *, leave_bytes: int, name: str = "ballast") -> Path:
     """Takes up the free space but for `leave_bytes` with one file, and returns it; deleting it gives it back."""
-    usage = os.statvfs(directory)
     ballast = directory / name
-    size = max(0, usage.f_bavail * usage.f_frsize - leave_bytes)
+    size = 0
     with ballast.open("wb") as file:
-        if size >= BLOCK_BYTES:
-            os.posix_fallocate(file.fileno(), 0, size // BLOCK_BYTES * BLOCK_BYTES)
+        while (step := min(STEP_BYTES, _free_bytes(directory) - leave_bytes) // BLOCK_BYTES * BLOCK_BYTES) > 0:
+            os.posix_fallocate(file.fileno(), size, step)
+            size += step
     return ballast
+
+
+def _free_bytes(directory: Path) -> int:
+    usage = os.statvfs(directory)
+    return usage.f_bavail * usage.f_frsize
