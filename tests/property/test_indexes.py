@@ -37,7 +37,7 @@ def test_offset_lookups_match_brute_force(entries: list[tuple[int, int]], writte
             position = target * 12
             assert index.position_at_most(position) == max([p for _, p in entries if p <= position], default=0)
         assert list(index.entries()) == [(offset - BASE_OFFSET, position) for offset, position in entries]
-        index.truncate_to(BASE_OFFSET + targets[0])
+        index.truncate_to_count(index.count_below(BASE_OFFSET + targets[0]))
         kept = [entry for entry in entries if entry[0] < BASE_OFFSET + targets[0]]
         assert [offset for offset, _ in index.entries()] == [offset - BASE_OFFSET for offset, _ in kept]
         index.write_pending()
@@ -69,5 +69,5 @@ def test_time_lookups_match_brute_force(batches: list[tuple[int, int]], targets:
             assert index.lookup(target) == expected
         assert index.last() == (accepted[-1] if accepted else (-1, BASE_OFFSET))
         cut = BASE_OFFSET + max(targets) // 2
-        index.truncate_to(cut)
+        index.truncate_to_count(index.count_below(cut))
         assert index.last() == max([entry for entry in accepted if entry[1] < cut], default=(-1, BASE_OFFSET))

@@ -203,6 +203,13 @@ class LogFlush:
         self._is_place_dirty = True
         self._log.leader_epochs.is_dirty = True
 
+    def give_up(self, reason: str) -> None:
+        """Take no more records, as after a failed fsync, because files and what is known of them differ."""
+        if self.failure is None:
+            self.failure = self._final(reason)
+        if self.on_failure is not None:
+            self.on_failure()
+
     def begun(self) -> None:
         """Note that the log's directory is new, and neither its name nor what is in it fsynced."""
         self._is_place_dirty = True
@@ -407,11 +414,14 @@ class LogFlush:
                 f"Cannot flush {log.topic_partition} in {log.directory.parent}: {error.strerror}"
             )
         if self.failure is None:
-            self.failure = (
-                f"{log.topic_partition} takes no more records since an fsync failed in"
-                f" {log.directory.parent}: {error.strerror or error}. Repair the disk and restart the broker"
-            )
+            self.failure = self._final(f"an fsync failed in {log.directory.parent}: {error.strerror or error}")
         return KafkaStorageError(self.failure)
+
+    def _final(self, reason: str) -> str:
+        return (
+            f"{self._log.topic_partition} takes no more records since {reason}."
+            " Repair the disk and restart the broker"
+        )
 
 
 def _report(problem: KafkaStorageError) -> None:

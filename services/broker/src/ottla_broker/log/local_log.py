@@ -1,7 +1,7 @@
 """The files of one partition's log: its row of segments, rolled, deleted, compacted and cut. Kafka's LocalLog.
 
 It knows nothing of leaders, producers or high watermarks; `PartitionLog` decides, this class does. Whatever it
-does either happens or raises OSError and leaves the row as it was.
+does either happens or raises OSError and leaves the row as it was, but for truncations, which say so.
 """
 
 import random
@@ -18,7 +18,7 @@ from ottla_broker.log.index_file import INT32_MAX
 from ottla_broker.log.offset_index import OffsetIndex
 from ottla_broker.log.producer_snapshot import snapshot_path
 from ottla_broker.log.retention import Deletion, SegmentFacts, decide_deletion
-from ottla_broker.log.segment import DELETED_SUFFIX, LogSegment
+from ottla_broker.log.segment import DELETED_SUFFIX, LogSegment, SegmentCut
 from ottla_broker.log.segment_file import OpenFiles
 from ottla_broker.log.segment_swap import carry_out, swap_steps, take_back
 from ottla_broker.log.segments import Segments
@@ -137,9 +137,15 @@ class LocalLog:
         return facts
 
     def delete_oldest(self, count: int) -> list[LogSegment]:
-        """Take the oldest segments out of the row, and remove their files later; raises OSError."""
-        removed = self.segments.remove_first(count)
-        self.unlink_later(removed)
+        """Take the oldest segments out of the row, and remove their files later.
+
+        Raises:
+            OSError: those before the one that the disk refused to rename are out of the row.
+        """
+        removed: list[LogSegment] = []
+        for segment in list(self.segments)[:count]:
+            self.unlink_later([segment])
+            removed += self.segments.remove_first(1)
         return removed
 
     def unlink_later(self, segments: Iterable[LogSegment]) -> None:
@@ -202,22 +208,34 @@ class LocalLog:
 
     # Truncating
 
-    def truncate_to(self, offset: int, largest: TimestampOffset | None) -> None:
-        """Remove all batches that reach `offset` or beyond, which is in the row's range; raises OSError.
+    def plan_cut(self, offset: int, largest: TimestampOffset | None) -> SegmentCut:
+        """Find out how the segment that an offset lies in is to be cut; raises OSError.
 
         Args:
             offset: where to cut.
-            largest: the largest timestamp that the segment it lies in has below, if that is known already.
+            largest: the largest timestamp that the segment has below, if that is known already.
+        """
+        return self.segments[self.segments.number_for(offset)].plan_cut(offset, largest)
+
+    def truncate_to(self, offset: int, planned: SegmentCut) -> None:
+        """Remove all batches that reach `offset` or beyond, which is in the row's range.
 
         The last segment goes first: a crash on the way must not leave a log with a hole.
+
+        Raises:
+            OSError: files and row differ now.
         """
         for segment in reversed(self.segments.remove_above(offset)):
             for path in segment.mark_deleted():
                 path.unlink()
-        self.segments.active.truncate_to(offset, largest)
+        self.segments.active.cut(planned)
 
     def start_anew_at(self, offset: int, now_ms: int) -> None:
-        """Remove all segments and begin an empty one at `offset`; raises OSError."""
+        """Remove all segments and begin an empty one at `offset`.
+
+        Raises:
+            OSError: segments of the row may be gone; it can be done again.
+        """
         for segment in self.segments:
             for path in segment.mark_deleted():
                 path.unlink()

@@ -255,17 +255,18 @@ class LogStore:
         descriptions = []
         for directory in self._directories:
             total_bytes = usable_bytes = -1
-            if directory.error is None:
+            problem = directory.error
+            if problem is None:
                 try:
                     space = os.statvfs(directory.path)
                     total_bytes = space.f_blocks * space.f_frsize
                     usable_bytes = space.f_bavail * space.f_frsize
-                except OSError as error:
-                    self._set_offline(directory, error)
+                except OSError as error:  # its logs go on, each until the disk fails it
+                    problem = f"{directory.path}: {error.strerror or error}"
             sizes = {key: log.size_bytes for key, log in self.logs_in(directory).items()}
             futures = self._moves.futures_in(directory)
             descriptions.append(
-                DirectoryDescription(directory.path, directory.error, total_bytes, usable_bytes, sizes, futures)
+                DirectoryDescription(directory.path, problem, total_bytes, usable_bytes, sizes, futures)
             )
         return descriptions
 

@@ -42,6 +42,6 @@ class OffsetIndex(IndexFile):
         number = self.last_number_at_most(position, 1)
         return self.entry(number)[1] if number >= 0 else 0
 
-    def truncate_to(self, offset: int) -> None:
-        """Drop all entries of batches that reach `offset` or beyond."""
-        self.truncate_to_count(self.last_number_at_most(offset - 1 - self.base_offset, 0) + 1)
+    def count_below(self, offset: int) -> int:
+        """Return how many entries are of batches that end before `offset`."""
+        return self.last_number_at_most(offset - 1 - self.base_offset, 0) + 1

@@ -26,7 +26,7 @@ from ottla_broker.log.local_log import LocalLog
 from ottla_broker.log.log_compaction import LogCompaction
 from ottla_broker.log.log_loading import LoadedLog, LoadRequest, begin_log, load_log
 from ottla_broker.log.log_reader import LogReader, LogSlice
-from ottla_broker.log.producer_loading import load_producers, remove_snapshots
+from ottla_broker.log.producer_loading import read_producers, remove_snapshots
 from ottla_broker.log.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
 from ottla_broker.log.producer_state import ProducerEntry, ProducerStates
 from ottla_broker.log.recompression import recompress, target_codec
@@ -469,8 +469,10 @@ class PartitionLog:
                 if deletion.segment_count == len(self.segments):
                     self._roll(self.log_end_offset, now_ms)
                 self._reader.forget()
-                removed = self._local.delete_oldest(deletion.segment_count)
-                self._raise_log_start_offset(self.segments[0].base_offset)
+                try:
+                    removed = self._local.delete_oldest(deletion.segment_count)
+                finally:
+                    self._raise_log_start_offset(self.segments[0].base_offset)
                 deleted += len(removed)
                 _logger.info(
                     "deleted segments",
@@ -501,11 +503,15 @@ class PartitionLog:
             return
         self._flush.check_open()
         found = self.truncation.found_below(offset)
+        with self._reporting("truncate"):
+            producers = found.producers if found else self._read_producers(offset)
+            planned = self._local.plan_cut(offset, found.largest if found else None)
+            remove_snapshots(self.directory, self.segments, offset)
         self._flush.truncated_to(offset)
         self._reader.forget()
-        with self._reporting("truncate"):
-            self._local.truncate_to(offset, found.largest if found else None)
-            self._end_at(offset, found.producers if found else None)
+        with self._reporting("truncate"), self._final_if_interrupted():
+            self._local.truncate_to(offset, planned)
+        self._end_at(offset, producers)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Remove everything and go on at `offset`, as a follower does that has fallen out of the leader's log.
@@ -520,29 +526,37 @@ class PartitionLog:
             for snapshot_offset in snapshot_offsets(self.directory):  # one at this offset is of the former history
                 snapshot_path(self.directory, snapshot_offset).unlink()
             self._local.start_anew_at(offset, now_ms)
-            self.leader_epochs.clear()
-            self.log_start_offset = offset
-            self._end_at(offset, ProducerStates(self.topic_partition))
+        self.leader_epochs.clear()
+        self.log_start_offset = offset
+        self._end_at(offset, ProducerStates(self.topic_partition))
 
     def _is_whole_up_to(self, offset: int) -> None:
         """Forget a loss of records that is behind the log's end, from where they are copied again."""
         if self.lost_from is not None and offset <= self.lost_from:
             self.lost_from = None
 
-    def _end_at(self, offset: int, producers: ProducerStates | None) -> None:
+    def _read_producers(self, offset: int) -> ProducerStates:
+        return read_producers(
+            self.topic_partition, self.directory, self.segments, offset=offset, log_end_offset=self.log_end_offset
+        )
+
+    @contextmanager
+    def _final_if_interrupted(self) -> Iterator[None]:
+        """Take no more records if a cut stops half-way: files that nobody knows of would come back at a start."""
+        try:
+            yield
+        except OSError as error:
+            self._flush.give_up(f"a truncation failed half-way in {self.directory.parent}: {error.strerror or error}")
+            raise
+
+    def _end_at(self, offset: int, producers: ProducerStates) -> None:
         self.log_end_offset = offset
         self._is_whole_up_to(offset)
         self.log_start_offset = min(self.log_start_offset, offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.leader_epochs.truncate_from_end(offset)
         self.compaction.truncated_to(offset)
-        if producers is None:
-            self.producers = load_producers(
-                self.topic_partition, self.directory, self.segments, log_end_offset=offset
-            )
-        else:
-            self.producers = producers
-            remove_snapshots(self.directory, self.segments, offset)
+        self.producers = producers
 
     # Moving
 

@@ -33,7 +33,7 @@ def load_producers(
 def read_producers(
     topic_partition: TopicPartition, directory: Path, segments: Segments, *, offset: int, log_end_offset: int
 ) -> ProducerStates:
-    """Return the producers as of an offset, which is a batch's first or the log's end; changes nothing.
+    """Return the producers of the batches that end before an offset; changes nothing.
 
     Without a snapshot all batches that are still there count, even if they lie before the log start offset.
 
@@ -87,7 +87,7 @@ def _replay(producers: ProducerStates, segments: Segments, from_offset: int, end
     for segment in list(segments)[segments.number_for(from_offset) :]:
         start = segment.offset_index.position_for_offset(from_offset)
         for _, header in segment.walk(start):
-            if header.base_offset >= end_offset:
+            if header.last_offset >= end_offset:
                 return
             if header.base_offset >= from_offset:
                 producers.replay(header)

@@ -9,6 +9,7 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,27 @@ def segment_path(directory: Path, base_offset: int, suffix: str) -> Path:
 def suffixed(path: Path, suffix: str) -> Path:
     """Return the path with one more suffix behind its name."""
     return path.with_name(path.name + suffix)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentCut:
+    """What is left of a segment that is cut.
+
+    It is found, and the file opened, before anything is cut: for want of a file descriptor no cut stops half-way.
+
+    Attributes:
+        file: the `.log` file.
+        position: its size afterwards, in bytes.
+        offset_entries: entries left in the offset index.
+        time_entries: entries left in the time index.
+        largest: the largest timestamp that is left.
+    """
+
+    file: SegmentFile
+    position: int
+    offset_entries: int
+    time_entries: int
+    largest: TimestampOffset
 
 
 class LogSegment:
@@ -329,27 +351,36 @@ class LogSegment:
                 largest = TimestampOffset(header.max_timestamp, header.last_offset)
         return largest
 
-    def truncate_to(self, offset: int, largest: TimestampOffset | None = None) -> None:
-        """Remove all batches that reach `offset` or beyond; raises OSError.
+    def plan_cut(self, offset: int, largest: TimestampOffset | None = None) -> SegmentCut:
+        """Find out what is left when all batches that reach `offset` or beyond are removed; raises OSError.
 
         Args:
             offset: where to cut.
             largest: what `largest_timestamp_below` says, if that is known already.
         """
-        largest = largest or self.largest_timestamp_below(offset)
         found = self.find_batch(offset)
-        self.offset_index.truncate_to(offset)
-        self.time_index.truncate_to(offset)
-        if found is not None:
-            self._cut_file(found[0])
+        return SegmentCut(
+            file=self.file(),
+            position=self.size_bytes if found is None else found[0],
+            offset_entries=self.offset_index.count_below(offset),
+            time_entries=self.time_index.count_below(offset),
+            largest=largest or self.largest_timestamp_below(offset),
+        )
+
+    def cut(self, planned: SegmentCut) -> None:
+        """Remove what a plan leaves nothing of; raises OSError."""
+        self.offset_index.truncate_to_count(planned.offset_entries)
+        self.time_index.truncate_to_count(planned.time_entries)
+        if planned.position < self.size_bytes:
+            self._cut_file(planned.file, planned.position)
         if self.size_bytes == 0:
             self._first_timestamp = None
         self._bytes_since_index_entry = 0
-        self._largest = largest
+        self._largest = planned.largest
 
-    def _cut_file(self, position: int) -> None:
+    def _cut_file(self, file: SegmentFile, position: int) -> None:
         """Cut the file; who was given more of it must not take what is written there later for the same."""
-        os.ftruncate(self.file().fileno(), position)
+        os.ftruncate(file.fileno(), position)
         self.size_bytes = position
         self._valid = self._valid.cut_at(position)
         self.close()

@@ -74,7 +74,14 @@ class TimeIndex(IndexFile):
         entry = self.entry(number)
         return TimestampOffset(entry[0], self.base_offset + entry[1])
 
-    def truncate_to(self, offset: int) -> None:
-        """Drop all entries whose offset is `offset` or larger."""
-        self.truncate_to_count(self.last_number_at_most(offset - 1 - self.base_offset, 1) + 1)
-        self._note_last()
+    def count_below(self, offset: int) -> int:
+        """Return how many entries have a smaller offset."""
+        return self.last_number_at_most(offset - 1 - self.base_offset, 1) + 1
+
+    def truncate_to_count(self, count: int) -> None:
+        """Keep only the first `count` entries."""
+        last = self.entry(count - 1) if 0 < count < self.entry_count else None
+        is_cut = count < self.entry_count
+        super().truncate_to_count(count)
+        if is_cut:
+            self._last_timestamp, self._last_offset = last or (NO_TIMESTAMP, -1)
