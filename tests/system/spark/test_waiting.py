@@ -2,6 +2,7 @@
 
 import logging
 from concurrent.futures import Future
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -32,12 +33,12 @@ def test_on_one_machine_nobody_waits(spark: "SparkSession") -> None:
 
 
 def test_the_prompt_is_told_once_while_a_statement_waits(
-    spark: "SparkSession", waiting: list[bool], monkeypatch: pytest.MonkeyPatch
+    spark: "SparkSession", waiting: list[bool], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(spark_thread, "PATIENCE_S", 0.01)
     started: Future[SparkSession] = Future()
     started.set_result(spark)
-    thread = SparkThread({})
+    thread = SparkThread({}, tmp_path)
     thread._session = started
     told: list[str] = []
 

@@ -1,5 +1,6 @@
 """How the rows of a query are shown."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from unittest.mock import MagicMock
 
@@ -7,22 +8,23 @@ import pytest
 
 from ottla_spark.sql import queries
 from ottla_spark.sql.problems import SqlProblem
-from ottla_spark.sql.queries import COLLECTED_ROWS_MAX, ROWS_PER_PIECE, Piece, show_all
+from ottla_spark.sql.queries import COLLECTED_ROWS_MAX, Piece, show_all
+from ottla_spark.sql.row_streams import ROWS_PER_BATCH_MAX
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, count: int, rows_max: int | None) -> tuple[list[Piece], int]:
-    """Return what is emitted of so many rows, and how many were read of Spark piece by piece."""
+    """Return what is emitted of so many rows, and how many batches were read of Spark."""
     read = 0
 
-    def rows(_frame: object) -> object:
+    def batches(*_: object) -> Iterator[list[int]]:
         nonlocal read
-        for number in range(count):
+        for first in range(0, count, ROWS_PER_BATCH_MAX):
             read += 1
-            yield number
+            yield list(range(first, min(first + ROWS_PER_BATCH_MAX, count)))
 
     frame, work = MagicMock(columns=["a"]), MagicMock()
     frame.limit.side_effect = lambda most: MagicMock(collect=lambda: list(range(min(most, count))))
-    for name, stand_in in {"_rows": rows, "_has_few_rows": lambda _: False, "_zone": lambda _: None}.items():
+    for name, stand_in in {"row_batches": batches, "_has_few_rows": lambda _: False, "_zone": lambda _: None}.items():
         monkeypatch.setattr(queries, name, stand_in)
     show_all(frame, work, rows_max)
     return [call.args[0] for call in work.emit.call_args_list[1:]], read
@@ -40,7 +42,7 @@ def test_the_rows_of_a_limit_are_collected_as_spark_then_reads_no_more_than_it_n
     plan.maxRows.return_value.isDefined.return_value = most is not None
     plan.maxRows.return_value.get.return_value = most
     frame.collect.return_value = []
-    monkeypatch.setattr(queries, "_rows", lambda _: iter(()))
+    monkeypatch.setattr(queries, "row_batches", lambda *_: (each for each in ()))
     monkeypatch.setattr(queries, "_zone", lambda _: None)
     show_all(frame, MagicMock(), None)
     assert frame.collect.called is is_collected
@@ -55,8 +57,8 @@ def test_a_time_that_python_does_not_have_is_one_line(monkeypatch: pytest.Monkey
         show_all(frame, MagicMock(), 5)
 
 
-@pytest.mark.parametrize("count", [0, 1, ROWS_PER_PIECE, 3 * ROWS_PER_PIECE, 3 * ROWS_PER_PIECE + 1])
-@pytest.mark.parametrize("rows_max", [None, 1, COLLECTED_ROWS_MAX, COLLECTED_ROWS_MAX + 1, 3 * ROWS_PER_PIECE])
+@pytest.mark.parametrize("count", [0, 1, ROWS_PER_BATCH_MAX, 3 * ROWS_PER_BATCH_MAX, 3 * ROWS_PER_BATCH_MAX + 1])
+@pytest.mark.parametrize("rows_max", [None, 1, COLLECTED_ROWS_MAX, COLLECTED_ROWS_MAX + 1, 3 * ROWS_PER_BATCH_MAX])
 def test_no_more_rows_than_asked_for_are_shown_or_kept(
     monkeypatch: pytest.MonkeyPatch, count: int, rows_max: int | None
 ) -> None:
@@ -65,6 +67,6 @@ def test_no_more_rows_than_asked_for_are_shown_or_kept(
     rows: list[object] = [row for piece in pieces for row in piece.rows]
     assert rows == list(range(wanted))
     assert [piece.is_cut for piece in pieces] == [False] * (len(pieces) - 1) + [count > wanted]
-    assert max(len(piece.rows) for piece in pieces) <= ROWS_PER_PIECE
+    assert max(len(piece.rows) for piece in pieces) <= ROWS_PER_BATCH_MAX
     collects = rows_max is not None and rows_max <= COLLECTED_ROWS_MAX
-    assert read == (0 if collects else min(count, wanted + 1))
+    assert read == (0 if collects else -(-min(count, wanted + 1) // ROWS_PER_BATCH_MAX))

@@ -61,7 +61,10 @@ def test_a_pattern_stands_for_its_topics() -> None:
         ({"topik": "t", "watermark": "time_hour"}, ["topik", "did you mean topic?", "watermark"]),
         ({"topic": "t", "path": "/data"}, ["format", "topic"]),
         ({"value.format": "xml"}, ["value.format", "json"]),
-        ({"value.format": "avro"}, ["value.schema"]),
+        (
+            {"value.format": "avro"},
+            ["in Avro follow from their schema", "value.schema.registry.url", "value.schema ="],
+        ),
         ({"value.schema": "b INT"}, ["twice"]),
     ],
 )

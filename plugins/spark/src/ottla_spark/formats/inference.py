@@ -52,7 +52,10 @@ def inferred(
     if not known.needs_schema:
         return known
     if known.name != JSON and not known.registry_url:
-        raise UnusableFormat(f"the {part}'s format avro needs a schema, or the address of a Schema Registry")
+        raise UnusableFormat(
+            f"the {part}'s format avro needs {part}.schema, the schema in Avro's JSON, or value.schema.registry.url, "
+            "the address of a Schema Registry"
+        )
     if sample is None:
         sample = latest_records(read_options, known.sample_rows)
     if known.name != JSON:

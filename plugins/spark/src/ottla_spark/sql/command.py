@@ -8,7 +8,6 @@ import logging
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ottla_spark.cluster.session_folder import LOCAL_DIRECTORY_KEY, session_folder
 from ottla_spark.sql.problems import Interrupted, ReaderGone, SqlProblem, UsageProblem
 from ottla_spark.sql.result_format import ResultFormat
 from ottla_spark.sql.screen import note
@@ -167,10 +167,10 @@ def _run(invocation: Invocation) -> None:
     topics = Topics(invocation.bootstrap, invocation.client_settings)
     connect = ConnectRest(invocation.connect_url)
     has_ended = False
-    with _ended_in_order(), kept_off_screen() as output, tempfile.TemporaryDirectory(prefix="ottla-sql-") as folder:
+    with _ended_in_order(), kept_off_screen() as output, session_folder() as folder:
         from ottla_spark.sql.spark_thread import SparkThread  # noqa: PLC0415
 
-        spark = SparkThread({**_spark_defaults(folder), **invocation.spark_settings})
+        spark = SparkThread({**_spark_defaults(folder), **invocation.spark_settings}, folder)
         try:
             if invocation.script is None or _needs_spark(invocation.script):
                 spark.start()  # Java starts while Python imports the rest
@@ -214,7 +214,7 @@ def _needs_spark(script: str) -> bool:
         return False
 
 
-def _spark_defaults(folder: str) -> dict[str, str]:
+def _spark_defaults(folder: Path) -> dict[str, str]:
     """Return settings that leave nothing behind but what statements write on purpose, and keep Java in its memory."""
     return {
         # A result of a task that is larger is an error in one line, and not the end of Java.
@@ -222,6 +222,7 @@ def _spark_defaults(folder: str) -> dict[str, str]:
         # Results of slices go straight to the driver: the block manager loses them where memory is scarce.
         "spark.task.maxDirectResultSize": "64m",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
+        LOCAL_DIRECTORY_KEY: str(folder),
         "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
     }
 

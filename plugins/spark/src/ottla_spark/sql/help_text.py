@@ -22,7 +22,7 @@ Topics are tables: a statement ends with a semicolon, names with dots or dashes 
                                      a connector that goes on for ever; by default it writes to a topic of its name.
                                      topic, key, key.format, value.format, format, path, partition.by, mode,
                                      checkpoint, partitions, replicas, trigger.interval, spark.… and the others of
-                                     `ottla connect plugins ottla_spark.SparkPipeline`
+                                     `ottla connect plugins --settings SparkPipeline`
   SHOW PIPELINES; DESCRIBE PIPELINE by_carrier; DROP PIPELINE by_carrier;
 
   SET spark.sql.shuffle.partitions = 4;        Spark's settings; those of SQL are for pipelines, too

@@ -1,5 +1,6 @@
 """Carries out statements one by one: what is Spark's in Spark's thread, what is the prompt's own here."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -19,6 +20,7 @@ from ottla_spark.sql.deployment import Deployment
 from ottla_spark.sql.grammar import made_view, parse
 from ottla_spark.sql.help_text import HELP
 from ottla_spark.sql.problems import Interrupted, SqlProblem
+from ottla_spark.sql.progress import ProgressLine, progress_line
 from ottla_spark.sql.queries import Head, Piece, show_all, show_changes
 from ottla_spark.sql.result_format import ResultFormat
 from ottla_spark.sql.results import Results, counted
@@ -167,16 +169,21 @@ class Interpreter:
         """Show what a statement emits, and how long it took."""
         results: Results | None = None
         is_cut = False
-        self._wait_for_spark()
-        began_s = time.monotonic()
-        shown = self._spark.chunks(statement, self._manner.timeout_s, lambda: self._note(WAITING))
-        with closing(shown) as chunks:
-            for chunk in chunks:
-                if isinstance(chunk, Head):
-                    results = Results(self._manner.form, chunk.schema, chunk.zone) if chunk.schema.fields else None
-                elif isinstance(chunk, Piece) and results is not None:
-                    results.write(chunk.rows, anew=chunk.anew)
-                    is_cut = is_cut or chunk.is_cut
+        with progress_line(self._spark.tasks, lambda: results.row_count if results is not None else 0) as line:
+            self._spark.started()
+            began_s = time.monotonic()
+            shown = self._spark.chunks(statement, self._manner.timeout_s, lambda: self._note(WAITING, line))
+            with closing(shown) as chunks:
+                for chunk in chunks:
+                    if isinstance(chunk, Head):
+                        results = (
+                            Results(self._manner.form, chunk.schema, chunk.zone) if chunk.schema.fields else None
+                        )
+                    elif isinstance(chunk, Piece) and results is not None:
+                        _hide(line)
+                        if chunk.rows or not results.row_count:
+                            results.write(chunk.rows, anew=chunk.anew)
+                        is_cut = is_cut or chunk.is_cut
         took = f"{time.monotonic() - began_s:.1f} s"
         if results is None:
             self._note(f"done in {took}")
@@ -185,11 +192,6 @@ class Interpreter:
         else:
             self._note(f"{counted(results.row_count, 'row')} in {took}")
 
-    def _wait_for_spark(self) -> None:
-        if self._manner.is_interactive and not self._spark.is_ready:
-            self._note("Spark is starting …")
-        self._spark.started()
-
     def _deploy(self, deploy: Deploy) -> None:
         def statement(spark: SparkSession, work: Work) -> None:
             work.emit(self._deployment.configured(spark, self._catalog, deploy))
@@ -197,7 +199,10 @@ class Interpreter:
         if deploy.if_not_exists and self._deployment.exists(deploy.name):
             self._note(f"there is a pipeline {deploy.name} already")
             return
-        with closing(self._spark.chunks(statement, self._manner.timeout_s)) as chunks:
+        with (
+            progress_line(self._spark.tasks, int),
+            closing(self._spark.chunks(statement, self._manner.timeout_s)) as chunks,
+        ):
             (config,) = chunks
         self._note(self._deployment.create(deploy.name, config, self._catalog.topics))
         self._catalog.topics.forget()
@@ -245,9 +250,19 @@ class Interpreter:
         ]
         Results(self._manner.form, StructType(fields)).write(rows)
 
-    def _note(self, text: str) -> None:
+    def _note(self, text: str, line: ProgressLine | None = None) -> None:
         if self._manner.form is ResultFormat.TABLE:
+            if line is not None:
+                line.hide()
             note(text)
+
+
+def _hide(line: ProgressLine) -> None:
+    """Take the line away before rows are shown: for good where they are on the same screen."""
+    if sys.stdout.isatty():
+        line.end()
+    else:
+        line.hide()
 
 
 @contextmanager

@@ -21,5 +21,9 @@ class Interrupted(Exception):
     """Ctrl-C ended a statement."""
 
 
+class InterruptedTwice(Interrupted):
+    """Ctrl-C, and once more before the statement had ended: the person wants to leave."""
+
+
 class ReaderGone(Exception):
     """Whoever read standard output has gone away (`| head`): there is nothing more to do, and that is no failure."""

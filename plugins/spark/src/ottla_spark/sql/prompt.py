@@ -14,7 +14,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from ottla_spark.sql.catalog import Catalog
 from ottla_spark.sql.completion import begun_word, candidates
-from ottla_spark.sql.problems import Interrupted, SqlProblem
+from ottla_spark.sql.problems import Interrupted, InterruptedTwice, SqlProblem
 from ottla_spark.sql.screen import note
 from ottla_spark.statements import is_complete, split
 
@@ -29,6 +29,9 @@ def ask_and_run(catalog: Catalog, run: Callable[[str], bool]) -> None:
     Args:
         catalog: for completion.
         run: carries out a statement, and tells whether there may be another.
+
+    Raises:
+        InterruptedTwice: Ctrl-C, and again before the statement had ended.
     """
     session: PromptSession[str] = PromptSession(
         MESSAGE,
@@ -60,6 +63,8 @@ def _run_all(text: str, run: Callable[[str], bool]) -> bool:
         except SqlProblem as problem:
             note(f"ottla: {problem}")
             return True
+        except InterruptedTwice:
+            raise
         except Interrupted:
             note("")
             return True

@@ -5,26 +5,22 @@ whose batches are collected here; how its results change follows from its plan.
 """
 
 import contextlib
-import itertools
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import tzinfo
-from typing import Any
 
 from py4j.java_gateway import JavaObject
 from pyspark.errors import PySparkException
-from pyspark.serializers import BatchedSerializer, CPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import Row, StructType
-from pyspark.util import _load_from_socket
 
 from ottla_spark.sql.pipelines import output_mode
 from ottla_spark.sql.problems import SqlProblem
 from ottla_spark.sql.rendering import zone_named
+from ottla_spark.sql.row_streams import RowsLost, row_batches
 from ottla_spark.sql.spark_thread import LOOK_INTERVAL_S, Cancelled, Work
 
-ROWS_PER_PIECE = 1_000
 COLLECTED_ROWS_MAX = 1_000
 """So many rows may be in Java's memory at once."""
 TRIGGER = "300 milliseconds"
@@ -74,7 +70,7 @@ def show_all(frame: DataFrame, work: Work, rows_max: int | None) -> None:
         rows_max: how many rows are shown; None for all.
 
     Raises:
-        SqlProblem: Python has no such value, as a time beyond the year 9999.
+        SqlProblem: Python has no such value, as a time beyond the year 9999, or rows were lost on their way.
     """
     work.emit(Head(frame.schema, _zone(frame.sparkSession)))
     if not frame.columns:
@@ -83,6 +79,8 @@ def show_all(frame: DataFrame, work: Work, rows_max: int | None) -> None:
         _show_rows(frame, work, rows_max)
     except (OverflowError, ValueError) as error:
         raise SqlProblem(f"a value cannot be shown ({error}): have Spark write it, by CAST(… AS STRING)") from None
+    except RowsLost as error:
+        raise SqlProblem(f"the result is not complete: {error}") from None
 
 
 def _show_rows(frame: DataFrame, work: Work, rows_max: int | None) -> None:
@@ -90,17 +88,13 @@ def _show_rows(frame: DataFrame, work: Work, rows_max: int | None) -> None:
         few = (frame if rows_max is None else frame.limit(rows_max + 1)).collect()
         work.emit(Piece(few[:rows_max], is_cut=rows_max is not None and len(few) > rows_max))
         return
-    rows = _rows(frame)
-    if rows_max is None:
-        for piece in _pieces(rows):
+
+    def on_part(number: int, count: int) -> None:
+        work.parts_done, work.parts = number, count
+
+    with contextlib.closing(row_batches(frame, on_part)) as batches:
+        for piece in _pieces(batches, rows_max):
             work.emit(piece)
-        return
-    last = Piece([])
-    for piece in _pieces(itertools.islice(rows, rows_max)):
-        if last.rows:
-            work.emit(last)
-        last = piece
-    work.emit(replace(last, is_cut=next(rows, None) is not None))
 
 
 def _has_few_rows(frame: DataFrame) -> bool:
@@ -138,12 +132,12 @@ def show_changes(frame: DataFrame, work: Work, rows_max: int | None) -> None:
         nonlocal remaining
         if work.cancelled.is_set() or has_enough.is_set():
             return
-        with contextlib.suppress(Cancelled):
-            for number, piece in enumerate(_pieces(itertools.islice(_rows(batch), remaining))):
-                if piece.rows:
-                    work.emit(Piece(piece.rows, anew=mode == COMPLETE and number == 0))
+        with contextlib.suppress(Cancelled), contextlib.closing(row_batches(batch)) as batches:
+            for number, rows in enumerate(batches):
+                wanted = rows[:remaining]
+                work.emit(Piece(wanted, anew=mode == COMPLETE and number == 0))
                 if remaining is not None:
-                    remaining -= len(piece.rows)
+                    remaining -= len(wanted)
                     if remaining == 0:
                         has_enough.set()
                         return
@@ -205,29 +199,18 @@ def _nodes(plan: JavaObject) -> Iterator[tuple[str, bool]]:
         yield from _nodes(children.apply(index))
 
 
-def _rows(frame: DataFrame) -> Iterator[Any]:
-    """Yield the rows of a query, one partition after the other, each by a job of its own.
-
-    So does `toLocalIterator`, but with that Java keeps all that it has returned, up to its end (PySpark 4.3).
-    """
-    session = frame.sparkSession
-    assert session._jvm is not None, "a running session has one"  # noqa: SLF001 - no public way
-    rdd: Any = frame._jdf.javaToPython()  # noqa: SLF001
-    for number in range(rdd.getNumPartitions()):
-        served = session._jvm.PythonRDD.runJob(session.sparkContext._jsc.sc(), rdd, [number])  # noqa: SLF001
-        serializer = BatchedSerializer(CPickleSerializer())  # type: ignore[no-untyped-call] # PySpark's
-        with _load_from_socket(served, serializer) as rows:
-            yield from rows
-
-
-def _pieces(rows: Iterator[Any]) -> Iterator[Piece]:
-    """Yield rows in pieces, of which there is at least one."""
-    piece = list(itertools.islice(rows, ROWS_PER_PIECE))
-    yield Piece(piece)
-    while len(piece) == ROWS_PER_PIECE:
-        piece = list(itertools.islice(rows, ROWS_PER_PIECE))
-        if piece:
-            yield Piece(piece)
+def _pieces(batches: Iterable[list[Row]], rows_max: int | None) -> Iterator[Piece]:
+    """Yield rows up to the most that are shown; of an empty result one piece without any."""
+    shown = 0
+    for batch in batches:
+        wanted = batch if rows_max is None else batch[: rows_max - shown]
+        is_cut = len(wanted) < len(batch)
+        yield Piece(wanted, is_cut=is_cut)
+        if is_cut:
+            return
+        shown += len(wanted)
+    if not shown:
+        yield Piece([])
 
 
 def _zone(spark: SparkSession) -> tzinfo:

@@ -12,7 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -23,8 +24,10 @@ from pyspark.sql import SparkSession
 from ottla_spark.cluster.class_archive import DEFAULT_OPTIONS_KEY, QuickStart, quick_start
 from ottla_spark.cluster.executors import PATIENCE_S, waits_for_executors
 from ottla_spark.cluster.java import require_java
+from ottla_spark.cluster.session_folder import TEMPORARY_OPTION
 from ottla_spark.session import start_session
-from ottla_spark.sql.problems import Interrupted, SqlProblem
+from ottla_spark.sql.problems import Interrupted, InterruptedTwice, SqlProblem
+from ottla_spark.sql.progress import Tasks
 
 APPLICATION = "ottla sql"
 JOB_GROUP = "ottla-sql"
@@ -57,8 +60,12 @@ class Work:
     Attributes:
         cancelled: set when it is to end.
         chunks: what it has to show.
+        parts: how many parts the result is handed over in; 0 if it comes as a whole.
+        parts_done: how many of them were.
     """
 
+    parts: int = 0
+    parts_done: int = 0
     cancelled: threading.Event = field(default_factory=threading.Event)
     chunks: "queue.Queue[Any]" = field(default_factory=lambda: queue.Queue(CHUNKS_AHEAD_MAX))
 
@@ -84,12 +91,15 @@ class SparkThread:
 
     Args:
         settings: Spark's.
+        folder: for Java's temporary files.
     """
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str], folder: Path) -> None:
         self._settings = settings
+        self._folder = folder
         self._quick = QuickStart(())
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="spark")
+        self._work: Work | None = None
         self._session: Future[SparkSession] | None = None
 
     def start(self) -> None:
@@ -122,9 +132,10 @@ class SparkThread:
 
         Raises:
             Interrupted: Ctrl-C.
+            InterruptedTwice: Ctrl-C once more, before it has ended.
             TimedOut: it has not ended in time.
         """
-        work = Work()
+        self._work = work = Work()
         running: Future[None] | None = None
         try:
             session = self.started()
@@ -144,6 +155,16 @@ class SparkThread:
         finally:
             if running is not None:
                 self._end(work, running)
+
+    def tasks(self) -> Tasks | None:
+        """Return how far Spark has come; None while it is starting. For threads that nobody interrupts."""
+        work, session = self._work, self._session
+        if session is None or not self.is_ready:
+            return None
+        parts = Tasks() if work is None else Tasks(parts=work.parts, parts_done=work.parts_done)
+        with contextlib.suppress(Exception):  # Spark may end meanwhile, and whoever waits for it hears why
+            return replace(parts, **_running_tasks(session.result()))
+        return parts
 
     def close(self, *, in_order: bool = False) -> None:
         """End Spark with its JVM, also one that is still starting.
@@ -172,7 +193,8 @@ class SparkThread:
         java = require_java()
         self._quick = quick_start(java.program, java.version, self._settings, os.environ)
         own = self._settings.get(DEFAULT_OPTIONS_KEY, "")
-        options = " ".join([*map(_quoted, self._quick.options), own]).strip()
+        # What the user says comes behind, and counts.
+        options = " ".join([*map(_quoted, (f"{TEMPORARY_OPTION}{self._folder}", *self._quick.options)), own]).strip()
         return start_session(APPLICATION, {**self._settings, DEFAULT_OPTIONS_KEY: options})
 
     def started(self) -> SparkSession:
@@ -184,11 +206,18 @@ class SparkThread:
         return self._session.result()
 
     def _end(self, work: Work, running: "Future[None]") -> None:
-        """Cancel what still runs, and wait until the thread is free."""
+        """Cancel what still runs, and wait until the thread is free.
+
+        Raises:
+            InterruptedTwice: Ctrl-C meanwhile.
+        """
         work.cancelled.set()
-        while not running.done():
-            self.started().sparkContext.cancelJobGroup(JOB_GROUP)
-            wait([running], CANCEL_AGAIN_S)
+        try:
+            while not running.done():
+                self.started().sparkContext.cancelJobGroup(JOB_GROUP)
+                wait([running], CANCEL_AGAIN_S)
+        except KeyboardInterrupt:
+            raise InterruptedTwice from None
 
 
 class _Late(Exception):
@@ -199,6 +228,20 @@ def _in_job_group(statement: Callable[[SparkSession, Work], None], session: Spar
     session.sparkContext.setJobGroup(JOB_GROUP, APPLICATION, interruptOnCancel=True)
     with contextlib.suppress(Cancelled):
         statement(session, work)
+
+
+def _running_tasks(session: SparkSession) -> dict[str, int]:
+    """Return the counts of the stages and tasks of the jobs that run."""
+    tracker: Any = session.sparkContext.statusTracker()
+    jobs = [job for each in tracker.getActiveJobsIds() if (job := tracker.getJobInfo(each)) is not None]
+    stages = {stage for job in jobs for stage in job.stageIds}
+    begun = [stage for each in stages if (stage := tracker.getStageInfo(each)) is not None and stage.numTasks]
+    return {
+        "stages": len(stages),
+        "stages_done": sum(each.numCompletedTasks == each.numTasks for each in begun),
+        "tasks": sum(each.numTasks for each in begun),
+        "tasks_done": sum(each.numCompletedTasks for each in begun),
+    }
 
 
 def _tell_if_it_waits(session: SparkSession, work: Work, running: "Future[None]") -> None:

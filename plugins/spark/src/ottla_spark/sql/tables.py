@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ottla_sdk import InvalidConfig
-from ottla_spark.formats.format import Format
+from ottla_spark.formats.format import AVRO, Format
 from ottla_spark.job.table_config import TableConfig
 from ottla_spark.sql.problems import SqlProblem
 from ottla_spark.sql.statement_kinds import Declare
@@ -106,6 +106,12 @@ def declared_table(declared: Declare) -> Table:
         if columns_key in settings:
             raise SqlProblem(
                 f"table {declared.name}: its columns are given twice, behind its name and as {columns_key}"
+            )
+        if columns_key == "value.schema" and settings.get("value.format", "").lower() == AVRO:
+            raise SqlProblem(
+                f"table {declared.name}: the columns of records in Avro follow from their schema: leave out those "
+                "behind the name, and say value.schema.registry.url = 'http://HOST:PORT', or value.schema = 'the "
+                "schema in JSON'"
             )
         settings[columns_key] = declared.columns
     if "format" not in settings and "pattern" not in settings:

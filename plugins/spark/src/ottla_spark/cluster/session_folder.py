@@ -1,0 +1,60 @@
+"""A folder for all that a session of Spark puts on the disk, which is gone when the session is.
+
+Spark removes its own folders (`spark-…`, `blockmgr-…`, `artifacts-…`) if Java ends in order. After a kill they would
+stay, so they lie in one folder that its process holds locked. The lock ends with the process, however that ends, and
+whoever makes the next folder removes those that nobody holds: process ids come again, and containers share them.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+PREFIX = "ottla-spark-"
+TEMPORARY_OPTION = "-Djava.io.tmpdir="
+LOCAL_DIRECTORY_KEY = "spark.local.dir"
+
+
+@contextmanager
+def session_folder() -> Iterator[Path]:
+    """Make a folder, after those of dead processes are removed; it is removed at the end."""
+    parent = Path(tempfile.gettempdir())
+    remove_abandoned(parent)
+    folder, lock = _locked_new(parent)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def remove_abandoned(parent: Path) -> None:
+    """Remove this user's folders that no process holds."""
+    for folder in parent.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if os.fstat(lock).st_uid == os.getuid():
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
+def _locked_new(parent: Path) -> tuple[Path, int]:
+    """Return a new folder and the descriptor that holds it."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        with suppress(OSError):
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Before it was locked, another process may have taken it for abandoned.
+                if os.path.samestat(os.fstat(lock), folder.stat()):
+                    return folder, lock
+            except OSError:
+                pass
+            os.close(lock)

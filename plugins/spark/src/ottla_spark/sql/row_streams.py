@@ -1,0 +1,228 @@
+"""The rows of a query, one after the other, with little of them in memory however many there are.
+
+Where Spark itself hands rows to Python (`collect`, `toLocalIterator`), Java keeps a whole partition in its memory.
+Here the task of a partition hands them on while it finds them: Java writes rows in frames (pickled lists of up to
+10 MB) to the task's Python worker, and that sends them through a connection to the driver. What the driver does not
+take stays where it is: full buffers hold up the task, up to the reading of files and topics.
+
+A worker proves by a token that it is one, and ends with an empty frame. Without that the rows are not complete, and
+the statement fails.
+"""
+
+import hmac
+import pickle
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import RDD, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.serializers import NoOpSerializer
+from pyspark.sql import DataFrame
+from pyspark.sql.types import Row
+from pyspark.util import InheritableThread
+
+LENGTH_BYTES = 4
+TOKEN_BYTES = 32
+LOOK_INTERVAL_S = 0.1
+"""So often it is looked whether the job has failed, while nothing comes."""
+SHOWN_AFTER_LOOKS = 3
+"""Rows that are there are handed on when nothing has come for so many looks."""
+GREETING_TIMEOUT_S = 10.0
+END_TIMEOUT_S = 10.0
+ROWS_PER_BATCH_MAX = 1_000
+BATCH_BYTES = 4 << 20
+"""A batch of rows is handed on when it has this much, or so many rows."""
+LOOPBACK = "127.0.0.1"
+
+
+class RowsLost(Exception):
+    """The connection to a task broke before all of its rows had come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """Where a task's worker sends its rows.
+
+    Attributes:
+        address: host and port.
+        token: which the worker sends first.
+    """
+
+    address: tuple[str, int]
+    token: bytes
+
+    def send(self, frames: Iterable[bytes]) -> Iterator[None]:
+        """Send frames, in a worker, up to their end or until nobody wants them any more."""
+        with suppress(ConnectionError), socket.create_connection(self.address) as connection:
+            connection.sendall(self.token)
+            for frame in frames:
+                connection.sendall(len(frame).to_bytes(LENGTH_BYTES, "big"))
+                connection.sendall(frame)
+            connection.sendall(bytes(LENGTH_BYTES))
+        return iter(())
+
+
+def row_batches(
+    frame: DataFrame, on_part: Callable[[int, int], None] = lambda _number, _count: None
+) -> Generator[list[Row]]:
+    """Yield the rows of a query in lists, one partition after the other, each by a job of its own.
+
+    Args:
+        frame: the query.
+        on_part: called with the number of each partition, from 0, and their count, before it is begun.
+
+    Raises:
+        RowsLost: a connection broke.
+        PySparkException, Py4JError: the query failed.
+    """
+    context = frame.sparkSession.sparkContext
+    pickled: RDD[Any] = RDD(frame._jdf.javaToPython(), context, NoOpSerializer())  # noqa: SLF001 - no public way
+    host = str(context.getConf().get("spark.driver.host", LOOPBACK))
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, 0), family=family) as listener:
+        listener.settimeout(LOOK_INTERVAL_S)
+        count = pickled.getNumPartitions()
+        for number in range(count):
+            on_part(number, count)
+            with closing(_frames(context, pickled, number, listener)) as frames:
+                yield from _batches(frames)
+
+
+def _frames(context: SparkContext, pickled: "RDD[Any]", number: int, listener: socket.socket) -> Generator[bytes]:
+    """Yield the frames of a partition; an empty one whenever nothing has come for a while."""
+    receiver = Receiver(listener.getsockname()[:2], secrets.token_bytes(TOKEN_BYTES))
+    with (
+        _running(context, pickled, receiver, number) as job,
+        closing(_accepted(listener, receiver, job)) as connection,
+    ):
+        connection.settimeout(LOOK_INTERVAL_S)
+        while True:
+            length = yield from _exactly(connection, LENGTH_BYTES, job)
+            size = int.from_bytes(length, "big")
+            if size == 0:
+                break
+            yield (yield from _exactly(connection, size, job))
+        while not job.done():  # its failure counts, also behind the last row
+            yield b""
+            _wait(job)
+        job.result()
+
+
+@contextmanager
+def _running(context: SparkContext, pickled: "RDD[Any]", receiver: Receiver, number: int) -> Iterator["Future[None]"]:
+    """Have a task send its rows, in a thread of its own; it is cancelled at the end, if it still runs."""
+    job: Future[None] = Future()
+    tag = f"ottla-rows-{secrets.token_hex(8)}"
+
+    def run() -> None:
+        try:
+            context.addJobTag(tag)
+            context.runJob(pickled, partial(_sent, receiver), [number])
+        except BaseException as error:  # noqa: BLE001 - raised where the rows are waited for
+            job.set_exception(error)
+        else:
+            job.set_result(None)
+
+    thread = InheritableThread(run, name=tag, daemon=True)
+    thread.start()
+    try:
+        yield job
+    finally:
+        if not job.done():
+            with suppress(PySparkException, Py4JError):
+                context.cancelJobsWithTag(tag)
+            thread.join(END_TIMEOUT_S)
+
+
+def _sent(receiver: Receiver, frames: Iterable[bytes]) -> Iterator[None]:
+    return receiver.send(frames)
+
+
+def _accepted(listener: socket.socket, receiver: Receiver, job: "Future[None]") -> socket.socket:
+    """Return the connection of the task's worker.
+
+    Raises:
+        RowsLost: the job has ended, and none has come.
+    """
+    while True:
+        is_over = job.done()
+        with suppress(TimeoutError):
+            connection, _ = listener.accept()
+            if _has_token(connection, receiver.token):
+                return connection
+            connection.close()
+            continue
+        if is_over:
+            job.result()
+            raise RowsLost("a task of Spark could not connect to this process to hand over its rows")
+
+
+def _has_token(connection: socket.socket, token: bytes) -> bool:
+    connection.settimeout(GREETING_TIMEOUT_S)
+    said = b""
+    with suppress(OSError):
+        while len(said) < len(token) and (part := connection.recv(len(token) - len(said))):
+            said += part
+    return hmac.compare_digest(said, token)
+
+
+def _exactly(connection: socket.socket, count: int, job: "Future[None]") -> Generator[bytes, None, bytes]:
+    """Return so many bytes; yields an empty string whenever nothing has come for a while.
+
+    Raises:
+        RowsLost: the connection ended before.
+    """
+    found = bytearray()
+    while len(found) < count:
+        try:
+            part = connection.recv(min(count - len(found), 1 << 20))
+        except TimeoutError:
+            if job.done():
+                job.result()
+            yield b""
+            continue
+        except ConnectionError:
+            part = b""
+        if not part:
+            _wait(job, END_TIMEOUT_S)
+            if job.done():
+                job.result()
+            raise RowsLost("the connection to a task of Spark broke before all rows had come")
+        found += part
+    return bytes(found)
+
+
+def _wait(job: "Future[None]", timeout_s: float = LOOK_INTERVAL_S) -> None:
+    ended = threading.Event()
+    job.add_done_callback(lambda _: ended.set())
+    ended.wait(timeout_s)
+
+
+def _batches(frames: Iterable[bytes]) -> Iterator[list[Row]]:
+    """Yield rows in lists of bounded length and size; what is there if nothing comes for a while."""
+    held: list[Row] = []
+    size_bytes = quiet_looks = 0
+    for frame in frames:
+        if frame:
+            held += pickle.loads(frame)  # noqa: S301 - Java of this session has written it
+            size_bytes += len(frame)
+            quiet_looks = 0
+        else:
+            quiet_looks += 1
+        while len(held) >= ROWS_PER_BATCH_MAX:
+            yield held[:ROWS_PER_BATCH_MAX]
+            del held[:ROWS_PER_BATCH_MAX]
+            size_bytes = 0
+        if held and (size_bytes >= BATCH_BYTES or quiet_looks >= SHOWN_AFTER_LOOKS):
+            yield held
+            held, size_bytes = [], 0
+    if held:
+        yield held
