@@ -117,7 +117,7 @@ TREE = Group(
                 "describe": Command(
                     "topic:describe", "Show each partition's leader, copies, in-sync copies and offsets."
                 ),
-                "alter": Command("topic:alter", "Give topics more partitions."),
+                "alter": Command("topic:alter", "Give topics more partitions, or more or fewer replicas."),
                 "delete": Command("topic:delete", "Delete topics and all their records."),
             },
         ),

@@ -68,6 +68,13 @@ class Placement:
                 change += (rack == target_rack) - (rack == source_rack)
         return change
 
+    def neighbours(self, name: TopicPartition, broker: int) -> int:
+        """Return how many of the partition's replicas stand in a broker's rack besides its own."""
+        rack = self.rack_of(broker)
+        return sum(
+            each != broker and each in self.racks and self.rack_of(each) == rack for each in self.replicas[name]
+        )
+
     def can_move(self, name: TopicPartition, source: int, target: int) -> bool:
         """Return whether a replica can go from one broker to another without the partition being more crowded."""
         return target not in self.replicas[name] and self.crowding_change(name, source, target) <= 0
@@ -102,6 +109,25 @@ class Placement:
         if position == 0:
             self._count_leader(name, source, -1)
             self._count_leader(name, target, 1)
+
+    def add(self, name: TopicPartition, broker: int) -> None:
+        """Give a partition one more replica, the last in order."""
+        assert broker not in self.replicas[name]
+        self.replicas[name].append(broker)
+        self._count_replica(name, broker, 1)
+        if len(self.replicas[name]) == 1:
+            self._count_leader(name, broker, 1)
+
+    def remove(self, name: TopicPartition, broker: int) -> None:
+        """Take a replica away; if it was the first, the next one is preferred as leader."""
+        brokers = self.replicas[name]
+        was_first = brokers[0] == broker
+        brokers.remove(broker)
+        self._count_replica(name, broker, -1)
+        if was_first:
+            self._count_leader(name, broker, -1)
+            if brokers:
+                self._count_leader(name, brokers[0], 1)
 
     def lead(self, name: TopicPartition, broker: int) -> None:
         """Put a replica first, and so make it the preferred leader."""

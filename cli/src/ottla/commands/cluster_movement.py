@@ -1,8 +1,8 @@
-"""What the commands that move partitions share: their options, showing a plan, asking, moving, and the result."""
+"""What the commands that move partitions share: showing a plan, asking, moving, and the result."""
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -18,15 +18,7 @@ from ottla_core.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from ottla.cluster.cluster_admin import ClusterAdmin
 
-PARALLEL_DEFAULT = 10
 EXIT_INTERRUPTED = 130
-
-Throttle = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="BYTES/S", show_default="none", help="The most that each broker copies per second."),
-]
-Parallel = Annotated[int, typer.Option(min=1, help="How many partitions are copied at once.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def cluster_admin(bootstrap: str) -> "ClusterAdmin":

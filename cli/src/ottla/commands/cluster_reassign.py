@@ -20,16 +20,13 @@ from ottla.cluster.reassignment_plan import (
 )
 from ottla.cluster.throttles import throttle_removal
 from ottla.commands.cluster_movement import (
-    PARALLEL_DEFAULT,
-    Parallel,
-    Throttle,
-    Yes,
     carry_out,
     cluster_admin,
     finish,
     is_agreed,
     show_plan,
 )
+from ottla.commands.movement_options import PARALLEL_DEFAULT, Parallel, Throttle, Yes
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, Json
 from ottla.output import note, print_json, print_table

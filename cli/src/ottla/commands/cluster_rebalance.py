@@ -12,10 +12,6 @@ from ottla.cluster.interrupts import Interrupts
 from ottla.cluster.plan_summary import summarize
 from ottla.commands.cluster_movement import (
     EXIT_INTERRUPTED,
-    PARALLEL_DEFAULT,
-    Parallel,
-    Throttle,
-    Yes,
     carry_out,
     check_nothing_moves,
     cluster_admin,
@@ -23,6 +19,7 @@ from ottla.commands.cluster_movement import (
     is_agreed,
     show_plan,
 )
+from ottla.commands.movement_options import PARALLEL_DEFAULT, Parallel, Throttle, Yes
 from ottla.errors import CommandError
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, Json
 from ottla.output import counted, note, print_json

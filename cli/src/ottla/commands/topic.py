@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ottla.commands.movement_options import PARALLEL_DEFAULT, Parallel, Throttle, Yes
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import (
     BOOTSTRAP_DEFAULT,
@@ -22,6 +23,9 @@ from ottla.output import print_json, print_table
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, TopicMetadata
+
+REPLICATION_FACTOR_MAX = 100
+"""More would be a typing error, and a request of its own size for every partition."""
 
 TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC", help="One or more topics.")]
 
@@ -145,20 +149,64 @@ def describe(
 
 def alter(
     *,
-    topics: TopicNames,
-    partitions: Annotated[int, typer.Option(min=1, help="The new number of partitions; it can only grow.")],
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC", show_default=False, help="One or more topics.")
+    ] = None,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, help="The new number of partitions; it can only grow.")
+    ] = None,
+    replication_factor: Annotated[
+        int | None,
+        typer.Option(min=1, max=REPLICATION_FACTOR_MAX, help="The new number of replicas of each partition."),
+    ] = None,
+    all_topics: Annotated[bool, typer.Option("--all-topics", help="All topics, internal ones, too.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be moved, and move nothing.")] = False,
+    throttle: Throttle = None,
+    parallel: Parallel = PARALLEL_DEFAULT,
+    yes: Yes = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     properties: ClientProperties = None,
     as_json: Json = False,
 ) -> None:
-    """Give topics more partitions. Settings are changed with `ottla config set topic`.
+    """Give topics more partitions, or more or fewer replicas. `ottla config set topic` changes their settings.
 
-    Records with keys go to other partitions from then on; those already there stay.
+    With more partitions, records with keys go to other ones from then on; those already there stay. Replicas are
+    planned over brokers and racks, shown, and copied after you agree; Ctrl-C is as in `ottla cluster rebalance`.
 
     [bold]Examples[/bold]
 
       ottla topic alter flights --partitions 12
+
+      ottla topic alter flights prices --replication-factor 3 --dry-run
+
+      ottla topic alter --all-topics --replication-factor 3 --yes --throttle 50000000
     """
+    if (partitions is None) is (replication_factor is None):
+        raise UsageProblem("give either --partitions or --replication-factor")
+    if bool(topics) is all_topics:
+        raise UsageProblem("name topics, or give --all-topics")
+    if replication_factor is not None:
+        from ottla.commands.topic_replication import alter_replication_factor  # noqa: PLC0415
+
+        alter_replication_factor(
+            topics,
+            replication_factor,
+            dry_run=dry_run,
+            throttle=throttle,
+            parallel=parallel,
+            yes=yes,
+            bootstrap=bootstrap,
+            as_json=as_json,
+        )
+        return
+    if all_topics or dry_run or throttle is not None:
+        raise UsageProblem("--all-topics, --dry-run and --throttle are for --replication-factor")
+    _alter_partitions(topics or [], partitions or 1, bootstrap, properties, as_json=as_json)
+
+
+def _alter_partitions(
+    topics: Sequence[str], partitions: int, bootstrap: str, properties: Sequence[str] | None, *, as_json: bool
+) -> None:
     from confluent_kafka.admin import NewPartitions  # noqa: PLC0415
 
     client = admin_client(bootstrap, properties)
