@@ -176,7 +176,7 @@ def _plan_departure(
         raise CommandError(
             f"{', '.join(topics)} cannot do without broker {broker}: a partition has {problem.copies} replicas, and "
             f"{staying} brokers would be left; start another broker, or give these topics fewer replicas with "
-            "`ottla cluster reassign`"
+            f"`ottla topic alter {' '.join(topics)} --replication-factor {staying}`"
         ) from None
 
 

@@ -91,6 +91,10 @@ Settings = Annotated[
         help="A setting for every broker, controller, group-coordinator or connect worker, or for broker-1 alone.",
     ),
 ]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Start with fewer brokers than before even if partitions cannot be used then."),
+]
 Detach = Annotated[
     bool, typer.Option("--detach", "-d", help="Return when everything is ready; stop it with `ottla down`.")
 ]

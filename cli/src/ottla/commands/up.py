@@ -18,6 +18,7 @@ from ottla.commands.local_options import (
     Directory,
     Etcd,
     EtcdNodes,
+    Force,
     Racks,
     Settings,
 )
@@ -50,6 +51,7 @@ def up(
     connect_port: ConnectPort = None,
     etcd: Etcd = None,
     settings: Settings = None,
+    force: Force = False,
     detach: Detach = False,
     as_json: Json = False,
 ) -> None:
@@ -91,6 +93,7 @@ def up(
         racks=_parse_racks(racks),
         connect=connect,
         connect_port=connect_port,
+        force=force,
     )
     if wish.etcd_endpoints and etcd_nodes is not None:
         raise UsageProblem("--etcd-nodes is for the etcd that is started with the cluster; with --etcd there is none")

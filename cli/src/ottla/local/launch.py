@@ -23,7 +23,9 @@ from ottla.local.cluster_report import (
     ClusterPhase,
     ClusterReport,
     ProcessReport,
+    process_name,
 )
+from ottla.local.departure import DepartureCheck
 from ottla.local.etcd_binary import EtcdNotFound, find_etcd
 from ottla.local.health import http_get
 from ottla.local.plan import ClusterOptions, ClusterPlan, internal_port_count, plan_cluster
@@ -51,6 +53,7 @@ class Wish:
         racks: empty means none.
         connect: how many Connect workers.
         connect_port: the first one's port; 0 means any free ports.
+        force: start with fewer brokers even if partitions are lost.
     """
 
     directory: Path
@@ -64,6 +67,7 @@ class Wish:
     racks: tuple[str, ...] | None = None
     connect: int | None = None
     connect_port: int | None = None
+    force: bool = False
 
 
 def run_cluster(wish: Wish, on_change: OnChange, *, console: logging.Handler | None, stop_on: StopSource) -> None:
@@ -99,7 +103,13 @@ def _run_locked(directory: ClusterDirectory, wish: Wish, on_change: OnChange, st
     plan = _plan(options, directory)
     for path, text in plan.files.items():
         path.write_text(text, encoding="utf-8")
-    asyncio.run(_supervise(plan, directory, on_change, stop_on))
+    departure = DepartureCheck(
+        before=last.brokers if last else options.brokers,
+        wanted=options.brokers,
+        settings=directory.config_of(process_name("broker", 1)),
+        force=wish.force,
+    )
+    asyncio.run(_supervise(plan, directory, on_change, stop_on, departure))
 
 
 def settle(wish: Wish, last: ClusterReport | None) -> ClusterOptions:
@@ -281,7 +291,11 @@ def end_now(identities: Sequence[ProcessIdentity]) -> None:
 
 
 async def _supervise(
-    plan: ClusterPlan, directory: ClusterDirectory, on_change: OnChange, stop_on: StopSource
+    plan: ClusterPlan,
+    directory: ClusterDirectory,
+    on_change: OnChange,
+    stop_on: StopSource,
+    departure: DepartureCheck,
 ) -> None:
     own = identify_self()
 
@@ -292,7 +306,7 @@ async def _supervise(
             state=phase,
             etcd=plan.etcd_endpoints,
             embedded_etcd=not plan.options.etcd_endpoints,
-            brokers=plan.options.brokers,
+            brokers=departure.brokers,
             controllers=plan.options.controllers,
             coordinators=plan.options.coordinators,
             base_port=plan.options.base_port,
@@ -316,8 +330,8 @@ async def _supervise(
         loop.add_signal_handler(received, stop.request)
     stop_on(loop, stop)
     try:
-        await Supervisor(plan.stages, publish, _service_launcher(directory)).run(stop)
-    except ProcessFailed as failure:
+        await Supervisor(plan.stages, publish, _service_launcher(directory), departure).run(stop)
+    except (ProcessFailed, CommandError) as failure:
         log.error("%s", failure)
         raise
     except StopRequested:

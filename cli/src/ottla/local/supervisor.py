@@ -13,7 +13,7 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 
 from ottla.local.cluster_report import ClusterPhase, ProcessReport
@@ -26,7 +26,9 @@ KILL_DEADLINE_S = 5.0
 REFUSED_RETRY_S = 2.0
 """Pause before what the operating system refused (a full disk, no memory) is tried again."""
 
-MAJORITY_ROLES = frozenset({"etcd"})
+ETCD_ROLE = "etcd"
+
+MAJORITY_ROLES = frozenset({ETCD_ROLE})
 """Roles whose processes are of no use unless more than half of them run."""
 
 OPTIONAL_ROLES = frozenset({"connect"})
@@ -63,11 +65,17 @@ class Supervisor:
         stages: what to start together; each stage waits for the one before.
         publish: called with the phase and all processes whenever something changed; an OSError of its is no harm.
         launcher: forks the services; without one, they are executed. It is closed at the end.
+        before_services: awaited when etcd is ready and no service has been started; what it raises ends the start.
     """
 
     def __init__(
-        self, stages: Sequence[Sequence[ProcessSpec]], publish: Publish, launcher: ServiceLauncher | None = None
+        self,
+        stages: Sequence[Sequence[ProcessSpec]],
+        publish: Publish,
+        launcher: ServiceLauncher | None = None,
+        before_services: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        self._before_services = before_services
         self._stages = [[ManagedProcess(spec, launcher) for spec in stage] for stage in stages]
         self._launcher = launcher
         self._publish = publish
@@ -89,6 +97,8 @@ class Supervisor:
         try:
             await self._open_launcher()
             for stage in self._stages:
+                if stage[0].spec.role != ETCD_ROLE:
+                    await self._check_before_services(stop)
                 await self._start_stage(stage, stop)
             self._enter("running")
             await self._keep(stop)
@@ -110,6 +120,22 @@ class Supervisor:
             await self._launcher.open()
         except OSError as error:
             raise ProcessFailed(f"the launcher of services cannot be started: {error}") from None
+
+    async def _check_before_services(self, stop: StopSignal) -> None:
+        check, self._before_services = self._before_services, None
+        if check is None:
+            return
+
+        async def checked() -> None:
+            await check()
+
+        tasks = {asyncio.create_task(checked()), asyncio.create_task(_raise_at_stop(stop))}
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            await _cancel(tasks)
 
     async def _start_stage(self, stage: Sequence[ManagedProcess], stop: StopSignal) -> None:
         """Start a stage's processes side by side; an end of any process, or a wish to stop, ends the attempt."""
