@@ -12,7 +12,7 @@ import typer
 from ottla.lazy_commands import CONTEXT_SETTINGS, Command, Group, LazyGroup
 from ottla.profiles.chosen import PROFILE_VARIABLE, choose_profile
 
-WITHOUT_PROFILE = frozenset({"up", "down", "status", "log", "profile"})
+WITHOUT_PROFILE = frozenset({"up", "down", "status", "logs", "log", "profile"})
 """Commands that are about this machine, whatever profile is in use, and those that mend profiles."""
 
 _CLUSTER = Group(
@@ -107,6 +107,7 @@ TREE = Group(
         "down": Command(
             "local_cluster:down", "Stop a local cluster cleanly, and return when all its processes have gone."
         ),
+        "logs": Command("logs:logs", "Show the logs of a local cluster's processes, in the order of time."),
         "produce": Command("produce:produce", "Publish lines."),
         "consume": Command("consume:consume", "Read records."),
         "topic": Group(

@@ -98,13 +98,14 @@ def up(
     if wish.etcd_endpoints and etcd_nodes is not None:
         raise UsageProblem("--etcd-nodes is for the etcd that is started with the cluster; with --etcd there is none")
     show = print_report_json if as_json else print_report
+    before = _brokers_before(wish)
     if not detach:
-        _run_in_foreground(wish, show, as_json=as_json)
+        _run_in_foreground(wish, show, before, as_json=as_json)
         return
     with StartDisplay() as display:
         report = start_detached(wish, display.update)
     show(report)
-    _note_partitions(report.bootstrap)
+    _note_partitions(report, before)
     if not as_json:
         note(f"Stop it with: ottla down --dir {report.directory}")
 
@@ -129,7 +130,20 @@ def _parse_settings(texts: Sequence[str]) -> "tuple[Setting, ...]":
         raise UsageProblem(f"--set: {error}") from None
 
 
-def _run_in_foreground(wish: "Wish", show: Callable[["ClusterReport"], None], *, as_json: bool) -> None:
+def _brokers_before(wish: "Wish") -> int | None:
+    """Return with how many brokers the cluster ran the last time; None if it is new, or nobody can tell."""
+    from ottla.local.cluster_directory import ClusterDirectory, UnusableDirectory  # noqa: PLC0415
+
+    try:
+        last = ClusterDirectory(wish.directory).read_report()
+    except UnusableDirectory:
+        return None  # which the start tells
+    return None if last is None else last.brokers
+
+
+def _run_in_foreground(
+    wish: "Wish", show: Callable[["ClusterReport"], None], before: int | None, *, as_json: bool
+) -> None:
     from ottla.local.launch import run_cluster  # noqa: PLC0415
     from ottla.local.supervisor import StopRequested  # noqa: PLC0415
 
@@ -147,7 +161,7 @@ def _run_in_foreground(wish: "Wish", show: Callable[["ClusterReport"], None], *,
             if not as_json:
                 note("Ready. Ctrl-C stops the cluster.")
             # The supervisor does not wait for what brokers answer.
-            threading.Thread(target=_note_partitions, args=(report.bootstrap,), daemon=True).start()
+            threading.Thread(target=_note_partitions, args=(report, before), daemon=True).start()
 
     def nothing_more(_loop: "asyncio.AbstractEventLoop", _stop: "StopSignal") -> None:
         """Signals are the only way to stop a cluster in the foreground."""
@@ -175,10 +189,11 @@ class _ConsoleHandler(logging.Handler):
         self._display.say(self.format(record))
 
 
-def _note_partitions(bootstrap: str) -> None:
-    """Tell of partitions that cannot be used although everything is ready."""
+def _note_partitions(report: "ClusterReport", before: int | None) -> None:
+    """Tell of partitions that cannot be used although everything is ready, or that should have more replicas now."""
     from ottla.local.start_check import problem_after_start  # noqa: PLC0415
 
-    problem = problem_after_start(bootstrap)
+    has_grown = before is not None and report.brokers > before
+    problem = problem_after_start(report.bootstrap, has_grown=has_grown)
     if problem is not None:
         note(f"ottla: {problem}")

@@ -1,7 +1,8 @@
 """Whether a local cluster's partitions can be used, which processes that are all ready do not tell.
 
 A cluster that is started with fewer brokers than before lacks those that keep some partitions. Nobody leads these.
-As a program, `python -m ottla.local.partition_health BOOTSTRAP`, it prints what is wrong after a start, or nothing.
+As a program, `python -m ottla.local.partition_health BOOTSTRAP`, it prints what is wrong after a start, or nothing,
+and with a further argument what to do when brokers were added.
 """
 
 import sys
@@ -13,6 +14,8 @@ from typing import Any
 from ottla.cluster.cluster_admin import ClusterAdmin
 from ottla.cluster.cluster_view import ClusterView
 from ottla.errors import CommandError
+from ottla.local.plan import default_replicas
+from ottla.local.start_check import GROWN
 from ottla.output import counted
 
 NAMED_MAX = 5
@@ -32,12 +35,16 @@ class PartitionHealth:
         offline: those without a leader, which can be neither read nor written, as ``topic-partition``.
         under_replicated: how many others have a copy that is not in sync.
         absent_brokers: brokers that keep partitions and are not in service.
+        brokers: how many are in service.
+        fewer_replicas: how many partitions have fewer replicas than new topics get.
     """
 
     count: int | None = None
     offline: tuple[str, ...] = ()
     under_replicated: int = 0
     absent_brokers: tuple[int, ...] = ()
+    brokers: int = 0
+    fewer_replicas: int = 0
 
     @classmethod
     def of(cls, view: ClusterView) -> "PartitionHealth":
@@ -49,6 +56,8 @@ class PartitionHealth:
             offline=tuple(f"{each.name.topic}-{each.name.partition}" for each in partitions if each.leader is None),
             under_replicated=sum(each.leader is not None and each.is_under_replicated for each in partitions),
             absent_brokers=tuple(sorted(keeping - view.brokers.keys())),
+            brokers=len(view.brokers),
+            fewer_replicas=sum(len(each.replicas) < default_replicas(len(view.brokers)) for each in partitions),
         )
 
     def to_document(self) -> dict[str, Any]:
@@ -81,6 +90,18 @@ class PartitionHealth:
             reason = f"; {keeps} partitions and {'is' if is_one else 'are'} not in service: start as many as before"
         return f"{counted(len(self.offline), 'partition')} without a leader ({_named(self.offline)}){reason}"
 
+    def advice(self) -> str | None:
+        """Return what to do after more brokers came; None if there is nothing."""
+        if not self.fewer_replicas:
+            return None
+        replicas = default_replicas(self.brokers)
+        have = "1 partition has" if self.fewer_replicas == 1 else f"{self.fewer_replicas:,} partitions have"
+        return (
+            f"{have} fewer than {replicas} replicas, as there were fewer brokers before. Give them more with "
+            f"`ottla topic alter --all-topics --replication-factor {replicas}`, and even out what brokers have with "
+            "`ottla cluster rebalance`"
+        )
+
 
 def partition_health(bootstrap: str) -> PartitionHealth:
     """Return what a broker tells about all partitions now."""
@@ -108,4 +129,6 @@ def _named(partitions: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    print(settled_partition_health(sys.argv[1]).problem() or "")
+    found = settled_partition_health(sys.argv[1])
+    said = [found.problem(), found.advice() if GROWN in sys.argv[2:] else None]
+    print("\n".join(each for each in said if each is not None))

@@ -298,7 +298,7 @@ def _plan_connect_worker(
     options, directory = context.options, context.directory
     name = process_name("connect", number)
     port = options.connect_ports[number - 1]
-    replicas = str(_default_replicas(options))
+    replicas = str(default_replicas(options.brokers))
     properties = {
         "bootstrap.servers": bootstrap,
         "listeners": _url(port),
@@ -331,7 +331,7 @@ def _broker_properties(
         "advertised.listeners": listener,
         "log.dirs": str(directory.data_of(process_name("broker", node_id))),
         **_replication_defaults(options),
-        "offsets.topic.replication.factor": str(_default_replicas(options)),
+        "offsets.topic.replication.factor": str(default_replicas(options.brokers)),
     }
     if options.racks:
         properties["broker.rack"] = options.racks[(node_id - 1) % len(options.racks)]
@@ -340,12 +340,13 @@ def _broker_properties(
 
 def _replication_defaults(options: ClusterOptions) -> dict[str, str]:
     """Return what holds for topics that say nothing else: of three brokers, any can be lost."""
-    replicas = _default_replicas(options)
+    replicas = default_replicas(options.brokers)
     return {"default.replication.factor": str(replicas), "min.insync.replicas": str(max(1, replicas - 1))}
 
 
-def _default_replicas(options: ClusterOptions) -> int:
-    return min(REPLICAS_MAX, options.brokers)
+def default_replicas(brokers: int) -> int:
+    """Return how many replicas partitions get where nobody says how many."""
+    return min(REPLICAS_MAX, brokers)
 
 
 def _variable_of(key: str) -> str:

@@ -1,6 +1,7 @@
 """How a local cluster is shown: its processes as a table or as JSON, and what is still starting."""
 
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 from ottla.output import note, note_console, print_json, print_table
@@ -10,8 +11,12 @@ if TYPE_CHECKING:
     from ottla.local.partition_health import PartitionHealth
 
 
+SILENCE_MAX_S = 5.0
+"""Where no terminal is, a line says so often what a start waits for."""
+
+
 class StartDisplay:
-    """A spinner that says what is still starting; silent where no terminal is.
+    """A spinner that says what is still starting; where no terminal is, a line every few seconds.
 
     Attributes:
         is_terminal: whether there is one.
@@ -21,10 +26,14 @@ class StartDisplay:
         self.is_terminal = sys.stderr.isatty()
         self._console = note_console() if self.is_terminal else None
         self._status = self._console.status(text) if self._console is not None else None
+        self._waiting = ""
+        self._is_closed = threading.Event()
 
     def __enter__(self) -> "StartDisplay":
         if self._status is not None:
             self._status.start()
+        else:
+            threading.Thread(target=self._break_silence, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -32,6 +41,7 @@ class StartDisplay:
 
     def close(self) -> None:
         """Take the spinner away."""
+        self._is_closed.set()
         if self._status is not None:
             self._status.stop()
 
@@ -45,8 +55,14 @@ class StartDisplay:
     def update(self, report: "ClusterReport") -> None:
         """Show what is not ready yet."""
         waiting = [process.name for process in report.processes if process.state != "ready"]
+        self._waiting = f"{report.state}: waiting for {', '.join(waiting)}" if waiting else ""
         if self._status is not None and waiting:
-            self._status.update(f"{report.state}: waiting for {', '.join(waiting)}")
+            self._status.update(self._waiting)
+
+    def _break_silence(self) -> None:
+        while not self._is_closed.wait(SILENCE_MAX_S):
+            if self._waiting:
+                note(self._waiting)
 
 
 def print_report_json(report: "ClusterReport") -> None:

@@ -9,17 +9,21 @@ import sys
 
 from ottla.local import tied_exec
 
+GROWN = "grown"
+"""Asks for advice about replicas, too."""
 
-def problem_after_start(bootstrap: str) -> str | None:
+
+def problem_after_start(bootstrap: str, *, has_grown: bool = False) -> str | None:
     """Return what cannot be used although everything is ready, or None; blocks for a few seconds at most.
 
     Args:
         bootstrap: addresses of brokers.
+        has_grown: whether there are more brokers than the last time, so that what has too few replicas is told, too.
     """
     asking = subprocess.run(
         [
             *(sys.executable, "-I", "-S", tied_exec.__file__, str(os.getpid())),
-            *(sys.executable, "-m", "ottla.local.partition_health", bootstrap),
+            *(sys.executable, "-m", "ottla.local.partition_health", bootstrap, *([GROWN] if has_grown else [])),
         ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
