@@ -1,6 +1,6 @@
 """A worker without REST: a herder over real processes that follow a script, with stores in memory, a group of one."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -37,8 +37,8 @@ class HerderParts:
         self.host = host
         self.sent: list[tuple[str, str, TaskSettings]] = []
 
-        async def store(name: str, configs: TaskSettings) -> None:
-            await self.herder.put_task_configs(name, configs)
+        async def store(name: str, configs: TaskSettings, is_wanted: Callable[[], bool]) -> None:
+            await self.herder.put_task_configs(name, configs, is_wanted)
 
         async def send(url: str, name: str, configs: TaskSettings) -> None:
             self.sent.append((url, name, configs))

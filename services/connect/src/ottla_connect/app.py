@@ -8,6 +8,7 @@ over at once.
 import asyncio
 import socket
 import sys
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 import structlog
@@ -119,8 +120,8 @@ def _herder(
     """Return the herder and its worker, which need each other."""
     herder: WorkerHerder
 
-    async def store_task_configs(name: str, configs: TaskSettings) -> None:
-        await herder.put_task_configs(name, configs)
+    async def store_task_configs(name: str, configs: TaskSettings, is_wanted: Callable[[], bool]) -> None:
+        await herder.put_task_configs(name, configs, is_wanted)
 
     publisher = TaskConfigPublisher(store=store_task_configs, send=client.put_task_configs)
     worker = Worker(url, config, host=host, stores=stores, publisher=publisher)

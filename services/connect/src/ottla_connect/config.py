@@ -283,6 +283,14 @@ class WorkerConfig(RestSettings, StorageSettings, TaskDefaults):
         written = {key: text for key, text in self.as_properties().items() if fields[key] in self.model_fields_set}
         return written | self._open
 
+    @property
+    def write_timeout_s(self) -> float:
+        """How long a record for an internal topic may be on its way, in seconds.
+
+        Half of the session: so much of its lease a worker must have left that writes what only one may.
+        """
+        return self.session_timeout_ms / 2000
+
     def with_prefix(self, prefix: str) -> dict[str, str]:
         """Return the settings below a prefix such as ``key.converter.``, without it."""
         return _below(prefix, self._open)

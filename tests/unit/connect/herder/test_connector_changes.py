@@ -24,6 +24,8 @@ from ottla_connect.state.config_records import (
     Write,
     decode,
 )
+from ottla_connect.state.keyed_log import NotInTime
+from ottla_core.clock import boot_time_s
 from tests.support.eventually_async import eventually_async
 from tests.support.herder_parts import HerderParts
 from tests.support.scripted_connectors import CLASS
@@ -169,9 +171,12 @@ async def test_a_connector_is_not_resumed_while_its_offsets_change(
     await parts.reach("flights", RUNNING, RUNNING)
 
 
-async def test_a_leader_whose_lease_has_lapsed_changes_nothing(parts: HerderParts):
+@pytest.mark.parametrize("left_s", [-1.0, 4.0])
+async def test_a_leader_whose_lease_may_lapse_before_its_write_ends_changes_nothing(
+    parts: HerderParts, left_s: float
+):
     await parts.create("flights", tasks_max="1")
-    parts.worker.extend_lease(0.0)
+    parts.worker.extend_lease(boot_time_s() + left_s)
     for request in (
         parts.herder.put_connector_config("flights", {**BASE, "one": "1"}),
         parts.herder.patch_connector_config("flights", {"one": "1"}),
@@ -342,10 +347,10 @@ async def test_the_end_of_a_deleted_connector_does_not_give_up_the_tasks_of_its_
             has_closed.set()
             await may_go_on.wait()
 
-    async def store_late(name: str, configs: TaskSettings) -> None:
+    async def store_late(name: str, configs: TaskSettings, is_wanted: Callable[[], bool]) -> None:
         publishing.set()
         await may_store.wait()
-        await store(name, configs)
+        await store(name, configs, is_wanted)
 
     monkeypatch.setattr(Unit, "close", close_late)
     monkeypatch.setattr(parts.worker._publisher, "_store", store_late)
@@ -432,7 +437,7 @@ async def test_settings_of_tasks_that_a_connector_says_again_while_they_wait_are
 ):
     store, tried = parts.worker._publisher._store, asyncio.Event()
 
-    async def refuse(name: str, configs: TaskSettings) -> None:
+    async def refuse(name: str, configs: TaskSettings, is_wanted: Callable[[], bool]) -> None:
         tried.set()
         raise Conflict("nobody leads")
 
@@ -444,3 +449,37 @@ async def test_settings_of_tasks_that_a_connector_says_again_while_they_wait_are
     parts.worker.on_message(unit, TaskConfigs(configs=[dict(each) for each in unit.task_configs]))
     monkeypatch.setattr(parts.worker._publisher, "_store", store)
     await parts.reach("flights", RUNNING, RUNNING)
+
+
+async def test_settings_of_tasks_that_are_not_wanted_when_their_turn_comes_are_not_stored(parts: HerderParts):
+    await parts.create("flights", tasks_max="1")
+    await parts.reach("flights", RUNNING, RUNNING)
+    wanted = True
+
+    def is_wanted() -> bool:
+        return wanted
+
+    async with parts.herder._changes._leading("flights"):
+        storing = asyncio.create_task(parts.herder.put_task_configs("flights", [{"old": "1"}], is_wanted))
+        await asyncio.sleep(0)
+        wanted = False
+    with pytest.raises(Conflict, match="does not want"):
+        await storing
+    assert {"old": "1"} not in parts.herder.task_configs("flights").values()
+
+
+async def test_a_write_that_took_too_long_is_repeated_while_the_worker_leads(
+    parts: HerderParts, monkeypatch: pytest.MonkeyPatch
+):
+    write, tries = parts.stores.config._log.write, []
+
+    async def write_late(writes: Sequence[Write], timeout_s: float) -> None:
+        tries.append(writes)
+        if len(tries) == 1:
+            raise NotInTime("it took too long")
+        await write(writes, timeout_s)
+
+    monkeypatch.setattr(parts.stores.config._log, "write", write_late)
+    await parts.create("flights", tasks_max="1")
+    assert parts.herder.connectors() == ["flights"]
+    assert tries[0] == tries[1]

@@ -13,6 +13,7 @@ from ottla_connect.herder.api import TargetState
 from ottla_connect.herder.errors import Conflict
 from ottla_connect.rest.application import create_application
 from ottla_connect.rest.forwarding import next_hop, with_hop
+from ottla_connect.rest.options import RestOptions
 from ottla_connect.rest.server import RestServer
 from ottla_connect.rest.signatures import sign
 from ottla_connect.rest_settings import Listener
@@ -118,9 +119,56 @@ async def test_a_worker_that_is_down_is_named(peers):
     asked, _, _ = peers
     address = f"127.0.0.1:{free_port()}"
     asked.herder.leader = f"http://{address}"
-    answer = await asked.client.delete("/connectors/x")
-    assert answer.status_code == 500
+    answer = await asked.client.delete("/connectors/x?forward=true")  # whoever has forwarded it waits
+    assert answer.status_code == 409
     assert answer.json()["message"].startswith(f"The request could not be forwarded to {address}: ")
+    assert "rebalance" in answer.json()["message"], "by which clients know that it can be repeated"
+
+
+async def test_a_request_waits_for_the_successor_of_a_leader_that_has_died(peers):
+    asked, successor, _ = peers
+    asked.herder.leader = f"http://127.0.0.1:{free_port()}"
+    creating = asyncio.create_task(asked.client.post("/connectors", json={"name": "x", "config": CONFIG}))
+    await asyncio.wait({creating}, timeout=0.3)
+    assert not creating.done()
+    asked.herder.leader = successor.url
+    answer = await creating
+    assert answer.status_code == 201, answer.text
+    assert list(successor.herder.configs) == ["x"]
+
+
+async def test_a_request_does_not_wait_for_ever(peers, monkeypatch):
+    asked, _, _ = peers
+    asked.herder.leader = f"http://127.0.0.1:{free_port()}"
+    application = create_application(asked.herder, own_url=asked.url, options=RestOptions(forward_patience_s=0.6))
+    transport = httpx.ASGITransport(application)
+    async with httpx.AsyncClient(transport=transport, base_url="http://asked") as client:
+        answer = await client.delete("/connectors/x")
+    assert answer.status_code == 409
+
+
+@pytest.mark.parametrize(("method", "waits"), [("POST", False), ("PUT", True)])
+async def test_what_may_have_been_carried_out_is_asked_again_only_if_that_does_no_harm(peers, method, waits):
+    """The leader ends the connection without an answer, as it does when it is killed."""
+    asked, successor, _ = peers
+    requests: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.put_nowait(await reader.readline())
+        asked.herder.leader = successor.url
+        writer.transport.abort()
+
+    dying = await asyncio.start_server(die, "127.0.0.1", 0)
+    asked.herder.leader = f"http://127.0.0.1:{dying.sockets[0].getsockname()[1]}"
+    path = "/connectors" if method == "POST" else "/connectors/x/config"
+    body = {"name": "x", "config": CONFIG} if method == "POST" else CONFIG
+    answer = await asked.client.request(method, path, json=body)
+    dying.close()
+    assert requests.qsize() == 1
+    assert answer.status_code == (201 if waits else 500), answer.text
+    assert list(successor.herder.configs) == (["x"] if waits else [])
+    if not waits:
+        assert "may have been carried out" in answer.json()["message"]
 
 
 async def test_a_signature_survives_forwarding(peers):

@@ -8,6 +8,7 @@ worker still leads is looked at once more before every single write.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
@@ -22,11 +23,12 @@ from ottla_connect.herder.views import Views
 from ottla_connect.state.config_records import RestartRequest
 from ottla_connect.state.config_state import ConfigState
 from ottla_connect.state.config_store import ConfigStore
-from ottla_connect.state.keyed_log import LogError
+from ottla_connect.state.keyed_log import LogError, NotInTime
 
 NAME_KEY = "name"
 ATTEMPTS_MAX = 10
 """So often is plugin code asked about a connector that others change all the time."""
+WRITE_WITHIN_S = 30.0
 TASKS_END_WITHIN_S = 15.0
 """A change of offsets waits so long for tasks that are still stopping; their worker has them killed by then."""
 
@@ -143,15 +145,20 @@ class ConnectorChanges:
                 await self._write(lambda: self._store.put_task_configs(name, [], permit=self._lead))
             await self._write(lambda: self._store.put_target_state(name, state))
 
-    async def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
+    async def put_task_configs(
+        self, name: str, configs: Sequence[Mapping[str, str]], is_wanted: Callable[[], bool]
+    ) -> None:
         """Store what a connector's tasks shall do.
 
         Raises:
             NotFound: there is no such connector.
             BadRequest: it is stopped.
+            Conflict: `is_wanted` says so, as the connector runs elsewhere by now, or wants something else.
         """
         async with self._leading(name):
             self._views.config(name)
+            if not is_wanted():
+                raise Conflict(f"Connector {name} does not want these tasks any more")
             if configs and self._state.target_states.get(name) is TargetState.STOPPED:
                 raise BadRequest(f"Connector {name} is stopped, so it can be given no tasks")
             await self._write(lambda: self._store.put_task_configs(name, configs, permit=self._lead))
@@ -251,13 +258,17 @@ class ConnectorChanges:
             yield
 
     async def _write(self, write: Callable[[], Awaitable[None]]) -> None:
-        self._lead()  # what is awaited after this point is the write itself
-        try:
-            await write()
-        except LogError as error:
-            raise RequestError(
-                f"Failed to write to the configuration topic: {error}. The request can be repeated"
-            ) from None
+        """Write, and write again what was given up because it took too long, while this worker leads."""
+        give_up_s = time.monotonic() + WRITE_WITHIN_S
+        while True:
+            self._lead()  # what is awaited after this point is the write itself
+            try:
+                return await write()
+            except LogError as error:
+                if not isinstance(error, NotInTime) or time.monotonic() > give_up_s:
+                    raise RequestError(
+                        f"Failed to write to the configuration topic: {error}. The request can be repeated"
+                    ) from None
 
     async def _valid(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
         named = {**config, NAME_KEY: name}

@@ -6,7 +6,7 @@ through the configuration topic, as a `ConfigChange`, and turns here into work f
 assignments.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -169,7 +169,7 @@ class WorkerHerder:
             Conflict: this worker does not know who does, as after a pause of its process.
         """
         assignment = self._assignment
-        if assignment is None or not self._worker.is_leased:
+        if assignment is None or not self._worker.may_write:
             raise Conflict(NOT_A_MEMBER)
         if not assignment.is_leader:
             raise Elsewhere(assignment.leader_url)
@@ -255,9 +255,11 @@ class WorkerHerder:
         """Pause, resume (STARTED) or stop a connector."""
         await self._changes.set_target_state(name, state)
 
-    async def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
-        """Store what a connector's tasks shall do."""
-        await self._changes.put_task_configs(name, configs)
+    async def put_task_configs(
+        self, name: str, configs: Sequence[Mapping[str, str]], is_wanted: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Store what a connector's tasks shall do, unless that is no longer wanted when its turn comes."""
+        await self._changes.put_task_configs(name, configs, is_wanted)
 
     # Restarts.
 

@@ -25,14 +25,14 @@ class TaskConfigPublisher:
     """Publishes the task settings of the connectors that this worker runs.
 
     Args:
-        store: stores them here; raises `Elsewhere` where another worker leads.
+        store: stores them here, if they are still wanted then; raises `Elsewhere` where another worker leads.
         send: sends them to the leader at this URL.
     """
 
     def __init__(
         self,
         *,
-        store: Callable[[str, TaskSettings], Awaitable[None]],
+        store: Callable[[str, TaskSettings, Callable[[], bool]], Awaitable[None]],
         send: Callable[[str, str, TaskSettings], Awaitable[None]],
     ) -> None:
         self._store = store
@@ -75,7 +75,7 @@ class TaskConfigPublisher:
         pause_s = PAUSE_FIRST_S
         while is_wanted():
             try:
-                await self._once(connector, configs)
+                await self._once(connector, configs, is_wanted)
             except (RequestError, OSError) as error:
                 log.info("task settings are not stored yet", connector=connector, reason=str(error))
             else:
@@ -83,8 +83,8 @@ class TaskConfigPublisher:
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, PAUSE_MAX_S)
 
-    async def _once(self, connector: str, configs: TaskSettings) -> None:
+    async def _once(self, connector: str, configs: TaskSettings, is_wanted: Callable[[], bool]) -> None:
         try:
-            await self._store(connector, configs)
+            await self._store(connector, configs, is_wanted)
         except Elsewhere as elsewhere:
             await self._send(elsewhere.url, connector, configs)

@@ -94,6 +94,11 @@ class Worker:
         """Whether this worker surely is a member of the group, so that nobody else does what it has to do."""
         return boot_time_s() <= self._lease_until_s
 
+    @property
+    def may_write(self) -> bool:
+        """Whether what it writes now is stored or given up before anybody else does what it has to do."""
+        return boot_time_s() + self._config.write_timeout_s <= self._lease_until_s
+
     # What is to run.
 
     def assign(self, connectors: frozenset[str], tasks: frozenset[TaskId], generation: int) -> None:
@@ -301,7 +306,7 @@ class Worker:
 
     async def _commit_offsets(self, unit: Unit, message: CommitOffsets) -> None:
         error: str | None = None
-        if not self.is_leased:
+        if not self.may_write:
             error = "this worker has lost touch with the group, so another may run the task"
         else:
             try:

@@ -16,7 +16,7 @@ from ottla_connect.herder.api import Herder
 from ottla_connect.herder.errors import Elsewhere, RequestError
 from ottla_connect.rest.docs_page import docs_page
 from ottla_connect.rest.error_answers import answer_http_exception, answer_request_error, error_answer
-from ottla_connect.rest.forwarding import Forwarder
+from ottla_connect.rest.forwarding import Forwarder, ForwardRetries
 from ottla_connect.rest.options import RestOptions
 from ottla_connect.rest.path_segments import EncodedPaths
 from ottla_connect.rest.request_guard import RequestGuard
@@ -112,6 +112,7 @@ class _Application(FastAPI):
 def _add_middleware(app: FastAPI, options: RestOptions) -> None:
     """Put the layers around the application; the one that is added last is the outermost."""
     app.add_middleware(EncodedPaths)
+    app.add_middleware(ForwardRetries, patience_s=options.forward_patience_s)
     if options.allowed_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -5,14 +5,18 @@ As in Kafka Connect's `HerderRequestHandler` a request makes at most two hops: t
 disagree about who leads cannot send a request in circles.
 """
 
+import asyncio
 import ssl
+import time
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import httpx
 from fastapi import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ottla_connect.herder.errors import Conflict, Elsewhere, RequestError
+from ottla_connect.rest.error_answers import error_answer
 from ottla_connect.rest.request_guard import REQUEST_TIMEOUT_S
 from ottla_connect.rest.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER
 
@@ -20,7 +24,47 @@ CONNECT_TIMEOUT_S = 5.0
 CONNECTIONS_MAX = 50
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 FORWARD = "forward"
+PATIENCE_S = 20.0
+"""A worker that has died is replaced as soon as its session has run out, and the others have joined a rebalance."""
+RETRY_S = 0.5
+REPEATABLE_METHODS = frozenset({"GET", "PUT", "PATCH"})
+"""What they do may be done twice."""
 PASSED_REQUEST_HEADERS = ("authorization", "content-type", SIGNATURE_HEADER.lower(), ALGORITHM_HEADER.lower())
+
+
+class Unreached(Exception):
+    """A request was not carried out, because the worker that has to answer it has gone."""
+
+
+class ForwardRetries:
+    """Middleware that handles a request again, from the beginning, that was to go to a worker which has gone.
+
+    By then another worker may lead. Where another worker has forwarded the request here, that one does so.
+
+    Args:
+        app: what answers.
+        patience_s: how long.
+    """
+
+    def __init__(self, app: ASGIApp, patience_s: float = PATIENCE_S) -> None:
+        self._app = app
+        self._patience_s = patience_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        scope.setdefault("state", {})  # the body that was read stays there
+        is_users = FORWARD not in dict(parse_qsl(scope["query_string"].decode("ascii", errors="replace")))
+        give_up_s = time.monotonic() + (self._patience_s if is_users else 0.0)
+        while True:
+            try:
+                return await self._app({**scope}, receive, send)
+            except Unreached as unreached:
+                if time.monotonic() >= give_up_s:
+                    message = f"{unreached}. Another worker takes over after a rebalance; try again shortly"
+                    return await error_answer(Conflict.status, message)(scope, receive, send)
+            await asyncio.sleep(RETRY_S)
 
 
 class Forwarder:
@@ -47,7 +91,8 @@ class Forwarder:
 
         Raises:
             Conflict: nobody knows which worker that is, as after two hops, or during a rebalance.
-            RequestError: it cannot be reached.
+            Unreached: it cannot be reached, so it has not carried the request out, or may do so again.
+            RequestError: it does not answer properly.
         """
         hop = next_hop(request.query_params.get(FORWARD))
         target = elsewhere.url.rstrip("/")
@@ -69,7 +114,10 @@ class Forwarder:
                         raise RequestError(f"the answer of {_host(url)} has more than {ANSWER_BYTES_MAX:,} bytes")
         except httpx.HTTPError as error:
             reason = str(error) or type(error).__name__
-            raise RequestError(f"The request could not be forwarded to {_host(url)}: {reason}") from None
+            refusal = f"The request could not be forwarded to {_host(url)}: {reason}"
+            if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) or request.method in REPEATABLE_METHODS:
+                raise Unreached(refusal) from None
+            raise RequestError(f"{refusal}. It may have been carried out all the same") from None
         answer = Response(bytes(content), received.status_code)
         if (media_type := received.headers.get("content-type")) is not None:
             answer.headers["content-type"] = media_type

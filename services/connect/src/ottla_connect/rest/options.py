@@ -8,6 +8,7 @@ from pydantic import BeforeValidator
 
 from ottla_connect.config import WorkerConfig
 from ottla_connect.herder.api import Herder
+from ottla_connect.rest.forwarding import PATIENCE_S
 from ottla_connect.rest.request_guard import REQUEST_TIMEOUT_S
 
 
@@ -21,6 +22,7 @@ class RestOptions:
         topic_tracking: whether the topics that connectors use are recorded.
         topic_tracking_reset: whether users may reset them.
         request_timeout_s: how long a request may take.
+        forward_patience_s: how long a request waits for a successor of the worker that has to answer it.
     """
 
     allowed_origins: tuple[str, ...] = ()
@@ -28,6 +30,7 @@ class RestOptions:
     topic_tracking: bool = True
     topic_tracking_reset: bool = True
     request_timeout_s: float = REQUEST_TIMEOUT_S
+    forward_patience_s: float = PATIENCE_S
 
     @classmethod
     def of(cls, config: WorkerConfig) -> Self:

@@ -44,6 +44,8 @@ async def read_body(request: Request) -> bytes:
         BodyTooLarge: it is too large.
     """
     await check_media_type(request)
+    if (kept := getattr(request.state, "body", None)) is not None:
+        return bytes(kept)  # it is asked again, for another worker could not be reached
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

@@ -13,7 +13,6 @@ from ottla_connect.config import WorkerConfig
 from ottla_connect.state.keyed_log import LogError
 
 REQUEST_TIMEOUT_S = 15.0
-WRITE_TIMEOUT_S = 30.0
 # After this time without it in the brokers' metadata, the consumer says that a topic is gone; it was there at first.
 GONE_NOTICED_MS = "5000"
 
@@ -59,7 +58,7 @@ class KafkaClients:
                 "acks": "all",
                 "enable.idempotence": "true",
                 "partitioner": "murmur2_random",
-                "message.timeout.ms": str(int(WRITE_TIMEOUT_S * 1000)),
+                "message.timeout.ms": str(max(1, int(self._config.write_timeout_s * 1000))),
                 "linger.ms": "0",
             },
         )

@@ -17,6 +17,10 @@ class LogError(Exception):
     """
 
 
+class NotInTime(LogError):
+    """A write has taken too long and was given up: most likely the records are not stored, but they may be."""
+
+
 class Entry(NamedTuple):
     """A record of a log; no value is a tombstone. Offsets of one key, at least, only grow."""
 

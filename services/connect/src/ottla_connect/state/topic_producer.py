@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from ottla_connect.state.config_records import Write
 from ottla_connect.state.kafka_clients import reason_of
-from ottla_connect.state.keyed_log import LogError
+from ottla_connect.state.keyed_log import LogError, NotInTime
 from ottla_core.background import note_failure, start_thread
 
 POLL_S = 0.2
@@ -68,7 +68,8 @@ class TopicProducer:
             raise LogError(f"topic {topic} did not take {len(pending)} records within {timeout_s:g} s")
         for report in done:
             if (failure := report.result()) is not None:
-                raise LogError(f"topic {topic} cannot be written: {failure.str()}")
+                kind = NotInTime if failure.code() == KafkaError._MSG_TIMED_OUT else LogError  # noqa: SLF001
+                raise kind(f"topic {topic} cannot be written: {failure.str()}")
 
     async def close(self) -> None:
         """Wait shortly for what is under way, then end."""
