@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 from tests.documents.documents import ROOT, Command, WrittenFile
 from tests.faults.network import unavailable_reason
@@ -85,19 +85,14 @@ class Reader:
 
     def follow(self, command: Command, *, lines: int, within_s: float = COMMAND_DEADLINE_S) -> list[str]:
         """Runs a command that goes on for ever, ends it with Ctrl-C after some lines, and returns these."""
-        process = self._start(command.line, stderr=subprocess.DEVNULL)
+        printed = self._home / "followed"
+        with printed.open("w") as output:
+            process = self._start(command.line, stdout=output, stderr=subprocess.DEVNULL)
         try:
-            assert process.stdout is not None
-            os.set_blocking(process.stdout.fileno(), False)
-            text = ""
-
-            def has_printed() -> bool:
-                nonlocal text
-                text += process.stdout.read() or ""  # type: ignore[union-attr]
-                return text.count("\n") >= lines
-
-            eventually(has_printed, f"{command.line} prints {lines} lines", within_s=within_s)
-            return text.splitlines()
+            eventually(
+                lambda: printed.read_text().count("\n") >= lines, f"{command.line}: {lines} lines", within_s=within_s
+            )
+            return printed.read_text().splitlines()
         finally:
             os.killpg(process.pid, signal.SIGINT)
             process.wait(GONE_WITHIN_S)
@@ -110,7 +105,7 @@ class Reader:
         shutil.rmtree(self._home, ignore_errors=True)
 
     def _run(self, line: str, timeout_s: float) -> "subprocess.CompletedProcess[str]":
-        process = self._start(line, stderr=subprocess.PIPE)
+        process = self._start(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             output, errors = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
@@ -119,12 +114,12 @@ class Reader:
             raise AssertionError(f"{line}: nothing after {timeout_s:.0f} s\n{output}\n{errors}") from None
         return subprocess.CompletedProcess(line, process.returncode, output, errors)
 
-    def _start(self, line: str, *, stderr: int) -> "subprocess.Popen[str]":
+    def _start(self, line: str, *, stdout: int | IO[str], stderr: int) -> "subprocess.Popen[str]":
         script = "\n".join([f"cd {shlex.quote(str(self.directory))}", *self._exports, line])
         return subprocess.Popen(
             [*self._inside, "bash", "-c", script],
             env=self._environment, text=True, start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr,
+            stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
         )  # fmt: skip
 
 
