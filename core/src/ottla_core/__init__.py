@@ -7,5 +7,6 @@ sockets, files or clocks.
 import os
 
 # gRPC reads this when it is imported. Without it gRPC writes lines of its own into logs and between a command's
-# output, of every connection that a server closes, for one; our code handles those. INFO brings them back.
-os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+# output, of every connection that a server closes and of every fork; what matters of it comes as an error of a call,
+# too. INFO brings them back.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
