@@ -36,6 +36,7 @@ from ottla_spark.sql.statement_kinds import (
         ("desc pipeline `my-delays`", DescribePipeline("my-delays")),
         ("DROP PIPELINE delays", DropPipeline("delays", if_exists=False)),
         ("DROP PIPELINE IF EXISTS `a.b`", DropPipeline("a.b", if_exists=True)),
+        ("drop pipeline a keep checkpoint", DropPipeline("a", if_exists=False, keep_checkpoint=True)),
         ("DROP TABLE IF EXISTS x", DropTable("x", "DROP TABLE IF EXISTS x")),
     ],
 )

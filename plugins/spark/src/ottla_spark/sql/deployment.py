@@ -3,8 +3,8 @@
 import json
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from ottla_spark.cluster.master import MASTER_KEY, is_local
 from ottla_spark.sql.catalog import Catalog
+from ottla_spark.sql.checkpoints import default_folder, new_checkpoint, removed
 from ottla_spark.sql.connect_rest import CONFLICT, NOT_FOUND, ConnectRest, Refused, connector_path
 from ottla_spark.sql.pipelines import is_pipeline, pipeline_config, pipelines_of, reads_of, views_used, writes_of
 from ottla_spark.sql.problems import SqlProblem
@@ -22,6 +23,8 @@ from ottla_spark.sql.topics import Topics, near_names
 CHECKPOINTS_KEY = "ottla.checkpoint.location"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 APPEND = "append"
+END_TIMEOUT_S = 10.0
+LOOK_INTERVAL_S = 0.2
 SQL_SETTINGS = "spark.sql."
 BROKERS_KEY = "kafka.bootstrap.servers"
 SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
@@ -126,8 +129,13 @@ class Deployment:
         shown = {key: value for key, value in found.items() if value}
         return {**shown, **dict(_flat("progress", tasks[0].get("progress") or {}))}
 
-    def drop(self, name: str, *, if_exists: bool) -> str:
+    def drop(self, name: str, *, if_exists: bool, keep_checkpoint: bool = False) -> str:
         """End a pipeline, and return what to tell of it.
+
+        Args:
+            name: the pipeline's.
+            if_exists: whether none is no problem.
+            keep_checkpoint: whether its checkpoint stays in any case.
 
         Raises:
             SqlProblem: there is none.
@@ -140,7 +148,21 @@ class Deployment:
                 return f"there is no pipeline {name}"
             raise
         checkpoint = config.get("checkpoint.location", "")
-        return f"dropped {name}; what it wrote stays, and so does its checkpoint, {checkpoint}"
+        if not keep_checkpoint and self._has_ended(name) and removed(checkpoint, name):
+            return f"dropped {name} with its checkpoint; what it wrote stays"
+        return (
+            f"dropped {name}; what it wrote stays, and so does its checkpoint: WITH (checkpoint = '{checkpoint}') "
+            "goes on with it, else remove that folder"
+        )
+
+    def _has_ended(self, name: str) -> bool:
+        """Return whether a deleted pipeline works no more, in a while."""
+        deadline = time.monotonic() + END_TIMEOUT_S
+        while self._status(name):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(LOOK_INTERVAL_S)
+        return True
 
     def _config(self, name: str) -> Mapping[str, str]:
         try:
@@ -179,11 +201,10 @@ class Deployment:
         """Return the folder for a pipeline's checkpoint; empty if its worker may be on another machine."""
         folder = spark.conf.get(CHECKPOINTS_KEY, None)
         if folder:
-            return f"{folder.rstrip('/')}/{name}"
+            return new_checkpoint(folder, name)
         if any(urlsplit(url.strip()).hostname not in LOOPBACK for url in self._connect.url.split(",")):
             return ""
-        data = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
-        return str(Path(data) / "ottla" / "checkpoints" / name)
+        return new_checkpoint(str(default_folder(os.environ)), name)
 
 
 def _set_in(spark: SparkSession) -> dict[str, str]:

@@ -6,7 +6,7 @@
                       AS query [EMIT CHANGES]
                 | DROP TABLE [IF EXISTS] name              -- one that was made by the first CREATE
                 | SHOW TOPICS | SHOW TABLES | SHOW PIPELINES
-                | DESCRIBE PIPELINE name | DROP PIPELINE [IF EXISTS] name
+                | DESCRIBE PIPELINE name | DROP PIPELINE [IF EXISTS] name [KEEP CHECKPOINT]
                 | HELP | EXIT | QUIT
     settings   := setting {"," setting}
     setting    := key "=" value
@@ -135,7 +135,8 @@ def _drop(reader: Reader) -> Parsed | None:
     reader.take()
     if_exists = reader.accept_phrase("IF", "EXISTS")
     if noun.is_word("PIPELINE"):
-        return _finished(reader, DropPipeline(reader.name(), if_exists))
+        name = reader.name()
+        return _finished(reader, DropPipeline(name, if_exists, reader.accept_phrase("KEEP", "CHECKPOINT")))
     following = reader.rest()
     if len(following) == 1 and reader.follows_name():
         return DropTable(reader.name(), reader.text)

@@ -24,6 +24,7 @@ Topics are tables: a statement ends with a semicolon, names with dots or dashes 
                                      checkpoint, partitions, replicas, trigger.interval, spark.… and the others of
                                      `ottla connect plugins --settings SparkPipeline`
   SHOW PIPELINES; DESCRIBE PIPELINE by_carrier; DROP PIPELINE by_carrier;
+                                     with its checkpoint, unless that was named or KEEP CHECKPOINT follows
 
   SET spark.sql.shuffle.partitions = 4;        Spark's settings; those of SQL are for pipelines, too
   SET ottla.starting.offsets = latest;         where EMIT CHANGES begins; earliest by default

@@ -114,8 +114,8 @@ class Interpreter:
                 )
             case DescribePipeline(name):
                 self._show(["property", "value"], list(self._deployment.described(name).items()))
-            case DropPipeline(name, if_exists):
-                self._note(self._deployment.drop(name, if_exists=if_exists))
+            case DropPipeline(name, if_exists, keep_checkpoint):
+                self._note(self._deployment.drop(name, if_exists=if_exists, keep_checkpoint=keep_checkpoint))
             case DropTable(name, text):
                 self._drop_table(name, text)
             case Declare():

@@ -47,10 +47,11 @@ class DescribePipeline:
 
 @dataclass(frozen=True, slots=True)
 class DropPipeline:
-    """`DROP PIPELINE [IF EXISTS] name`."""
+    """`DROP PIPELINE [IF EXISTS] name [KEEP CHECKPOINT]`."""
 
     name: str
     if_exists: bool
+    keep_checkpoint: bool = False
 
 
 @dataclass(frozen=True, slots=True)
