@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -170,6 +171,35 @@ def test_a_topic_that_is_created_anew_between_plan_and_read_is_a_loss_of_data(
     assert again == [OffsetRange(topic, 0, 0, 10)]
     for each in (reader, heedless):
         each.stop()
+
+
+def test_records_of_a_topic_that_is_created_anew_within_a_range_are_left_to_the_next_batch(
+    own_broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(range_reading, "IDENTITY_PAUSE_S", 0.05)
+    monkeypatch.setattr(range_reading, "BatchSize", lambda: SimpleNamespace(count=5, learn=lambda **_: None))
+    topic = make_topic(own_broker.bootstrap)
+    write(own_broker.bootstrap, topic, 20, keys=1)
+    settings = {
+        "kafka.bootstrap.servers": own_broker.bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "failOnDataLoss": "false",
+    }
+    reader = OttlaStreamReader(read_options(settings, kind="stream"))
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    (planned,) = reader.partitions(start, end)
+    batches = reader.read(planned)
+    read = [*next(batches).column("offset").to_pylist()]
+    assert read == [*range(5)]
+    make_anew(own_broker.bootstrap, topic)
+    write(own_broker.bootstrap, topic, 30, keys=1)
+    assert list(batches) == []
+    following = reader.latestOffset(end, reader.getDefaultReadLimit())
+    again = [each.value for each in reader.partitions(end, following)]
+    assert [(each.start, each.end) for each in again] == [(0, 30)]
+    reader.stop()
 
 
 @pytest.mark.parametrize("starting", ["earliest", "latest"])

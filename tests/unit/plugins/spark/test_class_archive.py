@@ -56,6 +56,21 @@ def test_what_a_killed_java_has_written_is_not_taken_over(java: Path) -> None:
     assert start(java).archive == first.archive, "the next session tries again"
 
 
+def test_sessions_that_begin_at_once_write_to_files_of_their_own_whatever_their_process_ids(java: Path) -> None:
+    one, other = start(java), start(java)
+    assert one.archive == other.archive
+    assert one.unfinished is not None
+    assert other.unfinished is not None
+    assert one.unfinished != other.unfinished
+    one.unfinished.write_bytes(b"classes")
+    other.unfinished.write_bytes(b"the beginning of")
+    one.keep(ended_well=True)
+    other.keep(ended_well=False)
+    assert one.archive is not None
+    assert one.archive.read_bytes() == b"classes"
+    assert [*one.archive.parent.iterdir()] == [one.archive]
+
+
 def test_where_java_writes_none_nobody_tries_again(java: Path) -> None:
     start(java).keep(ended_well=True)
     again = start(java)

@@ -8,6 +8,7 @@ removed. Java itself compares the jars with those of the archive, and starts wit
 import hashlib
 import os
 import re
+import secrets
 import shutil
 import time
 from collections.abc import Mapping
@@ -40,15 +41,12 @@ class QuickStart:
     Attributes:
         options: Java's.
         archive: where the archive is to be; None if there is none to be made.
+        unfinished: where Java writes it, which no other process does.
     """
 
     options: tuple[str, ...]
     archive: Path | None = None
-
-    @property
-    def unfinished(self) -> Path | None:
-        """Return where this process has Java write it."""
-        return None if self.archive is None else self.archive.with_suffix(f".{os.getpid()}{UNFINISHED}")
+    unfinished: Path | None = None
 
     def keep(self, *, ended_well: bool) -> None:
         """Take over what Java has written, when it has ended; remove what nobody needs any more.
@@ -95,8 +93,9 @@ def quick_start(java: Path, version: str, settings: Mapping[str, str], environme
         archive.parent.mkdir(parents=True, exist_ok=True)
         if not os.access(archive.parent, os.W_OK) or shutil.disk_usage(archive.parent).free < SIZE_MAX_BYTES:
             return QuickStart(tuple(options))  # Java would fail at the end of every session
-        made = QuickStart((), archive).unfinished
-        return QuickStart((*options, f"-XX:ArchiveClassesAtExit={made}", *QUIET), archive)
+        # Not by the process id: containers that share the folder have the same ones.
+        made = archive.with_suffix(f".{secrets.token_hex(8)}{UNFINISHED}")
+        return QuickStart((*options, f"-XX:ArchiveClassesAtExit={made}", *QUIET), archive, made)
     return QuickStart(tuple(options))
 
 

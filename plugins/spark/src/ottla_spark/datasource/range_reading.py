@@ -4,7 +4,9 @@ A range ends with the record before its end, or where the partition's log is kno
 compaction and transactions leave gaps, so the last offset may have no record. Brokers may die; librdkafka reconnects,
 and only if nothing at all comes for `kafkaConsumer.pollTimeoutMs` the task fails. Offsets that no longer exist are a
 loss of data, which fails the task or, with `failOnDataLoss=false`, is logged and skipped. At the end of a range it is
-asked whether the topic is still the one that was planned, as brokers give its name to whichever there is.
+asked whether the topic is still the one that was planned, as brokers give its name to whichever there is. Where that
+fails nothing, it is asked before each batch is handed on: records of a new topic are read by the query's next batch,
+and would come twice.
 """
 
 import logging
@@ -36,6 +38,7 @@ RENEWED_EVERY_S = 15.0
 GONE_LOOKS = 2
 IDENTITY_LOOKS = 3
 IDENTITY_PAUSE_S = 0.5
+REPLACED = "the topic was deleted and created again meanwhile"
 
 GONE = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001 - public
@@ -106,17 +109,22 @@ class _RangeReading:
         while self._position < self._range.end:
             batch = self._next_batch()
             if batch is not None:
+                if not self._rules.fail_on_data_loss and self._was_replaced():
+                    # The next batch of the query reads the new topic from its beginning.
+                    self._lose(REPLACED, resume_at=None)
+                    return
                 yield batch
                 self._progress_at = time.monotonic()  # what is done with a batch may take its time
             else:
                 self._check_time()
-        self._check_topic()
+        if self._was_replaced():
+            self._lose(REPLACED, resume_at=None)
 
-    def _check_topic(self) -> None:
-        """Look whether all that was read is of the planned topic; ids never come back, so the last look is enough.
+    def _was_replaced(self) -> bool:
+        """Return whether what was read may be of another topic; ids never come back, so a look afterwards is enough.
 
         Raises:
-            DataLost: it was deleted and created again.
+            ReadFailed: nobody tells.
         """
         deadline = time.monotonic() + self._rules.poll_timeout_ms / 1000
         looks = 0
@@ -134,10 +142,9 @@ class _RangeReading:
                 time.sleep(IDENTITY_PAUSE_S)
                 continue
             if found in ("", self._range.topic_id):
-                return
+                return False
             looks += 1
-        if looks:
-            self._lose("the topic was deleted and created again meanwhile", resume_at=None)
+        return looks > 0
 
     def _next_batch(self) -> pa.RecordBatch | None:
         count = min(self._size.count, self._range.end - self._position)

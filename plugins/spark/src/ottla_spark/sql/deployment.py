@@ -17,6 +17,7 @@ from ottla_spark.sql.connect_rest import CONFLICT, NOT_FOUND, ConnectRest, Refus
 from ottla_spark.sql.pipelines import is_pipeline, pipeline_config, pipelines_of, reads_of, views_used, writes_of
 from ottla_spark.sql.problems import SqlProblem
 from ottla_spark.sql.queries import MODES, check_mode, mode_of
+from ottla_spark.sql.session_names import analyzed_elsewhere, session_settings
 from ottla_spark.sql.statement_kinds import Deploy
 from ottla_spark.sql.topics import Topics, near_names
 
@@ -55,7 +56,8 @@ class Deployment:
         """
         if deploy.query.rows_max is not None:
             raise SqlProblem("a pipeline goes on for ever; leave out LIMIT")
-        frame, tables = catalog.analyzed(spark, deploy.query.text, streaming=True)
+        views = views_used(deploy.query.text, catalog.temporary_views)
+        frame, tables = analyzed_elsewhere(spark, catalog, deploy.query.text, views)
         for table in tables:
             if table.name.lower() not in catalog.declared and catalog.is_empty(table):
                 raise SqlProblem(
@@ -72,10 +74,10 @@ class Deployment:
         return pipeline_config(
             deploy,
             tables,
-            views_used(deploy.query.text, catalog.temporary_views),
+            views,
             mode=mode,
             checkpoint=self._checkpoint(spark, deploy.name),
-            spark_settings={**self._master, **self._sql_settings, **_set_in(spark)},
+            spark_settings={**self._master, **self._sql_settings, **set_in(spark)},
         )
 
     def create(self, name: str, config: Mapping[str, str], topics: Topics) -> str:
@@ -207,10 +209,9 @@ class Deployment:
         return new_checkpoint(str(default_folder(os.environ)), name)
 
 
-def _set_in(spark: SparkSession) -> dict[str, str]:
-    """Return the settings of SQL that a session has got by `SET`."""
-    initial = spark.newSession().conf.getAll
-    return _of_sql({key: value for key, value in spark.conf.getAll.items() if initial.get(key) != value})
+def set_in(spark: SparkSession) -> dict[str, str]:
+    """Return the settings of SQL that a session has got by `SET`, as pipelines get them."""
+    return _of_sql(session_settings(spark))
 
 
 def _of_sql(settings: Mapping[str, str]) -> dict[str, str]:
