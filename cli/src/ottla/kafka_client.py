@@ -1,11 +1,11 @@
 """How every command reaches a cluster: the common options, librdkafka's configuration, and its errors in plain words.
 
-librdkafka itself keeps trying for minutes and logs to standard error. Commands instead check first that something
-listens at a bootstrap address, keep librdkafka's log lines to themselves, and turn its errors into `CommandError`.
+librdkafka itself keeps trying for minutes and logs to standard error. Commands instead check first that a broker
+answers at a bootstrap address (`broker_probe.py`), keep librdkafka's log lines to themselves, and
+turn its errors into `CommandError`.
 """
 
 import logging
-import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,20 +14,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla.errors import CommandError, UsageProblem
+from ottla.interruptible import interruptible
 from ottla.output import note
 from ottla.profiles.chosen import client_settings, typed_settings
 from ottla_core.closing import close_within
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
-    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin import AdminClient, TopicMetadata
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 KAFKA_PORT_DEFAULT = 9092
-CONNECT_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 30.0
+LOGIN_WITHIN_S = 5.0
 CREATION_POLL_S = 0.1
-CLOSED_WITHIN_S = 10.0
+CLOSED_WITHIN_S = 3.0
+PLAINTEXT = "plaintext"
 
 Bootstrap = Annotated[
     str,
@@ -80,11 +82,12 @@ def admin_client(bootstrap: str, properties: Sequence[str] | None) -> "AdminClie
     Raises:
         CommandError: nothing listens at the bootstrap addresses.
     """
+    config = client_config(bootstrap, properties)
+    check_reachable(bootstrap, config)
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - takes a tenth of a second
 
-    check_reachable(bootstrap)
     with plain_errors(bootstrap):
-        return AdminClient(client_config(bootstrap, properties))
+        return AdminClient(config)
 
 
 def producer_client(bootstrap: str, properties: Sequence[str] | None, settings: Mapping[str, Any]) -> "Producer":
@@ -93,11 +96,12 @@ def producer_client(bootstrap: str, properties: Sequence[str] | None, settings: 
     Raises:
         CommandError: nothing listens at the bootstrap addresses, or a setting is bad.
     """
+    config = client_config(bootstrap, properties)
+    check_reachable(bootstrap, config)
     from confluent_kafka import Producer  # noqa: PLC0415
 
-    check_reachable(bootstrap)
     with plain_errors(bootstrap):
-        return Producer({**settings, **client_config(bootstrap, properties)})
+        return Producer({**settings, **config})
 
 
 def consumer_client(bootstrap: str, properties: Sequence[str] | None, settings: Mapping[str, Any]) -> "Consumer":
@@ -106,13 +110,14 @@ def consumer_client(bootstrap: str, properties: Sequence[str] | None, settings: 
     Raises:
         CommandError: nothing listens at the bootstrap addresses, or a setting is bad.
     """
+    config = client_config(bootstrap, properties)
+    check_reachable(bootstrap, config)
     from confluent_kafka import Consumer  # noqa: PLC0415
 
-    check_reachable(bootstrap)
     # librdkafka wants a group's name even where none is joined and nothing is committed.
     fixed = {"group.id": "ottla-consume-without-group", "enable.auto.commit": False}
     with plain_errors(bootstrap):
-        return Consumer({**settings, **fixed, **client_config(bootstrap, properties)})
+        return Consumer({**settings, **fixed, **config})
 
 
 def group_consumer_client(
@@ -123,11 +128,12 @@ def group_consumer_client(
     Raises:
         CommandError: nothing listens at the bootstrap addresses, or a setting is bad.
     """
+    config = client_config(bootstrap, properties)
+    check_reachable(bootstrap, config)
     from confluent_kafka import Consumer  # noqa: PLC0415
 
-    check_reachable(bootstrap)
     with plain_errors(bootstrap):
-        return Consumer({**settings, **client_config(bootstrap, properties)})
+        return Consumer({**settings, **config})
 
 
 def close(consumer: "Consumer") -> None:
@@ -155,10 +161,10 @@ def partition_count(
     missing = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE)
     deadline = time.monotonic() + creation_wait_s
     with plain_errors(bootstrap):
-        found = client.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+        found = topics_of(client, topic)[topic]
         while found.error is not None and found.error.code() in missing and time.monotonic() < deadline:
             time.sleep(CREATION_POLL_S)
-            found = client.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+            found = topics_of(client, topic)[topic]
     if found.error is not None:
         if found.error.code() in missing:
             raise CommandError(f"there is no topic {topic}; create it with `ottla topic create {topic}`")
@@ -166,24 +172,64 @@ def partition_count(
     return len(found.partitions)
 
 
-def check_reachable(bootstrap: str) -> None:
-    """Check that something listens at one of the addresses.
+def topics_of(client: "AdminClient | Producer | Consumer", topic: str | None = None) -> "dict[str, TopicMetadata]":
+    """Return a topic, or all topics without a name, as a broker describes them; Ctrl-C ends the wait."""
+    if topic is None:
+        return interruptible(lambda: client.list_topics(timeout=REQUEST_TIMEOUT_S)).topics
+    return interruptible(lambda: client.list_topics(topic, timeout=REQUEST_TIMEOUT_S)).topics
+
+
+def check_reachable(bootstrap: str, config: Mapping[str, Any] | None = None) -> None:
+    """Check that a broker answers at one of the addresses, and lets this client in.
+
+    Args:
+        bootstrap: the addresses.
+        config: the client's settings, which say whether it uses TLS or logs in.
 
     Raises:
-        CommandError: nothing does.
+        CommandError: none does, within `broker_probe.PROBE_WITHIN_S`.
         UsageProblem: an address is not HOST:PORT.
     """
-    problems = []
-    for address in bootstrap.split(","):
-        host, port = split_address(address.strip())
-        try:
-            with socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_S):
-                return
-        except OSError as error:
-            problems.append(f"{address.strip()} ({error.strerror or error})")
+    from ottla.broker_probe import AN_HTTP_SERVER, problems_of  # noqa: PLC0415 - help has no use for sockets
+
+    names = [address.strip() for address in bootstrap.split(",")]
+    protocol = str((config or {}).get("security.protocol", PLAINTEXT)).lower()
+    problems = problems_of([split_address(name) for name in names], with_tls=protocol.endswith("ssl"))
+    if problems is None:
+        if config is not None and protocol != PLAINTEXT:
+            _check_login(config, bootstrap)
+        return
+    told = ", ".join(f"{name} ({problem})" for name, problem in zip(names, problems, strict=True))
+    if AN_HTTP_SERVER in problems:
+        raise CommandError(f"cannot reach {told}; name a broker with --bootstrap, and a Connect worker with --url")
     raise CommandError(
-        f"cannot reach {', '.join(problems)}; start a local cluster with `ottla up`, or name another with --bootstrap"
+        f"cannot reach {told}; start a local cluster with `ottla up`, or name another with --bootstrap"
     )
+
+
+def _check_login(config: Mapping[str, Any], bootstrap: str) -> None:
+    """Have librdkafka log in once, since it tells of what is wrong only in passing and tries again for ever.
+
+    Raises:
+        CommandError: certificates or credentials are refused, or nobody answers.
+    """
+    from confluent_kafka import KafkaError  # noqa: PLC0415
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
+    final = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._UNSUPPORTED_FEATURE}  # noqa: SLF001 - public
+    problems: list[Any] = []
+    with plain_errors(bootstrap):
+        settings: Any = {**config, "error_cb": problems.append}
+        client = AdminClient(settings)
+        described = client.describe_cluster(request_timeout=LOGIN_WITHIN_S)
+    deadline = time.monotonic() + LOGIN_WITHIN_S
+    while not described.done() and time.monotonic() < deadline:
+        client.poll(CREATION_POLL_S)
+        if refused := [each for each in problems if each.code() in final]:
+            raise CommandError(f"{bootstrap} lets this client not in: {refused[0].str()}")
+    if not described.done() or described.exception() is not None:
+        reason = f" ({problems[0].str()})" if problems else ""
+        raise CommandError(f"{bootstrap} did not let this client in within {LOGIN_WITHIN_S:.0f} s{reason}")
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -6,6 +6,7 @@ A reader that goes away (`ottla consume … | head`) is no error. `OTTLA_DEBUG=1
 
 import os
 import sys
+from contextlib import suppress
 
 from ottla.errors import CommandError, ReaderGone
 
@@ -17,7 +18,14 @@ def program() -> int:
     from ottla_core.lean_imports import leave_out_extras  # noqa: PLC0415 - `main` runs in the tests' process as well
 
     leave_out_extras()
-    return main()
+    code = main()
+    if code == EXIT_INTERRUPTED:
+        # Clients of Kafka would wait at the end for what the person does not want to wait for.
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):
+                stream.flush()
+        os._exit(code)
+    return code
 
 
 def main() -> int:

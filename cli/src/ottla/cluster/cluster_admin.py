@@ -37,7 +37,7 @@ from ottla.cluster.cluster_view import (
     Replicas,
 )
 from ottla.errors import CommandError
-from ottla.kafka_client import split_address
+from ottla.kafka_client import check_reachable, split_address
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.conversion import message_of
 
@@ -219,6 +219,8 @@ class ClusterAdmin:
 
     def _ask(self, request: Any) -> Any:
         problems: list[str] = []
+        if self._connection is None and not self._known:
+            check_reachable(self._bootstrap)
         for _ in range(ROUNDS_MAX):
             try:
                 if self._connection is None:

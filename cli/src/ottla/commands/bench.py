@@ -1,12 +1,14 @@
 """`ottla bench`: load against any Kafka cluster, with rates and percentiles seen from the client."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from ottla.commands.produce import Acks, Compression, producer_settings
 from ottla.errors import CommandError, UsageProblem
+from ottla.interruptible import interruptible
 from ottla.kafka_client import (
     BOOTSTRAP_DEFAULT,
     REQUEST_TIMEOUT_S,
@@ -19,6 +21,7 @@ from ottla.kafka_client import (
     partition_count,
     plain_errors,
     producer_client,
+    topics_of,
 )
 from ottla.load.drivers import LoadResult, latency_load, publish_load, read_load
 from ottla.load.measurement import spread_of, throughput
@@ -112,7 +115,7 @@ def consume(
             assigned = [TopicPartition(topic, each) for each in range(partition_count(consumer, topic, bootstrap))]
             available = 0
             for partition in assigned:
-                first, end = consumer.get_watermark_offsets(partition, REQUEST_TIMEOUT_S)
+                first, end = interruptible(partial(consumer.get_watermark_offsets, partition, REQUEST_TIMEOUT_S))
                 partition.offset = first
                 available += end - first
             wanted = available if records is None else records
@@ -160,7 +163,7 @@ def latency(
     try:
         with plain_errors(bootstrap, topic), progress_bar() as progress:
             partition = TopicPartition(topic, 0)
-            partition.offset = consumer.get_watermark_offsets(partition, REQUEST_TIMEOUT_S)[1]
+            partition.offset = interruptible(partial(consumer.get_watermark_offsets, partition, REQUEST_TIMEOUT_S))[1]
             consumer.assign([partition])
             shown = progress.add_task("one at a time", total=records)
             result = latency_load(
@@ -182,7 +185,7 @@ def _ensure_topic(topic: str, partitions: int, bootstrap: str, properties: Seque
 
     client = admin_client(bootstrap, properties)
     with plain_errors(bootstrap, topic):
-        if topic in client.list_topics(timeout=REQUEST_TIMEOUT_S).topics:
+        if topic in topics_of(client):
             return
         wanted = NewTopic(topic, num_partitions=partitions, replication_factor=-1)
         try:

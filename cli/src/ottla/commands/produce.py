@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
 
 EXIT_INTERRUPTED = 130
-INTERRUPT_FLUSH_S = 5.0
+INTERRUPT_FLUSH_S = 1.0
 CREATION_WAIT_S = 3.0
 DELIVERY_TIMEOUT_MS = 60_000
 QUEUE_BYTES_MAX_KIB = 65_536
@@ -196,7 +196,7 @@ class Publication:
 
     def finish(self) -> None:
         """Wait until the fate of every record is known."""
-        while self._producer.flush(1.0):
+        while self._producer.flush(0.1):
             pass
 
     def finish_interrupted(self) -> None:

@@ -17,6 +17,7 @@ from ottla.kafka_client import (
     admin_client,
     parse_assignments,
     plain_errors,
+    topics_of,
 )
 from ottla.outcomes import finish_each
 from ottla.output import print_json, print_table
@@ -94,7 +95,7 @@ def list_(
     """
     client = admin_client(bootstrap, properties)
     with plain_errors(bootstrap):
-        found = client.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        found = topics_of(client)
     rows = [
         {"topic": name, "partitions": len(topic.partitions), "replication_factor": _replication_factor(topic)}
         for name, topic in sorted(found.items())
@@ -123,7 +124,7 @@ def describe(
     """
     client = admin_client(bootstrap, properties)
     with plain_errors(bootstrap):
-        found = client.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        found = topics_of(client)
     missing = [name for name in topics if name not in found]
     if missing:
         raise CommandError(f"there is no topic {', '.join(missing)}")

@@ -63,6 +63,7 @@ class ConnectClient:
         if not self._urls or any(not each.startswith(("http://", "https://")) for each in self._urls):
             raise UsageProblem(f"--url {url}: write it as http://HOST:PORT")
         self._client: httpx.Client | None = None
+        self._greeted: set[str] = set()
 
     def get(self, path: str, **query: str | None) -> Any:
         """Return what is at a path."""
@@ -92,6 +93,27 @@ class ConnectClient:
                 raise Refused(message, answer.status_code)
             time.sleep(REBALANCE_RETRY_S)
 
+    def _greet(self, url: str) -> None:
+        """Ask the worker who it is, before the first request, for whose answer it may be given more time.
+
+        Raises:
+            _Silent: nobody there speaks HTTP.
+        """
+        import httpx  # noqa: PLC0415
+
+        assert self._client is not None
+        if url in self._greeted:
+            return
+        try:
+            answer = self._client.get(url + "/", timeout=CONNECT_TIMEOUT_S)
+        except httpx.TimeoutException:
+            raise _Silent(f"no answer within {CONNECT_TIMEOUT_S:.0f} s") from None
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+            raise _Silent("what listens there does not speak HTTP") from None
+        if answer.is_success and not _is_worker(answer):
+            raise _Silent("an HTTP server answers there, but it is no Connect worker")
+        self._greeted.add(url)
+
     def _send(self, method: str, path: str, body: Any, query: Mapping[str, str]) -> "httpx.Response":
         import httpx  # noqa: PLC0415 - takes a tenth of a second
 
@@ -103,9 +125,12 @@ class ConnectClient:
         problems = []
         for url in list(self._urls):
             try:
+                self._greet(url)
                 answer = self._client.request(method, url + path, params=query, **content)
-            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                problems.append(f"{url} ({error})")
+            except httpx.ConnectError as error:
+                problems.append(f"{url} ({str(error).removeprefix('[Errno 111] ')})")
+            except _Silent as silent:
+                problems.append(f"{url} ({silent})")
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 reason = str(error) or type(error).__name__
                 raise CommandError(f"the worker at {url} did not answer: {reason}") from None
@@ -116,6 +141,10 @@ class ConnectClient:
             f"cannot reach {', '.join(problems)}; start a local cluster with `ottla up --connect 1`, "
             "or name a worker with --url"
         )
+
+
+class _Silent(Exception):
+    """Nothing that speaks HTTP is at an address."""
 
 
 def connector_path(name: str, *below: str) -> str:
@@ -131,6 +160,13 @@ def plugin_path(plugin: str, *below: str) -> str:
 def existing_names(client: ConnectClient, names: Sequence[str]) -> list[str]:
     """Return the named connectors, or all if none is named."""
     return list(names) or sorted(client.get("/connectors"))
+
+
+def _is_worker(answer: "httpx.Response") -> bool:
+    try:
+        return "version" in answer.json()
+    except (ValueError, TypeError):
+        return False
 
 
 def _document(answer: "httpx.Response") -> Any:

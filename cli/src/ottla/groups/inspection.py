@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.errors import CommandError
-from ottla.kafka_client import REQUEST_TIMEOUT_S, describe_error, plain_errors
+from ottla.kafka_client import REQUEST_TIMEOUT_S, describe_error, plain_errors, topics_of
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
@@ -159,7 +159,7 @@ def log_offsets(
 def partition_counts(client: "AdminClient", bootstrap: str) -> dict[str, int]:
     """Return how many partitions each topic of the cluster has."""
     with plain_errors(bootstrap):
-        topics = client.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        topics = topics_of(client)
     return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
 
 

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ottla.errors import CommandError
+from ottla.interruptible import interruptible
 from ottla.kafka_client import close, describe_error
 from ottla.output import note
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 BATCH_RECORDS_MAX = 1_000
 POLL_S = 0.05
 FIRST_PARTITION_WAIT_S = 30.0
+COMMIT_WITHIN_S = 2.0
 
 Partition = tuple[str | None, int | None]
 
@@ -107,12 +109,16 @@ class GroupReading:
         from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
 
         try:
-            answered = self._consumer.commit(asynchronous=False)
+            # A cluster that stands still must not keep the command from ending.
+            answered = interruptible(lambda: self._consumer.commit(asynchronous=False), within_s=COMMIT_WITHIN_S)
             problems = [each.error for each in answered or () if each.error is not None]
         except KafkaException as exception:
             error = exception.args[0]
             told_already = (KafkaError._NO_OFFSET, KafkaError._FATAL)  # noqa: SLF001 - public names
             problems = [] if error.code() in told_already else [error]
+        except TimeoutError:
+            problems = []
+            note(f"ottla: the cluster did not answer within {COMMIT_WITHIN_S:.0f} s: records may be read again")
         for problem in problems[:1]:
             reason = describe_error(problem, self._bootstrap)
             note(f"ottla: the last offsets were not committed, so their records will be read again: {reason}")

@@ -85,7 +85,7 @@ def publish_load(
             producer.poll(0)
         if number % ADVANCE_EVERY == 0:
             advance(result.records + result.failed)
-    while producer.flush(0.5):
+    while producer.flush(0.1):
         advance(result.records + result.failed)
     result.seconds = time.monotonic() - began
     result.size_bytes = result.records * size_bytes
@@ -101,7 +101,7 @@ def read_load(consumer: "Consumer", *, records: int, advance: Advance) -> LoadRe
     result = LoadResult()
     began = last = time.monotonic()
     while result.records < records:
-        messages = consumer.consume(min(FETCH_RECORDS_MAX, records - result.records), 0.5)
+        messages = consumer.consume(min(FETCH_RECORDS_MAX, records - result.records), 0.1)
         now = time.monotonic()
         if not messages and now - last > SILENCE_S:
             raise CommandError(
@@ -154,14 +154,14 @@ def _publish_one(producer: "Producer", topic: str, payload: bytes) -> None:
     outcome: list[Any] = []
     producer.produce(topic, payload, partition=0, on_delivery=lambda error, _message: outcome.append(error))
     while not outcome:
-        producer.poll(1.0)
+        producer.poll(0.1)
     if outcome[0] is not None:
         raise CommandError(f"cannot publish: {outcome[0].str()}")
 
 
 def _read_one(consumer: "Consumer") -> None:
     deadline = time.monotonic() + SILENCE_S
-    while (message := consumer.poll(1.0)) is None or message.error() is not None:
+    while (message := consumer.poll(0.1)) is None or message.error() is not None:
         if message is not None and (error := message.error()) is not None and not error.retriable():
             raise CommandError(f"cannot read: {error.str()}")
         if time.monotonic() > deadline:

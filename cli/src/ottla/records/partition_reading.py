@@ -1,9 +1,11 @@
 """Reading partitions of one topic that are assigned by hand, each up to where it ended at the start, or for ever."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.errors import CommandError
+from ottla.interruptible import interruptible
 from ottla.kafka_client import REQUEST_TIMEOUT_S, describe_error, partition_count
 from ottla.records.record_line import Record
 from ottla.records.start_offset import Anchor, StartOffset
@@ -33,7 +35,9 @@ class Reading:
         assigned = []
         by_time = _offsets_at(consumer, topic, partitions, start) if start.anchor is Anchor.TIME_MS else {}
         for partition in partitions:
-            first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), REQUEST_TIMEOUT_S)
+            first, end = interruptible(
+                partial(consumer.get_watermark_offsets, TopicPartition(topic, partition), REQUEST_TIMEOUT_S)
+            )
             begin = by_time[partition] if by_time else first_offset(start, first, end, partition)
             assigned.append(TopicPartition(topic, partition, end if begin < 0 else begin))
             if begin < end and begin >= 0:
@@ -108,7 +112,7 @@ def _offsets_at(consumer: "Consumer", topic: str, partitions: Sequence[int], sta
     from confluent_kafka import TopicPartition  # noqa: PLC0415
 
     wanted = [TopicPartition(topic, partition, start.number) for partition in partitions]
-    found = consumer.offsets_for_times(wanted, REQUEST_TIMEOUT_S)
+    found = interruptible(lambda: consumer.offsets_for_times(wanted, REQUEST_TIMEOUT_S))
     return {each.partition: each.offset for each in found}
 
 
