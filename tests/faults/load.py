@@ -26,6 +26,8 @@ PRODUCERS = 3
 CARELESS = "careless-producer"
 """Content with one replica's acknowledgement."""
 READERS: dict[str, str | None] = {"reader": None, "reader-in-rack-b": "b"}
+READER_CRASHES_MAX = 5
+"""In a trial: librdkafka (2.16) has crashed in an hour of this. The reader begins anew, and sees everything again."""
 STOP_DEADLINE_S = 150.0
 JAVA_CODE = java_load.STOPPED_BY_SIGTERM
 
@@ -79,6 +81,7 @@ class Load:
             )
             for name, rack in READERS.items()
         }
+        self._reader_crashes = 0
         self._java = {
             name: ChildProcess(
                 name, network.inside(CLIENTS, command), log=directory / f"{name}.log", env=python_environment()
@@ -106,7 +109,11 @@ class Load:
         self._kill()
 
     def check(self) -> None:
-        """Raises if a program has ended."""
+        """Starts readers anew that have crashed; raises if another program has ended."""
+        for reader in self._readers.values():
+            if self._reader_crashes < READER_CRASHES_MAX and reader.restart_after(signal.SIGSEGV, signal.SIGABRT):
+                self._reader_crashes += 1
+                print(f"{reader.name} has crashed and begins anew", flush=True)
         for program in self._programs:
             program.check_running()
 

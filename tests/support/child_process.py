@@ -68,6 +68,14 @@ class ChildProcess:
             code = None if self._process is None else self._process.returncode
             raise ChildDied(f"{self.name} ended with code {code}; its log {self.log} ends:\n{self.log_tail()}")
 
+    def restart_after(self, *signals: signal.Signals) -> bool:
+        """Starts it again if one of these signals has ended it; returns whether that was so."""
+        if self._process is None or self._process.poll() not in {-each for each in signals}:
+            return False
+        self._process = None
+        self.start()
+        return True
+
     def kill(self) -> None:
         """SIGKILL: what a crash looks like."""
         self._end(signal.SIGKILL)

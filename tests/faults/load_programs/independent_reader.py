@@ -2,10 +2,11 @@
 
 It reads every partition from the beginning and follows it. Where the cluster tells it that its position is not in
 the log any more, something it has read has disappeared: it notes the problem and begins that partition again.
-With a rack it may be sent to the follower in that rack.
+With a rack it may be sent to the follower in that rack. One that is started again goes on in the same notes.
 """
 
 import argparse
+import os
 import signal
 import sys
 import time
@@ -70,6 +71,13 @@ class IndependentReader:
             self._notes.write(line(PROBLEM, f"{topic}-{partition}", error.name(), error.str()))
 
 
+def cut_to_whole_lines(notes: Path) -> None:
+    """Leave of a file what a reader before this one has noted wholly, if one has crashed."""
+    if notes.exists():
+        noted = notes.read_bytes()
+        os.truncate(notes, noted.rfind(b"\n") + 1)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--bootstrap", required=True)
@@ -80,7 +88,8 @@ def main() -> int:
     parser.add_argument("--rack")
     parser.add_argument("--notes", type=Path, required=True)
     options = parser.parse_args()
-    with options.notes.open("w") as notes:
+    cut_to_whole_lines(options.notes)
+    with options.notes.open("a") as notes:
         reader = IndependentReader(options, notes)
         signal.signal(signal.SIGTERM, reader.end)
         reader.run()
