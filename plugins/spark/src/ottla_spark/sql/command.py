@@ -4,23 +4,24 @@ Exit codes are those of every `ottla` command: 0 done, 1 a statement failed (one
 wrong usage, 130 interrupted. A reader that goes away (`ottla sql … | head`) is no error.
 """
 
+import json
 import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla_spark.cluster.session_folder import LOCAL_DIRECTORY_KEY, session_folder
+from ottla_spark.cluster.session_folder import session_folder
+from ottla_spark.sql.invocation import Connections, Invocation
 from ottla_spark.sql.problems import Interrupted, ReaderGone, SqlProblem, UsageProblem
 from ottla_spark.sql.result_format import ResultFormat
-from ottla_spark.sql.screen import note
+from ottla_spark.sql.screen import note, write_out
 from ottla_spark.statements import split
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ CONNECT_URL_VARIABLE = "OTTLA_CONNECT_URL"
 STANDARD_INPUT = "-"
 EXIT_BY_SIGNAL = 128
 EXIT_INTERRUPTED = EXIT_BY_SIGNAL + signal.SIGINT
+SECONDS_PER_MINUTE = 60
 
 Statements = Annotated[
     str | None, typer.Option("--execute", "-e", metavar="SQL", help="Carry out these statements, and end.")
@@ -85,25 +87,17 @@ Master = Annotated[
 SparkSettings = Annotated[
     list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="Spark setting, spark.…; repeatable.")
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invocation:
-    """What the command line says.
-
-    Attributes:
-        script: the statements; None for the prompt.
-    """
-
-    script: str | None
-    bootstrap: str
-    client_settings: Mapping[str, str]
-    connect_url: str
-    spark_settings: Mapping[str, str]
-    stream: bool
-    form: ResultFormat
-    rows_max: int | None
-    timeout_s: float | None
+KeepWarm = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        envvar="OTTLA_SQL_KEEP_WARM",
+        metavar="MINUTES",
+        help="Keep Spark running for so long in the background, for later commands with the same options.",
+    ),
+]
+ListWarm = Annotated[bool, typer.Option("--list-warm", help="List the sessions that are kept warm, and end.")]
+StopWarm = Annotated[bool, typer.Option("--stop-warm", help="End the sessions that are kept warm.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -125,6 +119,9 @@ def sql(
     connect: ConnectUrl = CONNECT_URL_DEFAULT,
     master: Master = MASTER_DEFAULT,
     conf: SparkSettings = None,
+    keep_warm: KeepWarm = None,
+    list_warm: ListWarm = False,
+    stop_warm: StopWarm = False,
 ) -> None:
     """Query topics as tables, at a prompt or in scripts, on Apache Spark.
 
@@ -138,22 +135,57 @@ def sql(
 
       ottla sql -f pipelines.sql --connect http://worker:8083
 
+      ottla sql --keep-warm 30 -e "SELECT count(*) FROM flights"
+
     Statements end with semicolons; HELP lists the prompt's own, everything else is Spark's SQL. Where a script fails,
     it ends with exit code 1. Ctrl-C cancels what runs, Ctrl-D leaves the prompt.
     """  # fmt: skip
     with _exit_codes():
-        invocation = Invocation(
-            script=_script(execute, file),
+        if list_warm or stop_warm:
+            _warm_sessions(stops=stop_warm, as_json=as_json)
+            return
+        connections = Connections(
             bootstrap=bootstrap,
             client_settings=_assignments(properties, "--property"),
             connect_url=connect,
             spark_settings={"spark.master": master, **_assignments(conf, "--conf", prefix="spark.")},
+        )
+        invocation = Invocation(
+            script=_script(execute, file),
+            connections=connections,
             stream=stream,
             form=ResultFormat.JSON if as_json else form,
             rows_max=max_rows,
             timeout_s=timeout,
         )
+        if keep_warm and invocation.script is not None and _needs_spark(invocation.script):
+            code = _run_warm(invocation, keep_warm * SECONDS_PER_MINUTE)
+            if code is not None:
+                raise typer.Exit(code)
         _run(invocation)
+
+
+def _run_warm(invocation: Invocation, keep_s: float) -> int | None:
+    """Carry out a script in a session that stays; return its exit code, or None if it has to be done here."""
+    from ottla_spark.sql.warm_sessions import run_warm  # noqa: PLC0415
+
+    return run_warm(invocation, keep_s)
+
+
+def _warm_sessions(*, stops: bool, as_json: bool) -> None:
+    from ottla_spark.sql.warm_sessions import listed, stop_all  # noqa: PLC0415
+
+    if stops:
+        count = stop_all(os.environ)
+        note(f"ended {count} warm {'session' if count == 1 else 'sessions'}")
+        return
+    for each in listed(os.environ):
+        if as_json:
+            write_out(json.dumps(each) + "\n")
+        else:
+            ends = "" if each["ends_in_s"] is None else f", ends in {each['ends_in_s']} s"
+            where = f"topics at {each['brokers']}, Spark at {each['spark']}"
+            write_out(f"process {each['pid']}: {each['state']}{ends}; {where}\n")
 
 
 def _run(invocation: Invocation) -> None:
@@ -164,15 +196,16 @@ def _run(invocation: Invocation) -> None:
 
     # Py4J logs a stack trace, as the root logger, if Java ends while it is asked something: here, at the end.
     logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
-    topics = Topics(invocation.bootstrap, invocation.client_settings)
-    connect = ConnectRest(invocation.connect_url)
+    connections = invocation.connections
+    topics = Topics(connections.bootstrap, connections.client_settings)
+    connect = ConnectRest(connections.connect_url)
     has_ended = False
     with _ended_in_order(), kept_off_screen() as output, session_folder() as folder:
-        from ottla_spark.sql.spark_thread import SparkThread  # noqa: PLC0415
+        from ottla_spark.sql.spark_thread import SparkThread, spark_defaults  # noqa: PLC0415
 
-        spark = SparkThread({**_spark_defaults(folder), **invocation.spark_settings}, folder)
+        spark = SparkThread({**spark_defaults(folder), **connections.spark_settings}, folder)
         try:
-            if invocation.script is None or _needs_spark(invocation.script):
+            if invocation.script is None or _needs_spark(invocation.script, statements_max=1):
                 spark.start()  # Java starts while Python imports the rest
             _work(invocation, topics, connect, spark)
             has_ended = True
@@ -185,67 +218,35 @@ def _run(invocation: Invocation) -> None:
 
 
 def _work(invocation: Invocation, topics: "Topics", connect: "ConnectRest", spark: "SparkThread") -> None:
-    from ottla_spark.sql.catalog import Catalog  # noqa: PLC0415
-    from ottla_spark.sql.deployment import Deployment  # noqa: PLC0415
-    from ottla_spark.sql.interpreter import Interpreter, Manner  # noqa: PLC0415
+    from ottla_spark.sql.scripts import catalog_of, interpreter_of, run_script  # noqa: PLC0415
 
-    client_options = {f"kafka.{key}": value for key, value in invocation.client_settings.items()}
-    catalog = Catalog(topics, {"kafka.bootstrap.servers": invocation.bootstrap, **client_options})
-    manner = Manner(
-        form=invocation.form, rows_max=invocation.rows_max, timeout_s=invocation.timeout_s, stream=invocation.stream,
-        is_interactive=invocation.script is None,
-    )  # fmt: skip
-    interpreter = Interpreter(spark, catalog, Deployment(connect, invocation.spark_settings), manner)
+    catalog = catalog_of(invocation.connections, topics)
+    interpreter = interpreter_of(invocation, catalog, connect, spark)
     if invocation.script is not None:
-        _run_script(invocation.script, interpreter.run)
+        run_script(invocation.script, interpreter.run)
     else:
-        _prompt(invocation, catalog, spark, interpreter)
+        _prompt(invocation.connections, catalog, spark, interpreter)
 
 
-def _needs_spark(script: str) -> bool:
-    """Return whether Spark carries out the first statement, so that it is of use to start it at once."""
+def _needs_spark(script: str, statements_max: int | None = None) -> bool:
+    """Return whether Spark carries out one of the statements, or of the first so many."""
     from ottla_spark.sql.grammar import parse  # noqa: PLC0415
     from ottla_spark.sql.statement_kinds import Deploy, ForSpark, Query  # noqa: PLC0415
 
-    statements = split(script)
     try:
-        return bool(statements) and isinstance(parse(statements[0].text), Query | ForSpark | Deploy)
+        parsed = [parse(each.text) for each in split(script)[:statements_max]]
     except SqlProblem:
         return False
+    return any(isinstance(each, Query | ForSpark | Deploy) for each in parsed)
 
 
-def _spark_defaults(folder: Path) -> dict[str, str]:
-    """Return settings that leave nothing behind but what statements write on purpose, and keep Java in its memory."""
-    return {
-        # A result of a task that is larger is an error in one line, and not the end of Java.
-        "spark.driver.maxResultSize": "384m",
-        # Results of slices go straight to the driver: the block manager loses them where memory is scarce.
-        "spark.task.maxDirectResultSize": "64m",
-        "spark.sql.warehouse.dir": f"{folder}/warehouse",
-        LOCAL_DIRECTORY_KEY: str(folder),
-        "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
-    }
-
-
-def _run_script(script: str, run: Callable[[str], bool]) -> None:
-    """Carry out statements up to the first that fails."""
-    found = split(script)
-    for number, statement in enumerate(found, start=1):
-        try:
-            if not run(statement.text):
-                return
-        except SqlProblem as problem:
-            where = f"statement {number} (line {statement.line}): " if len(found) > 1 else ""
-            raise SqlProblem(f"{where}{problem}") from None
-
-
-def _prompt(invocation: Invocation, catalog: "Catalog", spark: "SparkThread", interpreter: "Interpreter") -> None:
+def _prompt(connections: Connections, catalog: "Catalog", spark: "SparkThread", interpreter: "Interpreter") -> None:
     from ottla_spark.sql.prompt import ask_and_run  # noqa: PLC0415
 
     spark.start()
     note(
-        f"Ottla SQL: topics at {invocation.bootstrap}, "
-        f"Spark at {invocation.spark_settings['spark.master']}, pipelines at {invocation.connect_url}. "
+        f"Ottla SQL: topics at {connections.bootstrap}, "
+        f"Spark at {connections.spark_settings['spark.master']}, pipelines at {connections.connect_url}. "
         "HELP; shows what there is, Ctrl-D leaves."
     )
     ask_and_run(catalog, interpreter.run)

@@ -13,8 +13,10 @@ import httpx
 from ottla_spark.sql.problems import SqlProblem, UsageProblem
 
 CONNECT_TIMEOUT_S = 5.0
-ANSWER_TIMEOUT_S = 95.0
-"""Workers answer within 90 s, if only that they could not carry it out."""
+READ_TIMEOUT_S = 5.0
+"""For questions, which workers answer at once."""
+CHANGE_TIMEOUT_S = 95.0
+"""For changes: workers answer within 90 s, if only that they could not carry it out."""
 REBALANCE_PATIENCE_S = 20.0
 REBALANCE_RETRY_S = 0.5
 SHOWN_CHARACTERS_MAX = 300
@@ -75,15 +77,16 @@ class ConnectRest:
 
     def _send(self, method: str, path: str, body: Any) -> httpx.Response:
         if self._client is None:
-            timeout = httpx.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
-            self._client = httpx.Client(timeout=timeout, trust_env=False)
+            self._client = httpx.Client(trust_env=False)
+        answer_s = READ_TIMEOUT_S if method == "GET" else CHANGE_TIMEOUT_S
+        timeout = httpx.Timeout(answer_s, connect=CONNECT_TIMEOUT_S)
         failures = []
         for url in list(self._urls):
             try:
                 answer = (
-                    self._client.request(method, url + path, json=body)
+                    self._client.request(method, url + path, json=body, timeout=timeout)
                     if body is not None
-                    else (self._client.request(method, url + path))
+                    else self._client.request(method, url + path, timeout=timeout)
                 )
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 failures.append(f"{url} ({error})")

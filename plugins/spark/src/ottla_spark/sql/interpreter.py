@@ -56,14 +56,12 @@ class Manner:
         rows_max: how many rows of a result are shown; None for the format's own number.
         timeout_s: how long a statement may take.
         stream: whether every query emits changes.
-        is_interactive: whether a person waits at the prompt.
     """
 
     form: ResultFormat = ResultFormat.TABLE
     rows_max: int | None = None
     timeout_s: float | None = None
     stream: bool = False
-    is_interactive: bool = False
 
 
 class Interpreter:

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from ottla_spark.cluster.class_archive import DEFAULT_OPTIONS_KEY, QuickStart, quick_start
 from ottla_spark.cluster.executors import PATIENCE_S, waits_for_executors
 from ottla_spark.cluster.java import require_java
-from ottla_spark.cluster.session_folder import TEMPORARY_OPTION
+from ottla_spark.cluster.session_folder import LOCAL_DIRECTORY_KEY, TEMPORARY_OPTION
 from ottla_spark.session import start_session
 from ottla_spark.sql.problems import Interrupted, InterruptedTwice, SqlProblem
 from ottla_spark.sql.progress import Tasks
@@ -43,6 +43,23 @@ USUAL_STATEMENTS = (
     "SELECT id % 7 AS k, count(*), sum(id), max(CAST(id AS STRING)) FROM range(1000) GROUP BY 1 ORDER BY 2",
     "SELECT a.id FROM range(100) AS a JOIN range(10) AS b ON a.id = b.id LIMIT 3",
 )
+
+
+def spark_defaults(folder: Path) -> dict[str, str]:
+    """Return settings that leave nothing behind but what statements write on purpose, and keep Java in its memory.
+
+    Args:
+        folder: of the session.
+    """
+    return {
+        # A result of a task that is larger is an error in one line, and not the end of Java.
+        "spark.driver.maxResultSize": "384m",
+        # Results of slices go straight to the driver: the block manager loses them where memory is scarce.
+        "spark.task.maxDirectResultSize": "64m",
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+        LOCAL_DIRECTORY_KEY: str(folder),
+        "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
+    }
 
 
 class Cancelled(Exception):
@@ -116,6 +133,18 @@ class SparkThread:
     def has_failed(self) -> bool:
         """Return whether Spark could not be started."""
         return self._session is not None and self._session.done() and self._session.exception() is not None
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether Spark could not be started, or its Java process has ended."""
+        gateway = SparkContext._gateway  # noqa: SLF001 - no public way to the JVM
+        return self.has_failed or (self.is_ready and (gateway is None or gateway.proc.poll() is not None))
+
+    def begin_anew(self) -> None:
+        """Have the next statements find a session without views, variables and settings of former ones."""
+        if self.is_ready:
+            session = self.started()
+            self._session = self._executor.submit(session.newSession)
 
     def chunks(
         self,

@@ -15,7 +15,10 @@ from ottla_spark.sql.problems import SqlProblem, UsageProblem
 
 PORT_DEFAULT = 9092
 CONNECT_TIMEOUT_S = 5.0
-ANSWER_TIMEOUT_S = 10.0
+"""For all addresses together."""
+LAST_CONNECT_TIMEOUT_S = 0.5
+"""For an address that is tried when the time is over."""
+ANSWER_TIMEOUT_S = 5.0
 KEPT_S = 1.0
 """How long an answer counts as new; completion asks with every key that is pressed."""
 NEAR_NAMES_MAX = 3
@@ -69,8 +72,10 @@ class Topics:
         try:
             found = self._client.list_topics(timeout=ANSWER_TIMEOUT_S)
         except KafkaException as error:
-            message = f"the cluster at {self.bootstrap} did not answer ({error.args[0].str()})"
-            raise SqlProblem(message) from None
+            raise SqlProblem(
+                f"what listens at {self.bootstrap} did not answer as a broker within {ANSWER_TIMEOUT_S:g} s "
+                f"({error.args[0].str()}): is it one, and does it want TLS or a password? --property says which"
+            ) from None
         self._known = {
             name: Topic(
                 name, len(topic.partitions), max((len(p.replicas) for p in topic.partitions.values()), default=0)
@@ -151,10 +156,12 @@ def check_reachable(bootstrap: str) -> None:
         SqlProblem: nothing does.
     """
     failures = []
+    deadline = time.monotonic() + CONNECT_TIMEOUT_S
     for address in bootstrap.split(","):
         host, port = _split_address(address.strip())
         try:
-            socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_S).close()
+            remaining_s = max(deadline - time.monotonic(), LAST_CONNECT_TIMEOUT_S)
+            socket.create_connection((host, port), timeout=remaining_s).close()
         except OSError as error:
             failures.append(f"{address.strip()} ({error.strerror or error})")
         else:

@@ -1,0 +1,48 @@
+"""Carries out the statements of one command in a session of Spark, and says how it ended."""
+
+import signal
+from collections.abc import Callable
+
+from ottla_spark.sql.catalog import Catalog
+from ottla_spark.sql.connect_rest import ConnectRest
+from ottla_spark.sql.deployment import Deployment
+from ottla_spark.sql.interpreter import Interpreter, Manner
+from ottla_spark.sql.invocation import Connections, Invocation
+from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.spark_thread import SparkThread
+from ottla_spark.sql.topics import Topics
+from ottla_spark.statements import split
+
+EXIT_INTERRUPTED = 128 + signal.SIGINT
+
+
+def catalog_of(connections: Connections, topics: Topics) -> Catalog:
+    """Return what names stand for at the beginning."""
+    client_options = {f"kafka.{key}": value for key, value in connections.client_settings.items()}
+    return Catalog(topics, {"kafka.bootstrap.servers": connections.bootstrap, **client_options})
+
+
+def interpreter_of(invocation: Invocation, catalog: Catalog, connect: ConnectRest, spark: SparkThread) -> Interpreter:
+    """Return what carries out the statements of a command."""
+    manner = Manner(
+        form=invocation.form, rows_max=invocation.rows_max, timeout_s=invocation.timeout_s, stream=invocation.stream
+    )
+    return Interpreter(spark, catalog, Deployment(connect, invocation.connections.spark_settings), manner)
+
+
+def run_script(script: str, run: Callable[[str], bool]) -> None:
+    """Carry out statements up to the first that fails.
+
+    Raises:
+        SqlProblem: one cannot be carried out.
+        Interrupted: Ctrl-C.
+        ReaderGone: nobody reads a result.
+    """
+    found = split(script)
+    for number, statement in enumerate(found, start=1):
+        try:
+            if not run(statement.text):
+                return
+        except SqlProblem as problem:
+            where = f"statement {number} (line {statement.line}): " if len(found) > 1 else ""
+            raise SqlProblem(f"{where}{problem}") from None

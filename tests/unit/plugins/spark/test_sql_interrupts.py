@@ -1,0 +1,73 @@
+"""Ctrl-C: the first one ends the statement, a second one before that has ended leaves."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from ottla_spark.sql.problems import Interrupted, InterruptedTwice
+from ottla_spark.sql.prompt import _run_all
+from ottla_spark.sql.spark_thread import SparkThread, Work
+
+
+@pytest.fixture
+def session() -> MagicMock:
+    return MagicMock()
+
+
+@pytest.fixture
+def thread(session: MagicMock, tmp_path: Path) -> Iterator[SparkThread]:
+    made = SparkThread({}, tmp_path)
+    started: Future[Any] = Future()
+    started.set_result(session)
+    made._session = started
+    yield made
+    made._executor.shutdown()
+
+
+def test_the_first_cancels_the_jobs_until_the_statement_has_ended(thread: SparkThread, session: MagicMock) -> None:
+    was_cancelled = threading.Event()
+
+    def statement(_session: object, work: Work) -> None:
+        work.emit("a row")
+        assert was_cancelled.wait(30)
+
+    session.sparkContext.cancelJobGroup.side_effect = lambda _: was_cancelled.set()
+    chunks = thread.chunks(statement)
+    assert next(chunks) == "a row"
+    with pytest.raises(Interrupted) as raised:
+        chunks.throw(KeyboardInterrupt)
+    assert not isinstance(raised.value, InterruptedTwice)
+    assert list(thread.chunks(lambda _, work: work.emit("the next"))) == ["the next"]
+
+
+def test_a_second_does_not_wait_for_the_statement(thread: SparkThread, session: MagicMock) -> None:
+    may_end = threading.Event()
+
+    def statement(_session: object, work: Work) -> None:
+        work.emit("a row")
+        may_end.wait(30)
+
+    session.sparkContext.cancelJobGroup.side_effect = KeyboardInterrupt
+    try:
+        with pytest.raises(InterruptedTwice), closing(thread.chunks(statement)) as chunks:
+            assert next(chunks) == "a row"
+    finally:
+        may_end.set()
+
+
+def test_the_prompt_goes_on_after_the_first_and_ends_after_a_second(capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(_: str) -> bool:
+        raise Interrupted
+
+    def interrupted_twice(_: str) -> bool:
+        raise InterruptedTwice
+
+    assert _run_all("SELECT 1; SELECT 2", interrupted)
+    with pytest.raises(InterruptedTwice):
+        _run_all("SELECT 1", interrupted_twice)
