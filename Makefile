@@ -23,6 +23,7 @@ SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 SIDE_BY_SIDE ?=
 suite = $(PYTHON) -u -m pytest -q $(2) $(if $(SIDE_BY_SIDE),-p tests.progress --progress-every $(SIDE_BY_SIDE) \
+	-o console_output_style=classic \
 	2>&1 | sed -u 's/^/$(1): /')
 ARGUMENTS ?= all
 MINUTES ?= 2

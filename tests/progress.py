@@ -42,9 +42,9 @@ class Progress:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_teststatus(self) -> Generator[None, tuple[object, ...], tuple[object, ...]]:
-        """Keep the category, by which pytest counts, and show nothing."""
-        category, *_ = yield
-        return category, "", ""
+        """Keep the category, by which pytest counts, and the word for its summary, and show no letter."""
+        category, _, word = yield
+        return category, "", word
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Take note of how many there are."""
