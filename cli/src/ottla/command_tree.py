@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ottla import completion
 from ottla.lazy_commands import CONTEXT_SETTINGS, Command, Group, LazyGroup
 from ottla.profiles.chosen import PROFILE_VARIABLE, choose_profile
 
@@ -239,7 +240,11 @@ def _options(
     profile: Annotated[
         str | None,
         typer.Option(
-            "--profile", envvar=PROFILE_VARIABLE, metavar="NAME", help="Use this profile; see `ottla profile`."
+            "--profile",
+            envvar=PROFILE_VARIABLE,
+            autocompletion=completion.profiles,
+            metavar="NAME",
+            help="Use this profile; see `ottla profile`.",
         ),
     ] = None,
 ) -> None:

@@ -89,9 +89,10 @@ def test_processes_are_chosen_by_name_or_role(tmp_path: Path):
 def test_files_are_merged_by_time_and_followed_over_halves_of_lines_and_new_files(tmp_path: Path):
     broker, etcd = tmp_path / "broker-1.log", tmp_path / "etcd-1.log"
     broker.write_text(f"{START}\n{SERVICE}\n")
-    etcd.write_text(f"{ETCD}\n")
+    early = ETCD.replace("07:33:59", "07:33:40")
+    etcd.write_text(f"{early}\n")
     files = [LogFile(tmp_path, "etcd-1"), LogFile(tmp_path, "broker-1"), LogFile(tmp_path, "none-1")]
-    assert [line.raw for line in merged(file.last() for file in files)] == [START, SERVICE, ETCD]
+    assert [line.raw for line in merged(file.last() for file in files)] == [early, START, SERVICE]
     with broker.open("a") as more:
         more.write(SERVICE[:10])
         more.flush()

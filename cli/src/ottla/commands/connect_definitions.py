@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ottla import completion
 from ottla.connect.connect_client import URL_DEFAULT, ConnectClient, Refused, Url, connector_path, plugin_path
 from ottla.connect.connector_files import (
     INITIAL_STATES,
@@ -30,7 +31,9 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--config", "-c", metavar="KEY=VALUE", help="A setting, instead of the file's; repeatable."),
 ]
-ConnectorNames = Annotated[list[str], typer.Argument(metavar="NAME", help="One or more connectors.")]
+ConnectorNames = Annotated[
+    list[str], typer.Argument(metavar="NAME", autocompletion=completion.connectors, help="One or more connectors.")
+]
 
 
 def create(
@@ -127,7 +130,7 @@ def _print_validation(connector: str, document: dict[str, Any]) -> None:
 
 def config(
     *,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The connector.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", autocompletion=completion.connectors, help="The connector.")],
     assignments: Annotated[
         list[str] | None, typer.Option("--set", "-c", metavar="KEY=VALUE", help="A new value; repeatable.")
     ] = None,

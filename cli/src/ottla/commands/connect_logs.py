@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ottla import completion
 from ottla.connect.connect_client import URL_DEFAULT, ConnectClient, Refused, Url, connector_path
 from ottla.connect.log_following import new_lines
 from ottla.errors import UsageProblem
@@ -18,7 +19,7 @@ FOLLOWED_LINES = 1000
 
 def logs(
     *,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The connector.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", autocompletion=completion.connectors, help="The connector.")],
     task: Annotated[
         int | None, typer.Option("--task", "-t", min=0, help="This task's; without, the connector's own process's.")
     ] = None,

@@ -7,13 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
+from ottla import completion
 from ottla.connect.connect_client import URL_DEFAULT, ConnectClient, Url, connector_path
 from ottla.connect.offset_arguments import BadOffset, parse_offset_document, parse_sink_offsets
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import Json
 from ottla.output import print_json, print_table
 
-ConnectorName = Annotated[str, typer.Argument(metavar="NAME", help="The connector.")]
+ConnectorName = Annotated[
+    str, typer.Argument(metavar="NAME", autocompletion=completion.connectors, help="The connector.")
+]
 
 
 def show(*, name: ConnectorName, url: Url = URL_DEFAULT, as_json: Json = False) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ottla import completion
 from ottla.commands.connect_definitions import ConnectorNames
 from ottla.connect.connect_client import URL_DEFAULT, ConnectClient, Url, connector_path, existing_names
 from ottla.connect.each import do_each
@@ -60,7 +61,10 @@ def _row(status: Mapping[str, Any]) -> dict[str, Any]:
 def status(
     *,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", show_default="all", help="The connectors.")
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME", autocompletion=completion.connectors, show_default="all", help="The connectors."
+        ),
     ] = None,
     url: Url = URL_DEFAULT,
     as_json: Json = False,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ottla import completion
 from ottla.commands.record_formats import Formats, KeyFormat, RegistryProperties, SchemaRegistry, ValueFormat
 from ottla.errors import UsageProblem
 from ottla.groups.reading import GroupReading, Membership
@@ -57,7 +58,10 @@ class Source:
 
 
 Topics = Annotated[
-    list[str], typer.Argument(metavar="TOPIC…", help="The topic to read; in a group several, or ^PATTERN.")
+    list[str],
+    typer.Argument(
+        metavar="TOPIC…", autocompletion=completion.topics, help="The topic to read; in a group several, or ^PATTERN."
+    ),
 ]
 Partitions = Annotated[
     list[int] | None, typer.Option("--partition", "-p", min=0, show_default="all", help="Repeatable.")
@@ -73,7 +77,10 @@ Offset = Annotated[
 Count = Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records are shown.")]
 Follow = Annotated[bool, typer.Option("--follow", help="Wait for new records; Ctrl-C ends.")]
 GroupName = Annotated[
-    str | None, typer.Option("--group", "-g", help="Share the partitions with this group, and commit.")
+    str | None,
+    typer.Option(
+        "--group", "-g", autocompletion=completion.groups, help="Share the partitions with this group, and commit."
+    ),
 ]
 ProtocolChoice = Annotated[
     GroupProtocol | None, typer.Option(show_default="classic", help="With --group: its protocol.")

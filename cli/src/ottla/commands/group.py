@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ottla import completion
 from ottla.groups.inspection import (
     Group,
     Member,
@@ -33,7 +34,9 @@ from ottla.output import note, print_json, print_table
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-GroupNames = Annotated[list[str], typer.Argument(metavar="GROUP", help="One or more groups.")]
+GroupNames = Annotated[
+    list[str], typer.Argument(metavar="GROUP", autocompletion=completion.groups, help="One or more groups.")
+]
 
 
 class State(StrEnum):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ottla import completion
 from ottla.errors import CommandError, UsageProblem
 from ottla.groups.duration import BadDuration, parse_duration_ms
 from ottla.groups.inspection import (
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 def reset_offsets(
     *,
-    group: Annotated[str, typer.Argument(help="The group.")],
+    group: Annotated[str, typer.Argument(autocompletion=completion.groups, help="The group.")],
     topics: Annotated[
         list[str] | None,
         typer.Option("--topic", "-t", metavar="TOPIC[:0,1]", help="Topic or partitions; repeatable."),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ottla import completion
 from ottla.commands.local_options import Directory
 from ottla.errors import CommandError, UsageProblem
 from ottla.output import write_result
@@ -40,6 +41,7 @@ def logs(
         list[str] | None,
         typer.Argument(
             metavar="PROCESS…",
+            autocompletion=completion.logged_processes,
             show_default="all",
             help="A role: broker, controller, group-coordinator, connect or etcd; or one, as broker-1 or supervisor.",
         ),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from ottla import completion
 from ottla.commands.record_formats import Formats, KeyFormat, RegistryProperties, SchemaRegistry, ValueFormat
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import (
@@ -66,7 +67,7 @@ class Acks(StrEnum):
 
 def produce(
     *,
-    topic: Annotated[str, typer.Argument(help="The topic to publish to.")],
+    topic: Annotated[str, typer.Argument(autocompletion=completion.topics, help="The topic to publish to.")],
     files: Annotated[list[Path] | None, typer.Argument(help="Files to read instead of standard input.")] = None,
     format_: Annotated[
         Format,

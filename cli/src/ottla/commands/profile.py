@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ottla import completion
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import ClientProperties, Json, parse_assignments
 from ottla.output import note, print_json, print_table
@@ -11,7 +12,7 @@ from ottla.profiles.chosen import profile_named
 from ottla.profiles.profile import BadProfile, Profile, check, check_name, is_secret
 from ottla.profiles.profile_store import Profiles, profiles_file, read_profiles, write_profiles
 
-ProfileName = Annotated[str, typer.Argument(metavar="NAME", help="The profile.")]
+ProfileName = Annotated[str, typer.Argument(metavar="NAME", autocompletion=completion.profiles, help="The profile.")]
 
 
 def create(
@@ -72,7 +73,9 @@ def create(
 
 def use(
     *,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The profile.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", autocompletion=completion.profiles, help="The profile.")
+    ] = None,
     none: Annotated[bool, typer.Option("--none", help="No profile: the local cluster.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -126,7 +129,10 @@ def list_(*, as_json: Json = False) -> None:
 def show(
     *,
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", show_default="the one in use", help="The profile.")
+        str | None,
+        typer.Argument(
+            metavar="NAME", autocompletion=completion.profiles, show_default="the one in use", help="The profile."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

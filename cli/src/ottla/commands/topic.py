@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ottla import completion
 from ottla.commands.movement_options import PARALLEL_DEFAULT, Parallel, Throttle, Yes
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import (
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 REPLICATION_FACTOR_MAX = 100
 """More would be a typing error, and a request of its own size for every partition."""
 
-TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC", help="One or more topics.")]
+TopicNames = Annotated[
+    list[str], typer.Argument(metavar="TOPIC", autocompletion=completion.topics, help="One or more topics.")
+]
 
 
 def create(
@@ -151,7 +154,10 @@ def describe(
 def alter(
     *,
     topics: Annotated[
-        list[str] | None, typer.Argument(metavar="TOPIC", show_default=False, help="One or more topics.")
+        list[str] | None,
+        typer.Argument(
+            metavar="TOPIC", autocompletion=completion.topics, show_default=False, help="One or more topics."
+        ),
     ] = None,
     partitions: Annotated[
         int | None, typer.Option(min=1, help="The new number of partitions; it can only grow.")
