@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from ottla_spark.sql import row_streams
 from ottla_spark.sql.row_streams import ROWS_PER_BATCH_MAX, row_batches
 from tests.support.eventually import eventually
 from tests.support.ottla_cluster import ottla_command
@@ -82,6 +83,15 @@ def test_rows_come_in_order_and_whole_over_all_partitions(spark: SparkSession) -
     assert [row for batch in batches for row in batch] == frame.collect()
     assert max(map(len, batches)) == ROWS_PER_BATCH_MAX
     assert list(row_batches(frame.where("id < 0"))) == []
+
+
+def test_where_spark_encrypts_rows_go_no_other_way_and_are_the_same(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_streams, "_encrypts", lambda _: True)
+    monkeypatch.setattr(row_streams, "_listening", lambda _: pytest.fail("it listens"))
+    frame = spark.range(0, 2_500, 1, 3).selectExpr("id", "CAST(id AS STRING) AS s")
+    assert [row for batch in row_batches(frame) for row in batch] == frame.collect()
 
 
 def test_large_rows_come_in_small_batches(spark: SparkSession) -> None:

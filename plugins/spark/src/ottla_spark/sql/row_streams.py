@@ -5,8 +5,8 @@ Here the task of a partition hands them on while it finds them: Java writes rows
 10 MB) to the task's Python worker, and that sends them through a connection to the driver. What the driver does not
 take stays where it is: full buffers hold up the task, up to the reading of files and topics.
 
-A worker proves by a token that it is one, and ends with an empty frame. Without that the rows are not complete, and
-the statement fails.
+Where Spark encrypts its own connections, rows take Spark's way. A worker proves by a token that it is one, and ends
+with an empty frame. Without that the rows are not complete, and the statement fails.
 """
 
 import hmac
@@ -27,9 +27,12 @@ from pyspark.errors import PySparkException
 from pyspark.serializers import NoOpSerializer
 from pyspark.sql import DataFrame
 from pyspark.sql.types import Row
-from pyspark.util import InheritableThread
+from pyspark.util import InheritableThread, _load_from_socket
 
+ENCRYPTING_KEYS = ("spark.network.crypto.enabled", "spark.authenticate.enableSaslEncryption", "spark.ssl.rpc.enabled")
+"""With one of these Spark's processes encrypt what they say to each other, as the connections here do not."""
 LENGTH_BYTES = 4
+CONNECT_TIMEOUT_S = 10.0
 TOKEN_BYTES = 32
 LOOK_INTERVAL_S = 0.1
 """So often it is looked whether the job has failed, while nothing comes."""
@@ -61,7 +64,8 @@ class Receiver:
 
     def send(self, frames: Iterable[bytes]) -> Iterator[None]:
         """Send frames, in a worker, up to their end or until nobody wants them any more."""
-        with suppress(ConnectionError), socket.create_connection(self.address) as connection:
+        with suppress(ConnectionError), socket.create_connection(self.address, CONNECT_TIMEOUT_S) as connection:
+            connection.settimeout(None)  # the driver takes its time, if a person reads what it shows
             connection.sendall(self.token)
             for frame in frames:
                 connection.sendall(len(frame).to_bytes(LENGTH_BYTES, "big"))
@@ -85,20 +89,51 @@ def row_batches(
     """
     context = frame.sparkSession.sparkContext
     pickled: RDD[Any] = RDD(frame._jdf.javaToPython(), context, NoOpSerializer())  # noqa: SLF001 - no public way
-    host = str(context.getConf().get("spark.driver.host", LOOPBACK))
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.create_server((host, 0), family=family) as listener:
-        listener.settimeout(LOOK_INTERVAL_S)
-        count = pickled.getNumPartitions()
+    count = pickled.getNumPartitions()
+    if _encrypts(context):
         for number in range(count):
             on_part(number, count)
-            with closing(_frames(context, pickled, number, listener)) as frames:
+            yield from _batches(_collected(context, pickled, number))
+        return
+    host = str(context.getConf().get("spark.driver.host", LOOPBACK))
+    with _listening(host) as listener:
+        listener.settimeout(LOOK_INTERVAL_S)
+        address = (host, int(listener.getsockname()[1]))
+        for number in range(count):
+            on_part(number, count)
+            receiver = Receiver(address, secrets.token_bytes(TOKEN_BYTES))
+            with closing(_frames(context, pickled, number, listener, receiver)) as frames:
                 yield from _batches(frames)
 
 
-def _frames(context: SparkContext, pickled: "RDD[Any]", number: int, listener: socket.socket) -> Generator[bytes]:
+def _encrypts(context: SparkContext) -> bool:
+    """Return whether rows may cross the network, and Spark is to encrypt what does."""
+    conf = context.getConf()
+    own: Any = context._jsc.sc()  # noqa: SLF001 - no public way
+    return not own.isLocal() and any(conf.get(each, "false").lower() == "true" for each in ENCRYPTING_KEYS)
+
+
+def _listening(host: str) -> socket.socket:
+    """Return a socket at which tasks reach the driver; at all addresses if its name is that of none here."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, 0), family=family)
+    except OSError:
+        return socket.create_server(("", 0), family=family)
+
+
+def _collected(context: SparkContext, pickled: "RDD[Any]", number: int) -> Iterator[bytes]:
+    """Yield the frames of a partition that Java keeps in its memory, sent as Spark sends results."""
+    jvm: Any = context._jvm  # noqa: SLF001 - no public way
+    served = jvm.PythonRDD.runJob(context._jsc.sc(), pickled._jrdd, [number])  # noqa: SLF001
+    with _load_from_socket(served, NoOpSerializer()) as frames:
+        yield from frames
+
+
+def _frames(
+    context: SparkContext, pickled: "RDD[Any]", number: int, listener: socket.socket, receiver: Receiver
+) -> Generator[bytes]:
     """Yield the frames of a partition; an empty one whenever nothing has come for a while."""
-    receiver = Receiver(listener.getsockname()[:2], secrets.token_bytes(TOKEN_BYTES))
     with (
         _running(context, pickled, receiver, number) as job,
         closing(_accepted(listener, receiver, job)) as connection,
