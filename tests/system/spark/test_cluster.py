@@ -16,6 +16,7 @@ from ottla_spark.session import start_session
 from tests.conftest import TopicFactory
 from tests.support import spark_cluster_job
 from tests.support.free_ports import LOOPBACK, free_port
+from tests.support.ottla_cluster import ottla_command
 from tests.support.spark_cluster import SparkCluster
 from tests.support.spark_cluster_job import WAITS, Job, run
 
@@ -100,6 +101,22 @@ def test_a_job_gives_the_same_on_two_workers_that_have_nothing_but_python(
     ran = {tuple(row[0].split(" ")) for row in found["python"]}
     assert {str(Path(python).parent) for python, _ in ran} == {str(cluster.python.parent)}
     assert {Path(module).relative_to(tmp_path).parts[0] for _, module in ran} == {"spark-worker-1", "spark-worker-2"}
+
+
+def test_rows_of_ottla_sql_come_from_a_cluster_whose_machines_have_nothing_but_python(
+    cluster: SparkCluster, bootstrap: str, delays: str
+):
+    cluster.add_workers(1)
+    settings = ("spark.executor.memory=512m", "spark.driver.memory=512m", "spark.cores.max=1")
+    shown = subprocess.run(
+        [ottla_command(), "sql", "-b", bootstrap, "--json", "--master", cluster.master,
+         *(word for each in settings for word in ("--conf", each)),
+         "-e", f"SELECT _partition AS p, _offset AS o FROM `{delays}`"],
+        capture_output=True, text=True, check=False, timeout=JOB_DEADLINE_S, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert (shown.returncode, shown.stderr) == (0, "")
+    rows = sorted((row["p"], row["o"]) for row in map(json.loads, shown.stdout.splitlines()))
+    assert rows == [(p, o) for p in range(PARTITIONS) for o in range(RECORDS // PARTITIONS)]
 
 
 def test_a_master_that_nobody_runs_is_one_clear_error():
