@@ -29,6 +29,7 @@ def test_its_own_folder_is_removed(tmp_path: Path) -> None:
     location = new_checkpoint(str(tmp_path), "a b")
     folder = checkpoint(location, "a b")
     assert removed(f"file://{location}", "a b")
+    assert list(tmp_path.iterdir()) == []
     assert not folder.exists()
     assert not removed(location, "a b")
 

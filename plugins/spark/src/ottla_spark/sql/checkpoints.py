@@ -51,9 +51,11 @@ def removed(location: str, name: str) -> bool:
         # Looked at where it is removed: nothing but a checkpoint of this pipeline may go.
         if json.loads((folder / FILE_NAME).read_text(encoding="utf-8")).get("connector") != name:
             return False
-        shutil.rmtree(folder)
+        # First as a whole, by another name: of one that is still written to, no half may be taken for a checkpoint.
+        going = folder.rename(folder.with_name(f".{folder.name}.removed"))
     except (OSError, ValueError, AttributeError):
         return False
+    shutil.rmtree(going, ignore_errors=True)
     return True
 
 
