@@ -9,15 +9,14 @@ from ottla import completion
 from ottla.commands.connect_definitions import ConnectorNames
 from ottla.connect.connect_client import URL_DEFAULT, ConnectClient, Url, connector_path, existing_names
 from ottla.connect.each import do_each
+from ottla.connect.hindrances import FAILED, hindrances, parts_of, print_hindrances, shown_state, total
 from ottla.errors import UsageProblem
 from ottla.kafka_client import Json
 from ottla.output import print_json, print_table
 
-FAILED = "FAILED"
-
 
 def list_(*, url: Url = URL_DEFAULT, as_json: Json = False) -> None:
-    """List the connectors with their states.
+    """List the connectors with their states, and what keeps any from its work; exits with 1 if something does.
 
     [bold]Examples[/bold]
 
@@ -26,27 +25,34 @@ def list_(*, url: Url = URL_DEFAULT, as_json: Json = False) -> None:
       ottla connect list --url http://10.0.0.5:8083 --json
     """
     expanded = ConnectClient(url).get("/connectors", expand="status")
-    rows = [_row(each["status"]) for _, each in sorted(expanded.items()) if "status" in each]
+    statuses = [each["status"] for _, each in sorted(expanded.items()) if "status" in each]
+    rows = [_row(each) for each in statuses]
     if as_json:
         print_json(rows)
-        return
-    print_table(
-        ["connector", "type", "state", "tasks running#", "worker"],
-        [
-            (
-                row["connector"],
-                row["type"],
-                row["state"],
-                f"{row['tasks_running']}/{row['tasks']}",
-                row["worker"],
-            )
-            for row in rows
-        ],
-    )
+    else:
+        print_table(
+            ["connector", "type", "state", "tasks running#", "records/s#", "lag#", "worker"],
+            [
+                (
+                    row["connector"],
+                    row["type"],
+                    row["state"],
+                    f"{row['tasks_running']}/{row['tasks']}",
+                    row["records_per_second"],
+                    row["lag"],
+                    row["worker"],
+                )
+                for row in rows
+            ],
+        )
+        print_hindrances(statuses)
+    if any(map(hindrances, statuses)):
+        raise typer.Exit(1)
 
 
 def _row(status: Mapping[str, Any]) -> dict[str, Any]:
     states = [task["state"] for task in status["tasks"]]
+    found = hindrances(status)
     return {
         "connector": status["name"],
         "type": status["type"],
@@ -54,6 +60,10 @@ def _row(status: Mapping[str, Any]) -> dict[str, Any]:
         "tasks": len(states),
         "tasks_running": states.count("RUNNING"),
         "tasks_failed": states.count(FAILED),
+        "records_per_second": total(status, "records_per_second"),
+        "lag": total(status, "lag"),
+        "not_working": [each.part for each in found],
+        "reason": found[0].reason if found else None,
         "worker": status["connector"]["worker_id"],
     }
 
@@ -69,7 +79,7 @@ def status(
     url: Url = URL_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Show connectors and their tasks, and why any has failed. Exits with 1 if one has, else with 0.
+    """Show connectors and their tasks, and what keeps any from its work; exits with 1 if something does.
 
     [bold]Examples[/bold]
 
@@ -83,32 +93,31 @@ def status(
         print_json(documents)
     else:
         print_table(
-            ["connector", "type", "part", "state", "version", "worker"],
+            ["connector", "type", "part", "state", "records/s#", "lag#", "version", "worker"],
             [
                 (
                     document["name"],
                     document["type"],
                     part,
-                    each["state"],
+                    shown_state(each),
+                    (each.get("health") or {}).get("records_per_second"),
+                    (each.get("health") or {}).get("lag"),
                     each.get("version"),
                     each["worker_id"],
                 )
                 for document in documents
-                for part, each in _parts(document)
+                for part, each in parts_of(document)
             ],
         )
+        print_hindrances(documents)
         for document in documents:
-            for part, each in _parts(document):
+            for part, each in parts_of(document):
                 if trace := each.get("trace"):
                     print(f"{document['name']}, {part}:\n  " + trace.rstrip().replace("\n", "\n  "))
                 if progress := each.get("progress"):
                     print(f"{document['name']}, {part}:", *_lines_of(progress), sep="\n  ")
-    if any(each["state"] == FAILED for document in documents for _, each in _parts(document)):
+    if any(map(hindrances, documents)):
         raise typer.Exit(1)
-
-
-def _parts(document: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    return [("connector", document["connector"]), *((f"task {each['id']}", each) for each in document["tasks"])]
 
 
 def _lines_of(progress: Mapping[str, Any], path: str = "") -> Iterator[str]:

@@ -49,6 +49,7 @@ class FileSet:
         self._ignored: set[FileId] = set()  # looks rotated, but nothing was ever read of it
         self._set_aside: dict[FileId, str] = {}  # cannot be read at present, and why
         self._complained: dict[FileId, str] = {}
+        self._has_seen_any = False
 
     def __len__(self) -> int:
         return len(self._files)
@@ -66,6 +67,7 @@ class FileSet:
             FatalError: there are too many files.
         """
         found = self._find()
+        self._has_seen_any |= bool(found)
         self._complained = self._set_aside
         self._set_aside = {}
         # A name that a pattern matches is read, whatever the file was called before.
@@ -80,6 +82,24 @@ class FileSet:
         self._add_new(found)
         if len(self._files) > FILES_MAX:
             raise FatalError(f"file.path matches more than {FILES_MAX} files for this task; divide them")
+
+    def waiting_for(self) -> str | None:
+        """Return what has to happen before anything can be read; None if nothing has to.
+
+        That there are no files any more, or none yet of those that are removed when they are read, is in order.
+
+        Raises:
+            OSError: a directory cannot be read.
+        """
+        for identity, problem in self._set_aside.items():
+            if identity in self._files:
+                return f"{self._files[identity].found.path} cannot be read now: {problem}"
+        config = self._config
+        if self._has_seen_any or config.done != "leave":
+            return None
+        if config.task_count > 1 and find_files(config.paths, config.exclude, mine=lambda *_: True, siblings=False):
+            return None  # other tasks have them
+        return f"there is no file at {', '.join(config.paths)}"
 
     def next_batch(self, *, now_ns: int) -> tuple[FollowedFile, Batch] | None:
         """Return some rows of some file, or None if there are none now.

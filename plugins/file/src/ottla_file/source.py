@@ -43,6 +43,7 @@ class FileSourceTask(SourceTask[FileSourceTaskConfig]):
             self.config, new_decoder=self._new_decoder, offsets=self.context.offsets, log=self.context.log
         )
         self._next_scan_s = 0.0
+        self._waiting_for: str | None = None
         self._failure: str | None = None
         self._committed: dict[FileId, int] = {}
 
@@ -66,6 +67,7 @@ class FileSourceTask(SourceTask[FileSourceTaskConfig]):
             return []
         if batch is None:
             self._dispose_finished()
+            self.context.waits_for(self._waiting_for)
             self.context.wait(min(self.config.poll_interval_ms / 1000, _WAIT_MAX_S))
             return []
         return self._records(*batch)
@@ -86,6 +88,7 @@ class FileSourceTask(SourceTask[FileSourceTaskConfig]):
     def _scan(self) -> None:
         try:
             self._files.scan()
+            self._waiting_for = self._files.waiting_for()
         except OSError as error:
             raise RetriableError(f"cannot look for files: {error}") from error
         self.context.metrics.set("files", len(self._files))

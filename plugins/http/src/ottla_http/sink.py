@@ -79,6 +79,7 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
         self._topics = TopicIdentity(self.context)
         self._topic_ids: dict[str, str | None] = {}
         self._paused: frozenset[TopicPartition] = frozenset()
+        self._last_failure = ""
         self._needs_key = "key" in placeholders(config.url)
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
@@ -289,6 +290,7 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
             chance=random.random(),  # noqa: S311
         )
         asked_ms = min(failure.retry_after_ms or 0, config.retry_backoff_max_ms)
+        self._last_failure = failure.reason
         batch.not_before_s = time.monotonic() + max(wait_ms, asked_ms) / 1000
         return failure
 
@@ -303,7 +305,7 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
         next_try_s = self._outbox.next_try_s()
         if next_try_s is None or next_try_s <= now_s:
             return None
-        return _Failure("what failed before is not due yet")
+        return _Failure(f"what failed before is not due yet: {self._last_failure}")
 
     def _ask_for_pause(self) -> None:
         next_try_s = self._outbox.next_try_s()

@@ -36,6 +36,14 @@ class Context(ABC):
     log: logging.Logger
     metrics: Metrics
 
+    def waits_for(self, reason: str | None) -> None:
+        """Say that the work cannot go on before something happens that is no error, such as a file that is to come.
+
+        Users see the reason in the status. It holds until a call of `poll`, `put` or `task_configs` succeeds in which
+        this was not said again, or None is given. What is raised as a `RetriableError` is shown without this.
+        """
+        self.log.debug("waits for: %s", reason)
+
 
 class OffsetReader(ABC):
     """Reads the offsets that a source connector's tasks have committed."""

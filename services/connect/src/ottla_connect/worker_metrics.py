@@ -50,6 +50,7 @@ READINGS = {
     "total-errors-logged": "Errors with records that were logged.",
     "deadletterqueue-produce-requests": "Records sent to the dead letter topic.",
     "deadletterqueue-produce-failures": "Records that the dead letter topic did not take.",
+    "waiting-time-ms": "How long a task has been waiting for what it needs; 0 while it works.",
     "last-error-timestamp": "When the last error with a record was, in milliseconds since the epoch.",
 }
 GROWING = frozenset(name for name in READINGS if name.endswith(COUNTER_SUFFIX) or name.startswith("total-")) | {

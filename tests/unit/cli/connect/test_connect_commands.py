@@ -166,15 +166,32 @@ def test_validation_shows_everything_that_is_wrong_at_once(ottla, herder, file):
 def test_the_list_has_a_line_for_each_connector(ottla, first):
     first.failed[TaskId("first", 1)] = "trace"
     done = ottla("list")
-    header, _, row = (line.split() for line in done.stdout.strip().splitlines())
-    assert header == ["connector", "type", "state", "tasks", "running", "worker"]
+    *table, hindrance = done.stdout.strip().splitlines()
+    header, _, row = (line.split() for line in table if line.strip())
+    assert header == ["connector", "type", "state", "tasks", "running", "records/s", "lag", "worker"]
     assert row == ["first", "source", "RUNNING", "1/2", "127.0.0.1:8083"]
+    assert hindrance == "first, task 1, does not work: trace"
+    assert done.returncode == 1
     assert ottla("list", "--json").json == [
         {
             "connector": "first", "type": "source", "state": "RUNNING", "tasks": 2, "tasks_running": 1,
-            "tasks_failed": 1, "worker": "127.0.0.1:8083",
+            "tasks_failed": 1, "records_per_second": None, "lag": None, "not_working": ["task 1"], "reason": "trace",
+            "worker": "127.0.0.1:8083",
         }
     ]  # fmt: skip
+
+
+def test_who_runs_and_waits_does_not_look_healthy(ottla, first):
+    assert ottla("list").returncode == 0
+    first.healths[TaskId("first", 0)] = {"state": "WAITING", "reason": "there is no file at /a.csv", "since_ms": 1}
+    first.healths[TaskId("first", 1)] = {"state": "WORKING", "records_per_second": 12.0, "lag": 4}
+    for command in ("list", "status"):
+        done = ottla(command)
+        assert done.returncode == 1
+        assert ": there is no file at /a.csv\n" in done.stdout
+    assert "RUNNING, waiting" in done.stdout
+    task = ottla("status", "--json").json[0]["tasks"][0]
+    assert (task["state"], task["health"]["state"]) == ("RUNNING", "WAITING")
 
 
 def test_the_status_shows_why_a_task_has_failed_and_exits_with_1(ottla, first):

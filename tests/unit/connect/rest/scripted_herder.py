@@ -63,6 +63,7 @@ class ScriptedHerder:
         self.log_requests: list[tuple[str, int | None, int]] = []
         self.failed: dict[TaskId, str] = {}
         self.progress: dict[TaskId, dict[str, Any]] = {}
+        self.healths: dict[TaskId, dict[str, Any]] = {}
         self.leader: str | None = None
         self.owner: str | None = None
         self.held: asyncio.Event | None = None
@@ -104,6 +105,7 @@ class ScriptedHerder:
             worker_id=WORKER,
             version="1.0",
             progress=self.progress.get(task),
+            health=self.healths.get(task),
         )
 
     def task_configs(self, name: str) -> Mapping[TaskId, Mapping[str, str]]:

@@ -4,6 +4,7 @@ import pytest
 
 from ottla_connect.task.connector_runner import ConnectorRunner, TooManyTasks
 from ottla_connect.task.control import Standing
+from ottla_connect.task.health import Health
 from ottla_sdk import Connector, RetriableError
 
 
@@ -56,6 +57,7 @@ class Events(list):
             make=connector,
             control=control,
             tasks_max=tasks_max,
+            health=Health(lambda document: None, str),
             on_task_configs=lambda configs: self.append(("configs", configs)),
             on_running=lambda: self.append("running"),
             on_paused=lambda: self.append("paused"),

@@ -69,8 +69,14 @@ _WAIT_MAX_S = 0.05
 class _Stopping:
     """What task contexts have in common: they can be asked to stop, from any thread."""
 
+    waiting: str | None = None
+
     def __init__(self) -> None:
         self._stop = threading.Event()
+
+    def waits_for(self, reason: str | None) -> None:
+        """Keep the reason; `waiting` is the last one, None if there is none."""
+        self.waiting = reason
 
     def request_stop(self) -> None:
         """Ask the task to stop, as a worker does."""
@@ -91,7 +97,14 @@ class MemoryConnectorContext(ConnectorContext):
     Attributes:
         reconfigurations: how often new task configurations were asked for.
         failure: what the connector has reported.
+        waiting: what it has said last that it waits for; None if nothing.
     """
+
+    waiting: str | None = None
+
+    def waits_for(self, reason: str | None) -> None:
+        """Keep the reason."""
+        self.waiting = reason
 
     def __init__(self, connector: str = "conformance") -> None:
         self.connector = connector

@@ -93,6 +93,7 @@ class SqlSource(SourceConnector[SqlSourceConfig]):
     def _warn(self, tables: frozenset[TableId]) -> None:
         if not tables:
             self.context.log.warning("no table is to be read; looking again every table.poll.interval.ms")
+            self.context.waits_for("no table is there that is to be read")
         topics = Counter(topic_of(self.config.topic_prefix, each) for each in tables)
         for topic, count in topics.items():
             if count > 1:
@@ -107,7 +108,9 @@ class SqlSource(SourceConnector[SqlSourceConfig]):
                 tables = self._find_tables()
             except (SQLAlchemyError, RetriableError) as error:
                 self.context.log.warning("cannot look for new tables now: %s", error)
+                self.context.waits_for(f"cannot look for new tables now: {error}")
                 continue
+            self.context.waits_for(None if tables else "no table is there that is to be read")
             known = self._known
             if known is not None and tables != known:
                 changed = sorted(each.full_name for each in tables ^ known)

@@ -46,6 +46,7 @@ class Status:
         generation: the group's generation in which it was said.
         version: the plugin's version; empty if not known.
         progress: what a task has said of how its work goes; None if nothing.
+        health: whether it works or waits, for what, how fast and how far behind; None if it has not said.
     """
 
     state: State
@@ -54,6 +55,7 @@ class Status:
     generation: int = -1
     version: str = ""
     progress: Mapping[str, Any] | None = None
+    health: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ slow to stop keeps nobody else waiting. It also decides what a failure means: a 
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
@@ -65,6 +65,8 @@ class Unit:
         id: which one.
         version: the plugin's version, once it is known.
         task_configs: what its process has said that the tasks shall do; None before it has, and for a task.
+        progress: what its process has said last of how its work goes; None before it has.
+        health: likewise whether it works; of what has failed, when it is started again.
     """
 
     def __init__(
@@ -78,6 +80,8 @@ class Unit:
         self.id = unit
         self.version = ""
         self.task_configs: list[dict[str, str]] | None = None
+        self.progress: Mapping[str, Any] | None = None
+        self.health: Mapping[str, Any] | None = None
         self._worker = worker
         self._host = host
         self._events = events
@@ -207,6 +211,7 @@ class Unit:
         self._reported = None
         self._stopping = False
         self.task_configs = None
+        self._forget_sayings()
         self._has = work
         self._paused = work.paused
         raw = self._worker.raw
@@ -231,7 +236,7 @@ class Unit:
         except ProcessFailed as error:
             reason = f"its process cannot be started: {error}"
             self._events.on_state(self, State.FAILED, reason, self.version)
-            self._on_failure(reason, Outlook.OPEN)
+            self._on_failure(reason, Outlook.OPEN, reason)
             return
         for message in self._events.greetings(self):
             self._child.send(message)
@@ -258,6 +263,7 @@ class Unit:
         match message:
             case Running():
                 self.version = message.version or self.version
+                self._forget_sayings()
                 self._events.on_state(self, State.RUNNING, "", self.version)
             case Paused():
                 self._events.on_state(self, State.PAUSED, "", self.version)
@@ -265,6 +271,7 @@ class Unit:
                 pass  # its end follows, and counts
             case Failed():
                 self._reported = message
+                self._forget_sayings()
                 self._events.on_state(self, State.FAILED, message.trace, self.version)
             case _:
                 self._events.on_message(self, message)
@@ -274,14 +281,18 @@ class Unit:
         if self._stopping:
             return
         if self._reported is not None:
-            self._on_failure(self._reported.reason, self._reported.outlook)
+            self._on_failure(self._reported.reason, self._reported.outlook, self._reported.trace)
             return
         last_lines = "\n".join(ended.last_lines[-TRACE_LINES_MAX:])
         trace = f"the process {ended.reason}" + (f"; its last lines were:\n{last_lines}" if last_lines else "")
+        self._forget_sayings()
         self._events.on_state(self, State.FAILED, trace, self.version)
-        self._on_failure(ended.reason, Outlook.OPEN)
+        self._on_failure(ended.reason, Outlook.OPEN, trace)
 
-    def _on_failure(self, reason: str, outlook: Outlook) -> None:
+    def _forget_sayings(self) -> None:
+        self.progress = self.health = None
+
+    def _on_failure(self, reason: str, outlook: Outlook, trace: str) -> None:
         work = self._has
         assert work is not None
         policy = RestartPolicy.of(self._worker, work.connector_settings)
@@ -289,6 +300,9 @@ class Unit:
         restart = None
         if delay_s is not None:
             restart = asyncio.get_running_loop().call_later(delay_s, self._restart_by_itself)
+            next_try_ms = round((time.time() + delay_s) * 1000)
+            self.health = {"state": "RETRYING", "reason": reason, "next_try_ms": next_try_ms}
+            self._events.on_state(self, State.FAILED, trace, self.version)
         self._failure = _Failure(work, restart)
         self._has = None
         log.warning(

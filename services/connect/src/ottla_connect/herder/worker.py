@@ -21,6 +21,7 @@ from ottla_connect.processes.host import ProcessHost
 from ottla_connect.processes.messages import (
     CommitOffsets,
     FromProcess,
+    HealthTold,
     Lease,
     Measured,
     Message,
@@ -38,6 +39,7 @@ from ottla_connect.state.stores import Stores
 from ottla_core.background import start_detached
 from ottla_core.clock import boot_time_s
 
+SAYING_STATES = (State.RUNNING, State.FAILED)
 RESTING_STATES = {TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
 
 log = structlog.get_logger("worker")
@@ -241,11 +243,19 @@ class Worker:
             case Measured():
                 if isinstance(unit.id, TaskId):
                     self.measured[unit.id] = message.values
-            case Progressed():
-                if self._surely_runs(unit.id):  # otherwise another worker may, which says how it goes there
-                    self._set_status(unit.id, State.RUNNING, version=unit.version, progress=message.progress)
+            case Progressed() | HealthTold():
+                self._take_saying(unit, message)
             case _:
                 log.warning("a process said what it should not", unit=str(unit.id), message=type(message).__name__)
+
+    def _take_saying(self, unit: Unit, message: Progressed | HealthTold) -> None:
+        if not self._surely_runs(unit.id):
+            return  # another worker may run it, which says how it goes there
+        if isinstance(message, Progressed):
+            unit.progress = message.progress
+        else:
+            unit.health = message.health
+        self._set_status(unit.id, State.RUNNING, version=unit.version)
 
     def _set_status(
         self,
@@ -253,18 +263,19 @@ class Worker:
         state: State,
         trace: str = "",
         version: str = "",
-        progress: Mapping[str, Any] | None = None,
     ) -> None:
         name = unit.connector if isinstance(unit, TaskId) else unit
         if name not in self.state.connectors:
             return  # deleted; a status would outlive it
+        runs = self._units.get(unit) if state in SAYING_STATES else None
         status = Status(
             state=state,
             worker_id=self.id,
             trace=trace,
             generation=self._generation,
             version=version,
-            progress=progress,
+            progress=runs.progress if runs is not None and state is State.RUNNING else None,
+            health=runs.health if runs is not None else None,
         )
         # What ends here may have begun elsewhere already: then the other worker's word counts.
         only_if_newer = state is State.UNASSIGNED or (state is State.FAILED and not self._surely_runs(unit))

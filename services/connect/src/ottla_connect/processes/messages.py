@@ -207,6 +207,12 @@ class Progressed(Message, frozen=True, kw_only=True, tag="progressed"):
     progress: dict[str, Any]
 
 
+class HealthTold(Message, frozen=True, kw_only=True, tag="health-told"):
+    """Whether a connector or task that runs works or waits, for its status; replaces what it has said before."""
+
+    health: dict[str, Any]
+
+
 class PluginDescription(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin class.
 
@@ -271,6 +277,7 @@ FromProcess = (
     | TopicsUsed
     | Measured
     | Progressed
+    | HealthTold
     | Answer
 )
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
 from ottla_connect.herder import api
 from ottla_connect.ids import TaskId
@@ -63,6 +63,25 @@ class ConnectorInfo(BaseModel):
         return cls(name=info.name, config=dict(info.config), tasks=tasks, type=info.type)
 
 
+class Health(BaseModel):
+    """Whether what runs does its work, and how it goes; Kafka Connect has nothing like it."""
+
+    state: str = Field(description="WORKING; WAITING for something; RETRYING: it has failed and is started again.")
+    reason: str | None = Field(None, description="What it waits for, such as the last error.")
+    since_ms: int | None = Field(None, description="Since when, in milliseconds since 1970.")
+    next_try_ms: int | None = Field(None, description="When it is tried again, likewise; left out if not known.")
+    records_per_second: float | None = Field(None, description="Records done, over some ten seconds.")
+    lag: int | None = Field(None, description="Records that a sink has still to take, as far as it knows.")
+
+    @classmethod
+    def of(cls, status: api.Status) -> Self | None:
+        """Return the document; None for what has said nothing, or does not run."""
+        try:
+            return cls.model_validate(status.health) if status.health is not None else None
+        except ValidationError:
+            return None  # another version of the worker has written it
+
+
 class ConnectorState(BaseModel):
     """The state of a connector's own process."""
 
@@ -70,6 +89,7 @@ class ConnectorState(BaseModel):
     worker_id: str = Field(description="HOST:PORT of the worker that runs it, or ran it last.")
     trace: str | None = Field(None, description="Why it failed; left out if it has not.")
     version: str | None = Field(None, description="The plugin's version; left out if it is not known.")
+    health: Health | None = Field(None, description="Whether it does its work; left out if it has not said.")
 
     @classmethod
     def of(cls, status: api.Status) -> Self:
@@ -79,6 +99,7 @@ class ConnectorState(BaseModel):
             worker_id=status.worker_id,
             trace=status.trace or None,
             version=status.version or None,
+            health=Health.of(status),
         )
 
 
@@ -90,6 +111,7 @@ class TaskState(BaseModel):
     worker_id: str = Field(description="HOST:PORT of the worker that runs it, or ran it last.")
     trace: str | None = Field(None, description="Why it failed; left out if it has not.")
     version: str | None = Field(None, description="The plugin's version; left out if it is not known.")
+    health: Health | None = Field(None, description="Whether it does its work; left out if it has not said.")
     progress: dict[str, Any] | None = Field(
         None, description="How the work of a task that is a job goes, such as Spark's; left out elsewhere."
     )
@@ -103,6 +125,7 @@ class TaskState(BaseModel):
             worker_id=status.worker_id,
             trace=status.trace or None,
             version=status.version or None,
+            health=Health.of(status),
             progress=dict(status.progress) if status.progress is not None else None,
         )
 

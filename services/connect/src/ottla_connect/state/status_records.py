@@ -72,6 +72,8 @@ def encode_status(status: Status) -> bytes:
         document["version"] = status.version
     if status.progress is not None:
         document["progress"] = status.progress
+    if status.health is not None:
+        document["health"] = status.health
     return encode_json(document)
 
 
@@ -83,7 +85,8 @@ def decode_status(value: bytes) -> Status:
     """
     document = decode_json_object(value)
     state, worker_id, generation = (document.get(key) for key in ("state", "worker_id", "generation"))
-    trace, version, progress = (document.get(key) for key in ("trace", "version", "progress"))
+    trace, version = document.get("trace"), document.get("version")
+    progress, health = document.get("progress"), document.get("health")
     if not isinstance(state, str) or state not in State.__members__:
         raise BadRecord(f"its state is {state!r}")
     if not isinstance(worker_id, str) or type(generation) is not int:
@@ -95,6 +98,7 @@ def decode_status(value: bytes) -> Status:
         trace=trace if isinstance(trace, str) else "",
         version=version if isinstance(version, str) else "",
         progress=progress if isinstance(progress, dict) else None,
+        health=health if isinstance(health, dict) else None,
     )
 
 

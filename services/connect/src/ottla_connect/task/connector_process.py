@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ottla_connect.processes.messages import Measured, Paused, RunConnector, Running, Stopped, TaskConfigs
+from ottla_connect.processes.messages import HealthTold, Measured, Paused, RunConnector, Running, Stopped, TaskConfigs
 from ottla_connect.task.channel import Channel
 from ottla_connect.task.connector_runner import ConnectorRunner
 from ottla_connect.task.contexts import RunningConnectorContext
 from ottla_connect.task.control import Control
+from ottla_connect.task.health import Health
 from ottla_connect.task.measures import PluginMetrics
 from ottla_connect.task.process import Process
 from ottla_connect.task.redaction import Redaction
@@ -23,6 +24,7 @@ def run_connector(channel: Channel, redaction: Redaction, purpose: RunConnector)
     """Run a connector until it is to stop; raises what it fails with."""
     control = Control(channel, leased=False)
     metrics = PluginMetrics()
+    health = Health(lambda document: control.send(HealthTold(health=document)), redaction.text)
     reported: dict[str, float] = {}
 
     def report_readings() -> None:
@@ -30,6 +32,7 @@ def run_connector(channel: Channel, redaction: Redaction, purpose: RunConnector)
         if (readings := metrics.readings()) != reported:
             reported = readings
             control.send(Measured(values=readings))
+        health.report()
 
     control.start(report_readings)
     process = Process.make(channel, redaction, purpose.worker)
@@ -43,6 +46,7 @@ def run_connector(channel: Channel, redaction: Redaction, purpose: RunConnector)
             purpose.connector,
             control,
             metrics,
+            health,
             on_reconfigure=runner.request_reconfiguration,
             on_failure=runner.fail,
         )
@@ -54,13 +58,22 @@ def run_connector(channel: Channel, redaction: Redaction, purpose: RunConnector)
         stored = (put_back(each, written, settings, process.providers.restored) for each in texts)
         control.send(TaskConfigs(configs=[each | _added_settings(kind, written) for each in stored]))
 
+    def on_running() -> None:
+        control.send(Running(version=process.lookup.version(kind)))
+        health.runs(runs=True)
+
+    def on_paused() -> None:
+        health.runs(runs=False)
+        control.send(Paused())
+
     runner = ConnectorRunner(
         make=make,
         control=control,
         tasks_max=int(settings.get(TASKS_MAX_KEY, "1")),
         on_task_configs=send_task_configs,
-        on_running=lambda: control.send(Running(version=process.lookup.version(kind))),
-        on_paused=lambda: control.send(Paused()),
+        health=health,
+        on_running=on_running,
+        on_paused=on_paused,
     )
     runner.run()
     control.send(Stopped())

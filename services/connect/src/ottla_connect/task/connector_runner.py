@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla_connect.task.control import Control, Standing
+from ottla_connect.task.health import Health
 from ottla_sdk import Connector, FatalError, RetriableError
 
 CHECK_INTERVAL_S = 60.0
@@ -25,6 +26,7 @@ class ConnectorRunner:
         make: returns the connector, configured and with its context; called again after each pause.
         control: says what the worker wants.
         tasks_max: most tasks it may have.
+        health: is told what is waited for.
         on_task_configs: called with what the tasks shall do.
         on_running: called when it has started.
         on_paused: called when it has stopped to pause.
@@ -36,6 +38,7 @@ class ConnectorRunner:
         make: Callable[[], Connector[Any]],
         control: Control,
         tasks_max: int,
+        health: Health,
         on_task_configs: Callable[[list[Mapping[str, str]]], None],
         on_running: Callable[[], None],
         on_paused: Callable[[], None],
@@ -43,6 +46,7 @@ class ConnectorRunner:
         self._make = make
         self._control = control
         self._tasks_max = tasks_max
+        self._health = health
         self._on_task_configs = on_task_configs
         self._on_running = on_running
         self._on_paused = on_paused
@@ -92,14 +96,17 @@ class ConnectorRunner:
     def _configure_tasks(self, connector: Connector[Any]) -> None:
         pause_s = RETRY_FIRST_S
         while True:
+            self._health.begins()
             try:
                 configs = list(connector.task_configs(self._tasks_max))
                 break
             except RetriableError as error:
                 log.warning("cannot tell what tasks there are to be, tries again in %.0f s: %s", pause_s, error)
+                self._health.waits(str(error), pause_s)
             if self._control.wait(pause_s):
                 return
             pause_s = min(pause_s * 2, RETRY_MAX_S)
+        self._health.works()
         if len(configs) > self._tasks_max:
             raise TooManyTasks(
                 f"the connector wants {len(configs)} tasks, but its setting tasks.max is {self._tasks_max}"

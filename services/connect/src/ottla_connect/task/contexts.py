@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol
 
 from ottla_connect.ids import TaskId
 from ottla_connect.task.control import Control
+from ottla_connect.task.health import Health
 from ottla_connect.task.measures import PluginMetrics
 from ottla_sdk import (
     JobTaskContext,
@@ -38,6 +39,7 @@ class RunningConnectorContext(SourceConnectorContext):
         connector: str,
         control: Control,
         metrics: PluginMetrics,
+        health: Health,
         *,
         on_reconfigure: Callable[[], None],
         on_failure: Callable[[Exception], None],
@@ -45,9 +47,14 @@ class RunningConnectorContext(SourceConnectorContext):
         self.connector = connector
         self.log = logging.getLogger(f"connector.{connector}")
         self.metrics = metrics
+        self._health = health
         self.offsets = CommittedOffsets(control)
         self._on_reconfigure = on_reconfigure
         self._on_failure = on_failure
+
+    def waits_for(self, reason: str | None) -> None:
+        """Say that the connector waits, and for what."""
+        self._health.plugin_waits(reason)
 
     def request_task_reconfiguration(self) -> None:
         """Say that `task_configs` would answer differently now."""
@@ -61,12 +68,17 @@ class RunningConnectorContext(SourceConnectorContext):
 class _RunningTaskContext(TaskContext):
     """What contexts of both kinds of tasks have."""
 
-    def __init__(self, task: TaskId, control: Control, metrics: PluginMetrics) -> None:
+    def __init__(self, task: TaskId, control: Control, metrics: PluginMetrics, health: Health) -> None:
+        self._health = health
         self.connector = task.connector
         self.task = task.task
         self.log = logging.getLogger(f"connector.{task.connector}")
         self.metrics = metrics
         self._control = control
+
+    def waits_for(self, reason: str | None) -> None:
+        """Say that the task waits, and for what."""
+        self._health.plugin_waits(reason)
 
     def should_stop(self) -> bool:
         """Return whether the task is asked to stop."""
@@ -80,8 +92,8 @@ class _RunningTaskContext(TaskContext):
 class RunningSourceTaskContext(_RunningTaskContext, SourceTaskContext):
     """A source task's."""
 
-    def __init__(self, task: TaskId, control: Control, metrics: PluginMetrics) -> None:
-        super().__init__(task, control, metrics)
+    def __init__(self, task: TaskId, control: Control, metrics: PluginMetrics, health: Health) -> None:
+        super().__init__(task, control, metrics, health)
         self.offsets = CommittedOffsets(control)
 
 
@@ -101,8 +113,10 @@ class JobTaskActions(Protocol):
 class RunningJobTaskContext(_RunningTaskContext, JobTaskContext):
     """A job's."""
 
-    def __init__(self, task: TaskId, control: Control, metrics: PluginMetrics, actions: JobTaskActions) -> None:
-        super().__init__(task, control, metrics)
+    def __init__(
+        self, task: TaskId, control: Control, metrics: PluginMetrics, health: Health, actions: JobTaskActions
+    ) -> None:
+        super().__init__(task, control, metrics, health)
         self._actions = actions
 
     def client_settings(self, kind: Literal["consumer", "producer", "admin"]) -> Mapping[str, str]:
@@ -151,8 +165,10 @@ class SinkTaskActions(Protocol):
 class RunningSinkTaskContext(_RunningTaskContext, SinkTaskContext):
     """A sink task's."""
 
-    def __init__(self, task: TaskId, control: Control, metrics: PluginMetrics, actions: SinkTaskActions) -> None:
-        super().__init__(task, control, metrics)
+    def __init__(
+        self, task: TaskId, control: Control, metrics: PluginMetrics, health: Health, actions: SinkTaskActions
+    ) -> None:
+        super().__init__(task, control, metrics, health)
         self._actions = actions
 
     @property

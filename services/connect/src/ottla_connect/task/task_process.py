@@ -14,11 +14,12 @@ from confluent_kafka.admin import AdminClient
 
 from ottla_connect.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch
 from ottla_connect.ids import TaskId
-from ottla_connect.processes.messages import Measured, Paused, Running, RunTask, Stopped, TopicsUsed
+from ottla_connect.processes.messages import HealthTold, Measured, Paused, Running, RunTask, Stopped, TopicsUsed
 from ottla_connect.task.channel import Channel
 from ottla_connect.task.clients import client_settings, log_client_error, overrides
 from ottla_connect.task.contexts import RunningJobTaskContext, RunningSinkTaskContext, RunningSourceTaskContext
 from ottla_connect.task.control import TICK_INTERVAL_S, Control, Standing
+from ottla_connect.task.health import Health
 from ottla_connect.task.job.progress import Progress
 from ottla_connect.task.job.runner import JobRunner
 from ottla_connect.task.measures import PluginMetrics, TaskMeasures
@@ -117,15 +118,21 @@ class _Readings:
         self.measures: TaskMeasures | None = None
         self.metrics = PluginMetrics()
         self.progress = Progress(control, redaction)
+        self.health = Health(
+            lambda document: control.send(HealthTold(health=document)),
+            redaction.text,
+            given=lambda: self.measures.given if self.measures is not None else None,
+        )
 
     def report(self) -> None:
         """Send them: the receiving thread does now and then, and the task at its end, which must not overtake it."""
         with self._reporting:
             runtime = self.measures.readings() if self.measures is not None else {}
-            values = {**self.metrics.readings(), **runtime}
+            values = {**self.metrics.readings(), **runtime, "waiting-time-ms": self.health.waiting_ms()}
             if values != self._last:
                 self._last = values
                 self._control.send(Measured(values=values))
+            self.health.report()
             self.progress.send()
 
 
@@ -169,14 +176,19 @@ class TaskParts:
         self._flush_timeout_s = self._worker.offset_flush_timeout_ms / 1000
         self._closers: list[Callable[[], None]] = []
         self._on_running: Callable[[], None] = lambda: None
-        self._on_paused: Callable[[], None] = lambda: self._control.send(Paused())
+        self._health = readings.health
 
     def runner(self) -> SourceRunner | SinkRunner | JobRunner:
         """Return what runs the task; its kind says which."""
         lookup = self._process.lookup
         kind = lookup.find(self._connector.get("connector.class", ""), Connector)
         version = lookup.version(kind)
-        self._on_running = lambda: self._control.send(Running(version=version))
+
+        def on_running() -> None:
+            self._control.send(Running(version=version))
+            self._health.runs(runs=True)
+
+        self._on_running = on_running
         if issubclass(kind.task_class, JobTask):
             return self._job(kind.task_class)
         task = kind.task_class()
@@ -197,13 +209,19 @@ class TaskParts:
             except Exception:
                 log.exception("could not close in order")
 
+    def _on_paused(self) -> None:
+        self._health.runs(runs=False)
+        self._control.send(Paused())
+
     def _job(self, kind: Callable[[], JobTask[Any]]) -> JobRunner:
         progress = self._readings.progress
 
         def make() -> JobTask[Any]:
             task = kind()
             task.configure(self._settings)
-            task.context = RunningJobTaskContext(self._id, self._control, self._readings.metrics, actions)
+            task.context = RunningJobTaskContext(
+                self._id, self._control, self._readings.metrics, self._health, actions
+            )
             return task
 
         def pause() -> None:
@@ -225,13 +243,14 @@ class TaskParts:
 
     def _source(self, task: SourceTask[Any]) -> SourceRunner:
         measures = self._readings.measures = TaskMeasures("source")
-        task.context = RunningSourceTaskContext(self._id, self._control, self._readings.metrics)
+        task.context = RunningSourceTaskContext(self._id, self._control, self._readings.metrics, self._health)
         handler = ErrorHandler[SourceRecord](
             task=str(self._id),
             policy=self._policy,
             measures=measures.errors,
             wait=self._control.wait,
             described=described_record,
+            on_wait=self._health.waits,
         )
         chain = TransformChain(make_steps(self._connector, self._process.lookup), handler)
         self._closers.append(chain.close)
@@ -260,6 +279,7 @@ class TaskParts:
             sender=sender,
             commits=commits,
             measures=measures,
+            health=self._health,
             flush_timeout_s=self._last_flush_timeout_s(),
             on_running=self._on_running,
             on_paused=self._on_paused,
@@ -286,11 +306,12 @@ class TaskParts:
             control=self._control,
             settings=settings,
             measures=measures,
+            health=self._health,
             on_running=self._on_running,
             on_paused=self._on_paused,
             on_topics=self._used,
         )
-        task.context = RunningSinkTaskContext(self._id, self._control, self._readings.metrics, runner)
+        task.context = RunningSinkTaskContext(self._id, self._control, self._readings.metrics, self._health, runner)
         letters = self._dead_letters(measures)
         handler = ErrorHandler[Message](
             task=str(self._id),
@@ -298,6 +319,7 @@ class TaskParts:
             measures=measures.errors,
             wait=self._control.wait,
             described=described_message,
+            on_wait=self._health.waits,
             reporters=(letters,) if letters is not None else (),
         )
         chain = TransformChain(make_steps(self._connector, self._process.lookup), handler)

@@ -6,6 +6,7 @@ import pytest
 
 from ottla_connect.processes.messages import (
     Failed,
+    HealthTold,
     Measured,
     Outlook,
     Paused,
@@ -64,6 +65,9 @@ def test_a_batch_that_cannot_be_put_now_comes_again_and_nothing_else_meanwhile(k
     assert process.stop() == 0
     assert process.all(Measured)[-1].values["total-retries"] == 3
     assert process.log.count("could not put 500 records") == 3
+    told = [each.health for each in process.all(HealthTold)]
+    assert "WAITING" in [each["state"] for each in told]
+    assert told[-1]["state"] == "WORKING"
 
 
 def test_a_target_that_cannot_be_flushed_now_gets_the_records_again(kafka, connect):

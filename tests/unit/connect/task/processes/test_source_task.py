@@ -11,6 +11,7 @@ from confluent_kafka.admin import ConfigResource
 from ottla_connect.processes.messages import (
     CommitOffsets,
     Failed,
+    HealthTold,
     Measured,
     Outlook,
     Paused,
@@ -211,3 +212,21 @@ def test_secrets_are_resolved_in_the_process_and_stay_there(kafka, connect, tmp_
     assert positions(kafka, topic) == [0, 1, 2]
     assert json.dumps(process.all(Failed)[0].trace).count(topic) == 0
     assert topic not in process.log
+
+
+def test_a_source_that_cannot_be_read_says_so_until_it_can(kafka, connect):
+    topic = kafka.topic()
+    process = connect.source(topic, list_count=3, fault_where="poll", fault_kind="retriable", fault_times=3)
+    waiting = process.until(HealthTold).health
+    assert waiting["state"] == "WAITING"
+    assert waiting["reason"]
+    eventually(lambda: process.all(HealthTold)[-1].health["state"] == "WORKING", "it works")
+    assert process.stop() == 0
+
+
+def test_a_file_source_without_a_file_says_what_it_waits_for(kafka, connect):
+    missing = connect.directory / "none.csv"
+    process = connect.source(kafka.topic(), connector_class="FileSource", file_path=missing, file_format="csv")
+    assert process.until(HealthTold).health["reason"] == f"there is no file at {missing}"
+    missing.write_text("a\n1\n")
+    eventually(lambda: process.all(HealthTold)[-1].health["state"] == "WORKING", "it works")

@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from ottla_connect.task.control import Standing
+from ottla_connect.task.health import Health
 from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.task.source.runner import SourceRunner
 from ottla_sdk import RetriableError
@@ -23,6 +24,7 @@ class Parts:
             sender=self,
             commits=self,
             measures=TaskMeasures("source"),
+            health=Health(lambda document: None, str),
             flush_timeout_s=1.0,
             on_running=lambda: None,
             on_paused=lambda: None,

@@ -85,6 +85,7 @@ class ErrorHandler(Generic[OriginalT]):
         wait: waits some seconds; returns whether the task is to stop.
         described: says in words which record it was.
         reporters: what else hears of failures.
+        on_wait: hears what an operation fails with that is tried again, and after how many seconds.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class ErrorHandler(Generic[OriginalT]):
         wait: Callable[[float], bool],
         described: Callable[[OriginalT], str],
         reporters: tuple[Reporter[OriginalT], ...] = (),
+        on_wait: Callable[[str, float], None] = lambda reason, pause_s: None,
     ) -> None:
         self.policy = policy
         self._task = task
@@ -103,6 +105,7 @@ class ErrorHandler(Generic[OriginalT]):
         self._wait = wait
         self._described = described
         self._reporters = reporters
+        self._on_wait = on_wait
 
     def attempt(
         self,
@@ -144,6 +147,7 @@ class ErrorHandler(Generic[OriginalT]):
             if delay_ms is None:
                 self.drop(Failure(original, stage, operator, failed_with))
                 return DROPPED
+            self._on_wait(f"{operator.__name__}: {failed_with}", delay_ms / 1000)
             if self._wait(delay_ms / 1000):
                 raise Interrupted
             self._measures.retries += 1

@@ -6,6 +6,7 @@ The consumer calls back only from within its own methods, so everything happens 
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -115,6 +116,16 @@ class Group:
             messages = [each for each in messages if _place(each) not in self._revoked_meanwhile]
         self._raise_error()
         return messages
+
+    def lag(self, partitions: Collection[TopicPartition]) -> int | None:
+        """Return how many records of these there are behind those read, as far as the consumer has heard of them."""
+        known = []
+        for place in self._consumer.position(_for_kafka(partitions)):
+            with suppress(KafkaException):
+                _, end = self._consumer.get_watermark_offsets(place, cached=True)
+                if place.offset >= 0 and end >= 0:
+                    known.append(max(0, end - place.offset))
+        return sum(known) if known else None
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these no further until `resume`; messages that are read already come again then."""

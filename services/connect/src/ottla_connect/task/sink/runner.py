@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from ottla_connect.hung_consumers import ConsumerWatch
 from ottla_connect.task.control import Control, Standing
+from ottla_connect.task.health import Health
 from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.task.pipeline.dead_letters import DeadLetters
 from ottla_connect.task.pipeline.error_handler import ErrorHandler, Failure, Interrupted, ToleranceExceeded
@@ -35,6 +36,7 @@ from ottla_sdk import RetriableError, SinkRecord, SinkTask, TopicPartition
 READ_WAIT_S = 0.25
 """How long a read waits for records, and so how soon a task hears that it is to stop."""
 LEASE_WAIT_S = 1.0
+LAG_INTERVAL_S = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +66,7 @@ class SinkRunner:
         control: says when to work.
         settings: what it goes by.
         measures: readings.
+        health: is told what is waited for.
         on_running: called when the task has started, and when it goes on after a pause.
         on_paused: called when it has paused.
         on_topics: called with topics that are read for the first time.
@@ -76,6 +79,7 @@ class SinkRunner:
         control: Control,
         settings: SinkSettings,
         measures: TaskMeasures,
+        health: Health,
         on_running: Callable[[], None],
         on_paused: Callable[[], None],
         on_topics: Callable[[list[str]], None],
@@ -84,10 +88,12 @@ class SinkRunner:
         self._control = control
         self._settings = settings
         self._measures = measures
+        self._health = health
         self._on_running = on_running
         self._on_paused = on_paused
         self._on_topics = on_topics
         self._positions = Positions()
+        self._lag_due_s = 0.0
         self._redelivery = Redelivery()
         self._held: list[Message] = []
         self._seeks: dict[TopicPartition, int] = {}
@@ -232,6 +238,7 @@ class SinkRunner:
             if (topics := self._subscription.changed(time.monotonic())) is not None:
                 self._group.subscribe(topics)
             self._begin_new_topics()
+            self._look_how_far_behind(time.monotonic())
             if self._commits.are_due():
                 self._commit()
             self._apply_seeks()
@@ -278,6 +285,7 @@ class SinkRunner:
             self._group.pause(self._positions.assigned)
             return
         began_s = time.monotonic()
+        self._health.begins()
         try:
             self._task.put(records)
             self._raise_report_error()
@@ -289,6 +297,7 @@ class SinkRunner:
             measures.batches.add(len(records))
             measures.batch_time_ms.add((time.monotonic() - began_s) * 1000)
             measures.given += len(records)
+        self._health.works()
         self._measures.active = 0
         self._asked_pause_s = None
         self._positions.put()
@@ -304,9 +313,9 @@ class SinkRunner:
         now_s = time.monotonic()
         self._redelivery.keep(records, now_s, self._asked_pause_s)
         self._asked_pause_s = None
-        log.warning(
-            "could not put %d records, tries again in %.1f s: %s", len(records), self._redelivery.due_s - now_s, error
-        )
+        pause_s = self._redelivery.due_s - now_s
+        log.warning("could not put %d records, tries again in %.1f s: %s", len(records), pause_s, error)
+        self._health.waits(str(error), pause_s)
 
     def _set_paused(self, paused: bool) -> None:
         if paused == self._paused:
@@ -355,6 +364,11 @@ class SinkRunner:
 
     def _on_commit_result(self, error: KafkaError | None, partitions: list[KafkaTopicPartition]) -> None:
         self._commits.on_result(error, partitions)
+
+    def _look_how_far_behind(self, now_s: float) -> None:
+        if now_s >= self._lag_due_s:
+            self._lag_due_s = now_s + LAG_INTERVAL_S
+            self._health.lags(self._group.lag(self._positions.assigned))
 
     def _begin_new_topics(self) -> None:
         """Begin topics at their start that were created anew, when what was read of the former ones is put."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla_connect.task.control import Control, Standing
+from ottla_connect.task.health import Health
 from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.task.pipeline.error_handler import Interrupted
 from ottla_connect.task.source.commits import SourceCommits
@@ -31,6 +32,7 @@ class SourceRunner:
         sender: sends records.
         commits: commits offsets.
         measures: readings.
+        health: is told what is waited for.
         flush_timeout_s: how long the last flush and commit may take together.
         on_running: called when the task has started, and when it goes on after a pause.
         on_paused: called when it has paused.
@@ -44,6 +46,7 @@ class SourceRunner:
         sender: Sender,
         commits: SourceCommits,
         measures: TaskMeasures,
+        health: Health,
         flush_timeout_s: float,
         on_running: Callable[[], None],
         on_paused: Callable[[], None],
@@ -53,6 +56,7 @@ class SourceRunner:
         self._sender = sender
         self._commits = commits
         self._measures = measures
+        self._health = health
         self._flush_timeout_s = flush_timeout_s
         self._on_running = on_running
         self._on_paused = on_paused
@@ -86,16 +90,19 @@ class SourceRunner:
 
     def _poll_and_send(self) -> None:
         began_s = time.monotonic()
+        self._health.begins()
         try:
             records = self._task.poll()
         except RetriableError as error:
             self._measures.errors.retries += 1
             pause_s = max(self._retry_s, error.retry_in_ms / 1000)
             log.warning("cannot read now, tries again in %.1f s: %s", pause_s, error)
+            self._health.waits(str(error), pause_s)
             self._wait(pause_s)
             self._retry_s = min(self._retry_s * 2, RETRY_MAX_S)
             return
         self._retry_s = RETRY_FIRST_S
+        self._health.works()
         took_s = time.monotonic() - began_s
         if not records:
             if took_s < EMPTY_POLL_S:
