@@ -17,7 +17,9 @@ from ottla_core.cluster import etcd_operations as op
 from ottla_core.cluster.etcd_connection import (
     ATTEMPT_TIMEOUT_S,
     REQUIRE_LEADER,
+    Endpoint,
     EtcdConnection,
+    OpenEndpoint,
     channel_credentials,
 )
 from ottla_core.cluster.etcd_errors import LeaseNotFound, WriteOutcomeUnknown, write_error
@@ -70,8 +72,11 @@ class EtcdClient:
         credentials: grpc.ChannelCredentials | None = None,
         username: str | None = None,
         password: str | None = None,
+        open_endpoint: OpenEndpoint = Endpoint,
     ) -> None:
-        self._connection = EtcdConnection(endpoints, credentials=credentials, username=username, password=password)
+        self._connection = EtcdConnection(
+            endpoints, credentials=credentials, username=username, password=password, open_endpoint=open_endpoint
+        )
 
     @classmethod
     def from_settings(cls, settings: EtcdSettings) -> "EtcdClient":

@@ -6,7 +6,6 @@ name, a token is fetched when first needed and again when etcd says that it is s
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -74,8 +73,11 @@ class Endpoint:
         self.maintenance = MaintenanceStub(self.channel)
 
 
+OpenEndpoint = Callable[[str, grpc.ChannelCredentials | None], Endpoint]
+
+
 class EtcdConnection:
-    """How a process reaches etcd."""
+    """How a process reaches etcd; `open_endpoint` opens the channel to a target."""
 
     def __init__(
         self,
@@ -84,11 +86,12 @@ class EtcdConnection:
         credentials: grpc.ChannelCredentials | None,
         username: str | None,
         password: str | None,
+        open_endpoint: OpenEndpoint = Endpoint,
     ) -> None:
         chosen = etcd_targets(endpoints)
         if chosen.tls and credentials is None:
             credentials = grpc.ssl_channel_credentials()
-        self._endpoints = [Endpoint(target, credentials if chosen.tls else None) for target in chosen.targets]
+        self._endpoints = [open_endpoint(target, credentials if chosen.tls else None) for target in chosen.targets]
         self._current = 0
         self._username = username
         self._password = password
@@ -121,14 +124,15 @@ class EtcdConnection:
             EtcdUnavailable: nobody did within `READ_TIMEOUT_S`.
             EtcdError: etcd refused.
         """
-        deadline = time.monotonic() + READ_TIMEOUT_S
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + READ_TIMEOUT_S
         while True:
             try:
                 return await self._attempt(method, request)
             except aio.AioRpcError as error:
                 if not is_no_answer(error):
                     raise refusal(error) from None
-                if time.monotonic() >= deadline:
+                if loop.time() >= deadline:
                     raise EtcdUnavailable(
                         f"etcd did not answer within {READ_TIMEOUT_S:.0f} s: {described(error)}"
                     ) from None
