@@ -17,8 +17,10 @@ from typing import Any, Final, Protocol
 import structlog
 
 from ottla_broker.receive_buffer import BufferPool
+from ottla_broker.replication.fetch_plan import PlannedFetch
 from ottla_core.errors import InvalidResponse, KafkaError
 from ottla_core.wire.messages import RequestHeader, message_codec
+from ottla_core.wire.replica_fetch_request import ReplicaFetchRequestWriter
 from ottla_core.wire.replica_fetch_response import FetchedHead, PartitionFetched, ReplicaFetchResponseReader
 
 SMALL_BUFFER_BYTES: Final = 64 * 1024
@@ -49,6 +51,43 @@ class FetchReceiver(Protocol):
         """Go on after the connection broke."""
 
 
+class LeaderConnection(Protocol):
+    """What a fetcher needs of an open connection; see `FetchConnection`."""
+
+    awaits_fetch: bool
+    last_active: float
+    is_closed: bool
+
+    def send_fetch(self, broker_epoch: int, planned: PlannedFetch) -> None:
+        """Send a fetch."""
+
+    def hurry(self) -> None:
+        """Have the fetch that is under way answered with what there is."""
+
+    async def ask(self, api_key: int, version: int, message: Any) -> Any:
+        """Send a short request and return the decoded answer."""
+
+    def close(self, reason: str = "") -> None:
+        """Close."""
+
+
+class OpenConnection(Protocol):
+    """Connects to a leader; see `FetchConnection.open`."""
+
+    async def __call__(
+        self,
+        host: str,
+        port: int,
+        receiver: FetchReceiver,
+        pool: BufferPool,
+        *,
+        writer: ReplicaFetchRequestWriter,
+        client_id: str,
+        frame_bytes_max: int,
+    ) -> LeaderConnection:
+        """Connect."""
+
+
 class FetchConnection:
     """An open connection.
 
@@ -64,6 +103,7 @@ class FetchConnection:
         receiver: FetchReceiver,
         pool: BufferPool,
         *,
+        writer: ReplicaFetchRequestWriter,
         client_id: str,
         frame_bytes_max: int,
     ) -> None:
@@ -71,6 +111,7 @@ class FetchConnection:
         self._socket = sock
         self._receiver = receiver
         self._pool = pool
+        self._writer = writer
         self._client_id = client_id
         self._frame_bytes_max = frame_bytes_max
         self._small = memoryview(bytearray(SMALL_BUFFER_BYTES))
@@ -95,6 +136,7 @@ class FetchConnection:
         receiver: FetchReceiver,
         pool: BufferPool,
         *,
+        writer: ReplicaFetchRequestWriter,
         client_id: str,
         frame_bytes_max: int,
     ) -> "FetchConnection":
@@ -114,7 +156,7 @@ class FetchConnection:
         except BaseException:
             sock.close()
             raise
-        return cls(sock, receiver, pool, client_id=client_id, frame_bytes_max=frame_bytes_max)
+        return cls(sock, receiver, pool, writer=writer, client_id=client_id, frame_bytes_max=frame_bytes_max)
 
     def close(self, reason: str = "it was closed here") -> None:
         """Close; whoever waits for an answer is told."""
@@ -133,18 +175,20 @@ class FetchConnection:
 
     # Sending
 
-    def next_correlation_id(self) -> int:
-        """Return the number of the next request."""
+    def _new_correlation_id(self) -> int:
         self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
         return self._next_correlation_id
 
-    def send_fetch(self, correlation_id: int, frame: bytes) -> None:
-        """Send a fetch with a number from `next_correlation_id`; the receiver is told what comes of it."""
+    def send_fetch(self, broker_epoch: int, planned: PlannedFetch) -> None:
+        """Send a fetch under this broker's registration; the receiver is told what comes of it."""
         assert not self.awaits_fetch, "one fetch at a time"
         self.awaits_fetch = True
         self.last_active = self._loop.time()
+        correlation_id = self._new_correlation_id()
         self._expected.append(correlation_id)
-        self._send(frame)
+        self._send(
+            self._writer.write(correlation_id, broker_epoch, planned.session, planned.asked, planned.forgotten)
+        )
 
     async def ask(self, api_key: int, version: int, message: Any) -> Any:
         """Send a short request and return the decoded answer.
@@ -154,7 +198,7 @@ class FetchConnection:
             InvalidRequest: it is none.
         """
         codec = message_codec(api_key, version)
-        header = RequestHeader(api_key, version, self.next_correlation_id(), self._client_id, 0)
+        header = RequestHeader(api_key, version, self._new_correlation_id(), self._client_id, 0)
         frame = codec.encode_request(header, message)
         answer: asyncio.Future[bytes] = self._loop.create_future()
         if self.is_closed:
@@ -166,7 +210,7 @@ class FetchConnection:
     def hurry(self) -> None:
         """Have the fetch that is under way answered with what there is."""
         codec = message_codec(API_VERSIONS_KEY, API_VERSIONS_VERSION)
-        header = RequestHeader(API_VERSIONS_KEY, API_VERSIONS_VERSION, self.next_correlation_id(), self._client_id, 0)
+        header = RequestHeader(API_VERSIONS_KEY, API_VERSIONS_VERSION, self._new_correlation_id(), self._client_id, 0)
         frame = codec.encode_request(header, codec.request_type())
         answer: asyncio.Future[bytes] = self._loop.create_future()
         answer.add_done_callback(lambda done: done.exception())  # nobody waits for it, and it may fail

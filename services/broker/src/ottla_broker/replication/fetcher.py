@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker.partition import Partition
 from ottla_broker.receive_buffer import BufferPool
-from ottla_broker.replication.fetch_connection import ConnectionLostError, FetchConnection
+from ottla_broker.replication.fetch_connection import ConnectionLostError, LeaderConnection, OpenConnection
 from ottla_broker.replication.fetch_plan import FIRST_PAUSE_MS, FetchPlan, FollowedPartition, PartitionKey
 from ottla_broker.replication.offset_search import find_common_offset
 from ottla_broker.replication.throttle import ReplicationThrottle, is_throttled_follower
@@ -85,6 +85,7 @@ class Fetcher:
         clock: Clock,
         pool: BufferPool,
         throttle: ReplicationThrottle,
+        open_connection: OpenConnection,
     ) -> None:
         self.leader = leader
         self.number = number
@@ -94,11 +95,12 @@ class Fetcher:
         self._clock = clock
         self._pool = pool
         self._throttle = throttle
+        self._open_connection = open_connection
         self._loop = asyncio.get_running_loop()
         self._client_id = f"broker-{settings.broker_id}-fetcher-{number}"
         self._writer = ReplicaFetchRequestWriter(self._client_id, settings.broker_id, settings.limits)
         self._plan = FetchPlan(self._bytes_max, settings.backoff_ms, self._throttled_ms)
-        self._connection: FetchConnection | None = None
+        self._connection: LeaderConnection | None = None
         self._lost = asyncio.Event()
         self._is_closed = False
         self._is_hurried = False
@@ -189,11 +191,12 @@ class Fetcher:
 
     async def _connect(self) -> None:
         async with asyncio.timeout(self._patience_s()):
-            self._connection = await FetchConnection.open(
+            self._connection = await self._open_connection(
                 self.leader.host,
                 self.leader.port,
                 self,
                 self._pool,
+                writer=self._writer,
                 client_id=self._client_id,
                 frame_bytes_max=self._settings.frame_bytes_max,
             )
@@ -268,11 +271,7 @@ class Fetcher:
         if planned is None:
             return
         self._is_hurried = False
-        correlation_id = connection.next_correlation_id()
-        frame = self._writer.write(
-            correlation_id, self._broker_epoch(), planned.session, planned.asked, planned.forgotten
-        )
-        connection.send_fetch(correlation_id, frame)
+        connection.send_fetch(self._broker_epoch(), planned)
 
     def _pause_ended(self) -> None:
         self._timer = None

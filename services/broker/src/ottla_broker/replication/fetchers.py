@@ -14,6 +14,7 @@ import structlog
 from ottla_broker.config import BrokerConfig
 from ottla_broker.partition import Partition
 from ottla_broker.receive_buffer import BufferPool
+from ottla_broker.replication.fetch_connection import FetchConnection, OpenConnection
 from ottla_broker.replication.fetcher import Fetcher, FetchSettings, LeaderAddress
 from ottla_broker.replication.throttle import ReplicationThrottles
 from ottla_core.background import start_detached
@@ -42,6 +43,7 @@ class ReplicaFetchers:
         broker_epoch: Callable[[], int],
         clock: Clock,
         throttles: ReplicationThrottles | None = None,
+        open_connection: OpenConnection = FetchConnection.open,
     ) -> None:
         """Prepare; nothing is fetched yet.
 
@@ -50,11 +52,13 @@ class ReplicaFetchers:
             broker_epoch: returns the epoch of this broker's latest registration.
             clock: for the time of appends.
             throttles: shared with the fetches that this broker answers.
+            open_connection: connects to a leader.
         """
         self.throttles = throttles or ReplicationThrottles()
         self._config = config
         self._broker_epoch = broker_epoch
         self._clock = clock
+        self._open_connection = open_connection
         self._settings = _settings(config)
         self._pool = BufferPool()
         self._fetchers: dict[tuple[LeaderAddress, int], Fetcher] = {}
@@ -126,6 +130,7 @@ class ReplicaFetchers:
             clock=self._clock,
             pool=self._pool,
             throttle=self.throttles.follower,
+            open_connection=self._open_connection,
         )
 
     def _close_later(self, fetcher: Fetcher) -> None:
