@@ -3,8 +3,9 @@
 Each entry says what is broken and puts something wrong in the place of the real rule while it is entered.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,21 +13,31 @@ from unittest.mock import patch
 
 from kio.schema.errors import ErrorCode
 
+from ottla_broker import fetch_reading
 from ottla_broker import partition as partition_module
 from ottla_broker.log.leader_epoch_checkpoint import LeaderEpochs
 from ottla_broker.log.retirement import Retirement
 from ottla_broker.partition import Partition
 from ottla_broker.reconciliation import Reconciler
+from ottla_broker.replication import fetcher, isr_updates, offset_search
+from ottla_broker.replication.fetch_plan import FetchPlan
+from ottla_broker.replication.fetcher import Fetcher
 from ottla_broker.replication.leader_replica import FollowerProgress, IsrProposal, LeaderReplica
-from ottla_controller import isr_changes
+from ottla_controller import active_controller, isr_changes, replica_controller, state_writer
 from ottla_controller.broker_standing import standings
 from ottla_controller.partition_change import TopicRules
+from ottla_controller.state_writer import NO_FENCE, StateWriter
+from ottla_core.cluster import etcd_operations as op
+from ottla_core.cluster.election import Leadership
+from ottla_core.cluster.etcd_errors import EtcdError
+from ottla_core.cluster.etcd_watch import EtcdWatch
+from ottla_core.cluster.freshness import ViewFreshness
+from ottla_core.cluster.lease import Lease
+from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import ClusterState, PartitionState
-from tests.simulation import fake_log, replication, simulated_broker, simulated_controller
-from tests.simulation.fake_etcd import CONTROLLER, FakeEtcd, Transaction
-from tests.simulation.network import Answer
-from tests.simulation.replication import Replication
-from tests.simulation.simulated_controller import SimulatedController
+from tests.simulation import fake_log, simulated_broker
+from tests.simulation.fake_etcd import KEYS
+from tests.simulation.replication import FollowerService
 
 BrokenRule = Callable[[], AbstractContextManager[Any]]
 
@@ -108,7 +119,7 @@ def _forgetting_refused(self: LeaderReplica, proposal: IsrProposal) -> None:
 def _any_refusal_undoes_a_proposal() -> Iterator[None]:
     """Take every error for "nothing has happened", also NEW_LEADER_ELECTED, which says that it has."""
     with (
-        patch.object(replication, "REFUSED_FOR_ITS_CONTENT", frozenset(ErrorCode)),
+        patch.object(isr_updates, "REFUSED_FOR_ITS_CONTENT", frozenset(ErrorCode)),
         patch.object(LeaderReplica, "refused", _forgetting_refused),
     ):
         yield
@@ -127,6 +138,46 @@ def _any_high_watermark(
     self._set_high_watermark(high_watermark)
 
 
+async def _cutting_without_a_second_look(
+    partition: Partition, offset: int, *, leader_epoch: int, now_ms: Callable[[], int]
+) -> None:
+    del leader_epoch
+    async with partition.log.truncation.prepared(offset):
+        partition.log.truncate_to(offset, now_ms())
+
+
+@contextmanager
+def _cuts_go_by_what_was_once_answered() -> Iterator[None]:
+    """Cut a log although it is under another leader, or leads, by the time that this is prepared."""
+    with (
+        patch.object(fetcher, "cut_log", _cutting_without_a_second_look),
+        patch.object(offset_search, "cut_log", _cutting_without_a_second_look),
+    ):
+        yield
+
+
+_on_partition = Fetcher.on_partition
+
+
+@contextmanager
+def _fetchers_take_answers_after_an_election() -> Iterator[None]:
+    """Append what a leader has answered under whatever leader epoch it is by then, whoever is to be fetched from."""
+
+    def on_partition(self: Fetcher, fetched: Any) -> None:
+        followed = self._plan.get(fetched.topic_id, fetched.partition)
+        if followed is not None and followed.asked is not None:
+            state = followed.partition.state
+            followed.asked = followed.asked._replace(current_leader_epoch=state.leader_epoch)
+        _on_partition(self, fetched)
+
+    with (
+        patch.object(Fetcher, "on_partition", on_partition),
+        patch.object(FetchPlan, "unfollow", lambda *_: None),
+        patch.object(Partition, "_check_follows", lambda *_, **__: None),
+    ):
+        yield
+
+
 # The log
 
 
@@ -138,11 +189,19 @@ def _only_adding_epochs(self: LeaderEpochs, runs: Any) -> None:
 
 # The controller
 
-_compares = SimulatedController.compares
 
+@contextmanager
+def _without_partition_epochs() -> Iterator[None]:
+    """Let the controller write over whatever there is, as long as it leads."""
+    modified_at = op.modified_at
 
-def _without_partition_epochs(self: SimulatedController, epoch: int, puts: Any) -> Any:
-    return [compare for compare in _compares(self, epoch, puts) if compare.key == CONTROLLER]
+    def modified_at_any(key: str, mod_revision: int) -> Any:
+        if key.startswith(f"{KEYS.prefix}partitions/") and mod_revision:
+            return op.exists(key)
+        return modified_at(key, mod_revision)
+
+    with patch.object(state_writer.op, "modified_at", modified_at_any):
+        yield
 
 
 def _losses_overlooked(brokers: Any, registrations: Any) -> Any:
@@ -154,38 +213,43 @@ def _unclean_shutdowns_overlooked(brokers: Any, registrations: Any) -> Any:
     return replace(standings(brokers, registrations), unclean=frozenset())
 
 
-_rules_of = simulated_controller.rules_of
+_rules_of_topics = replica_controller.rules_of_topics
 
 
-def _always_unclean(topic: Any) -> TopicRules:
-    return replace(_rules_of(topic), allows_unclean=True)
+def _always_unclean(*arguments: Any) -> Callable[[Any], TopicRules]:
+    rules_of = _rules_of_topics(*arguments)
+    return lambda topic: replace(rules_of(topic), allows_unclean=True)
+
+
+_modified_at = op.modified_at
+
+
+def _any_fence(key: str, mod_revision: int) -> Any:
+    return op.created_at("never", op.ABSENT) if key == KEYS.controller else _modified_at(key, mod_revision)
 
 
 @contextmanager
 def _old_controllers_write() -> Iterator[None]:
-    """Let a deposed controller write over whatever there is, and let it go by a lease that is over."""
-    transact = FakeEtcd.transact
-
-    def transact_unfenced(self: FakeEtcd, transaction: Transaction, answer: Answer) -> None:
-        leader = self.state.controller
-        if any(
-            compare.key == CONTROLLER and compare.revision and (leader is None or compare.revision != leader.epoch)
-            for compare in transaction.compares
-        ):
-            transaction = replace(transaction, compares=())
-        transact(self, transaction, answer)
-
+    """Let whoever has been the controller write, whoever is it now, and let it go by a lease that is over."""
     with (
-        patch.object(FakeEtcd, "transact", transact_unfenced),
-        patch.object(SimulatedController, "leads", lambda self: self.epoch != 0),
+        patch.object(state_writer.op, "modified_at", _any_fence),
+        patch.object(StateWriter, "_checked", lambda self, _leader: SimpleNamespace(mod_revision=self._fence)),
+        patch.object(Leadership, "is_current", lambda self: not self._over.is_set()),
     ):
         yield
+
+
+_move_fence = StateWriter._move_fence
+
+
+async def _moving_the_fence_once(self: StateWriter) -> int:
+    return self._fence if self._fence != NO_FENCE else await _move_fence(self)
 
 
 @contextmanager
 def _eligible_leaders_kept() -> Iterator[None]:
     with (
-        patch.object(simulated_controller, "partitions_to_clear", lambda *_: ()),
+        patch.object(active_controller, "partitions_to_clear", lambda *_: ()),
         patch.object(LeaderReplica, "high_watermark", _ignoring_eligible_leaders),
     ):
         yield
@@ -195,9 +259,52 @@ def _eligible_leaders_kept() -> Iterator[None]:
 def _broker_epochs_not_checked() -> Iterator[None]:
     with (
         patch.object(isr_changes, "_ineligibility", lambda *_: ""),
-        patch.object(Replication, "_check_follower", lambda *_: None),
+        patch.object(FollowerService, "check_follower", lambda *_: None),
     ):
         yield
+
+
+# The client of etcd
+
+_understand = EtcdWatch._understand
+
+
+@contextmanager
+def _watches_go_on_behind_the_newest_revision() -> Iterator[None]:
+    """Take the revision in a response's header for that of its events."""
+
+    async def understand(self: EtcdWatch, response: Any) -> Any:
+        batch = await _understand(self, response)
+        return replace(batch, revision=response.header.revision) if batch is not None else None
+
+    with patch.object(EtcdWatch, "_understand", understand):
+        yield
+
+
+@contextmanager
+def _leases_counted_from_the_answer() -> Iterator[None]:
+    """Give a lease its whole time from when a renewal is answered, not from when it was sent."""
+
+    def renew(self: Lease, deadline: float) -> None:
+        del deadline
+        if self.is_valid():
+            self._deadline = self._clock.monotonic() + self.ttl_s
+
+    with patch.object(Lease, "renew", renew):
+        yield
+
+
+async def _leaving_registered(self: Membership) -> None:
+    """Leave, and count as registered until etcd has answered."""
+    if self._task is not None:
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+    if self.is_current():
+        with suppress(EtcdError):
+            await self._etcd.transaction([op.created_at(self._key, self._epoch)], [op.delete(self._key)])
+    self._lease = None
+    await self.session.close()
 
 
 # The broker
@@ -248,19 +355,28 @@ BROKEN_RULES: Mapping[str, BrokenRule] = {
     ),
     "a follower's log never gets shorter": _logs_never_shorter,
     "acks=all is answered at once": _replaced(Partition, "when_replicated", _acknowledging_at_once),
-    "logs that have parted are not found out": _replaced(replication, "diverging_epoch", lambda *_: None),
+    "logs that have parted are not found out": _replaced(fetch_reading, "diverging_epoch", lambda *_: None),
     "followers do not cut their logs": _replaced(
         partition_module, "truncation_offset", lambda log, *_: log.log_end_offset
     ),
     "epochs that were truncated come back after a crash": _replaced(LeaderEpochs, "agree_with", _only_adding_epochs),
     "recovery points outlive a truncation": _replaced(fake_log._Kept, "announce_truncation", lambda *_: None),
     "followers believe any high watermark": _replaced(Partition, "append_from_leader", _any_high_watermark),
-    "followers take answers of former leaders": _replaced(Partition, "_check_follows", lambda *_: None),
+    "followers take answers of former leaders": _fetchers_take_answers_after_an_election,
+    "cuts go by what was once answered": _cuts_go_by_what_was_once_answered,
     "old controllers are not fenced": _old_controllers_write,
-    "partition epochs are not compared": _replaced(SimulatedController, "compares", _without_partition_epochs),
-    "leaders are elected outside the in-sync set": _replaced(simulated_controller, "rules_of", _always_unclean),
-    "wiped directories are not noticed": _replaced(simulated_controller, "standings", _losses_overlooked),
-    "unclean shutdowns are overlooked": _replaced(simulated_controller, "standings", _unclean_shutdowns_overlooked),
+    "nothing is written between a lost write and its repetition": _replaced(
+        StateWriter, "_move_fence", _moving_the_fence_once
+    ),
+    "views are taken for fresh": _replaced(ViewFreshness, "is_fresh", lambda _: True),
+    "a watch that has stalled is kept": _replaced(EtcdWatch, "break_off", lambda _: None),
+    "watches go on behind the newest revision": _watches_go_on_behind_the_newest_revision,
+    "leases are counted from the answer": _leases_counted_from_the_answer,
+    "who leaves counts as registered": _replaced(Membership, "close", _leaving_registered),
+    "partition epochs are not compared": _without_partition_epochs,
+    "leaders are elected outside the in-sync set": _replaced(replica_controller, "rules_of_topics", _always_unclean),
+    "wiped directories are not noticed": _replaced(replica_controller, "standings", _losses_overlooked),
+    "unclean shutdowns are overlooked": _replaced(replica_controller, "standings", _unclean_shutdowns_overlooked),
     "stale broker epochs are accepted": _broker_epochs_not_checked,
     "stale proposals are accepted": _replaced(isr_changes, "_check_leadership", lambda *_: None),
     "eligible leaders outlive a change of min.insync.replicas": _eligible_leaders_kept,

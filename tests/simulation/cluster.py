@@ -4,25 +4,36 @@
 happened last. The same seed gives the same run, whatever else happens in the process.
 """
 
-import logging
+import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
-from structlog import PrintLogger, make_filtering_bound_logger
-
-from ottla_broker import reconciliation
+from ottla_broker import controlled_shutdown, reconciliation
+from ottla_broker.replication import fetcher, fetchers, isr_updates, offset_search
+from ottla_controller import active_controller, change_sequence, leadership_loop, replica_controller
 from ottla_controller.leader_election import first_state
+from ottla_controller.state_writer import Write
+from ottla_controller.state_writes import StateWrites
+from ottla_core import background, slices
+from ottla_core.cluster import election, etcd_watch, feed, freshness, lease, membership
+from ottla_core.cluster.codec import encode_cluster_id
+from ottla_core.cluster.etcd_operations import ABSENT
 from ottla_core.cluster.model import NO_LEADER, PartitionState, Topic
 from ottla_core.topic_partition import TopicPartition
 from tests.simulation.clients import Consumer, Producer
-from tests.simulation.fake_etcd import FakeEtcd, Put
+from tests.simulation.etcd_members import members_of
+from tests.simulation.fake_etcd import KEYS, FakeEtcd
 from tests.simulation.fake_log import InvariantViolated
 from tests.simulation.faults import Faults
 from tests.simulation.invariants import Invariants
 from tests.simulation.network import Network
 from tests.simulation.process import Process
 from tests.simulation.schedule import Schedule
+from tests.simulation.shared_view import SharedTracker
 from tests.simulation.simulated_broker import SimulatedBroker
 from tests.simulation.simulated_controller import SimulatedController
 
@@ -31,13 +42,42 @@ CONTROLLERS = 2
 REPLICATION_FACTOR = 3
 NAME = TopicPartition("t", 0)
 
-SILENT = make_filtering_bound_logger(logging.CRITICAL)(PrintLogger(), [], {})
+REPORTING: tuple[tuple[Any, str], ...] = (
+    (background, "log"), (election, "log"), (etcd_watch, "log"), (feed, "log"), (freshness, "log"), (lease, "log"),
+    (membership, "log"), (active_controller, "log"), (change_sequence, "log"), (leadership_loop, "log"),
+    (replica_controller, "log"), (controlled_shutdown, "logger"), (reconciliation, "logger"),
+    (isr_updates, "logger"), (fetcher, "logger"), (fetchers, "logger"), (offset_search, "logger"),
+)  # fmt: skip
+"""The real modules that report what they do, and their loggers."""
 
 START_MS = 1_000.0
-TROUBLE_MS = 25_000.0
+TROUBLE_MS = 20_000.0
 RECOVERY_LIMIT_MS = 60_000.0
 CHECK_INTERVAL_MS = 500.0
 TRACE_LINES_SHOWN = 60
+
+
+class Reports:
+    """What the real shells log: of no interest, but for exceptions that they did not expect."""
+
+    def __init__(self, invariants: Invariants) -> None:
+        self._invariants = invariants
+
+    def debug(self, *_: object, **__: object) -> None:
+        """Pass over trouble that is part of the simulation."""
+
+    info = warning = debug
+
+    def error(self, event: str, *, exc_info: BaseException | None = None, **_: object) -> None:
+        """Notice an unexpected exception of a background task."""
+        if exc_info is not None:
+            self._invariants.unexpected(event, exc_info)
+
+    def exception(self, event: str, **_: object) -> None:
+        """Notice an unexpected exception."""
+        error = sys.exc_info()[1]
+        assert error is not None
+        self._invariants.unexpected(event, error)
 
 
 class SimulationFailed(AssertionError):
@@ -79,14 +119,16 @@ class SimulatedCluster:
         self.schedule = schedule = Schedule(seed)
         self.network = network = Network(schedule)
         self.etcd = FakeEtcd(schedule, network.is_cut)
+        self.etcd.members = members_of(self.etcd)
         self.invariants = Invariants(self)
         self.etcd.when_changed = self.invariants.state_changed
+        self.etcd.when_written = self.invariants.written
         self.brokers = {
             broker_id: SimulatedBroker(broker_id, schedule, network, self.etcd, self.invariants)
             for broker_id in range(1, BROKERS + 1)
         }
         self.controllers = {
-            controller_id: SimulatedController(controller_id, schedule, network, self.etcd)
+            controller_id: SimulatedController(controller_id, schedule, network, self.etcd, self.invariants)
             for controller_id in range(1, CONTROLLERS + 1)
         }
         for broker in self.brokers.values():
@@ -106,7 +148,7 @@ class SimulatedCluster:
     @property
     def processes(self) -> list[Process]:
         """All processes that can be in trouble."""
-        return [*self.brokers.values(), *self.controllers.values(), self.etcd]
+        return [*self.brokers.values(), *self.controllers.values(), *self.etcd.members]
 
     @property
     def partition(self) -> PartitionState:
@@ -119,14 +161,26 @@ class SimulatedCluster:
         Raises:
             SimulationFailed: a rule was broken.
         """
-        with patch.object(reconciliation, "logger", SILENT):  # its reports of simulated trouble are not the tests'
+        reports = Reports(self.invariants)
+        with ExitStack() as patched:
+            for module, name in REPORTING:
+                patched.enter_context(patch.object(module, name, reports))
+            patched.enter_context(patch.object(feed, "StateTracker", partial(SharedTracker, self.etcd)))
+            patched.enter_context(patch.object(slices, "perf_counter", lambda: 0.0))  # no slice is ever over
+            patched.callback(self._abandon)
             return self._run()
+
+    def _abandon(self) -> None:
+        for process in (*self.brokers.values(), *self.controllers.values()):
+            for loop in process.loops:
+                loop.abandon()
 
     def _run(self) -> Outcome:
         schedule = self.schedule
         try:
             self._start()
             while len(self.etcd.state.registrations) < BROKERS:
+                self._check_time(TROUBLE_MS, "not all brokers have registered")
                 schedule.run_until(schedule.now_ms + START_MS, self.invariants.after_step)
             self._create_topic()
             for client in (*self.producers, self.consumer):
@@ -149,8 +203,8 @@ class SimulatedCluster:
         )
 
     def _start(self) -> None:
-        self.etcd.start()
-        for process in (*self.brokers.values(), *self.controllers.values()):
+        self.etcd.put_directly([Write(key=KEYS.cluster_id, value=encode_cluster_id("simulated"), replaces=ABSENT)])
+        for process in (*self.etcd.members, *self.brokers.values(), *self.controllers.values()):
             process.start()
 
     def _create_topic(self) -> None:
@@ -162,7 +216,7 @@ class SimulatedCluster:
             "unclean.leader.election.enable": str(self.invariants.allows_unclean).lower(),
         }
         topic = Topic(name=NAME.topic, id=state.topic_id, partitions=(state,), configs=configs)
-        self.etcd.put_directly([Put(("topic", NAME.topic), topic), Put(("partition", NAME.topic, 0), state)])
+        self.etcd.put_directly(StateWrites(KEYS).creation(topic))
 
     # Recovery
 

@@ -1,172 +1,250 @@
-"""A fake etcd: linearizable keys with revisions, transactions, leases, and watches that lag.
+"""What the members of a fake etcd (`etcd_members.py`) agree on: one linearizable store, in etcd's own messages.
 
-It is one process, for what the cluster sees of etcd's members is that etcd answers, or does not. Keys are tuples and
-values are the model's own objects, so there is nothing to decode; each revision is one `ClusterState`, which
-everybody shares. A watch brings states late, in order, and passes over some, as the feed of a real process may.
+Without a majority of its members nothing is carried out until there is one again, and then every lease has its whole
+time to live. History that was compacted away can be watched no more.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla_core.cluster.model import (
-    BrokerRegistration,
-    ClusterState,
-    ControllerLeader,
-    Member,
-    PartitionState,
-    Topic,
+import grpc
+from grpc import aio
+
+from ottla_controller.state_writer import Write
+from ottla_core.cluster.etcd_messages import key_change
+from ottla_core.cluster.keys import KeySpace
+from ottla_core.cluster.model import ClusterState, PartitionState
+from ottla_core.cluster.state import StateTracker
+from ottla_proto.gen.etcd import kv_pb2
+from ottla_proto.gen.etcd.rpc_pb2 import (
+    Compare,
+    LeaseGrantRequest,
+    LeaseGrantResponse,
+    LeaseKeepAliveRequest,
+    LeaseKeepAliveResponse,
+    LeaseRevokeRequest,
+    LeaseRevokeResponse,
+    RangeRequest,
+    RangeResponse,
+    RequestOp,
+    ResponseHeader,
+    ResponseOp,
+    TxnRequest,
+    TxnResponse,
 )
-from tests.simulation.network import Answer
-from tests.simulation.process import Process
 from tests.simulation.schedule import Schedule
 
-Key = tuple[str | int, ...]
-ABSENT = 0
+if TYPE_CHECKING:
+    from tests.simulation.etcd_members import EtcdMember
 
-CONTROLLER: Key = ("controller",)
+KEYS = KeySpace("simulated")
 EXPIRY_DELAY_MAX_MS = 500.0
-WATCH_RETRY_MS = 100.0
-WATCH_LATE_MAX_MS = 8_000.0
 
 
-class Entry(NamedTuple):
-    """A key's value and revisions; `lease` is 0 for a key that stays."""
+class Asked(NamedTuple):
+    """A request of etcd's, and who sends it."""
 
-    value: Any
-    created: int
-    modified: int
-    lease: int
+    sender: str
+    message: Any
 
 
-class Compare(NamedTuple):
-    """What a transaction depends on: the create or mod revision of a key (`ABSENT`: there is no such key)."""
+class Change(NamedTuple):
+    """A put or, with the value None, a deletion."""
 
-    key: Key
-    revision: int
-    created: bool = False
-
-
-class Put(NamedTuple):
-    """A key to write, or with the value None to delete.
-
-    `depends_on` are other keys, with the revisions of their creation.
-    """
-
-    key: Key
-    value: Any
+    key: str
+    value: bytes | None
     lease: int = 0
-    depends_on: tuple[tuple[Key, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
-    """Compares, what to write if all hold, and what to read if not."""
-
-    compares: Sequence[Compare]
-    puts: Sequence[Put]
-    reads: Sequence[Key]
-
-
-class TransactionResult(NamedTuple):
-    """How a transaction ended; `reads` only if it did not succeed."""
-
-    succeeded: bool
-    revision: int
-    reads: tuple[Entry | None, ...]
-
-
-class Watcher(Process):
-    """A process that follows the cluster state."""
+class Seen(NamedTuple):
+    """What etcd's keys say at a revision, and in how many changes they came to it."""
 
     state: ClusterState
+    orphans: tuple[PartitionState, ...]
+    change_count: int
 
-    def on_state(self, state: ClusterState) -> None:
-        """Take over a newer state."""
 
-
-class FakeEtcd(Process):
-    """The store.
+class FakeEtcd:
+    """What etcd's members agree on.
 
     Attributes:
+        members: whom clients ask.
         state: the cluster state at the newest revision.
         when_changed: called after each revision with the former and the new state, for the checker.
+        when_written: called with the sender and the keys of each transaction that is about to write.
         watch_delay_max_ms: the longest that a change usually takes to be seen.
         watch_late: the part of all notifications that take much longer.
+        writes_late: the part of all writes that a member takes in, and proposes much later.
+        answers_lost: the part of all writes that are carried out and not answered.
     """
 
     def __init__(self, schedule: Schedule, is_cut: Callable[[str, str], bool]) -> None:
-        super().__init__("etcd", schedule)
-        self._is_cut = is_cut
-        self._entries: dict[Key, Entry] = {}
+        self.schedule = schedule
+        self.is_cut = is_cut
+        self._entries: dict[str, kv_pb2.KeyValue] = {}
         self._leases: dict[int, tuple[float, float]] = {}  # deadline and TTL
-        self._watchers: dict[str, tuple[Watcher, int]] = {}
-        self._notified: set[tuple[str, int]] = set()
-        self._revision = 1
-        self.state = ClusterState(revision=1)
+        self._lease_count = 0
+        self._history: list[tuple[kv_pb2.Event, ...]] = []  # of revision 2 and later
+        self._written_ms: list[float] = []
+        self._waiting: list[Callable[[], None]] = []
+        self._had_majority = False
+        self._tracker = StateTracker(KEYS)
+        self._seen = [Seen(ClusterState(), (), 0)] * 2  # at each revision
+        self.revision = 1
+        self.compacted_revision = 0
         self.when_changed: Callable[[ClusterState, ClusterState], None] = lambda _former, _new: None
+        self.when_written: Callable[[str, Sequence[str]], None] = lambda _sender, _keys: None
         self.watch_delay_max_ms = schedule.random.choice((2.0, 10.0, 50.0))
-        self.watch_late = schedule.random.choice((0.0, 0.02, 0.1))
+        self.watch_late = self.writes_late = self.answers_lost = 0.0
+        self.members: list[EtcdMember] = []
 
-    def on_start(self) -> None:
-        """After an outage every lease has its whole time to live again."""
-        for lease, (_, ttl_ms) in self._leases.items():
-            self._leases[lease] = (self.schedule.now_ms + ttl_ms, ttl_ms)
-            self.after(ttl_ms, self._expire, lease)
+    @property
+    def state(self) -> ClusterState:
+        """The cluster state at the newest revision."""
+        return self._tracker.state
 
-    # What processes ask for
+    def make_trouble(self) -> None:
+        """Be late from now on, and lose answers, as the seed says."""
+        choice = self.schedule.random.choice
+        self.watch_late = choice((0.0, 0.02, 0.1))
+        self.writes_late = choice((0.0, 0.0, 0.03, 0.15))
+        self.answers_lost = choice((0.0, 0.0, 0.03, 0.15))
 
-    def list_state(self, watcher: Watcher, answer: Answer) -> None:
-        """Answer with the present state, and report changes from now on."""
-        self._watchers[watcher.name] = (watcher, watcher.life)
-        answer(self.state)
+    def heal(self) -> None:
+        """Answer everything from now on, in time."""
+        self.writes_late = self.answers_lost = self.watch_late = 0.0
 
-    def grant(self, ttl_ms: float, answer: Answer) -> None:
-        """Answer with a new lease."""
-        self._revision += 1
-        lease = self._revision
-        self._leases[lease] = (self.schedule.now_ms + ttl_ms, ttl_ms)
-        self.after(ttl_ms + self.schedule.between(0, EXPIRY_DELAY_MAX_MS), self._expire, lease)
-        answer(lease)
+    def compact(self) -> None:
+        """Forget how the present state came about."""
+        self.schedule.note("etcd", "forgets what was before revision {}", self.revision)
+        self.compacted_revision = self.revision
 
-    def keep_alive(self, lease: int, answer: Answer) -> None:
-        """Answer whether the lease lives, with all its time again."""
-        deadline, ttl_ms = self._leases.get(lease, (0.0, 0.0))
-        if self.schedule.now_ms >= deadline:
-            answer(False)
-            return
-        self._leases[lease] = (self.schedule.now_ms + ttl_ms, ttl_ms)
-        answer(True)
+    def seen_at(self, revision: int) -> "Seen":
+        """Return what a process sees that has been told of everything up to a revision."""
+        return self._seen[revision]
 
-    def revoke(self, lease: int, answer: Answer) -> None:
-        """End a lease and drop its keys."""
-        self._drop(lease)
-        answer(True)
+    def written_ms(self, revision: int) -> float | None:
+        """Return when a revision was written; None if there is no such revision yet."""
+        return self._written_ms[revision - 2] if revision <= self.revision else None
 
-    def transact(self, transaction: Transaction, answer: Answer) -> None:
-        """Carry out a transaction."""
-        for compare in transaction.compares:
-            entry = self._entries.get(compare.key)
-            revision = ABSENT if entry is None else entry.created if compare.created else entry.modified
-            if revision != compare.revision:
-                reads = tuple(self._entries.get(key) for key in transaction.reads)
-                answer(TransactionResult(False, self._revision, reads))
-                return
-        if any(put.lease and put.lease not in self._leases for put in transaction.puts):
-            answer(None)
-            return
-        self._write(transaction.puts)
-        answer(TransactionResult(True, self._revision, ()))
+    # The majority
+
+    def has_majority(self) -> bool:
+        """Return whether anything can be agreed on."""
+        return sum(member.is_running and not member.is_paused for member in self.members) > len(self.members) // 2
+
+    def members_changed(self) -> None:
+        """Begin a term, with new times for all leases, if there is a majority again."""
+        has_majority = self.has_majority()
+        if has_majority and not self._had_majority:
+            for lease, (_, ttl_ms) in self._leases.items():
+                self._leases[lease] = (self.schedule.now_ms + ttl_ms, ttl_ms)
+            waiting, self._waiting = self._waiting, []
+            for act in waiting:
+                self.schedule.after(0.0, self.agreed, act)
+        self._had_majority = has_majority
+
+    def agreed(self, act: Callable[[], None]) -> None:
+        """Do something now, or as soon as there is a majority."""
+        if self._had_majority:
+            act()
+        else:
+            self._waiting.append(act)
+
+    # Requests
+
+    def header(self) -> ResponseHeader:
+        """Return the header of an answer."""
+        return ResponseHeader(revision=self.revision)
+
+    def range(self, request: RangeRequest) -> RangeResponse:
+        """Return one key, or those of a range."""
+        return RangeResponse(header=self.header(), kvs=self._found(request))
+
+    def _found(self, request: RangeRequest) -> list[kv_pb2.KeyValue]:
+        key = request.key.decode()
+        if not request.range_end:
+            entry = self._entries.get(key)
+            return [entry] if entry is not None else []
+        end = request.range_end.decode()
+        return [entry for name, entry in sorted(self._entries.items()) if key <= name < end]
+
+    def transact(self, asked: Asked) -> TxnResponse | aio.AioRpcError:
+        """Carry out a transaction; each compare is one of equal revisions, or that a key exists."""
+        request: TxnRequest = asked.message
+        succeeded = all(self._holds(compare) for compare in request.compare)
+        operations = request.success if succeeded else request.failure
+        changes = [change for operation in operations if (change := self._change(operation)) is not None]
+        if any(change.lease and change.lease not in self._leases for change in changes):
+            return refused(grpc.StatusCode.NOT_FOUND, "etcdserver: requested lease not found")
+        if changes:
+            self.when_written(asked.sender, [change.key for change in changes])
+            self.write(changes)
+        return TxnResponse(
+            header=self.header(),
+            succeeded=succeeded,
+            responses=[
+                ResponseOp(response_range=RangeResponse(kvs=self._found(operation.request_range)))
+                for operation in operations
+                if operation.HasField("request_range")
+            ],
+        )
+
+    def _holds(self, compare: Compare) -> bool:
+        entry = self._entries.get(compare.key.decode())
+        if compare.target == Compare.CREATE:
+            found, wanted = entry.create_revision if entry is not None else 0, compare.create_revision
+        else:
+            assert compare.target == Compare.MOD
+            found, wanted = entry.mod_revision if entry is not None else 0, compare.mod_revision
+        return found == wanted if compare.result == Compare.EQUAL else found > wanted
+
+    def _change(self, operation: RequestOp) -> Change | None:
+        if operation.HasField("request_put"):
+            put = operation.request_put
+            key = put.key.decode()
+            if put.ignore_value:
+                return Change(key, self._entries[key].value, self._entries[key].lease)
+            return Change(key, put.value, put.lease)
+        if operation.HasField("request_delete_range"):
+            return Change(operation.request_delete_range.key.decode(), None)
+        return None
 
     # Leases
 
+    def grant(self, request: LeaseGrantRequest) -> LeaseGrantResponse:
+        """Return a new lease."""
+        self._lease_count += 1
+        ttl_ms = request.ttl * 1000.0
+        self._leases[self._lease_count] = (self.schedule.now_ms + ttl_ms, ttl_ms)
+        self._look_later(self._lease_count, ttl_ms)
+        return LeaseGrantResponse(header=self.header(), id=self._lease_count, ttl=request.ttl)
+
+    def keep_alive(self, request: LeaseKeepAliveRequest) -> LeaseKeepAliveResponse:
+        """Give a lease all its time again, if it has not expired."""
+        deadline, ttl_ms = self._leases.get(request.id, (0.0, 0.0))
+        if self.schedule.now_ms >= deadline:
+            return LeaseKeepAliveResponse(header=self.header(), id=request.id, ttl=0)
+        self._leases[request.id] = (self.schedule.now_ms + ttl_ms, ttl_ms)
+        return LeaseKeepAliveResponse(header=self.header(), id=request.id, ttl=int(ttl_ms / 1000))
+
+    def revoke(self, request: LeaseRevokeRequest) -> LeaseRevokeResponse:
+        """End a lease and drop its keys."""
+        self._drop(request.id)
+        return LeaseRevokeResponse(header=self.header())
+
+    def _look_later(self, lease: int, delay_ms: float) -> None:
+        self.schedule.after(delay_ms + self.schedule.between(0, EXPIRY_DELAY_MAX_MS), self._expire, lease)
+
     def _expire(self, lease: int) -> None:
-        deadline, _ = self._leases.get(lease, (0.0, 0.0))
+        deadline, ttl_ms = self._leases.get(lease, (0.0, 0.0))
         if not deadline:
             return
         left_ms = deadline - self.schedule.now_ms
         if left_ms > 0:
-            self.after(left_ms + self.schedule.between(0, EXPIRY_DELAY_MAX_MS), self._expire, lease)
+            self._look_later(lease, left_ms)
+        elif not self._had_majority:
+            self._look_later(lease, ttl_ms)
         else:
             self._drop(lease)
 
@@ -174,140 +252,64 @@ class FakeEtcd(Process):
         if self._leases.pop(lease, None) is not None:
             keys = [key for key, entry in self._entries.items() if entry.lease == lease]
             if keys:
-                self._write([Put(key, None) for key in keys])
+                self.write([Change(key, None) for key in keys])
 
     # Writing and watching
 
-    def _write(self, puts: Sequence[Put]) -> None:
-        self._revision += 1
-        revision = self._revision
-        former = state = self.state
-        for key, value, lease, _ in puts:
-            before = self._entries.get(key)
-            if value is None:
-                self._entries.pop(key, None)
-                entry = None
-            else:
-                entry = Entry(value, before.created if before else revision, revision, lease)
-                self._entries[key] = entry
-            state = _with_entry(state, key, entry)
-            self.note("revision {}: {} = {}", revision, _Shown(key), _Shown(value))
-        self.state = replace(state, revision=revision)
-        self.when_changed(former, self.state)
-        for watcher, life in self._watchers.values():
-            self._notify(watcher, life)
-
-    def put_directly(self, puts: Sequence[Put]) -> None:
+    def put_directly(self, writes: Sequence[Write]) -> None:
         """Write without a transaction, to set the scene."""
-        self._write(puts)
+        self.write([Change(write.key, write.value) for write in writes])
 
-    def _notify(self, watcher: Watcher, life: int) -> None:
-        mark = (watcher.name, life)
-        if watcher.life == life and mark not in self._notified:
-            self._notified.add(mark)
-            delay_ms = self.schedule.between(0.1, self.watch_delay_max_ms)
-            if self.watch_late and self.schedule.chance(self.watch_late):
-                delay_ms = WATCH_LATE_MAX_MS * self.schedule.random.random() ** 2
-            self.schedule.after(delay_ms, self._bring, watcher, life, self.state)
-
-    def _bring(self, watcher: Watcher, life: int, state: ClusterState) -> None:
-        if watcher.life != life or not watcher.is_running:
+    def write(self, changes: Sequence[Change]) -> None:
+        """Write a revision."""
+        revision = self.revision + 1
+        events = tuple(event for change in changes if (event := self._event(change, revision)) is not None)
+        if not events:
             return
-        if not self.is_running or self.is_paused or self._is_cut(self.name, watcher.name):
-            self.schedule.after(WATCH_RETRY_MS, self._bring, watcher, life, state)
-            return
-        self._notified.discard((watcher.name, life))
-        watcher.deliver(watcher.on_state, (state,))
-        if state is not self.state:
-            self._notify(watcher, life)
+        self.revision = revision
+        self._history.append(events)
+        self._written_ms.append(self.schedule.now_ms)
+        former = self.state
+        self._tracker.advance([key_change(event) for event in events], revision)
+        self._seen.append(Seen(self.state, tuple(self._tracker.orphans()), self._seen[-1].change_count + len(events)))
+        self.when_changed(former, self.state)
+        for member in self.members:
+            member.notify()
+
+    def _event(self, change: Change, revision: int) -> kv_pb2.Event | None:
+        former = self._entries.get(change.key)
+        shown = change.key.removeprefix(KEYS.prefix)
+        if change.value is None:
+            if self._entries.pop(change.key, None) is None:
+                return None
+            self.schedule.note("etcd", "revision {}: {} is deleted", revision, shown)
+            gone = kv_pb2.KeyValue(key=change.key.encode(), mod_revision=revision)
+            return kv_pb2.Event(type=kv_pb2.Event.DELETE, kv=gone)
+        entry = kv_pb2.KeyValue(
+            key=change.key.encode(),
+            value=change.value,
+            create_revision=former.create_revision if former is not None else revision,
+            mod_revision=revision,
+            lease=change.lease,
+        )
+        self._entries[change.key] = entry
+        self.schedule.note("etcd", "revision {}: {} = {}", revision, shown, _Shown(change.value))
+        return kv_pb2.Event(type=kv_pb2.Event.PUT, kv=entry)
+
+    def events_of(self, revision: int) -> tuple[kv_pb2.Event, ...]:
+        """Return what was written at a revision."""
+        return self._history[revision - 2]
 
 
-def _with_entry(state: ClusterState, key: Key, entry: Entry | None) -> ClusterState:
-    """Return the state with one key changed; the model's identities are kept for what did not change."""
-    value: Any = entry.value if entry else None
-    match key:
-        case ("controller",):
-            return replace(state, controller=replace(value, epoch=entry.created) if entry else None)
-        case ("broker", int(broker_id)):
-            member = replace(value, epoch=entry.created) if entry else None
-            return replace(state, brokers=_with(state.brokers, broker_id, member))
-        case ("registration", int(broker_id)):
-            registration = replace(value, revision=entry.modified) if entry else None
-            return replace(state, registrations=_with(state.registrations, broker_id, registration))
-        case ("topic", str(name)) if entry is None:
-            gone = state.topics[name]
-            topics = {found.name: found for found in state.topics.values() if found is not gone}
-            state = replace(state, deleted_topics={**state.deleted_topics, gone.id: state.revision + 1})
-            return _with_topics(state, topics)
-        case ("topic", str(_)):
-            assert entry is not None
-            former = state.topics.get(value.name)
-            partitions = former.partitions if former and former.id == value.id else value.partitions
-            return _with_topic(state, replace(value, partitions=partitions, mod_revision=entry.modified))
-        case ("partition", str(name), int(_)) if entry is None:
-            assert name not in state.topics, "a topic goes before its partitions"
-            return state
-        case ("partition", str(name), int(index)):
-            assert entry is not None
-            topic = state.topics[name]
-            partitions = list(topic.partitions)
-            partitions[index] = replace(value, partition_epoch=entry.modified)
-            return _with_topic(state, replace(topic, partitions=tuple(partitions)))
-    raise AssertionError(f"unknown key {key}")
+def refused(code: grpc.StatusCode, details: str) -> aio.AioRpcError:
+    """Return what gRPC raises for a call that failed."""
+    return aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details)
 
 
-def _with_topic(state: ClusterState, topic: Topic) -> ClusterState:
-    return _with_topics(state, {**state.topics, topic.name: topic})
+class _Shown(NamedTuple):
+    """A value, put into words when the trace is read."""
 
-
-def _with_topics(state: ClusterState, found: Mapping[str, Topic]) -> ClusterState:
-    topics = dict(sorted(found.items()))  # as etcd lists them
-    return replace(state, topics=topics, topics_by_id={found.id: found for found in topics.values()})
-
-
-def _with(mapping: Any, key: int, value: Any) -> Any:
-    changed = {k: v for k, v in mapping.items() if k != key}
-    if value is not None:
-        changed[key] = value
-    return dict(sorted(changed.items()))
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """A key or a value, put into words when the trace is read."""
-
-    content: Any
+    value: bytes
 
     def __format__(self, _spec: str) -> str:
-        return "/".join(map(str, self.content)) if isinstance(self.content, tuple) else _shown(self.content)
-
-
-def _shown(value: Any) -> str:
-    """Return a value as the trace shows it."""
-    match value:
-        case PartitionState():
-            more = "".join(
-                f" {name} {list(ids)}"
-                for name, ids in (
-                    ("eligible", value.eligible_leaders),
-                    ("adding", value.adding),
-                    ("removing", value.removing),
-                )
-                if ids
-            )
-            return (
-                f"leader {value.leader} (broker epoch {value.leader_broker_epoch}) leader epoch {value.leader_epoch} "
-                f"isr {list(value.isr)} replicas {list(value.replicas)}{more}"
-            )
-        case Member():
-            leaving = ", shutting down" if value.shutting_down else ""
-            return f"life {value.incarnation.int} with directory {value.directory_ids[0].int}{leaving}"
-        case BrokerRegistration():
-            return f"broker epoch {value.broker_epoch} with directory {value.directory_ids[0].int}"
-        case ControllerLeader():
-            return f"controller-{value.id}"
-        case Topic():
-            return f"settings {dict(value.configs)}"
-        case None:
-            return "(gone)"
-    return str(value)
+        return self.value.decode().replace('"', "")

@@ -6,7 +6,7 @@ leader epochs only what was written does, and an epoch without records may be fo
 reads its epochs from the records behind the recovery point, as `log_loading.py` does.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -27,6 +27,11 @@ class Records(tuple[tuple[int, Record], ...]):
     """Consecutive records with their offsets: what a fetch brings."""
 
     __slots__ = ()
+
+    @property
+    def size(self) -> int:
+        """How many there are: here a record counts as a byte."""
+        return len(self)
 
 
 NO_RECORDS = Records()
@@ -71,18 +76,27 @@ class _Kept:
 
 
 class SimulatedTruncation:
-    """What is written before a cut and after it, which takes no time here."""
+    """What is written before a cut and after it, which takes a disk's time.
 
-    is_settled = True
+    Attributes:
+        work: takes that time; set by the store that has the log open.
+    """
+
+    def __init__(self) -> None:
+        self.work: Callable[[], Awaitable[None]]
+        self.is_settled = True
 
     @asynccontextmanager
-    async def prepared(self, offset: int) -> AsyncIterator[None]:
-        """Nothing is to be done: the log itself announces a cut."""
-        del offset
+    async def prepared(self, _offset: int) -> AsyncIterator[None]:
+        """Write what has to be on the disk before; a cut is to be settled after it."""
+        await self.work()
+        self.is_settled = False
         yield
 
     async def settled(self) -> None:
-        """Nothing is to be waited for."""
+        """Write what has to be on the disk after."""
+        await self.work()
+        self.is_settled = True
 
 
 class SimulatedLog:
@@ -112,6 +126,7 @@ class SimulatedLog:
         self._high_watermark = 0
         self._kept = _Kept()
         self.truncation = SimulatedTruncation()
+        self.flush_is_due = False
         self.failure: str | None = None
         self.lost_from: int | None = None
         self._tell_failure: Callable[[], None] = lambda: None
@@ -151,6 +166,8 @@ class SimulatedLog:
 
     def reopen(self, *, forget_empty_epochs: bool) -> None:
         """Be what a broker finds that starts again after kill -9."""
+        self._tell_failure = lambda: None
+        self.truncation = SimulatedTruncation()
         self._high_watermark = max(min(self._kept.high_watermark, self.log_end_offset), self.log_start_offset)
         unwritten = () if forget_empty_epochs else (self.leader_epochs.entries[-1:])
         self.leader_epochs = LeaderEpochs(self._kept.leader_epochs)

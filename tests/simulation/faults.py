@@ -8,11 +8,15 @@ from itertools import count
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ottla_controller.leader_election import first_state
-from ottla_core.cluster.controller_api import ElectionType, Reassignment
-from ottla_core.cluster.model import Topic
+from ottla_core.cluster.controller_api import (
+    ElectionType,
+    NewTopic,
+    PartitionAssignment,
+    Reassignment,
+    TopicReference,
+)
+from ottla_core.errors import KafkaError
 from ottla_core.topic_partition import TopicPartition
-from tests.simulation.fake_etcd import Put
 from tests.simulation.invariants import BUSY_TOPICS
 from tests.simulation.process import Process
 
@@ -43,6 +47,9 @@ class Faults(Process):
             (1, self._kill_controller),
             (1, self._pause_controller),
             (0.7, self._stop_etcd),
+            (0.7, self._kill_member),
+            (1.5, self._pause_member),
+            (0.3, self._compact),
             (1, self._wipe_broker),
             (1, self._cut_power),
             (1, self._shut_down_broker),
@@ -63,6 +70,8 @@ class Faults(Process):
 
     def on_start(self) -> None:
         """Begin with the first trouble."""
+        self._cluster.network.make_trouble()
+        self._cluster.etcd.make_trouble()
         self._plan_next()
 
     def _plan_next(self) -> None:
@@ -79,6 +88,7 @@ class Faults(Process):
         self._ended = True
         self.after(HEAL_INTERVAL_MS, self.heal)
         self._cluster.network.heal()
+        self._cluster.etcd.heal()
         for process in self._cluster.processes:
             if not process.is_running:
                 process.start()
@@ -137,17 +147,26 @@ class Faults(Process):
         self._pause(self._running(self._controllers))
 
     def _stop_etcd(self) -> None:
-        etcd = self._running([self._cluster.etcd])
-        if self.schedule.chance(0.5):
-            self._kill(etcd)
-        else:
-            self._pause(etcd)
+        """Stop all of etcd's members."""
+        stop = self._kill if self.schedule.chance(0.5) else self._pause
+        for member in self._cluster.etcd.members:
+            if member.is_running and not member.is_paused:
+                stop(member)
+
+    def _kill_member(self) -> None:
+        self._kill(self._running(self._cluster.etcd.members))
+
+    def _pause_member(self) -> None:
+        """Stall a member of etcd: its watches stay, and bring nothing."""
+        self._pause(self._running(self._cluster.etcd.members))
+
+    def _compact(self) -> None:
+        self._cluster.etcd.compact()
 
     def _shut_down_broker(self) -> None:
         broker: SimulatedBroker | None = self._running(self._brokers)  # type: ignore[assignment]
-        if broker is not None and broker.registered_epoch >= 0:
+        if broker is not None and broker.is_registered():
             broker.shut_down()
-            self.after(self._outage_ms() + 1_000, self._restart, broker)
 
     def _wipe_broker(self) -> None:
         """Take a broker's disk, if another electable replica has every committed record."""
@@ -243,7 +262,13 @@ class Faults(Process):
         self._cluster.network.call(self, controller, handler, request, self._told, OPERATOR_TIMEOUT_MS)
 
     def _told(self, answer: object) -> None:
-        self.note("is told {}", answer[0].name if isinstance(answer, tuple) else "nothing")
+        match answer:
+            case ([result], int(revision)):
+                self.note("is told {}, revision {}", result.error_code.name, revision)
+            case KafkaError():
+                self.note("is told {}: {}", answer.code.name, answer.message)
+            case _:
+                self.note("is told nothing")
 
     def _reassign(self) -> None:
         random = self.schedule.random
@@ -267,26 +292,24 @@ class Faults(Process):
     def _create_or_delete_busy_topic(self) -> None:
         """Create a topic that keeps brokers busy, or delete it, perhaps to create it anew at once."""
         etcd = self._cluster.etcd
-        name = self.schedule.random.choice(BUSY_TOPICS)
+        random = self.schedule.random
+        name = random.choice(BUSY_TOPICS)
         topic = etcd.state.topics.get(name)
         if topic is not None:
-            gone = [
-                Put(("topic", name), None),
-                *(Put(("partition", name, one.index), None) for one in topic.partitions),
-            ]
-            etcd.put_directly(gone)
+            self._ask(f"an end of {name}", "on_delete_topic", TopicReference(name=name))
         live = sorted(etcd.state.brokers)
         if not live or (topic is not None and self.schedule.chance(0.5)):
             return
-        topic_id = UUID(int=next(self._topic_ids))
-        partitions = tuple(
-            first_state(
-                topic_id, index, tuple(self.schedule.random.sample(live, min(2, len(live)))), etcd.state.brokers
-            )
-            for index in range(self.schedule.random.choice((1, 1, 3)))
+        assignments = tuple(
+            PartitionAssignment(index=index, broker_ids=tuple(random.sample(live, min(2, len(live)))))
+            for index in range(random.choice((1, 1, 3)))
         )
-        puts = [Put(("partition", name, one.index), one) for one in partitions]
-        etcd.put_directly([Put(("topic", name), Topic(name=name, id=topic_id, partitions=partitions)), *puts])
+        new = NewTopic(name=name, assignments=assignments, topic_id=UUID(int=next(self._topic_ids)))
+        self._ask(f"{name} with the id {new.topic_id.int}", "on_create_topic", new)
+        if self.schedule.chance(0.3):
+            self.after(
+                self._outage_ms(), self._ask, f"an end of {name}", "on_delete_topic", TopicReference(name=name)
+            )
 
     def _cancel_reassignment(self) -> None:
         if self._cluster.partition.adding or self._cluster.partition.removing:
@@ -300,4 +323,4 @@ class Faults(Process):
     def _change_min_insync_replicas(self) -> None:
         topic = self._cluster.etcd.state.topics["t"]
         count = "1" if topic.configs["min.insync.replicas"] == "2" else "2"
-        self._ask(f"min.insync.replicas={count}", "on_configure", {**topic.configs, "min.insync.replicas": count})
+        self._ask(f"min.insync.replicas={count}", "on_configure", ("min.insync.replicas", count))

@@ -18,6 +18,8 @@ record. Beyond that rule:
 - A high watermark does not go back, and a follower's is never ahead of all that was committed.
 - What a consumer is given was committed. (Committed records are never replaced, so none it saw disappears.)
 - An acknowledged record (acks=all) is on as many disks as `min.insync.replicas` asks for.
+- Who leads is registered, and has seen what etcd knew before the longest age of a view.
+- Only the leading controller writes cluster state, and a topic that was deleted stays so.
 - In etcd: in-sync set and eligible leaders are among the replicas and have no member in common, the leader is in
   the in-sync set, leader epochs never go back and grow with every change of the leader.
 
@@ -25,16 +27,27 @@ An unclean election is allowed to lose records, and so is that of the last elect
 Then what is committed begins anew with the elected leader's log.
 """
 
+import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from uuid import UUID
 
+from ottla_broker.partition import Partition
 from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, BrokerRegistration, ClusterState, PartitionState
 from ottla_core.topic_partition import TopicPartition
+from tests.simulation.fake_etcd import KEYS
 from tests.simulation.fake_log import InvariantViolated, Record, Records, SimulatedLog
+from tests.simulation.process import CLOCK_DRIFT_MAX
+from tests.simulation.service_process import VIEW_AGE_MAX_MS
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import SimulatedCluster
+    from tests.simulation.simulated_broker import SimulatedBroker
 
+LEASE_ERROR_MS = 10.0
+"""More than what the clocks of processes make of a lease's time."""
+WRITTEN_BY_THE_CONTROLLER = {"topics", "partitions", "registrations"}
 
 BUSY_TOPICS = ("busy-1", "busy-2")
 """Topics without records that come and go, to keep brokers busy. They come before the other one in every state, so a
@@ -82,6 +95,8 @@ class Invariants:
         self.election_count = 0
         self.allows_unclean = False
         self.elected_the_last = False
+        self._gone: set[UUID] = set()
+        self._left_ms: dict[tuple[int, int], float] = {}
         self._violation: InvariantViolated | None = None
 
     def history(self, name: TopicPartition) -> _History:
@@ -112,7 +127,7 @@ class Invariants:
 
     def follower_appended(self, log: SimulatedLog) -> None:
         """A follower takes over what a leader has answered."""
-        partition = self._cluster.brokers[log.broker_id].partitions.get(log.topic_partition)
+        partition = self._partition(log)
         if partition is not None and partition.leads:
             self._violated("a leader takes over nothing", f"broker {log.broker_id} leads")
 
@@ -137,6 +152,7 @@ class Invariants:
 
     def truncated(self, log: SimulatedLog, offset: int) -> None:
         """Everything from an offset on is gone."""
+        self._cluster.brokers[log.broker_id].note("cuts its log of {} at {}", log.topic_partition, offset)
         if self._agreed.get(log, 0) > offset:
             self._agreed[log] = offset
         if offset < log.high_watermark and not self.allows_unclean and offset > 0:
@@ -169,7 +185,7 @@ class Invariants:
         history = self.history(log.topic_partition)
         brokers = self._cluster.brokers
         holders = {one for one in brokers if self._has(self._log(one, log.topic_partition), offset + 1)}
-        partition = brokers[log.broker_id].partitions.get(log.topic_partition)
+        partition = self._partition(log)
         assert partition is not None
         wanted = partition.min_in_sync_replicas
         # A leader that has not heard yet whose loss was attended to goes by what that replica had told before.
@@ -194,13 +210,53 @@ class Invariants:
                     f"broker {log.broker_id} gives {record} at {offset}, which is not committed",
                 )
 
+    def goes_by(self, broker: "SimulatedBroker") -> None:
+        """A broker leads, as its lease and its view of the cluster say."""
+        now_ms = self._cluster.schedule.now_ms
+        left_ms = self._left_ms.get((broker.broker_id, broker.registered_epoch))
+        if left_ms is not None and now_ms - left_ms > LEASE_ERROR_MS:
+            self._violated(
+                "nobody leads under a registration that is over",
+                f"{broker.name} has lost its own of epoch {broker.registered_epoch} {now_ms - left_ms:.0f} ms ago",
+            )
+        unseen_ms = self._cluster.etcd.written_ms(broker.state.revision + 1)
+        if unseen_ms is not None and now_ms - unseen_ms > VIEW_AGE_MAX_MS * (1 + 2 * CLOCK_DRIFT_MAX):
+            self._violated(
+                "nobody leads by a view of the cluster that is out of date",
+                f"{broker.name} has not seen what was written {now_ms - unseen_ms:.0f} ms ago",
+            )
+
+    def unexpected(self, what: str, error: BaseException) -> None:
+        """Something has failed that should not."""
+        if isinstance(error, InvariantViolated):
+            self._violation = self._violation or error
+            raise error
+        trace = "".join(traceback.format_exception(error))
+        self._violated("nothing fails unexpectedly", f"{what}: {trace}")
+
     # What etcd tells
+
+    def written(self, sender: str, keys: Sequence[str]) -> None:
+        """Somebody is about to write."""
+        mine = [key for key in keys if key.removeprefix(KEYS.prefix).partition("/")[0] in WRITTEN_BY_THE_CONTROLLER]
+        leader = self._cluster.etcd.state.controller
+        if mine and (leader is None or leader.rpc_address != sender):
+            holder = leader.rpc_address if leader is not None else "nobody"
+            self._violated("only the leading controller writes", f"{sender} writes {mine}, but {holder} leads")
 
     def state_changed(self, former: ClusterState, state: ClusterState) -> None:
         """Compare a new revision with the one before."""
         self._forget_wiped(state)
+        if former.brokers is not state.brokers:
+            for broker_id, member in former.brokers.items():
+                present = state.brokers.get(broker_id)
+                if present is None or present.epoch != member.epoch:
+                    self._left_ms[broker_id, member.epoch] = self._cluster.schedule.now_ms
         if former.topics is state.topics:
             return
+        if came_back := self._gone & state.topics_by_id.keys():
+            self._violated("deleted topics stay deleted", f"{came_back} have come back")
+        self._gone |= former.topics_by_id.keys() - state.topics_by_id.keys()
         for name, topic in state.topics.items():
             before = former.topics.get(name)
             if before is not None and before.id != topic.id:
@@ -334,7 +390,7 @@ class Invariants:
         high_watermark = log.high_watermark
         committed = history.committed
         if high_watermark > len(committed):
-            partition = broker.partitions.get(log.topic_partition)
+            partition = self._partition(log)
             if partition is None or not partition.leads:
                 if self.allows_unclean:
                     return
@@ -377,6 +433,10 @@ class Invariants:
 
     def _log(self, broker_id: int, name: TopicPartition) -> SimulatedLog | None:
         return self._cluster.brokers[broker_id].disk.logs.get(name)
+
+    def _partition(self, log: SimulatedLog) -> Partition | None:
+        partitions = self._cluster.brokers[log.broker_id].partitions
+        return partitions.get(log.topic_partition) if partitions is not None else None
 
     def _has(self, log: SimulatedLog | None, count: int) -> bool:
         """Return whether a log has the first `count` committed records."""

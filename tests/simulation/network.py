@@ -31,9 +31,13 @@ class Network:
         self._schedule = schedule
         self._cut: set[tuple[str, str]] = set()
         self.delay_max_ms = schedule.random.choice((1.0, 5.0, 20.0))
-        self.late = schedule.random.choice((0.0, 0.005, 0.03, 0.1))
         self.late_max_ms = 3_000.0
-        self.loss = schedule.random.choice((0.0, 0.0, 0.01, 0.03))
+        self.late = self.loss = 0.0
+
+    def make_trouble(self) -> None:
+        """Have messages late and lost from now on, as the seed says."""
+        self.late = self._schedule.random.choice((0.0, 0.005, 0.03, 0.1))
+        self.loss = self._schedule.random.choice((0.0, 0.0, 0.01, 0.03))
 
     def cut(self, source: str, target: str) -> None:
         """Let nothing through from one process to another; the other way is another link."""
@@ -78,14 +82,19 @@ class Network:
         self._send(caller, target, handler, (request, answer))
 
     def _send(self, source: Process, target: Process, action: Callable[..., None], content: tuple[Any, ...]) -> None:
-        schedule = self._schedule
-        random = schedule.random.random
-        if self.loss and random() < self.loss:
-            return
-        delay_ms = SHORTEST_DELAY_MS + self.delay_max_ms * random() ** 2
+        if not self.loses_one():
+            self._schedule.after(self.delay_ms(), self._arrive, source.name, target, action, content)
+
+    def loses_one(self) -> bool:
+        """Return whether a message gets lost."""
+        return self.loss > 0 and self._schedule.chance(self.loss)
+
+    def delay_ms(self) -> float:
+        """Return how long a message takes."""
+        random = self._schedule.random.random
         if self.late and random() < self.late:
-            delay_ms = self.late_max_ms * random()
-        schedule.after(delay_ms, self._arrive, source.name, target, action, content)
+            return self.late_max_ms * random()
+        return SHORTEST_DELAY_MS + self.delay_max_ms * random() ** 2
 
     def _arrive(self, source: str, target: Process, action: Callable[..., None], content: tuple[Any, ...]) -> None:
         if (source, target.name) not in self._cut:

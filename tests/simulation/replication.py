@@ -1,423 +1,332 @@
-"""The replication shell of a simulated broker: fetching from leaders, serving followers, proposing in-sync sets.
+"""How brokers of a simulation fetch from each other: connections that carry requests and answers as they are.
 
-It is what `replication/fetcher.py`, `fetch_reading.py` and `replication/isr_updates.py` of the broker do with the
-pure rules, without sessions, bytes and connections: a fetch asks for one partition, and is asked anew when it gets no
-answer.
+The follower's side is the real `Fetcher` with its plan, the leader's the real sessions, looks and waits. What stands
+between them here, in place of sockets and bytes, keeps what TCP promises: a message arrives once, late or never, and
+a connection whose other end is gone is reset, unless that went silently. Large answers come in pieces.
 """
 
-from dataclasses import dataclass
-from itertools import count
-from typing import TYPE_CHECKING
+import datetime as dt
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
+from kio.schema.list_offsets.v9.request import ListOffsetsRequest
+from kio.schema.list_offsets.v9.response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from kio.static.primitive import i32Timedelta, i64
 
-from ottla_broker.fetch_reading import diverging_epoch
+from ottla_broker.connection import Delayed
+from ottla_broker.delayed_fetch import DelayedFetch
+from ottla_broker.fetch_reading import FetchTerms, Reading, look, note_told
+from ottla_broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, FetchSessionCache
 from ottla_broker.partition import Partition
-from ottla_broker.replication.follower_replica import FetchPosition
-from ottla_broker.replication.isr_updates import REFUSED_FOR_ITS_CONTENT, failed_log_report, lost_log_report
-from ottla_broker.replication.leader_replica import FollowerContact, IsrProposal
-from ottla_core.cluster.controller_api import InSyncReplica, IsrChange
-from ottla_core.cluster.model import Member
-from ottla_core.errors import KafkaError, OffsetOutOfRange, StaleBrokerEpoch
-from ottla_core.topic_partition import TopicPartition
+from ottla_broker.replication.fetch_connection import ConnectionLostError, FetchReceiver
+from ottla_broker.replication.fetch_plan import PlannedFetch
+from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_broker.replication.offset_search import LATEST
+from ottla_core.errors import KafkaError, RequestTimedOut, StaleBrokerEpoch
+from ottla_core.wire.replica_fetch_response import FetchedHead, PartitionFetched
 from tests.simulation.fake_log import NO_RECORDS, Records
 from tests.simulation.network import Answer
+from tests.simulation.process import Process
 
 if TYPE_CHECKING:
     from tests.simulation.simulated_broker import SimulatedBroker
 
 FETCH_RECORDS_MAX = 16
-FETCH_WAIT_MS = 500
-FETCH_TIMEOUT_MS = 1_500
-FETCH_BACKOFF_MS = 200
-TOLD_HIGH_WATERMARK_AFTER_MS = 10
-ISR_ANSWER_TIMEOUT_MS = 1_000
-ISR_RETRY_MS = 300
+FETCH_WAIT_S = 0.5
+RETRANSMISSION_MS = 200.0
+SPLIT_ANSWERS = 0.2
+PIECE_DELAY_MAX_MS = 30.0
+ASKED_TIMEOUT_S = 2.0
+SILENT_ENDS = 0.3
+SESSION_SLOTS = 1000
+SESSIONS_FORGOTTEN = 0.01
+NO_THROTTLE = i32Timedelta.parse(dt.timedelta(0))
+TERMS = FetchTerms(bytes_max=FETCH_RECORDS_MAX, only_leader=True, read_committed=False)
 
 
-@dataclass(frozen=True, slots=True)
-class FetchRequest:
-    """A follower's request for one partition."""
+class FetchAnswer(NamedTuple):
+    """The answer to a fetch."""
 
-    partition: TopicPartition
-    follower: int
-    broker_epoch: int
-    position: FetchPosition
+    head: FetchedHead
+    partitions: tuple[PartitionFetched, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FetchAnswer:
-    """What the leader answers; `leader_start` and `leader_end` come with OFFSET_OUT_OF_RANGE."""
-
-    error: ErrorCode
-    records: Records = NO_RECORDS
-    high_watermark: int = 0
-    log_start_offset: int = 0
-    diverging: tuple[int, int] | None = None
-    leader_end_offset: int = 0
+# The connection
 
 
-@dataclass(slots=True)
-class _ParkedFetch:
-    request: FetchRequest
-    answer: Answer
-    is_open: bool = True
+class SimulatedConnection:
+    """A follower's connection to a leader; what the real `Fetcher` knows as a `FetchConnection`."""
+
+    def __init__(self, follower: "SimulatedBroker", leader: "SimulatedBroker", receiver: FetchReceiver) -> None:
+        self._follower, self._leader = follower, leader
+        self._lives = follower.life, leader.life
+        self._receiver = receiver
+        self._loop = follower.loop
+        self.delayed: set[Delayed] = set()
+        self.awaits_fetch = False
+        self.last_active = self._loop.time()
+        self.is_closed = False
+
+    @property
+    def follower_id(self) -> int:
+        """Who fetches."""
+        return self._follower.broker_id
+
+    def close(self, reason: str = "") -> None:
+        """Close."""
+        del reason
+        self.is_closed = True
+        self.awaits_fetch = False
+
+    def send_fetch(self, broker_epoch: int, planned: PlannedFetch) -> None:
+        """Send a fetch."""
+        assert not self.awaits_fetch, "one fetch at a time"
+        self.awaits_fetch = True
+        self.last_active = self._loop.time()
+
+        def answer(content: FetchAnswer) -> None:
+            self._carry(self._leader, self._follower, self._on_answer, content)
+
+        self._carry(self._follower, self._leader, self._leader.on_fetch, (self, broker_epoch, planned), answer)
+
+    def hurry(self) -> None:
+        """Have the fetch that is under way answered with what there is."""
+        self._carry(self._follower, self._leader, self._leader.on_hurry, self)
+
+    async def ask(self, api_key: int, version: int, message: Any) -> Any:
+        """Ask for offsets."""
+        del api_key, version
+        if self.is_closed:
+            raise ConnectionLostError("it is closed")
+        try:
+            return await self._follower.ask(self._leader, self._leader.on_list_offsets, message, ASKED_TIMEOUT_S)
+        except RequestTimedOut as error:
+            raise ConnectionLostError(str(error)) from None
+
+    def _carry(self, source: Process, target: Process, action: Callable[..., None], *content: Any) -> None:
+        network = self._follower.network
+        delay_ms = network.delay_ms()
+        if network.loses_one():
+            delay_ms += RETRANSMISSION_MS
+        self._follower.schedule.after(delay_ms, self._arrive, source, target, action, content)
+
+    def _arrive(
+        self, source: Process, target: Process, action: Callable[..., None], content: tuple[Any, ...]
+    ) -> None:
+        if self.is_closed or self._follower.life != self._lives[0]:
+            return
+        if self._follower.network.is_cut(source.name, target.name):
+            self._follower.schedule.after(RETRANSMISSION_MS, self._arrive, source, target, action, content)
+        elif not self._leader_is_there():
+            self.end()
+        else:
+            target.deliver(action, content)
+
+    def _leader_is_there(self) -> bool:
+        return self._leader.is_running and self._leader.life == self._lives[1]
+
+    def end(self) -> None:
+        """Reset the connection, because its other end is gone."""
+        if not self.is_closed and self._follower.life == self._lives[0]:
+            if self._follower.network.is_cut(self._leader.name, self._follower.name):
+                self._follower.schedule.after(RETRANSMISSION_MS, self.end)
+            else:
+                self._follower.deliver(self._lose, ())
+
+    def _lose(self) -> None:
+        if not self.is_closed:
+            self.close()
+            self._loop.run(self._receiver.on_lost, "the other end is gone")
+
+    # What arrives
+
+    def _on_answer(self, answer: FetchAnswer) -> None:
+        self.last_active = self._loop.time()
+        schedule = self._follower.schedule
+        pieces = [
+            piece for fetched in answer.partitions for piece in _pieces(fetched, schedule.chance(SPLIT_ANSWERS))
+        ]
+        self._take(pieces, answer.head)
+
+    def _take(self, pieces: list[PartitionFetched], head: FetchedHead) -> None:
+        """Show the receiver a piece after the other, with time between those of one partition."""
+        while pieces and not self.is_closed:
+            piece = pieces.pop(0)
+            self._loop.run(self._receiver.on_partition, piece)
+            if not piece.is_last:
+                self._follower.after(
+                    self._follower.schedule.between(0.1, PIECE_DELAY_MAX_MS), self._take, pieces, head
+                )
+                return
+        if not self.is_closed:
+            self.awaits_fetch = False
+            self._loop.run(self._receiver.on_answered, head)
 
 
-@dataclass(slots=True)
-class _Following:
-    """Whom a partition is fetched from; `attempt` tells the newest fetch from earlier ones."""
+def _pieces(fetched: PartitionFetched, is_split: bool) -> list[PartitionFetched]:
+    records: Any = fetched.records
+    half = len(records) // 2
+    if not is_split or not half:
+        return [fetched]
+    first = fetched._replace(records=Records(records[:half]), is_last=False)  # type: ignore[arg-type]
+    return [first, fetched._replace(records=Records(records[half:]))]  # type: ignore[arg-type]
 
-    partition: Partition
-    leader: int
-    leader_epoch: int
-    attempt: int
+
+def connector(follower: "SimulatedBroker") -> Callable[..., Any]:
+    """Return what the fetchers of a broker open connections with."""
+
+    async def open_connection(
+        host: str, _port: int, receiver: FetchReceiver, _pool: Any, **_: Any
+    ) -> SimulatedConnection:
+        leader = next(broker for broker in follower.cluster.brokers.values() if broker.name == host)
+        if not leader.is_running and not follower.network.is_cut(leader.name, follower.name):
+            raise ConnectionRefusedError(f"nobody listens at {host}")
+        try:
+            await follower.ask(leader, leader.on_connect, None, ASKED_TIMEOUT_S)
+        except RequestTimedOut as error:
+            raise TimeoutError(str(error)) from None
+        connection = SimulatedConnection(follower, leader, receiver)
+        leader.connections.append(connection)
+        return connection
+
+    return open_connection
 
 
-class Replication:
-    """Both sides of replication on one broker, for one life."""
+# The leader
+
+
+class SimulatedFetch:
+    """A follower's request, as its leader's real look and wait know it; see `handlers/fetch.py`."""
+
+    def __init__(self, service: "FollowerService", follower: FollowerContact, planned: PlannedFetch) -> None:
+        self._service = service
+        session_id, epoch = planned.session
+        if service.forgets_a_session():
+            service.sessions.remove(session_id)
+        self._wants_session = epoch == INITIAL_EPOCH
+        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            service.sessions.remove(session_id)
+            self.session = FetchSession(follower=follower, uses_topic_ids=True)
+        else:
+            self.session = service.sessions.resume(session_id, epoch, follower, uses_topic_ids=True)
+        for topic_id, asked in planned.asked.items():
+            for one in asked:
+                self.session.ask(topic_id, one)
+        for topic_id, indexes in planned.forgotten.items():
+            for index in indexes:
+                self.session.forget(topic_id, index)
+        if self.session.id != NO_SESSION:
+            service.sessions.resumed(self.session, service.now_ms())
+        self._is_incremental = self.session.id != NO_SESSION
+
+    def look(self) -> Reading:
+        """Look at what the logs have now."""
+        return look(self.session, TERMS, self._service.partitions, only_news=self._is_incremental)
+
+    def answer(self, reading: Reading) -> Any:
+        """Return the answer, and note what it tells."""
+        if self._wants_session:
+            self._service.sessions.keep(self.session, self._service.now_ms())
+        if self.session.id != NO_SESSION:
+            note_told(self.session, reading)
+        fetched = tuple(
+            PartitionFetched(
+                found.wanted.named,  # type: ignore[arg-type]
+                found.wanted.asked.partition,
+                found.outcome.error_code,
+                found.outcome.high_watermark,
+                found.outcome.log_start_offset,
+                found.outcome.records or NO_RECORDS,  # type: ignore[arg-type]
+                found.outcome.diverging_epoch,
+            )
+            for found in reading.found
+        )
+        return FetchAnswer(FetchedHead(ErrorCode.none, self.session.id), fetched)
+
+    def refuse(self, error: KafkaError) -> Any:
+        """Return the answer that tells of an error of the whole request."""
+        return FetchAnswer(FetchedHead(error.code, NO_SESSION))
+
+
+class FollowerService:
+    """What a broker does for its followers, in one life."""
 
     def __init__(self, broker: "SimulatedBroker") -> None:
+        random = broker.schedule.random
         self._broker = broker
-        self._following: dict[TopicPartition, _Following] = {}
-        self._attempts = count()
-        self._lost: dict[Partition, None] = {}
-        self._failed: dict[Partition, None] = {}
-        self._is_reporting = False
-        self._contacts: dict[int, FollowerContact] = {}
-        self._parked: dict[TopicPartition, list[_ParkedFetch]] = {}
-        self._told_later: set[TopicPartition] = set()
-        self._due: dict[TopicPartition, Partition] = {}
-        self._asked: tuple[Partition, IsrProposal] | None = None
-        self._settled_by: int | None = None
-        broker.after(broker.context.lag_max_ms / 2, self._check_lags)
+        self.now_ms = broker.now_ms
+        self.sessions = FetchSessionCache(SESSION_SLOTS, lambda: random.randint(1, 2**31 - 1))
 
-    # Following
+    @property
+    def partitions(self) -> Any:
+        """What the broker holds."""
+        return self._broker.partitions
 
-    def follow(self, partition: Partition, leader: Member) -> None:
-        """Fetch a partition from a leader, as the reconciler asks."""
-        name, epoch = partition.topic_partition, partition.state.leader_epoch
-        following = self._following.get(name)
-        if following is None or following.partition is not partition or following.leader_epoch != epoch:
-            self._following[name] = _Following(partition, leader.id, epoch, next(self._attempts))
-            self._fetch(name, self._following[name].attempt)
+    def forgets_a_session(self) -> bool:
+        """Return whether somebody else's session has taken the place of one."""
+        return self._broker.schedule.chance(SESSIONS_FORGOTTEN)
 
-    def unfollow(self, partition: Partition) -> None:
-        """Fetch a partition no longer."""
-        following = self._following.get(partition.topic_partition)
-        if following is not None and following.partition is partition:
-            del self._following[partition.topic_partition]
-
-    def on_state(self) -> None:
-        """Go on if this state shows the outcome of a proposal, or who could take a failed replica's place."""
-        if self._failed:
-            self._broker.after(0, self._report)
-        if self._settled_by is not None and self._broker.state.revision >= self._settled_by:
-            self._broker.give_roles()
-            self._settle()
-
-    def _fetch(self, name: TopicPartition, attempt: int) -> None:
-        following = self._following.get(name)
-        if following is None or following.attempt != attempt:
-            return
-        broker = self._broker
-        partition = following.partition
-        leader = broker.cluster.brokers[following.leader]
-        position = partition.fetch_position()
-        request = FetchRequest(name, broker.broker_id, broker.registered_epoch, position)
-
-        def answered(answer: FetchAnswer | None) -> None:
-            following = self._following.get(name)
-            if following is None or following.attempt != attempt:
-                if broker.partitions.get(name) is partition:  # it crossed an election: the rules have to refuse it
-                    self._take(partition, position, answer)
-                return
-            following.attempt = next(self._attempts)
-            delay_ms = self._take(partition, position, answer)
-            if delay_ms:
-                broker.after(delay_ms, self._fetch, name, following.attempt)
-            else:
-                self._fetch(name, following.attempt)
-
-        broker.network.call(broker, leader, leader.on_fetch, request, answered, FETCH_TIMEOUT_MS)
-
-    def _take(self, partition: Partition, position: FetchPosition, answer: FetchAnswer | None) -> float:
-        """Carry out an answer; return how long to wait before the next fetch."""
-        broker = self._broker
-        epoch = position.leader_epoch
-        if answer is None:
-            return FETCH_BACKOFF_MS
+    def on_fetch(
+        self, connection: SimulatedConnection, broker_epoch: int, planned: PlannedFetch, answer: Answer
+    ) -> None:
+        """Answer a fetch, now or when there is something for the follower."""
         try:
-            if answer.error is ErrorCode.offset_out_of_range:
-                self._find_offset(partition, epoch, answer)
-            elif answer.error is not ErrorCode.none:
-                return FETCH_BACKOFF_MS
-            elif answer.diverging is not None:
-                former = partition.log.log_end_offset
-                end = partition.diverging_offset(*answer.diverging, leader_epoch=epoch)
-                partition.truncate_to(end, leader_epoch=epoch, now_ms=broker.now_ms())
-                broker.note("cuts {} from {} to {}: the leader says epoch {} ends at {}", partition.topic_partition,
-                            former, end, *answer.diverging)  # fmt: skip
-            else:
-                partition.append_from_leader(
-                    answer.records,  # type: ignore[arg-type]
-                    leader_epoch=epoch,
-                    high_watermark=answer.high_watermark,
-                    log_start_offset=answer.log_start_offset,
-                    now_ms=broker.now_ms(),
-                )
-        except KafkaError:
-            return FETCH_BACKOFF_MS
-        return 0.0
-
-    def _find_offset(self, partition: Partition, epoch: int, answer: FetchAnswer) -> None:
-        log = partition.log
-        now_ms = self._broker.now_ms()
-        if answer.leader_end_offset < log.log_end_offset:
-            partition.truncate_to(answer.leader_end_offset, leader_epoch=epoch, now_ms=now_ms)
-        elif answer.log_start_offset > log.log_end_offset:
-            partition.restart_at(answer.log_start_offset, leader_epoch=epoch, now_ms=now_ms)
-        self._broker.note("goes on with {} at {}", partition.topic_partition, log.log_end_offset)
-
-    # Leading
-
-    def on_fetch(self, request: FetchRequest, answer: Answer) -> None:
-        """Serve a follower, now or when there is something for it."""
-        broker = self._broker
-        try:
-            self._check_follower(request)
-            partition = broker.leader_of(request.partition)
-            found = self._look(partition, request)
-            contact = self._contact(request)
-            if found.diverging is None and found.error is ErrorCode.none:
-                position = request.position
-                partition.record_follower_fetch(
-                    contact, offset=position.offset, log_start_offset=position.log_start_offset
-                )
+            self.check_follower(connection.follower_id, broker_epoch)
+            contact = FollowerContact(connection.follower_id, broker_epoch, self.now_ms())
+            fetch = SimulatedFetch(self, contact, planned)
         except KafkaError as error:
-            answer(FetchAnswer(error.code))
+            answer(FetchAnswer(FetchedHead(error.code, NO_SESSION)))
             return
-        if found.records or found.diverging or found.error is not ErrorCode.none:
-            answer(found)
+        reading = fetch.look()
+        if reading.size_bytes or reading.is_urgent or not fetch.session.size:
+            answer(fetch.answer(reading))
             return
-        parked = _ParkedFetch(request, answer)
-        self._parked.setdefault(request.partition, []).append(parked)
-        broker.after(FETCH_WAIT_MS, self._answer_parked, parked)
+        waiting = DelayedFetch(
+            fetch, fetch.session, reading, min_bytes=1, max_wait_s=FETCH_WAIT_S, delayed=connection.delayed
+        )
+        waiting.answered.add_done_callback(lambda answered: answer(answered.result()))
 
-    def _check_follower(self, request: FetchRequest) -> None:
+    def check_follower(self, follower: int, broker_epoch: int) -> None:
         """Refuse a fetch under a registration that is known to be replaced."""
-        member = self._broker.state.brokers.get(request.follower)
-        if member is not None and request.broker_epoch < member.epoch:
-            raise StaleBrokerEpoch(f"broker {request.follower} has registered anew since")
+        state = self._broker.state
+        member, registration = state.brokers.get(follower), state.registrations.get(follower)
+        known = max(member.epoch if member else 0, registration.broker_epoch if registration else 0)
+        if broker_epoch < known:
+            raise StaleBrokerEpoch(f"broker {follower} has registered anew since")
 
-    def _contact(self, request: FetchRequest) -> FollowerContact:
-        contact = self._contacts.get(request.follower)
-        now_ms = self._broker.now_ms()
-        if contact is None or contact.broker_epoch != request.broker_epoch:
-            contact = self._contacts[request.follower] = FollowerContact(
-                request.follower, request.broker_epoch, now_ms
-            )
-        contact.last_fetch_ms = now_ms
-        return contact
-
-    def _look(self, partition: Partition, request: FetchRequest) -> FetchAnswer:
-        position = request.position
-        partition.check_epoch(position.leader_epoch)
-        log = partition.log
+    def list_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        """Answer with an end of a log."""
+        (topic,) = request.topics
+        (asked,) = topic.partitions
+        error, offset = ErrorCode.none, -1
         try:
-            if position.last_fetched_epoch >= 0:
-                diverging = diverging_epoch(partition, position.last_fetched_epoch, position.offset)
-                if diverging is not None:
-                    return FetchAnswer(ErrorCode.none, diverging=diverging)
-            records = partition.read(position.offset, FETCH_RECORDS_MAX, at_least_one_batch=True, to_log_end=True)
-        except OffsetOutOfRange as error:
-            return FetchAnswer(
-                error.code, log_start_offset=log.log_start_offset, leader_end_offset=log.log_end_offset
-            )
-        found: Records = records or NO_RECORDS  # type: ignore[assignment]
-        return FetchAnswer(ErrorCode.none, found, log.high_watermark, log.log_start_offset)
-
-    def _answer_parked(self, parked: _ParkedFetch) -> None:
-        if not parked.is_open:
-            return
-        parked.is_open = False
-        self._parked[parked.request.partition].remove(parked)
-        try:
-            partition = self._broker.leader_of(parked.request.partition)
-            parked.answer(self._look(partition, parked.request))
-        except KafkaError as error:
-            parked.answer(FetchAnswer(error.code))
-
-    def _answer_all_parked(self, name: TopicPartition) -> None:
-        self._told_later.discard(name)
-        for parked in tuple(self._parked.get(name, ())):
-            self._answer_parked(parked)
-
-    def on_append(self, partition: Partition, size_bytes: int) -> None:
-        """Followers that wait get what is new."""
-        del size_bytes
-        if self._parked.get(partition.topic_partition):
-            self._broker.after(0, self._answer_all_parked, partition.topic_partition)
-
-    def on_high_watermark(self, partition: Partition) -> None:
-        """Followers that wait are told a little later, for the next records may come along."""
-        name = partition.topic_partition
-        if partition.leads and name not in self._told_later:
-            self._told_later.add(name)
-            self._broker.after(TOLD_HIGH_WATERMARK_AFTER_MS, self._answer_all_parked, name)
-
-    def on_change(self, partition: Partition) -> None:
-        """Followers that wait are told that somebody else leads."""
-        self._broker.role_changed(partition)
-        if partition.leads:
-            self.look_at(partition)
-        if self._parked.get(partition.topic_partition):
-            self._broker.after(0, self._answer_all_parked, partition.topic_partition)
-
-    # Lost and failed logs
-
-    def report_failed(self, partition: Partition) -> None:
-        """Have the controller learn that a log has failed, as long as somebody could take its replica's place."""
-        if partition not in self._failed:
-            self._failed[partition] = None
-            self._broker.give_roles_again(partition.topic_partition.topic)
-        self._report()
-
-    def report_lost(self, partition: Partition) -> None:
-        """Have the controller learn that a log is lost, again and again until it has."""
-        self._lost[partition] = None
-        self._report()
-
-    def _report(self) -> None:
-        broker = self._broker
-        self._lost = dict.fromkeys(partition for partition in self._lost if partition.has_lost_log)
-        failed = [partition for partition in self._failed if partition.must_make_way(broker.state.brokers)]
-        if self._is_reporting or not (self._lost or failed):
-            return
-        controller = broker.state.controller
-        if controller is None or not broker.is_registered():
-            self._report_later()
-            return
-        partition = next(iter(self._lost), None) or failed[0]
-        change = lost_log_report(partition) if partition in self._lost else failed_log_report(partition)
-        broker.note("reports that its log of {} is lost or has failed", partition.topic_partition)
-
-        def answered(answer: tuple[ErrorCode, int] | None) -> None:
-            self._is_reporting = False
-            if answer is not None and answer[0] is ErrorCode.none and change.lost_log:
-                partition.has_lost_log, partition.loss_was_told = False, True
-                broker.give_roles_again(partition.topic_partition.topic)
-            self._report_later()
-
-        self._is_reporting = True
-        target = broker.cluster.controllers[controller.id]
-        request = (broker.broker_id, broker.registered_epoch, change)
-        broker.network.call(broker, target, target.on_alter_partitions, request, answered, ISR_ANSWER_TIMEOUT_MS)
-
-    def _report_later(self) -> None:
-        self._broker.after(ISR_RETRY_MS, self._report)
-
-    # In-sync sets
-
-    def _check_lags(self) -> None:
-        for partition in self._broker.partitions:
-            if partition.leads:
-                partition.advance_high_watermark()
-                self.look_at(partition)
-        self._broker.after(self._broker.context.lag_max_ms / 2, self._check_lags)
-
-    def look_at(self, partition: Partition) -> None:
-        """Have a partition's in-sync set examined."""
-        self._due[partition.topic_partition] = partition
-        if self._asked is None:
-            self._propose()
-
-    def _propose(self) -> None:
-        broker = self._broker
-        if self._asked is not None:
-            return
-        if not broker.is_registered():
-            if self._due:
-                broker.after(ISR_RETRY_MS, self._propose)
-            return
-        while self._due:
-            _, partition = self._due.popitem()
-            proposal = partition.propose_isr()
-            if proposal is not None:
-                self._ask(partition, proposal)
-                return
-
-    def _ask(self, partition: Partition, proposal: IsrProposal) -> None:
-        """Send a proposal to whoever seems to be the controller."""
-        broker = self._broker
-        controller = broker.state.controller
-        self._asked = (partition, proposal)
-        if controller is None or not broker.is_registered():
-            broker.after(ISR_RETRY_MS, self._ask_again)
-            return
-        change = _change(partition, proposal, broker.broker_id, broker.registered_epoch)
-        broker.note("asks for isr {} in place of {} of {} (partition epoch {})", list(proposal.isr),
-                    list(partition.state.isr), partition.topic_partition, proposal.partition_epoch)  # fmt: skip
-        target = broker.cluster.controllers[controller.id]
-        request = (broker.broker_id, broker.registered_epoch, change)
-        broker.network.call(
-            broker, target, target.on_alter_partitions, request, self._answered, ISR_ANSWER_TIMEOUT_MS
+            partition: Partition = self.partitions.leader_of(topic.name, asked.partition_index)
+            partition.check_epoch(asked.current_leader_epoch)
+            log = partition.log
+            offset = log.log_end_offset if asked.timestamp == LATEST else log.log_start_offset
+        except KafkaError as refused:
+            error = refused.code
+        found = ListOffsetsPartitionResponse(
+            partition_index=asked.partition_index, error_code=error, offset=i64(offset)
+        )
+        return ListOffsetsResponse(
+            throttle_time=NO_THROTTLE,
+            topics=(ListOffsetsTopicResponse(name=topic.name, partitions=(found,)),),
         )
 
-    def _is_open(self) -> bool:
-        assert self._asked is not None
-        partition, proposal = self._asked
-        return partition.leader is not None and partition.leader.proposal is proposal
+    # What happens to partitions
 
-    def _ask_again(self) -> None:
-        if self._asked is None:
-            return
-        if self._is_open():
-            self._ask(*self._asked)
-        else:
-            self._asked = None
-            self._propose()
+    def on_append(self, partition: Partition, size_bytes: int) -> None:
+        """Nothing: the sessions hear of it themselves."""
 
-    def _answered(self, answer: tuple[ErrorCode, int] | None) -> None:
-        assert self._asked is not None
-        partition, proposal = self._asked
-        if answer is None or answer[0] in (ErrorCode.not_controller, ErrorCode.stale_broker_epoch):
-            self._broker.after(ISR_RETRY_MS, self._ask_again)
-            return
-        error, revision = answer
-        if error is ErrorCode.none:
-            self._settle_when_seen(revision)
-            return
-        self._broker.note("is refused isr {} of {}: {}", list(proposal.isr), partition.topic_partition, error.name)
-        if error not in REFUSED_FOR_ITS_CONTENT:
-            self._broker.after(ISR_RETRY_MS, self._ask_again)
-            return
-        partition.isr_proposal_refused(proposal)
-        self._asked = None
-        self._broker.after(ISR_RETRY_MS, self.look_at, partition)
+    def on_high_watermark(self, partition: Partition) -> None:
+        """Nothing: the sessions hear of it themselves."""
 
-    def _settle_when_seen(self, revision: int) -> None:
-        """Go on when the outcome has reached the partition."""
-        self._settled_by = revision
-        self.on_state()
-
-    def _settle(self) -> None:
-        assert self._asked is not None
-        partition, proposal = self._asked
-        self._asked = self._settled_by = None
-        if partition.leader is not None and partition.leader.proposal is proposal:
-            partition.isr_proposal_refused(proposal)
-        self.look_at(partition)
-
-
-def _change(partition: Partition, proposal: IsrProposal, own_id: int, own_epoch: int) -> IsrChange:
-    return IsrChange(
-        topic_id=partition.topic_id,
-        index=partition.topic_partition.partition,
-        leader_epoch=proposal.leader_epoch,
-        partition_epoch=proposal.partition_epoch,
-        isr=tuple(
-            InSyncReplica(broker_id=one, broker_epoch=own_epoch if one == own_id else epoch)
-            for one, epoch in zip(proposal.isr, proposal.broker_epochs, strict=True)
-        ),
-    )
+    def on_change(self, partition: Partition) -> None:
+        """Note who leads."""
+        self._broker.role_changed(partition)

@@ -1,44 +1,68 @@
-"""A simulated broker: what the shell around the real `Partition` does, in a few words.
+"""A simulated broker: the real parts of one, around logs in memory.
 
-It registers under a lease, follows the cluster state, serves producers and consumers, and hands followers' fetches
-and in-sync sets to `replication.py` here. The real `Reconciler` holds its partitions and makes them lead and follow,
-on an event loop in simulated time, over a log store that takes its time.
+The real membership, view of the cluster, `Reconciler`, `IsrUpdates` and `ReplicaFetchers` make the real `Partition`s
+lead and follow, on an event loop in simulated time, over a log store that takes its time. What serves producers and
+consumers, and what carries fetches, is simulated, without sockets and bytes (`replication.py`).
 What is on its disk survives kill -9; a wiped disk comes back as another directory.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
+from kio.schema.list_offsets.v9.request import ListOffsetsRequest
 
+from ottla_broker.controlled_shutdown import hand_over
 from ottla_broker.partition import Partition
-from ottla_broker.partition_context import ReplicationContext
+from ottla_broker.partition_context import PartitionWatcher, ReplicationContext
 from ottla_broker.partitions import PartitionTable
 from ottla_broker.reconciliation import Reconciler
-from ottla_core.cluster.model import NO_EPOCH, ClusterState, Member, Role, Topic
-from ottla_core.errors import KafkaError, NotLeaderOrFollower
+from ottla_broker.replication.fetch_plan import PlannedFetch
+from ottla_broker.replication.fetchers import ReplicaFetchers
+from ottla_broker.replication.isr_updates import IsrUpdates
+from ottla_core.background import start_awaited
+from ottla_core.cluster.controller_api import AlteredIsr, IsrChange
+from ottla_core.cluster.etcd import EtcdClient
+from ottla_core.cluster.feed import ClusterStateFeed
+from ottla_core.cluster.membership import Membership
+from ottla_core.cluster.model import NO_EPOCH, ClusterState, Endpoint, Member, Role, Topic
+from ottla_core.errors import KafkaError, NotController, NotLeaderOrFollower, RequestTimedOut
 from ottla_core.topic_config import TopicConfig, parse_topic_configs
 from ottla_core.topic_partition import TopicPartition
-from tests.simulation.fake_etcd import ABSENT, Compare, FakeEtcd, Put, Transaction, TransactionResult, Watcher
+from tests.simulation.fake_etcd import KEYS, FakeEtcd
 from tests.simulation.fake_log import NO_RECORDS, Records, SimulatedLog
 from tests.simulation.invariants import Invariants
-from tests.simulation.lease_keeper import ATTEMPT_TIMEOUT_MS, LEASE_TTL_MS, RETRY_DELAY_MS, LeaseKeeper
 from tests.simulation.network import Answer, Network
-from tests.simulation.replication import FetchRequest, Replication
+from tests.simulation.replication import SILENT_ENDS, FollowerService, SimulatedConnection, connector
 from tests.simulation.schedule import Schedule
+from tests.simulation.service_process import LEASE_TTL_MS, ServiceProcess
 from tests.simulation.simulated_log_store import SimulatedLogStore
-from tests.simulation.virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import SimulatedCluster
 
 CHECKPOINT_INTERVAL_MS = 5_000
-SHUTDOWN_CHECK_MS = 100
-SHUTDOWN_LIMIT_MS = 8_000
+HAND_OVER_S_MAX = 8.0
+REGISTRATION_TIMEOUT_S = 10.0
+ASKED_AGAIN_AFTER_S = 1.0
+RETRY_DELAY_S = 0.05
+LISTENER = "brokers"
+FETCHING = {
+    "inter_broker_listener_name": LISTENER,
+    "num_replica_fetchers": 1,
+    "replica_fetch_backoff_ms": 200,
+    "replica_fetch_max_bytes": 1_000,
+    "replica_fetch_min_bytes": 1,
+    "replica_fetch_response_max_bytes": 1_000,
+    "replica_fetch_wait_max_ms": 500,
+    "replica_socket_timeout_ms": 10_000,
+    "socket_request_max_bytes": 1_000,
+}
 READ_RECORDS_MAX = 8
 
 
@@ -95,18 +119,31 @@ def topic_config(configs: Mapping[str, str]) -> TopicConfig:
     return _CONFIGS[key]
 
 
+class Watchers(dict[PartitionWatcher, None]):
+    """A set whose order is that of its additions, lest a seed's run depend on addresses in memory."""
+
+    def add(self, watcher: PartitionWatcher) -> None:
+        """Add one."""
+        self[watcher] = None
+
+    def discard(self, watcher: PartitionWatcher) -> None:
+        """Remove one if it is there."""
+        self.pop(watcher, None)
+
+
 class HeldPartitions(PartitionTable):
     """The real table of partitions, with the settings of topics parsed once for all simulations."""
 
-    def __init__(self, broker: "SimulatedBroker") -> None:
+    def __init__(self, broker: "SimulatedBroker", feed: ClusterStateFeed, membership: Membership) -> None:
         config = SimpleNamespace(node_id=broker.broker_id, member_lease_ttl_ms=LEASE_TTL_MS)
-        super().__init__(config, broker, broker)  # type: ignore[arg-type]
+        super().__init__(config, feed, membership)  # type: ignore[arg-type]
         self._broker = broker
 
     def add(self, partition: Partition) -> None:
         """Hold a partition, and watch it."""
         super().add(partition)
-        partition.watch(self._broker.replication)
+        partition._watchers = Watchers()  # type: ignore[assignment]
+        partition.watch(self._broker.followers)
 
     def topic_config(self, topic: Topic, state: ClusterState | None = None) -> TopicConfig:
         """Return a topic's settings."""
@@ -114,43 +151,67 @@ class HeldPartitions(PartitionTable):
         return topic_config(topic.configs)
 
 
-class SimulatedBroker(Watcher):
+class ControllerCalls:
+    """How a broker asks the controller, as `ControllerClient` does: again and again, whoever leads."""
+
+    def __init__(self, broker: "SimulatedBroker") -> None:
+        self._broker = broker
+
+    async def alter_partitions(
+        self, broker_id: int, broker_epoch: int, changes: Sequence[IsrChange], *, timeout_s: float
+    ) -> tuple[list[AlteredIsr], int]:
+        """Propose in-sync sets, or report lost and failed logs."""
+        broker = self._broker
+        deadline = broker.clock.monotonic() + timeout_s
+        broker.note("asks for {}", ", ".join(map(_described, changes)))
+        while (left_s := deadline - broker.clock.monotonic()) > 0:
+            leader = broker.state.controller
+            if leader is not None:
+                controller = broker.cluster.controllers[leader.id]
+                request = (broker_id, broker_epoch, changes)
+                with contextlib.suppress(NotController, RequestTimedOut):
+                    results, revision = await broker.ask(
+                        controller, controller.on_alter_partitions, request, min(left_s, ASKED_AGAIN_AFTER_S)
+                    )
+                    broker.note("is told {}", ", ".join(result.error_code.name for result in results))
+                    return results, revision
+            await asyncio.sleep(min(left_s, RETRY_DELAY_S))
+        raise RequestTimedOut("no controller answers")
+
+
+def _described(change: IsrChange) -> str:
+    if not change.isr:
+        return f"partition {change.index} without its log"
+    return f"isr {[member.broker_id for member in change.isr]} in place of partition epoch {change.partition_epoch}"
+
+
+class SimulatedBroker(ServiceProcess):
     """One broker over all its lives.
 
     Attributes:
-        state: the cluster state as this broker knows it.
         disk: what survives it.
-        partitions: what it holds in this life.
-        registered_epoch: its broker epoch, which outlives a lapsed lease.
+        partitions: what it holds in this life; None until it serves.
     """
 
     def __init__(
         self, broker_id: int, schedule: Schedule, network: Network, etcd: FakeEtcd, observer: Invariants
     ) -> None:
-        super().__init__(f"broker-{broker_id}", schedule)
+        super().__init__(f"broker-{broker_id}", schedule, network, etcd, observer)
         self.broker_id = broker_id
-        self.network = network
-        self.etcd = etcd
-        self.observer = observer
         self.cluster: SimulatedCluster
         self.disk = Disk(UUID(int=broker_id * 1000))
-        self.partitions: HeldPartitions
-        self.state = ClusterState()
-        self.registered_epoch = NO_EPOCH
-        self._listeners: list[Callable[[ClusterState, ClusterState], None]] = []
+        self.partitions: HeldPartitions | None = None
+        self.connections: list[SimulatedConnection] = []
+        self._membership: Membership | None = None
         self._led: set[Partition] = set()
-        self._loops: list[VirtualLoop] = []
-        self._tasks: list[asyncio.Task[None]] = []
         self._resumes_lease = schedule.chance(0.7)
 
     # Life and death
 
     def on_start(self) -> None:
-        """Read the cluster state, then register."""
-        self.registered_epoch = NO_EPOCH
-        self.state = ClusterState()
-        self._is_shutting_down = False
-        self._listeners = []
+        """Find what the last life has left, and run the broker."""
+        self._membership = None
+        self._leaving = asyncio.Event()
         self._led = set()
         forget_epochs = self.schedule.chance(0.5)
         self._lose_what_failed()
@@ -159,25 +220,9 @@ class SimulatedBroker(Watcher):
         self.context = ReplicationContext(
             broker_id=self.broker_id, lag_max_ms=self.cluster.lag_max_ms, monotonic_ms=self.now_ms
         )
-        self.replication = Replication(self)
-        self.context.on_out_of_sync_fetch = self.replication.look_at
-        self.context.on_lost_log = self.replication.report_lost
-        self.context.on_failed_log = self.replication.report_failed
-        self.partitions = HeldPartitions(self)
-        self._loop = VirtualLoop(self)
-        self._loops.append(self._loop)  # what a killed life was doing is never collected, hence never goes on
-        self._changed = asyncio.Event()
-        self._reconciler = Reconciler(
-            config=SimpleNamespace(node_id=self.broker_id),
-            store=SimulatedLogStore(self),
-            feed=self,
-            membership=self,
-            partitions=self.partitions,
-            context=self.context,
-            fetchers=self.replication,
-            changed=self._changed,
-        )  # type: ignore[arg-type]
-        self._list_state()
+        self.followers = FollowerService(self)
+        self.partitions = None
+        super().on_start()
 
     def wipe(self) -> None:
         """Lose everything on the disk; only while the broker is down."""
@@ -196,7 +241,7 @@ class SimulatedBroker(Watcher):
     def fail_log(self, name: TopicPartition) -> None:
         """Have an fsync of a log fail."""
         self.note("can fsync its log of {} no more", name)
-        self.disk.logs[name].fail()
+        self.loop.run(self.disk.logs[name].fail)
 
     @property
     def has_failed_log(self) -> bool:
@@ -227,53 +272,71 @@ class SimulatedBroker(Watcher):
 
     def shut_down(self) -> None:
         """Begin a controlled shutdown."""
-        self._is_shutting_down = True
         self.note("begins to shut down")
-        self._announce_shutdown()
-        self.after(SHUTDOWN_CHECK_MS, self._end_if_nothing_is_led, self.now_ms() + SHUTDOWN_LIMIT_MS)
+        self.loop.run(self._leaving.set)
 
-    def _announce_shutdown(self) -> None:
-        if self.is_registered():
-            self._transact(
-                [Compare(self._key, self.registered_epoch, created=True)],
-                [Put(self._key, self._member(), self._lease.id)],
-                lambda _result: None,
-            )
+    # Service
 
-    def _end_if_nothing_is_led(self, limit_ms: int) -> None:
-        if self.now_ms() < limit_ms and any(partition.leads for partition in self.partitions):
-            self.after(SHUTDOWN_CHECK_MS, self._end_if_nothing_is_led, limit_ms)
-            return
+    async def serve(self, etcd: EtcdClient, feed: ClusterStateFeed) -> str:
+        """Register, then lead and follow, until the place is lost or the broker is told to leave."""
+        changed = asyncio.Event()
+        self._membership = membership = Membership(
+            etcd,
+            KEYS.cluster_name,
+            self._member(),
+            lease_ttl_ms=LEASE_TTL_MS,
+            on_change=changed.set,
+            resume=self._resumes_lease,
+            view_is_fresh=feed.is_fresh,
+            clock=self.clock,
+        )
+        await membership.start()
+        self.note("is registered with broker epoch {}", membership.registered_epoch)
+        if self.disk.intact_since == NO_EPOCH:
+            self.disk.intact_since = membership.registered_epoch
+        await feed.wait_for(lambda state: self.broker_id in state.brokers, REGISTRATION_TIMEOUT_S)
+        self.partitions = partitions = HeldPartitions(self, feed, membership)
+        reconciler = Reconciler(
+            config=SimpleNamespace(node_id=self.broker_id),  # type: ignore[arg-type]
+            store=SimulatedLogStore(self),  # type: ignore[arg-type]
+            feed=feed,
+            membership=membership,
+            partitions=partitions,
+            context=self.context,
+            fetchers=ReplicaFetchers(
+                SimpleNamespace(**FETCHING, node_id=self.broker_id),  # type: ignore[arg-type]
+                broker_epoch=lambda: membership.registered_epoch,
+                clock=self.clock,
+                open_connection=connector(self),
+            ),
+            changed=changed,
+        )
+        isr_updates = IsrUpdates(
+            context=self.context,
+            partitions=partitions,
+            feed=feed,
+            membership=membership,
+            controller=ControllerCalls(self),
+            reconciler=reconciler,
+        )
+        isr_updates.start()
+        self.after(CHECKPOINT_INTERVAL_MS, self._checkpoint)
+        await reconciler.start()
+        return await self._wait_for_end(membership, feed, reconciler)
+
+    async def _wait_for_end(self, membership: Membership, feed: ClusterStateFeed, reconciler: Reconciler) -> str:
+        ends = [
+            start_awaited("end", end) for end in (self._leaving.wait(), membership.wait_failed(), feed.wait_failed())
+        ]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for end in ends[1:]:
+            if end.done():
+                return str(end.result())
+        await hand_over(self.broker_id, membership, feed, reconciler, timeout_s=HAND_OVER_S_MAX)
         for log in self.disk.logs.values():
             log.checkpoint()
-        if self.is_registered():
-            self._lease.revoke()
-        self.kill()
-
-    # Registration
-
-    def _list_state(self) -> None:
-        def listed(state: ClusterState | None) -> None:
-            if state is None:
-                self._list_state()
-                return
-            self.on_state(state)
-            self._tasks.append(self._loop.create_task(self._reconciler.start()))
-            self._lease = LeaseKeeper(
-                self,
-                self.network,
-                self.etcd,
-                on_granted=self._register,
-                on_lapsed=lambda: None,
-                resume=self._resumes_lease,
-            )
-            self.after(CHECKPOINT_INTERVAL_MS, self._checkpoint)
-
-        self.network.call(self, self.etcd, self.etcd.list_state, self, listed, ATTEMPT_TIMEOUT_MS)
-
-    @property
-    def _key(self) -> tuple[str, int]:
-        return ("broker", self.broker_id)
+        await membership.close()
+        return "it was told to"
 
     def _member(self) -> Member:
         return Member(
@@ -283,87 +346,24 @@ class SimulatedBroker(Watcher):
             incarnation=UUID(int=self.life),
             rpc_address="",
             version="",
+            endpoints=(Endpoint(listener=LISTENER, host=self.name, port=9092),),
             directory_ids=(self.disk.directory_id,),
-            shutting_down=self._is_shutting_down,
             intact_since=self.disk.intact_since,
         )
 
+    @property
+    def registered_epoch(self) -> int:
+        """Its broker epoch, which outlives a lapsed lease."""
+        return self._membership.registered_epoch if self._membership is not None else NO_EPOCH
+
     def is_registered(self) -> bool:
         """Return whether nobody can have been told that this broker is gone."""
-        return self.is_running and self.registered_epoch != NO_EPOCH and self._lease.is_valid()
-
-    def _transact(self, compares: list[Compare], puts: list[Put], when_over: Answer) -> None:
-        transaction = Transaction(compares, puts, [self._key])
-        self.network.call(self, self.etcd, self.etcd.transact, transaction, when_over, ATTEMPT_TIMEOUT_MS)
-
-    def _register(self) -> None:
-        lease = self._lease.id
-
-        def attempted(result: TransactionResult | None) -> None:
-            if lease != self._lease.id or not self._lease.is_valid():
-                return
-            if result is None:
-                self.after(RETRY_DELAY_MS, self._register)
-            elif result.succeeded:
-                self._registered(result.revision)
-            elif (holder := result.reads[0]) is None:
-                self._register()
-            elif holder.lease == lease:
-                self._registered(holder.created)
-            elif holder.value.incarnation.int == self.life or self.disk.directory_id in holder.value.directory_ids:
-                self._transact(
-                    [Compare(self._key, holder.modified)],
-                    [Put(self._key, None)],
-                    lambda _result: self.after(1, self._register),
-                )
-            else:
-                self.after(RETRY_DELAY_MS, self._register)
-
-        self._transact([Compare(self._key, ABSENT)], [Put(self._key, self._member(), lease)], attempted)
-
-    def _registered(self, epoch: int) -> None:
-        if epoch != self.registered_epoch:
-            self.note("is registered with broker epoch {}", epoch)
-            self.registered_epoch = epoch
-            if self.disk.intact_since == NO_EPOCH:
-                self.disk.intact_since = epoch
-            self._loop.run(self._changed.set)
+        return self.is_running and self._membership is not None and self._membership.is_current()
 
     def _checkpoint(self) -> None:
         for log in self.disk.logs.values():
             log.checkpoint()
         self.after(CHECKPOINT_INTERVAL_MS, self._checkpoint)
-
-    # The cluster state
-
-    def on_state(self, state: ClusterState) -> None:
-        """Take over a newer cluster state; the partitions follow a moment later."""
-        if state.revision <= self.state.revision:
-            return
-        if state.brokers is not self.state.brokers:
-            self.context.live_brokers = frozenset(
-                broker_id for broker_id, member in state.brokers.items() if not member.shutting_down
-            )
-        former, self.state = self.state, state
-        for listener in self._listeners:
-            self.after(self.schedule.between(0.05, 3.0), self._loop.run, listener, former, state)
-        self.replication.on_state()
-
-    def subscribe(self, listener: Callable[[ClusterState, ClusterState], None]) -> None:
-        """Call `listener` a moment after each change; part of what the reconciler knows as the feed."""
-        self._listeners.append(listener)
-
-    def is_current(self) -> bool:
-        """As `is_registered`; what the table of partitions knows as the membership."""
-        return self.is_registered()
-
-    def give_roles(self) -> None:
-        """Make the partitions that are held what the newest state wants them to be."""
-        self._loop.run(self._reconciler.give_roles)
-
-    def give_roles_again(self, topic: str) -> None:
-        """The same, also where nothing has changed."""
-        self._loop.run(self._reconciler.give_roles_again, {topic})
 
     def role_changed(self, partition: Partition) -> None:
         """Note when a partition begins to be led."""
@@ -380,12 +380,12 @@ class SimulatedBroker(Watcher):
     # Requests
 
     def leader_of(self, name: TopicPartition) -> Partition:
-        """Return a partition that this broker leads, or raise NotLeaderOrFollower."""
-        partition = self.partitions.get(name)
-        if partition is None:
-            raise NotLeaderOrFollower(f"broker {self.broker_id} holds no replica of {name}")
-        if not partition.leads or not (self.is_registered() or partition.leads_without_registration(LEASE_TTL_MS)):
-            raise partition.not_leader()
+        """Return a partition that this broker leads, or raise why there is none."""
+        if self.partitions is None:
+            raise NotLeaderOrFollower(f"broker {self.broker_id} does not serve yet")
+        partition = self.partitions.leader_of(name.topic, name.partition)
+        if self.is_registered():
+            self.observer.goes_by(self)
         return partition
 
     def on_produce(self, request: Produce, answer: Answer) -> None:
@@ -413,17 +413,42 @@ class SimulatedBroker(Watcher):
 
         partition.when_replicated(offset + 1, replicated)
 
-    def on_fetch(self, request: FetchRequest, answer: Answer) -> None:
-        """Serve a follower."""
-        self.replication.on_fetch(request, answer)
+    def on_connect(self, _request: None, answer: Answer) -> None:
+        """Accept a connection."""
+        answer(True)
+
+    def on_fetch(self, request: tuple[SimulatedConnection, int, PlannedFetch], answer: Answer) -> None:
+        """Serve a follower; one that comes before the broker serves is reset."""
+        if self.partitions is None:
+            request[0].end()
+        else:
+            self.loop.run(self.followers.on_fetch, *request, answer)
+
+    def on_hurry(self, connection: SimulatedConnection) -> None:
+        """Answer a fetch that waits."""
+        for waiting in tuple(connection.delayed):
+            self.loop.run(waiting.hurry)
+
+    def on_list_offsets(self, request: ListOffsetsRequest, answer: Answer) -> None:
+        """Answer with an end of a log."""
+        if self.partitions is not None:
+            answer(self.followers.list_offsets(request))
+
+    def kill(self) -> None:
+        """End; who is connected hears of it, unless the machine goes as well."""
+        super().kill()
+        connections, self.connections = self.connections, []
+        if not self.schedule.chance(SILENT_ENDS):
+            for connection in connections:
+                self.schedule.after(self.network.delay_ms(), connection.end)
 
     def on_consume(self, request: Consume, answer: Answer) -> None:
         """Answer with records below the high watermark."""
         try:
             if request.any_replica:
-                partition = self.partitions.get(request.partition)
-                if partition is None:
-                    raise NotLeaderOrFollower("")
+                if self.partitions is None:
+                    raise NotLeaderOrFollower(f"broker {self.broker_id} does not serve yet")
+                partition = self.partitions.readable_replica(*request.partition)
             else:
                 partition = self.leader_of(request.partition)
             records = partition.read(request.offset, READ_RECORDS_MAX, at_least_one_batch=True)

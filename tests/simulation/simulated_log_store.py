@@ -34,6 +34,8 @@ class SimulatedLogStore:
         self._broker = broker
         self.logs = dict(broker.disk.logs)
         self.lost = set(broker.disk.vanished)
+        for log in self.logs.values():
+            log.truncation.work = self._work
 
     def get(self, name: TopicPartition) -> SimulatedLog | None:
         """Return an open log."""
@@ -53,6 +55,7 @@ class SimulatedLogStore:
         if self._broker.schedule.chance(CREATION_FAILURES):
             raise KafkaStorageError(f"no room for {name}")
         log = SimulatedLog(name, self._broker.broker_id, self._broker.observer, topic_id)
+        log.truncation.work = self._work
         self.logs[name] = self._broker.disk.logs[name] = log
         self._broker.note("creates its log of {}", name)
         return log

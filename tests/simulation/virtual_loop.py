@@ -8,11 +8,14 @@ simulated.
 
 import asyncio
 from asyncio import events
+from collections import deque
 from collections.abc import Callable
 from contextvars import Context
 from typing import Any
 
 from tests.simulation.process import Process
+
+CANCELLATIONS_MAX = 10
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
@@ -20,6 +23,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def __init__(self, process: Process) -> None:
         self._process = process
+        self._life = process.life
+        self._ready: deque[events.Handle] = deque()
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._is_abandoned = False
 
     def get_debug(self) -> bool:
         """Return False."""
@@ -40,16 +47,39 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> events.Handle:
         """Have something happen at once, behind what is due already."""
         handle = events.Handle(callback, args, self, context)
-        self._process.after(0.0, self._run, handle)
+        if not self._ready:
+            self._after(0.0, self._turn)
+        self._ready.append(handle)
         return handle
+
+    def _turn(self) -> None:
+        """Run what is due at once, in order; what comes of it is due in the next turn."""
+        former = events._get_running_loop()
+        events._set_running_loop(self)
+        ready = self._ready
+        try:
+            for _ in range(len(ready)):
+                handle = ready[0]  # stays until it is done, so that what it adds does not begin another turn
+                if not handle._cancelled:
+                    handle._run()
+                ready.popleft()
+        finally:
+            events._set_running_loop(former)
+        if ready and not self._is_abandoned:
+            self._after(0.0, self._turn)
 
     def call_later(
         self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> events.TimerHandle:
         """Have something happen later; `delay` in seconds."""
         handle = events.TimerHandle(self.time() + delay, callback, args, self, context)
-        self._process.after(max(0.0, delay * 1000), self._run, handle)
+        self._after(max(0.0, delay * 1000), self._run, handle)
         return handle
+
+    def _after(self, delay_ms: float, action: Callable[..., None], *arguments: Any) -> None:
+        """Plan something in the life that this loop belongs to."""
+        if self._process.life == self._life:
+            self._process.after(delay_ms, action, *arguments)
 
     def call_at(
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
@@ -87,9 +117,24 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self, coro: Any, *, name: str | None = None, context: Context | None = None
     ) -> "asyncio.Task[Any]":
         """Return a task of this loop."""
-        return asyncio.Task(coro, loop=self, name=name, context=context)
+        task = asyncio.Task(coro, loop=self, name=name, context=context)
+        self._tasks.append(task)
+        return task
+
+    def abandon(self) -> None:
+        """End whatever this life was doing, so that nothing of it goes on when it is collected."""
+        self._is_abandoned = True
+        for _ in range(CANCELLATIONS_MAX):  # what clears up may wait for something
+            pending = [task for task in self._tasks if not task.done()]
+            if not pending:
+                break
+            for task in pending:
+                task.cancel()
+            while self._ready:
+                self._turn()
+        self._tasks.clear()
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Pass over what died with its process; a callback that fails is a failure of the simulation."""
-        if "handle" in context:
+        if "handle" in context and not self._is_abandoned:
             raise context["exception"]
