@@ -47,7 +47,11 @@ class Process:
         if self.is_paused:
             self._arrived.append((action, arguments))
         else:
-            action(*arguments)
+            self.perform(action, *arguments)
+
+    def perform(self, action: Callable[..., None], *arguments: Any) -> None:
+        """Do what is due or has arrived."""
+        action(*arguments)
 
     def deliver(self, action: Callable[..., None], arguments: tuple[Any, ...]) -> bool:
         """Let something from outside reach the process; return whether there was one to reach."""

@@ -141,7 +141,7 @@ class SimulatedConnection:
     def _lose(self) -> None:
         if not self.is_closed:
             self.close()
-            self._loop.run(self._receiver.on_lost, "the other end is gone")
+            self._receiver.on_lost("the other end is gone")
 
     # What arrives
 
@@ -157,7 +157,7 @@ class SimulatedConnection:
         """Show the receiver a piece after the other, with time between those of one partition."""
         while pieces and not self.is_closed:
             piece = pieces.pop(0)
-            self._loop.run(self._receiver.on_partition, piece)
+            self._receiver.on_partition(piece)
             if not piece.is_last:
                 self._follower.after(
                     self._follower.schedule.between(0.1, PIECE_DELAY_MAX_MS), self._take, pieces, head
@@ -165,7 +165,7 @@ class SimulatedConnection:
                 return
         if not self.is_closed:
             self.awaits_fetch = False
-            self._loop.run(self._receiver.on_answered, head)
+            self._receiver.on_answered(head)
 
 
 def _pieces(fetched: PartitionFetched, is_split: bool) -> list[PartitionFetched]:

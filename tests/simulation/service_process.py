@@ -79,6 +79,10 @@ class ServiceProcess(Process):
         self.loops.append(self.loop)
         self.spawn(self._serve)
 
+    def perform(self, action: Callable[..., None], *arguments: Any) -> None:
+        """Do it on this life's event loop, with all that comes of it at once."""
+        self.loop.run(action, *arguments)
+
     def spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run something on this life's loop; what it raises unexpectedly is a violation."""
 

@@ -422,12 +422,12 @@ class SimulatedBroker(ServiceProcess):
         if self.partitions is None:
             request[0].end()
         else:
-            self.loop.run(self.followers.on_fetch, *request, answer)
+            self.followers.on_fetch(*request, answer)
 
     def on_hurry(self, connection: SimulatedConnection) -> None:
         """Answer a fetch that waits."""
         for waiting in tuple(connection.delayed):
-            self.loop.run(waiting.hurry)
+            waiting.hurry()
 
     def on_list_offsets(self, request: ListOffsetsRequest, answer: Answer) -> None:
         """Answer with an end of a log."""

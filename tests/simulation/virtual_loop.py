@@ -1,8 +1,8 @@
 """An asyncio event loop in simulated time, so that the real shells of a broker run inside a simulation.
 
-One loop belongs to one life of a process: its callbacks are events of the process, which wait while that is paused
-and are dropped when it is killed. Callbacks that are due at once run in order, as asyncio promises; everything else
-takes the time that the simulation draws for it. Nothing blocks and there are no threads: whoever needs them is
+One loop belongs to one life of a process: its timers are events of the process, which wait while that is paused
+and are dropped when it is killed. Callbacks that are due at once run in order, as asyncio promises, in the same event;
+everything else takes the time that the simulation draws for it. Nothing blocks and there are no threads: whoever needs them is
 simulated.
 """
 
@@ -18,6 +18,10 @@ from tests.simulation.process import Process
 CANCELLATIONS_MAX = 10
 
 
+def _do_nothing() -> None:
+    """What is run for what comes after it."""
+
+
 class VirtualLoop(asyncio.AbstractEventLoop):
     """The loop of one life."""
 
@@ -26,6 +30,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._life = process.life
         self._ready: deque[events.Handle] = deque()
         self._tasks: list[asyncio.Task[Any]] = []
+        self._is_entered = False
         self._is_abandoned = False
 
     def get_debug(self) -> bool:
@@ -47,26 +52,18 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> events.Handle:
         """Have something happen at once, behind what is due already."""
         handle = events.Handle(callback, args, self, context)
-        if not self._ready:
-            self._after(0.0, self._turn)
+        if not self._is_entered and not self._ready:
+            self._after(0.0, _do_nothing)
         self._ready.append(handle)
         return handle
 
-    def _turn(self) -> None:
-        """Run what is due at once, in order; what comes of it is due in the next turn."""
-        former = events._get_running_loop()
-        events._set_running_loop(self)
-        ready = self._ready
-        try:
-            for _ in range(len(ready)):
-                handle = ready[0]  # stays until it is done, so that what it adds does not begin another turn
-                if not handle._cancelled:
-                    handle._run()
-                ready.popleft()
-        finally:
-            events._set_running_loop(former)
-        if ready and not self._is_abandoned:
-            self._after(0.0, self._turn)
+    def _run_ready(self) -> None:
+        """Run what is due at once, in order, and what comes of it, until nothing is or the process has ended."""
+        ready, process = self._ready, self._process
+        while ready and (self._is_abandoned or (process.is_running and process.life == self._life)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
 
     def call_later(
         self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
@@ -91,23 +88,23 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Nothing is to be done: `_run` passes over cancelled ones."""
 
     def _run(self, handle: events.Handle) -> None:
-        if handle.cancelled():
-            return
-        former = events._get_running_loop()
-        events._set_running_loop(self)
-        try:
+        if not handle._cancelled:
             handle._run()
-        finally:
-            events._set_running_loop(former)
 
     def run(self, callback: Callable[..., Any], *args: Any) -> Any:
-        """Call something that needs a running loop, now."""
+        """Call something that needs a running loop, now, and then whatever is due at once."""
+        if self._is_entered:
+            return callback(*args)
         former = events._get_running_loop()
         events._set_running_loop(self)
+        self._is_entered = True
         try:
-            return callback(*args)
+            result = callback(*args)
+            self._run_ready()
         finally:
+            self._is_entered = False
             events._set_running_loop(former)
+        return result
 
     def create_future(self) -> "asyncio.Future[Any]":
         """Return a future of this loop."""
@@ -130,8 +127,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 break
             for task in pending:
                 task.cancel()
-            while self._ready:
-                self._turn()
+            self.run(_do_nothing)
         self._tasks.clear()
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
