@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 KEYS = KeySpace("simulated")
 EXPIRY_DELAY_MAX_MS = 500.0
+ANSWERS_LOST_IN_BURST = 0.6
+WRITES_LATE_IN_BURST = 0.3
 
 
 class Asked(NamedTuple):
@@ -109,6 +111,12 @@ class FakeEtcd:
         self.watch_late = choice((0.0, 0.02, 0.1))
         self.writes_late = choice((0.0, 0.0, 0.03, 0.15))
         self.answers_lost = choice((0.0, 0.0, 0.03, 0.15))
+
+    def lose_answers(self) -> None:
+        """Leave most writes without an answer from now on, and carry out many of them late."""
+        self.answers_lost = ANSWERS_LOST_IN_BURST
+        self.writes_late = WRITES_LATE_IN_BURST
+        self.schedule.note("etcd", "loses answers")
 
     def heal(self) -> None:
         """Answer everything from now on, in time."""

@@ -19,6 +19,7 @@ from ottla_core.errors import KafkaError
 from ottla_core.topic_partition import TopicPartition
 from tests.simulation.invariants import BUSY_TOPICS
 from tests.simulation.process import Process
+from tests.simulation.service_process import LEASE_TTL_MS
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import SimulatedCluster
@@ -29,6 +30,7 @@ OPERATOR_TIMEOUT_MS = 5_000
 HEAL_INTERVAL_MS = 1_000
 PARTITION = TopicPartition("t", 0)
 UNNOTICED_LOSS_MS = 5_000
+MIDDLE_OF_CHANGES_MS = 60.0
 
 
 class Faults(Process):
@@ -44,8 +46,12 @@ class Faults(Process):
             (2, self._pause_broker),
             (2, self._cut_link),
             (2, self._isolate),
+            (1, self._restart_within_lease),
+            (1, self._pause_over_lease),
             (1, self._kill_controller),
             (1, self._pause_controller),
+            (1, self._depose_controller),
+            (1, self._lose_answers_of_etcd),
             (0.7, self._stop_etcd),
             (0.7, self._kill_member),
             (1.5, self._pause_member),
@@ -102,8 +108,11 @@ class Faults(Process):
         """Return how long something lasts; short ones are as likely as long ones."""
         return float(10 * (self._outage_max_ms / 10) ** self.schedule.random.random())
 
+    def _found_running(self, processes: Sequence[Process]) -> list[Process]:
+        return [process for process in processes if process.is_running and not process.is_paused]
+
     def _running(self, processes: Sequence[Process]) -> Process | None:
-        running = [process for process in processes if process.is_running and not process.is_paused]
+        running = self._found_running(processes)
         return self.schedule.random.choice(running) if running else None
 
     @property
@@ -125,10 +134,10 @@ class Faults(Process):
         if not process.is_running:
             process.start()
 
-    def _pause(self, process: Process | None) -> None:
+    def _pause(self, process: Process | None, duration_ms: float | None = None) -> None:
         if process is not None:
             process.pause()
-            self.after(self._outage_ms(), self._resume, process, process.life)
+            self.after(duration_ms or self._outage_ms(), self._resume, process, process.life)
 
     def _resume(self, process: Process, life: int) -> None:
         if process.is_paused and process.life == life:
@@ -136,6 +145,26 @@ class Faults(Process):
 
     def _kill_broker(self) -> None:
         self._kill(self._running(self._brokers))
+
+    def _restart_within_lease(self) -> None:
+        """Kill a broker, and start it again while its registration is there; perhaps twice."""
+        broker = self._running(self._brokers)
+        if broker is not None:
+            broker.kill()
+            self.after(self.schedule.between(10, LEASE_TTL_MS / 2), self._restart, broker)
+            if self.schedule.chance(0.3):
+                self.after(LEASE_TTL_MS / 2, self._kill_again, broker, broker.life + 1)
+
+    def _kill_again(self, process: Process, life: int) -> None:
+        if process.is_running and process.life == life and not self._ended:
+            self._kill(process)
+
+    def _about_a_lease_ms(self) -> float:
+        return LEASE_TTL_MS * self.schedule.between(0.8, 1.8)
+
+    def _pause_over_lease(self) -> None:
+        """Stop a broker for about as long as its lease."""
+        self._pause(self._running(self._brokers), self._about_a_lease_ms())
 
     def _kill_controller(self) -> None:
         self._kill(self._running(self._controllers))
@@ -145,6 +174,20 @@ class Faults(Process):
 
     def _pause_controller(self) -> None:
         self._pause(self._running(self._controllers))
+
+    def _depose_controller(self) -> None:
+        """Ask the controller for changes, and stop it in the middle of them until another one may lead."""
+        controller = self._leading_controller()
+        if controller is not None and controller in self._found_running(self._controllers):
+            self._create_or_delete_busy_topic()
+            self._reassign()
+            self.after(
+                self.schedule.between(0, MIDDLE_OF_CHANGES_MS), self._stop_changes, controller, controller.life
+            )
+
+    def _stop_changes(self, controller: Process, life: int) -> None:
+        if controller.is_running and controller.life == life and not controller.is_paused and not self._ended:
+            self._pause(controller, self._about_a_lease_ms())
 
     def _stop_etcd(self) -> None:
         """Stop all of etcd's members."""
@@ -159,6 +202,15 @@ class Faults(Process):
     def _pause_member(self) -> None:
         """Stall a member of etcd: its watches stay, and bring nothing."""
         self._pause(self._running(self._cluster.etcd.members))
+
+    def _lose_answers_of_etcd(self) -> None:
+        """Let most writes go without an answer for a while, and many be carried out late."""
+        self._cluster.etcd.lose_answers()
+        self.after(self._outage_ms(), self._answer_as_before)
+
+    def _answer_as_before(self) -> None:
+        if not self._ended:
+            self._cluster.etcd.make_trouble()
 
     def _compact(self) -> None:
         self._cluster.etcd.compact()

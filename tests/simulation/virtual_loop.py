@@ -1,9 +1,9 @@
 """An asyncio event loop in simulated time, so that the real shells of a broker run inside a simulation.
 
 One loop belongs to one life of a process: its timers are events of the process, which wait while that is paused
-and are dropped when it is killed. Callbacks that are due at once run in order, as asyncio promises, in the same event;
-everything else takes the time that the simulation draws for it. Nothing blocks and there are no threads: whoever needs them is
-simulated.
+and are dropped when it is killed. Callbacks that are due at once run in order, as asyncio promises, in that event;
+everything else takes the time that the simulation draws for it. Nothing blocks and there are no threads: whoever
+needs them is simulated.
 """
 
 import asyncio
