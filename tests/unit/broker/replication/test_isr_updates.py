@@ -28,6 +28,7 @@ BROKER = 1
 BROKER_EPOCH = 71
 FOLLOWER_EPOCHS = {2: 72, 3: 73}
 LAG_MAX_MS = 100
+FETCHES_MEANWHILE = 30
 TOPIC_ID = UUID(int=9)
 
 
@@ -344,3 +345,28 @@ async def test_a_failed_log_is_not_reported_while_the_registration_has_lapsed(le
 
     leader.registration.current = True
     assert (await leader.request(0))[0].failed_log
+
+
+async def test_tries_do_not_multiply_while_the_registration_has_lapsed(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        isr_updates, "RETRY_SECONDS", 0.007
+    )  # unlike the other pause, so that both do not end at once
+    tries: list[None] = []
+
+    def lapsed() -> bool:
+        tries.append(None)
+        return False
+
+    monkeypatch.setattr(leader.registration, "is_current", lapsed)
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    fail(leader.partitions[0].log)
+    for _ in range(FETCHES_MEANWHILE):
+        leader.fetch(3)
+        await asyncio.sleep(0.005)
+    await asyncio.sleep(0.5)
+
+    # Each try asks twice. One is due to each fetch, and beside them one timer at a time.
+    assert 2 < len(tries) / 2 <= (loop.time() - began_s) / 0.007 + FETCHES_MEANWHILE + 3

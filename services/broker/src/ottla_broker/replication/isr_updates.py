@@ -111,6 +111,7 @@ class IsrUpdates:
         self._resting: set[Partition] = set()
         self._unanswered: list[_Proposed] = []
         self._wake = asyncio.Event()
+        self._retry: asyncio.TimerHandle | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._on_failed_log: Callable[[], None] = lambda: None
         self.shrink_count = 0
@@ -132,6 +133,8 @@ class IsrUpdates:
     async def close(self) -> None:
         """Stop; what was proposed may still be carried out."""
         self._unsubscribe()
+        if self._retry is not None:
+            self._retry.cancel()
         for task in self._tasks:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -211,10 +214,24 @@ class IsrUpdates:
                 await asyncio.sleep(RETRY_SECONDS)
                 self._wake.set()
 
+    def _wake_in(self, seconds: float) -> None:
+        """Go on after a pause; one timer serves all who ask, or each pass would begin more of them than it ends."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
+        if self._retry is not None:
+            if self._retry.when() <= due:
+                return
+            self._retry.cancel()
+        self._retry = loop.call_at(due, self._end_pause)
+
+    def _end_pause(self) -> None:
+        self._retry = None
+        self._wake.set()
+
     async def _propose(self) -> None:
         """Ask for everything that is due, as far as this broker is registered."""
         if not self._membership.is_current():
-            asyncio.get_running_loop().call_later(UNREGISTERED_RETRY_SECONDS, self._wake.set)
+            self._wake_in(UNREGISTERED_RETRY_SECONDS)
             return
         proposed = [earlier for earlier in self._unanswered if earlier.is_open]
         self._unanswered = []
@@ -256,7 +273,7 @@ class IsrUpdates:
         self._lost = dict.fromkeys(partition for partition in self._lost if partition.has_lost_log)
         if not reported or not self._membership.is_current():
             if reported:
-                asyncio.get_running_loop().call_later(UNREGISTERED_RETRY_SECONDS, self._wake.set)
+                self._wake_in(UNREGISTERED_RETRY_SECONDS)
             return
         try:
             results, revision = await self._controller.alter_partitions(
@@ -274,7 +291,7 @@ class IsrUpdates:
         except KafkaError as error:
             logger.warning("lost logs not reported; trying again", partitions=len(reported), error=error.message)
         if self._lost:
-            asyncio.get_running_loop().call_later(RETRY_SECONDS, self._wake.set)
+            self._wake_in(RETRY_SECONDS)
 
     async def _report_failures(self) -> None:
         """Have the controller put others in the place of replicas whose logs have failed; again until it has."""
@@ -298,7 +315,7 @@ class IsrUpdates:
             except KafkaError as error:
                 logger.warning("unfit logs not reported", partitions=len(reported), error=error.message)
         if any(partition.must_make_way(self._feed.state.brokers) for partition in self._failed):
-            asyncio.get_running_loop().call_later(RETRY_SECONDS, self._wake.set)
+            self._wake_in(RETRY_SECONDS)
 
     async def _noted(
         self, reported: Sequence[Partition], results: Sequence[AlteredIsr], revision: int
@@ -331,7 +348,7 @@ class IsrUpdates:
     def _ask_again(self, proposed: list[_Proposed]) -> None:
         self.failed_count += len(proposed)
         self._unanswered += proposed
-        asyncio.get_running_loop().call_later(RETRY_SECONDS, self._wake.set)
+        self._wake_in(RETRY_SECONDS)
 
     def _succeeded(self, proposed: _Proposed) -> None:
         partition, proposal, former_size = proposed
