@@ -391,3 +391,28 @@ BROKEN_RULES: Mapping[str, BrokenRule] = {
     "a failed fsync is forgotten by the next start": _replaced(simulated_broker, "fsync_failed_in", lambda _disk: 0),
     "a reported loss changes nothing": _replaced(isr_changes, "without_log", lambda _id, partition, *_: partition),
 }
+
+TROUBLE_THAT_SHOWS: Mapping[str, tuple[str, ...]] = {
+    "any refusal undoes a proposal": ("reassign", "kill_broker", "elect_preferred_leader"),
+    "followers join before they have reached the high watermark": ("kill_broker", "isolate"),
+    "a follower's log never gets shorter": ("cut_power", "isolate"),
+    "epochs that were truncated come back after a crash": ("isolate", "kill_broker"),
+    "recovery points outlive a truncation": ("isolate", "kill_broker"),
+    "followers believe any high watermark": ("isolate", "kill_broker"),
+    "cuts go by what was once answered": ("isolate", "elect_preferred_leader", "restart_within_lease"),
+    "nothing is written between a lost write and its repetition": (
+        "lose_answers_of_etcd",
+        "create_or_delete_busy_topic",
+    ),
+    "leases are counted from the answer": ("pause_over_lease", "pause_member"),
+    "who leaves counts as registered": ("shut_down_broker", "lose_answers_of_etcd"),
+    "partition epochs are not compared": ("lose_answers_of_etcd", "kill_broker", "reassign"),
+    "unclean shutdowns are overlooked": ("cut_power",),
+    "stale proposals are accepted": ("isolate", "kill_broker", "elect_preferred_leader"),
+    "eligible leaders outlive a change of min.insync.replicas": ("change_min_insync_replicas", "kill_broker"),
+    "a lost log is not noticed": ("lose_log",),
+    "a reported failure changes nothing": ("fail_fsync",),
+    "a failed fsync is forgotten by the next start": ("fail_fsync",),
+    "a reported loss changes nothing": ("lose_log",),
+}
+"""What has to go wrong (see `Faults`) for a breach to show, where that seldom happens in all the other trouble."""

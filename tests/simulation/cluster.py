@@ -5,6 +5,7 @@ happened last. The same seed gives the same run, whatever else happens in the pr
 """
 
 import sys
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -115,7 +116,7 @@ class Outcome:
 class SimulatedCluster:
     """All processes of one run."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, often: Collection[str] = ()) -> None:
         self.schedule = schedule = Schedule(seed)
         self.network = network = Network(schedule)
         self.etcd = FakeEtcd(schedule, network.is_cut)
@@ -139,7 +140,7 @@ class SimulatedCluster:
             for number in (1, 2)
         ]
         self.consumer = Consumer("consumer", schedule, network, self.brokers, NAME)
-        self.faults = Faults(self)
+        self.faults = Faults(self, often)
         self.lag_max_ms = schedule.random.choice((600, 1_500, 3_000))
         self.disk_delay_max_ms = schedule.random.choice((2.0, 300.0, 1_500.0))
         self.min_insync_replicas = schedule.random.choice((1, 2, 2))
@@ -264,10 +265,10 @@ class SimulatedCluster:
         return ""
 
 
-def simulate(seed: int) -> Outcome:
-    """Run one simulation.
+def simulate(seed: int, often: Collection[str] = ()) -> Outcome:
+    """Run one simulation; `often` is what is to go wrong much more often than the seed says (see `Faults`).
 
     Raises:
         SimulationFailed: a rule was broken.
     """
-    return SimulatedCluster(seed).run()
+    return SimulatedCluster(seed, often).run()

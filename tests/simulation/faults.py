@@ -3,7 +3,7 @@
 Each seed has its own mixture, so that some runs are full of one kind of trouble, and others see everything together.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -34,9 +34,13 @@ MIDDLE_OF_CHANGES_MS = 60.0
 
 
 class Faults(Process):
-    """Makes trouble until it is told to stop; as a process it is the operator who asks the controller for things."""
+    """Makes trouble until it is told to stop; as a process it is the operator who asks the controller for things.
 
-    def __init__(self, cluster: "SimulatedCluster") -> None:
+    Args:
+        often: what is to go wrong much more often than anything else, whatever the seed says.
+    """
+
+    def __init__(self, cluster: "SimulatedCluster", often: Collection[str] = ()) -> None:
         super().__init__("operator", cluster.schedule)
         self._cluster = cluster
         self._ended = False
@@ -71,6 +75,9 @@ class Faults(Process):
         random = cluster.schedule.random
         self._kinds = [kind for _, kind in kinds]
         self._weights = [weight * random.choice((0.1, 1, 1, 3)) for weight, _ in kinds]
+        names = [kind.__name__.removeprefix("_") for kind in self._kinds]
+        for name in often:
+            self._weights[names.index(name)] += sum(weight for weight, _ in kinds) / 2
         self._pause_max_ms = random.choice((600.0, 1_500.0, 4_000.0))
         self._outage_max_ms = random.choice((500.0, 2_500.0, 6_000.0))
 

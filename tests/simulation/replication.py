@@ -18,10 +18,10 @@ from kio.schema.list_offsets.v9.response import (
 )
 from kio.static.primitive import i32Timedelta, i64
 
-from ottla_broker.connection import Delayed
 from ottla_broker.delayed_fetch import DelayedFetch
 from ottla_broker.fetch_reading import FetchTerms, Reading, look, note_told
 from ottla_broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, FetchSessionCache
+from ottla_broker.outcome import Delayed
 from ottla_broker.partition import Partition
 from ottla_broker.replication.fetch_connection import ConnectionLostError, FetchReceiver
 from ottla_broker.replication.fetch_plan import PlannedFetch
