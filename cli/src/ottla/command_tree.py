@@ -115,9 +115,9 @@ TREE = Group(
             "Create, list, describe, alter and delete topics.",
             {
                 "create": Command("topic:create", "Create topics."),
-                "list": Command("topic:list_", "List the topics with their partitions and copies."),
+                "list": Command("topic:list_", "List the topics with their partitions and replicas."),
                 "describe": Command(
-                    "topic:describe", "Show each partition's leader, copies, in-sync copies and offsets."
+                    "topic:describe", "Show each partition's leader, replicas, in-sync replicas and offsets."
                 ),
                 "alter": Command("topic:alter", "Give topics more partitions, or more or fewer replicas."),
                 "delete": Command("topic:delete", "Delete topics and all their records."),

@@ -7,6 +7,7 @@ that one start shows everything that is wrong.
 """
 
 import argparse
+import difflib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -81,8 +82,9 @@ class ServiceConfig(BaseModel):
 
     @classmethod
     def why_refused(cls, key: str) -> str:
-        """Return why a key is not accepted, for people."""
-        return "unknown setting"
+        """Return why a key is not accepted, for people, with the known key that is most like it."""
+        similar = difflib.get_close_matches(key, cls.known_keys(), n=1)
+        return f"unknown setting; did you mean {similar[0]}?" if similar else "unknown setting"
 
     @classmethod
     def problems_of(cls, values: Mapping[str, str]) -> list[str]:
@@ -335,6 +337,23 @@ def _open_key(variable: str, open_prefixes: Sequence[str]) -> str | None:
     return None
 
 
+RAISED_BY_US = "Value error, "
+"""What Pydantic puts before the messages of validators."""
+_IN_WORDS = {
+    "int_parsing": "write a whole number",
+    "int_from_float": "write a whole number",
+    "float_parsing": "write a number",
+    "bool_parsing": "write true or false",
+    "greater_than_equal": "must be {ge} or more",
+    "greater_than": "must be more than {gt}",
+    "less_than_equal": "must be {le} or less",
+    "less_than": "must be less than {lt}",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+}
+"""By type of a problem that Pydantic finds: what to do about it."""
+
+
 def _origin(key: str, origins: Mapping[str, str]) -> str:
     return f" [{origins[key]}]" if key in origins else ""
 
@@ -344,8 +363,11 @@ def _describe(problem: Any, aliases: Mapping[str, str], origins: Mapping[str, st
     key = aliases.get(name, name)
     if problem["type"] == "missing":
         return f"{key}: must be set"
-    reason = f"{problem['msg']} (got {problem['input']!r})"
-    return f"{key}: {reason}{_origin(key, origins)}" if key else str(problem["msg"])
+    reason = _IN_WORDS.get(problem["type"], str(problem["msg"])).format(**problem.get("ctx", {}))
+    reason = reason.removeprefix(RAISED_BY_US)
+    if isinstance(problem["input"], dict):
+        return reason  # of several settings together, which it names itself
+    return f"{key}: {reason} (got {problem['input']!r}){_origin(key, origins)}" if key else reason
 
 
 def _format(value: object) -> str:

@@ -67,3 +67,13 @@ def test_the_default_directory_can_be_named_by_a_variable(monkeypatch):
     monkeypatch.delenv("OTTLA_DIR")
     monkeypatch.setenv("XDG_DATA_HOME", "/share")
     assert default_directory() == Path("/share/ottla/local")
+
+
+def test_settings_are_kept_for_their_owner_only(tmp_path):
+    directory = ClusterDirectory(tmp_path / "cluster")
+    directory.create()
+    assert directory.read_settings() == []
+    directory.write_settings(["broker:a=1", "controller:etcd.password=b=c"])
+    directory.write_settings(["broker:a=2"])
+    assert directory.read_settings() == ["broker:a=2"]
+    assert directory.settings_file.stat().st_mode & 0o077 == 0

@@ -9,7 +9,9 @@ from ottla.local.settings import (
     parse_setting,
     properties_text,
     settings_for,
+    settled_settings,
 )
+from ottla.local.settings_check import problems_by_role
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core.config import ClusterProcessConfig
@@ -111,3 +113,48 @@ def test_a_broker_can_be_told_what_to_tell_clients_but_several_not_the_same():
     check_settings([for_one], 3)
     with pytest.raises(BadSetting, match="broker-1:advertised"):
         check_settings([for_all], 3)
+
+
+def settings(*texts):
+    return tuple(parse_setting(text) for text in texts)
+
+
+def test_settings_of_the_last_time_are_kept_until_they_are_changed_or_taken_back():
+    before = settings("broker:log.retention.hours=1", "broker-1:broker.rack=a")
+    assert settled_settings(before, (), ()) == before
+    changed = settled_settings(before, settings("broker:log.retention.hours=2"), ())
+    assert {each.text for each in changed} == {"broker:log.retention.hours=2", "broker-1:broker.rack=a"}
+    assert settled_settings(before, (), ["broker-1:broker.rack"]) == before[:1]
+
+
+def test_a_setting_that_was_never_set_cannot_be_taken_back():
+    with pytest.raises(BadSetting, match="broker:x was not set in this directory; set are: broker:y"):
+        settled_settings(settings("broker:y=1"), (), ["broker:x"])
+
+
+def test_a_secret_is_not_shown():
+    assert [each.shown for each in settings("controller:etcd.password=geheim", "broker:x=1")] == [
+        "controller:etcd.password=(hidden)",
+        "broker:x=1",
+    ]
+
+
+def test_what_services_would_refuse_is_told_in_plain_words_with_what_may_be_meant():
+    found = problems_by_role(
+        {
+            "broker": ["node.id=1\nlog.retention.hour=1\nnum.partitions=many\n"],
+            "controller": ["# a comment\nnode.id=1\n", "node.id=2\n"],
+        }
+    )
+    text = "\n".join(found["broker"])
+    assert "log.retention.hour: unknown setting; did you mean log.retention.hours?" in text
+    assert "num.partitions: write a whole number (got 'many')" in text
+    assert "Value error" not in text
+    assert "Input should be" not in text
+
+
+def test_a_setting_that_is_wrong_for_topics_is_named_alone():
+    found = problems_by_role({"broker": ["node.id=1\nlog.segment.bytes=abc\n"]})
+    assert [line for line in found["broker"] if "log.segment.bytes" in line] == [
+        "Invalid value abc for configuration log.segment.bytes: Not a number of type INT"
+    ]

@@ -43,7 +43,7 @@ def produce(
     rate: Annotated[
         float | None, typer.Option(min=0.001, show_default="as fast as possible", help="Records per second.")
     ] = None,
-    acks: Annotated[Acks, typer.Option(help="Wait for none, the leader, or all in-sync copies.")] = Acks.ALL,
+    acks: Annotated[Acks, typer.Option(help="Wait for none, the leader, or all in-sync replicas.")] = Acks.ALL,
     compression: Annotated[Compression, typer.Option("--compression", "-z", help="Codec.")] = Compression.NONE,
     idempotence: Annotated[
         bool | None,
@@ -139,7 +139,7 @@ def latency(
     topic: Annotated[str, typer.Option(help="Created if it is not there.")] = LATENCY_TOPIC_DEFAULT,
     records: Records = 5_000,
     size: Size = 100,
-    acks: Annotated[Acks, typer.Option(help="Wait for the leader, or all in-sync copies.")] = Acks.ALL,
+    acks: Annotated[Acks, typer.Option(help="Wait for the leader, or all in-sync replicas.")] = Acks.ALL,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     properties: ClientProperties = None,
     as_json: Json = False,

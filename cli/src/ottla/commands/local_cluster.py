@@ -10,7 +10,7 @@ from ottla.errors import CommandError
 from ottla.kafka_client import Json
 from ottla.local.cluster_directory import ClusterDirectory, default_directory
 from ottla.local.cluster_report import ClusterReport
-from ottla.local.report_display import StartDisplay, print_report, print_report_json
+from ottla.local.report_display import StartDisplay, print_report, print_report_json, shown_settings
 from ottla.local.shutdown import bring_down, look_at
 from ottla.output import print_json
 
@@ -32,7 +32,13 @@ def status(*, directory: Directory = None, as_json: Json = False) -> None:
     report = _look_at(directory)
     partitions = _partitions(report.bootstrap) if report.state == "running" else None
     if as_json:
-        print_json({**report.to_document(), "partitions": None if partitions is None else partitions.to_document()})
+        print_json(
+            {
+                **report.to_document(),
+                "settings": shown_settings(report),
+                "partitions": None if partitions is None else partitions.to_document(),
+            }
+        )
     else:
         print_report(report, partitions)
     if partitions is None or any(process.state != "ready" for process in report.processes):

@@ -54,7 +54,7 @@ Racks = Annotated[
     typer.Option(
         metavar="NAME[,…]",
         show_default="none, or as before",
-        help="Racks, dealt to the brokers in turn; copies of a partition are spread over them.",
+        help="Racks, dealt to the brokers in turn; replicas of a partition are spread over them.",
     ),
 ]
 BasePort = Annotated[
@@ -88,8 +88,13 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="ROLE:KEY=VALUE",
-        help="A setting for every broker, controller, group-coordinator or connect worker, or for broker-1 alone.",
+        help="A setting for every broker, controller, group-coordinator or connect worker, or for broker-1 alone; "
+        "kept until --unset.",
     ),
+]
+Unset = Annotated[
+    list[str] | None,
+    typer.Option("--unset", metavar="ROLE:KEY", help="Forget a setting of the last time; repeatable."),
 ]
 Force = Annotated[
     bool,

@@ -31,7 +31,7 @@ from ottla.kafka_client import (
     plain_errors,
     producer_client,
 )
-from ottla.output import note, print_json, progress_bar
+from ottla.output import counted, note, print_json, progress_bar
 from ottla.records.number_ranges import NumberRanges
 from ottla.records.record_line import BadLine, Format, LineOptions, Record, record_reader
 
@@ -87,7 +87,7 @@ def produce(
         int | None, typer.Option("--partition", "-p", min=0, show_default="by the key", help="Only this partition.")
     ] = None,
     compression: Annotated[Compression, typer.Option("--compression", "-z", help="Codec.")] = Compression.NONE,
-    acks: Annotated[Acks, typer.Option(help="Wait for none, the leader, or all in-sync copies.")] = Acks.ALL,
+    acks: Annotated[Acks, typer.Option(help="Wait for none, the leader, or all in-sync replicas.")] = Acks.ALL,
     idempotence: Annotated[
         bool | None,
         typer.Option(
@@ -338,7 +338,8 @@ def _report(publication: Publication, *, as_json: bool) -> None:
         note(f"ottla: not published, line {numbers}: {reason}")
     if publication.unconfirmed:
         note(
-            f"ottla: interrupted with {publication.unconfirmed} records unconfirmed; they may or may not be published"
+            f"ottla: interrupted with {counted(publication.unconfirmed, 'record')} unconfirmed, "
+            "which may or may not be published"
         )
     if as_json:
         print_json(
@@ -356,4 +357,4 @@ def _report(publication: Publication, *, as_json: bool) -> None:
         )
     else:
         failed = f", {publication.failed_count:,} failed" if publication.failed_count else ""
-        note(f"published {delivered:,} records to {publication.topic}{failed}")
+        note(f"published {counted(delivered, 'record')} to {publication.topic}{failed}")

@@ -39,11 +39,11 @@ def create(
     topics: TopicNames,
     partitions: Annotated[int | None, typer.Option(min=1, show_default="the broker's", help="Partitions.")] = None,
     replication_factor: Annotated[
-        int | None, typer.Option(min=1, show_default="the broker's", help="Copies of each partition.")
+        int | None, typer.Option(min=1, show_default="the broker's", help="Replicas of each partition.")
     ] = None,
     assignment: Annotated[
         str | None,
-        typer.Option(metavar="1:2,2:1", help="Broker ids per partition instead: ':' between copies, ',' between."),
+        typer.Option(metavar="1:2,2:1", help="Broker ids per partition instead: ':' between replicas, ',' between."),
     ] = None,
     configs: Annotated[
         list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE", help="Topic setting; repeatable.")
@@ -67,7 +67,7 @@ def create(
     from confluent_kafka.admin import NewTopic  # noqa: PLC0415
 
     if assignment is not None and (partitions is not None or replication_factor is not None):
-        raise UsageProblem("--assignment already says how many partitions and copies there are")
+        raise UsageProblem("--assignment already says how many partitions and replicas there are")
     layout: dict[str, Any] = {"num_partitions": partitions or -1, "replication_factor": replication_factor or -1}
     if assignment is not None:
         replicas = parse_replica_assignment(assignment)
@@ -88,7 +88,7 @@ def list_(
     properties: ClientProperties = None,
     as_json: Json = False,
 ) -> None:
-    """List the topics with their partitions and copies.
+    """List the topics with their partitions and replicas.
 
     [bold]Examples[/bold]
 
@@ -107,7 +107,7 @@ def list_(
     if as_json:
         print_json(rows)
     else:
-        print_table(["topic", "partitions#", "copies#"], [tuple(row.values()) for row in rows])
+        print_table(["topic", "partitions#", "replicas#"], [tuple(row.values()) for row in rows])
 
 
 def describe(
@@ -117,7 +117,7 @@ def describe(
     properties: ClientProperties = None,
     as_json: Json = False,
 ) -> None:
-    """Show each partition's leader, copies, in-sync copies and offsets.
+    """Show each partition's leader, replicas, in-sync replicas and offsets.
 
     [bold]Examples[/bold]
 
@@ -139,7 +139,7 @@ def describe(
         return
     for document in documents:
         print_table(
-            ["partition#", "leader#", "copies", "in sync", "first offset#", "next offset#", "records at most#"],
+            ["partition#", "leader#", "replicas", "in sync", "first offset#", "next offset#", "records at most#"],
             [
                 (
                     each["partition"], each["leader"], _join(each["replicas"]), _join(each["in_sync_replicas"]),
@@ -248,7 +248,7 @@ def delete(
 
 
 def parse_replica_assignment(text: str) -> list[list[int]]:
-    """Read ``1:2,2:1``: for each partition the broker ids of its copies, the preferred leader first.
+    """Read ``1:2,2:1``: for each partition the broker ids of its replicas, the preferred leader first.
 
     Raises:
         UsageProblem: something in it is no number.

@@ -21,6 +21,7 @@ from ottla.commands.local_options import (
     Force,
     Racks,
     Settings,
+    Unset,
 )
 from ottla.errors import UsageProblem
 from ottla.kafka_client import Json
@@ -51,6 +52,7 @@ def up(
     connect_port: ConnectPort = None,
     etcd: Etcd = None,
     settings: Settings = None,
+    unset: Unset = None,
     force: Force = False,
     detach: Detach = False,
     as_json: Json = False,
@@ -58,7 +60,7 @@ def up(
     """Start a local cluster: etcd, controllers, group coordinators, brokers and Connect workers, each a process.
 
     Without --detach it runs until Ctrl-C. What was published is kept: starting again in the same directory goes
-    on with it, with as many processes and on the same ports as before, unless you say otherwise.
+    on with it, with as many processes, the same ports and settings as before, unless you say otherwise.
 
     [bold]Examples[/bold]
 
@@ -89,6 +91,7 @@ def up(
         base_port=base_port,
         etcd_endpoints=_parts(etcd),
         settings=_parse_settings(settings or ()),
+        unset=tuple(unset or ()),
         etcd_nodes=etcd_nodes,
         racks=_parse_racks(racks),
         connect=connect,

@@ -2,6 +2,7 @@
 
 cluster.lock            held (flock) by the supervisor for as long as it lives
 cluster.json            the last `ClusterReport`, replaced atomically
+settings                what `--set` said, a line each; for its owner only, as there may be secrets
 config/broker-1.properties, logs/broker-1.log, logs/supervisor.log
 etcd/, broker-1/        data; an etcd of several members has etcd-1/, etcd-2/, â€¦
 """
@@ -9,7 +10,7 @@ etcd/, broker-1/        data; an etcd of several members has etcd-1/, etcd-2/, â
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,6 +45,7 @@ class ClusterDirectory:
         self.config = self.path / "config"
         self.etcd_data = self.path / "etcd"
         self.state_file = self.path / "cluster.json"
+        self.settings_file = self.path / "settings"
         self.lock_file = self.path / "cluster.lock"
         self.supervisor_log = self.logs / "supervisor.log"
 
@@ -108,6 +110,34 @@ class ClusterDirectory:
             return None
         except (OSError, UnreadableReport) as error:
             raise UnusableDirectory(f"cannot read the state file {self.state_file}: {error}") from None
+
+    def read_settings(self) -> list[str]:
+        """Return what `--set` said the last time, one text each.
+
+        Raises:
+            UnusableDirectory: the file cannot be read.
+        """
+        try:
+            return self.settings_file.read_text(encoding="utf-8").splitlines()
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except (OSError, UnicodeDecodeError) as error:
+            raise UnusableDirectory(f"cannot read {self.settings_file}: {error}") from None
+
+    def write_settings(self, texts: Sequence[str]) -> None:
+        """Replace what is remembered of `--set`.
+
+        Raises:
+            UnusableDirectory: the file cannot be written.
+        """
+        draft = self.settings_file.with_suffix(".new")
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write("".join(f"{text}\n" for text in texts))
+            draft.replace(self.settings_file)
+        except OSError as error:
+            raise UnusableDirectory(f"cannot write {self.settings_file}: {error.strerror}") from None
 
     def write_report(self, report: ClusterReport) -> None:
         """Replace the state file, so that a reader sees the old one or the new one."""

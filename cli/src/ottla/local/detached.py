@@ -69,7 +69,7 @@ def _follow(connection: socket.socket, on_change: Callable[[ClusterReport], None
         for line in lines:
             message: dict[str, Any] = json.loads(line)
             if "error" in message:
-                raise CommandError(message["error"])
+                raise CommandError(message["error"], exit_code=message["exit_code"])
             report = ClusterReport.from_json(line)
             on_change(report)
             if report.state == "running":
@@ -85,7 +85,7 @@ def _read_wish(text: str) -> Wish:
     document: dict[str, Any] = json.loads(text)
     document["directory"] = Path(document["directory"])
     document["settings"] = tuple(Setting(**each) for each in document["settings"])
-    for key in ("etcd_endpoints", "racks"):
+    for key in ("etcd_endpoints", "racks", "unset"):
         if document[key] is not None:
             document[key] = tuple(document[key])
     return Wish(**document)
@@ -141,7 +141,7 @@ def main() -> int:
     try:
         run_cluster(wish, tether.tell_change, console=None, stop_on=tether.stop_when_cut)
     except CommandError as error:
-        tether.tell({"error": str(error)})
+        tether.tell({"error": str(error), "exit_code": error.exit_code})
         return error.exit_code
     except StopRequested:
         return 1

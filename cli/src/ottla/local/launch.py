@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ottla.errors import CommandError, UsageProblem
@@ -32,7 +32,8 @@ from ottla.local.plan import ClusterOptions, ClusterPlan, internal_port_count, p
 from ottla.local.process import ProcessFailed
 from ottla.local.process_identity import ProcessIdentity, identify, is_alive, send_signal
 from ottla.local.service_launcher import ServiceLauncher
-from ottla.local.settings import BadSetting, Setting, check_settings
+from ottla.local.settings import BadSetting, Setting, check_settings, parse_setting, settled_settings
+from ottla.local.settings_check import check_properties
 from ottla.local.supervisor import StopRequested, StopSignal, Supervisor, log, log_to
 
 BASE_PORT_DEFAULT = 9092
@@ -49,6 +50,7 @@ class Wish:
 
     Attributes:
         base_port: 0 means any free ports.
+        unset: names of settings to forget, as `Setting.name`.
         etcd_endpoints: empty means the embedded etcd.
         racks: empty means none.
         connect: how many Connect workers.
@@ -63,6 +65,7 @@ class Wish:
     base_port: int | None = None
     etcd_endpoints: tuple[str, ...] | None = None
     settings: tuple[Setting, ...] = ()
+    unset: tuple[str, ...] = ()
     etcd_nodes: int | None = None
     racks: tuple[str, ...] | None = None
     connect: int | None = None
@@ -99,8 +102,12 @@ def _run_locked(directory: ClusterDirectory, wish: Wish, on_change: OnChange, st
     last = directory.read_report()
     if last is not None:
         _end_leftovers(last)
-    options = settle(wish, last)
+    settings = _settle_settings(wish, directory)
+    options = settle(replace(wish, settings=settings), last)
     plan = _plan(options, directory)
+    if settings:
+        _check_settings(plan, directory)
+    directory.write_settings([each.text for each in settings])
     for path, text in plan.files.items():
         path.write_text(text, encoding="utf-8")
     departure = DepartureCheck(
@@ -110,6 +117,26 @@ def _run_locked(directory: ClusterDirectory, wish: Wish, on_change: OnChange, st
         force=wish.force,
     )
     asyncio.run(_supervise(plan, directory, on_change, stop_on, departure))
+
+
+def _settle_settings(wish: Wish, directory: ClusterDirectory) -> tuple[Setting, ...]:
+    try:
+        remembered = [parse_setting(text) for text in directory.read_settings()]
+    except BadSetting as error:
+        raise CommandError(f"cannot read {directory.settings_file}: {error}") from None
+    try:
+        return settled_settings(remembered, wish.settings, wish.unset)
+    except BadSetting as error:
+        raise UsageProblem(f"--unset: {error}") from None
+
+
+def _check_settings(plan: ClusterPlan, directory: ClusterDirectory) -> None:
+    """See that the services will take what their files say, before any of them starts."""
+    by_role: dict[str, list[str]] = {}
+    for spec in plan.processes:
+        if (text := plan.files.get(directory.config_of(spec.name))) is not None:
+            by_role.setdefault(spec.role, []).append(text)
+    check_properties(by_role)
 
 
 def settle(wish: Wish, last: ClusterReport | None) -> ClusterOptions:

@@ -75,7 +75,7 @@ class PartitionHealth:
             return "unknown, as no broker answers"
         found = [f"{len(self.offline):,} without a leader: {_named(self.offline)}"] if self.offline else []
         if self.under_replicated:
-            found.append(f"{self.under_replicated:,} with copies that are not in sync")
+            found.append(f"{self.under_replicated:,} with replicas that are not in sync")
         return "; ".join([f"{self.count:,}", *found])
 
     def problem(self) -> str | None:

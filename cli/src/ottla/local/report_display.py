@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.output import note, note_console, print_json, print_table
@@ -65,9 +66,20 @@ class StartDisplay:
                 note(self._waiting)
 
 
+def shown_settings(report: "ClusterReport") -> list[str]:
+    """Return what `--set` said, secrets hidden; nothing where it cannot be read."""
+    from ottla.local.cluster_directory import ClusterDirectory, UnusableDirectory  # noqa: PLC0415
+    from ottla.local.settings import BadSetting, parse_setting  # noqa: PLC0415
+
+    try:
+        return [parse_setting(text).shown for text in ClusterDirectory(Path(report.directory)).read_settings()]
+    except (BadSetting, UnusableDirectory):
+        return []
+
+
 def print_report_json(report: "ClusterReport") -> None:
     """Print it for programs."""
-    print_json(report.to_document())
+    print_json({**report.to_document(), "settings": shown_settings(report)})
 
 
 def print_report(report: "ClusterReport", partitions: "PartitionHealth | None" = None) -> None:
@@ -89,6 +101,8 @@ def print_report(report: "ClusterReport", partitions: "PartitionHealth | None" =
     print(f"state      {report.state}\nbootstrap  {report.bootstrap}")
     if report.connect:
         print(f"connect    {','.join(report.connect)}")
+    for setting in shown_settings(report):
+        print(f"setting    {setting}")
     if partitions is not None:
         print(f"partitions {partitions.line()}")
     print(f"directory  {report.directory}", flush=True)

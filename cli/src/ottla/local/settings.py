@@ -41,6 +41,9 @@ SHARED_KEYS: Mapping[frozenset[str], frozenset[str]] = {
 _ASSIGNMENT = re.compile(r"(?P<role>[a-z]+(-[a-z]+)*)(-(?P<id>[0-9]+))?:(?P<key>[^=\s]+)\s*=(?P<value>[^\n\r]*)")
 
 
+_SECRET = re.compile("password|secret|token|key.pem|sasl.jaas")
+
+
 class BadSetting(ValueError):
     """A `--set` that cannot be used; the message says why."""
 
@@ -58,6 +61,21 @@ class Setting:
     node_id: int | None
     key: str
     value: str
+
+    @property
+    def name(self) -> str:
+        """What `--unset` takes: ``ROLE:KEY`` or ``ROLE-ID:KEY``."""
+        return f"{self.role}:{self.key}" if self.node_id is None else f"{self.role}-{self.node_id}:{self.key}"
+
+    @property
+    def text(self) -> str:
+        """What `--set` takes."""
+        return f"{self.name}={self.value}"
+
+    @property
+    def shown(self) -> str:
+        """What is shown: a secret is not."""
+        return f"{self.name}=(hidden)" if _SECRET.search(self.key) else self.text
 
 
 def parse_setting(text: str) -> Setting:
@@ -80,6 +98,27 @@ def parse_setting(text: str) -> Setting:
         )
     node_id = None if match["id"] is None else int(match["id"])
     return Setting(match["role"], node_id, match["key"], match["value"].strip())
+
+
+def settled_settings(
+    remembered: Iterable[Setting], typed: Iterable[Setting], unset: Iterable[str]
+) -> tuple[Setting, ...]:
+    """Return the settings to start with: those of the last time, without those taken back, and those typed now.
+
+    Raises:
+        BadSetting: one that is to be taken back was not set.
+    """
+    found = {each.name: each for each in remembered}
+    for name in unset:
+        if name.strip() not in found:
+            known = ", ".join(found) or "none"
+            raise BadSetting(f"{name} was not set in this directory; set are: {known}")
+        del found[name.strip()]
+    for each in typed:
+        # The last one that is typed wins, where it stands.
+        found.pop(each.name, None)
+        found[each.name] = each
+    return tuple(found.values())
 
 
 def settings_for(settings: Iterable[Setting], role: str, node_id: int | None) -> Mapping[str, str]:

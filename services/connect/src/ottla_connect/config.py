@@ -190,7 +190,7 @@ class WorkerConfig(RestSettings, StorageSettings, TaskDefaults):
     @classmethod
     def why_refused(cls, key: str) -> str:
         """Return why a key is not accepted; for settings of Kafka's workers, what to do instead."""
-        return REFUSED.get(key, "unknown setting")
+        return REFUSED.get(key) or super().why_refused(key)
 
     @classmethod
     def problems_of(cls, values: Mapping[str, str]) -> list[str]:
