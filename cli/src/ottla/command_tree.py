@@ -49,8 +49,15 @@ _CONNECT = Group(
             "be in one.",
         ),
         "validate": Command("connect_definitions:validate", "Check connectors without creating them."),
-        "list": Command("connect_state:list_", "List the connectors with their states."),
-        "status": Command("connect_state:status", "Show connectors and their tasks, and why any has failed."),
+        "list": Command(
+            "connect_state:list_",
+            "List the connectors with their states, and what keeps any from its work; exits with 1 if something "
+            "does.",
+        ),
+        "status": Command(
+            "connect_state:status",
+            "Show connectors and their tasks, and what keeps any from its work; exits with 1 if something does.",
+        ),
         "config": Command("connect_definitions:config", "Show a connector's settings, or change some of them."),
         "restart": Command(
             "connect_state:restart",
