@@ -1,10 +1,15 @@
 """Client settings of a profile are for its own addresses only."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ottla.errors import CommandError
+from ottla.local.cluster_directory import ClusterDirectory
+from ottla.local.cluster_report import ClusterReport
+from ottla.local.process_identity import identify
 from ottla.profiles import chosen
 from ottla.profiles.profile import Profile
 from ottla.profiles.profile_store import Profiles, write_profiles
@@ -40,3 +45,47 @@ def test_a_reference_that_leads_nowhere_ends_the_command(monkeypatch):
     chosen.choose_profile("p")
     with pytest.raises(CommandError, match=r"profile p: \$\{env:OTTLA_TEST_USER\} .* not set"):
         chosen.client_settings("a:1,b:2")
+
+
+@pytest.fixture
+def local_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int, str], None]:
+    """Makes the state file of a local cluster whose supervisor is the process given."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("OTTLA_DIR", str(tmp_path / "local"))
+    for variable in chosen.VARIABLES.values():
+        monkeypatch.setenv(variable, "")
+    monkeypatch.setattr(chosen, "_chosen", None)
+
+    def make(pid: int, start: str) -> None:
+        directory = ClusterDirectory(tmp_path / "local")
+        directory.create()
+        directory.write_report(
+            ClusterReport(
+                bootstrap="127.0.0.1:7000", directory=str(directory.path), state="running", etcd=(),
+                embedded_etcd=True, brokers=1, controllers=1, supervisor_pid=pid, supervisor_start=start,
+                base_port=7000, log="", connect=("http://127.0.0.1:7083",),
+            )
+        )  # fmt: skip
+
+    return make
+
+
+def test_without_a_profile_the_local_cluster_that_runs_is_meant(local_cluster):
+    own = identify(os.getpid())
+    assert own is not None
+    local_cluster(own.pid, own.start)
+    chosen.choose_profile(None)
+    assert os.environ["OTTLA_BOOTSTRAP"] == "127.0.0.1:7000"
+    assert os.environ["OTTLA_CONNECT_URL"] == "http://127.0.0.1:7083"
+
+
+def test_a_local_cluster_that_does_not_run_and_one_beside_another_address_are_not(local_cluster, monkeypatch):
+    local_cluster(os.getpid(), "another")
+    chosen.choose_profile(None)
+    assert os.environ["OTTLA_BOOTSTRAP"] == ""
+    own = identify(os.getpid())
+    assert own is not None
+    local_cluster(own.pid, own.start)
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", "elsewhere:1")
+    chosen.choose_profile(None)
+    assert os.environ["OTTLA_CONNECT_URL"] == ""

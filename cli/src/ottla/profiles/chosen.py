@@ -1,8 +1,9 @@
 """The profile that a command uses, between what is typed and the local cluster.
 
-What is typed wins over the environment, which wins over the profile, which wins over the defaults. The profile's
-addresses are put where the environment would say them, unless it does, so that they reach plugins' commands, too.
-Client settings go with the profile's own addresses only: credentials of one cluster are never sent to another one.
+What is typed wins over the environment, which wins over the profile, which wins over a local cluster that runs in the
+directory that is meant where none is named, which wins over Kafka's usual ports. What a profile or that cluster says
+is put where the environment would say it, so that it reaches plugins' commands, too. Client settings go with the
+profile's own addresses only: credentials of one cluster are never sent to another one.
 """
 
 import os
@@ -33,11 +34,34 @@ def choose_profile(name: str | None) -> None:
     found = profile_named(name)
     _chosen = found
     if found is None:
+        _use_local_cluster()
         return
     for field, variable in VARIABLES.items():
         value = getattr(found[1], field)
         if value and not os.environ.get(variable):
             os.environ[variable] = value
+
+
+def _use_local_cluster() -> None:
+    """Take the addresses of the local cluster if it runs, unless the environment says where the cluster is."""
+    if os.environ.get(VARIABLES["bootstrap"]):
+        return
+    from ottla.local.cluster_directory import (  # noqa: PLC0415 - where an address is known it is not needed
+        ClusterDirectory,
+        UnusableDirectory,
+        default_directory,
+    )
+    from ottla.local.process_identity import is_alive  # noqa: PLC0415
+
+    try:
+        report = ClusterDirectory(default_directory()).read_report()
+    except UnusableDirectory:
+        return
+    if report is None or not is_alive(report.supervisor):
+        return
+    os.environ[VARIABLES["bootstrap"]] = report.bootstrap
+    if report.connect and not os.environ.get(VARIABLES["connect_url"]):
+        os.environ[VARIABLES["connect_url"]] = ",".join(report.connect)
 
 
 def profile_named(name: str | None) -> tuple[str, Profile] | None:
