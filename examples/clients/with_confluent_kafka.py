@@ -16,8 +16,8 @@ READINGS = 100
 
 def create_topic() -> None:
     """Create the topic, with the cluster's default number of replicas."""
-    created = AdminClient({"bootstrap.servers": BOOTSTRAP}).create_topics([NewTopic(TOPIC, num_partitions=3)])
-    created[TOPIC].result()
+    admin = AdminClient({"bootstrap.servers": BOOTSTRAP})  # has to live until the answer is there
+    admin.create_topics([NewTopic(TOPIC, num_partitions=3)])[TOPIC].result()
 
 
 def delivered(error: KafkaError | None, message: Message) -> None:
