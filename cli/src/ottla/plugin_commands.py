@@ -56,7 +56,9 @@ def _found() -> "dict[str, EntryPoint]":
 @cache
 def _command(point: "EntryPoint") -> Any:
     from ottla.lazy_commands import made_command  # noqa: PLC0415 - it imports this file
+    from ottla.output import allow_rich  # noqa: PLC0415 - only for commands of plugins
 
+    allow_rich()  # a plugin does not know what `main.program` leaves out, and may import it at any time
     try:
         register = point.load().register
     except Exception as error:  # noqa: BLE001 - whatever a plugin's import raises must not take other commands away

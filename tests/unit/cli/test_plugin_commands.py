@@ -1,5 +1,8 @@
 """Commands that other distributions bring."""
 
+import os
+import subprocess
+import sys
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -52,3 +55,18 @@ def test_a_command_that_cannot_be_loaded_hurts_only_itself(app):
 def test_a_known_command_that_is_not_installed_says_what_to_install(app, monkeypatch):
     monkeypatch.setattr(plugin_commands, "_found", dict)
     assert "pip install ottla-spark" in str(run(app, "sql").exception)
+
+
+def test_a_plugin_may_import_what_our_own_commands_leave_out():
+    statement = """
+from ottla_core.lean_imports import leave_out_extras
+leave_out_extras()
+from ottla import plugin_commands
+assert plugin_commands.command("sql").name == "sql"
+import ottla_spark.sql.results
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", statement], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
