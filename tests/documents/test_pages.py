@@ -54,6 +54,7 @@ TYPED = [
         "docs/connect.md",
         shows={
             ".venv/bin/ottla connect status people": r"task 0\s+RUNNING",
+            ".venv/bin/ottla connect list": "people",
             ".venv/bin/ottla connect offsets show people": r"\d",
         },
         not_typed=frozenset({".venv/bin/pip install --no-build-isolation ./weather"}),
@@ -63,6 +64,7 @@ TYPED = [
         shows={
             ".venv/bin/ottla sql -f examples/pipelines/questions.sql": r"(?s)carrier.*name +flights +delay.*\n3 rows",
             ".venv/bin/ottla connect status late_by_airline": r"task 0\s+RUNNING",
+            ".venv/bin/ottla connect list": "late_by_airline",
         },
     ),
     Page(
