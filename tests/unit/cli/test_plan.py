@@ -196,6 +196,8 @@ def test_connect_workers_know_the_brokers_and_keep_as_many_copies_as_fit(brokers
     assert written == {
         "bootstrap.servers": made.bootstrap,
         "listeners": "http://127.0.0.1:8083",
+        "config.providers": "env",
+        "config.providers.env.class": "EnvVarConfigProvider",
         "config.storage.replication.factor": replicas,
         "offset.storage.replication.factor": replicas,
         "status.storage.replication.factor": replicas,

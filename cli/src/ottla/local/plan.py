@@ -304,6 +304,8 @@ def _plan_connect_worker(
         "listeners": _url(port),
         "metrics.listener": f"{LOOPBACK}:{metrics_port}",
         **{f"{store}.storage.replication.factor": replicas for store in ("config", "offset", "status")},
+        "config.providers": "env",
+        "config.providers.env.class": "EnvVarConfigProvider",
         **settings_for(options.settings, "connect", number),
     }
     spec = ProcessSpec(

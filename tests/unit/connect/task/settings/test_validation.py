@@ -196,3 +196,23 @@ def test_a_secret_that_is_taken_for_a_class_is_not_named(with_secrets):
     )
     assert document["error_count"] > 1
     assert "wrong-secret" not in str(document)
+
+
+def test_a_reference_that_nobody_resolves_is_refused_by_name():
+    (said,) = errors({**SOURCE, "topic": "${env:TOPIC}"})["topic"]
+    assert said.startswith(
+        "${env:TOPIC} refers to a config provider env, which the worker does not have; it has: none"
+    )
+    provider = {"config.providers": "files", "config.providers.files.class": "FileConfigProvider"}
+    assert "it has: files" in errors({**SOURCE, "topic": "${env:TOPIC}"}, provider)["topic"][0]
+
+
+def test_a_misspelt_setting_is_refused_with_the_one_that_was_meant():
+    assert errors({**SOURCE, "task.max": "2"}) == {"task.max": ["there is no such setting; did you mean tasks.max?"]}
+    assert errors({**SINK, "collect.pth": "/x"}) == {
+        "collect.pth": ["there is no such setting; did you mean collect.path?"]
+    }
+
+
+def test_settings_that_nobody_knows_are_ignored_otherwise():
+    assert errors({**SOURCE, "owner.team": "data", "producer.override.linger.ms": "5"}) == {}

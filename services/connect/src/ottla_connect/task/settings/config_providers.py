@@ -6,10 +6,11 @@ from typing import Any
 
 from ottla_connect.task.plugins.lookup import PluginLookup
 from ottla_connect.task.redaction import Redaction
-from ottla_connect.task.settings.references import Reference, has_reference, replaced
+from ottla_connect.task.settings.references import Reference, has_reference, references, replaced
 from ottla_sdk import ConfigProvider, ConnectError, FatalError, RetriableError
 
 PROVIDERS_KEY = "config.providers"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 RESTORED_LENGTH_MIN = 8
 """Shorter values, such as `true` or a port, stand in settings that have nothing to do with the reference."""
 
@@ -56,6 +57,12 @@ class ConfigProviders:
 
     def problem(self, value: str) -> str | None:
         """Return why the references in a setting cannot be resolved, None if they can."""
+        if unknown := [each for each in references(value) if self._is_to_nobody(each)]:
+            known = ", ".join(sorted(self._names)) or "none"
+            return (
+                f"{_written(unknown[0])} refers to a config provider {unknown[0].provider}, which the worker does "
+                f"not have; it has: {known} (see its setting {PROVIDERS_KEY})"
+            )
         try:
             replaced(value, self._value)
         except (UnresolvedReference, ProviderAway) as error:
@@ -76,6 +83,9 @@ class ConfigProviders:
         for provider in self._providers.values():
             provider.close()
         self._providers.clear()
+
+    def _is_to_nobody(self, reference: Reference) -> bool:
+        return reference.provider not in self._names and _NAME.fullmatch(reference.provider) is not None
 
     def _value(self, reference: Reference) -> str | None:
         if reference.provider not in self._names:

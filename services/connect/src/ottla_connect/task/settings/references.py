@@ -25,6 +25,11 @@ def has_reference(value: str) -> bool:
     return _PATTERN.search(value) is not None
 
 
+def references(value: str) -> list[Reference]:
+    """Return the references in a setting, in their order."""
+    return [Reference.of(match) for match in _PATTERN.finditer(value)]
+
+
 def replaced(value: str, look_up: Callable[[Reference], str | None]) -> str:
     """Return a setting with its references replaced; one that `look_up` answers with None stays."""
 

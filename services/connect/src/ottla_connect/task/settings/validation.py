@@ -5,6 +5,7 @@ connector's own settings; overrides of its Kafka clients. References to config p
 neither shown nor named in messages.
 """
 
+import difflib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -50,6 +51,14 @@ from ottla_sdk import (
     Transform,
 )
 
+ALIKE = 0.85
+"""How much alike a misspelt setting is to the one that was meant, from 0 to 1."""
+OPEN_PREFIXES = (
+    *("transforms.", "predicates.", "topic.creation.", "tables.", "outputs.", "spark."),
+    *("producer.override.", "consumer.override.", "admin.override."),
+    *("key.converter.", "value.converter.", "header.converter."),
+)
+"""Below these there are settings with names of the user's own."""
 CLASS_KEY = "connector.class"
 CLIENT_KINDS: tuple[ClientKind, ...] = ("producer", "consumer", "admin")
 
@@ -109,7 +118,18 @@ class Validation:
             self._check_connector(connector)
         for kind in CLIENT_KINDS:
             self._check_overrides(kind)
+        if connector is not None:
+            self._check_spelling({*model.keys(), *connector.config_model.keys()})
         return self._document()
+
+    def _check_spelling(self, keys: set[str]) -> None:
+        """Refuse settings that are nearly called as one that is not set; others are ignored, as in Kafka Connect."""
+        known = keys | self._definitions.keys()
+        for key in self._written:
+            if key in known or key.startswith(OPEN_PREFIXES):
+                continue
+            if nearest := difflib.get_close_matches(key, known - self._written.keys(), 1, cutoff=ALIKE):
+                self._errors[key].append(f"there is no such setting; did you mean {nearest[0]}?")
 
     def _check_kind(self, connector: type[Connector[Any]] | None) -> None:
         if connector is None:
