@@ -1,0 +1,68 @@
+"""A cluster or a worker that does not answer is told of in one line, in bounded time."""
+
+import socket
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from ottla_spark.sql import connect_rest, topics
+from ottla_spark.sql.connect_rest import CHANGE_TIMEOUT_S, ConnectRest
+from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.topics import CONNECT_TIMEOUT_S, Topics, check_reachable
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of something that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_what_says_nothing_may_be_no_broker(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert topics.ANSWER_TIMEOUT_S <= 5
+    monkeypatch.setattr(topics, "ANSWER_TIMEOUT_S", 0.2)
+    with pytest.raises(SqlProblem, match=f"{silent} did not answer as a broker within 0.2 s .*--property"):
+        Topics(silent, {}).all()
+
+
+def test_a_worker_that_says_nothing_is_not_waited_for(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert connect_rest.READ_TIMEOUT_S <= 5
+    monkeypatch.setattr(connect_rest, "READ_TIMEOUT_S", 0.2)
+    connect = ConnectRest(f"http://{silent}")
+    with pytest.raises(SqlProblem, match=f"the Connect worker at http://{silent} did not answer"):
+        connect.ask("GET", "/connectors")
+    connect.close()
+
+
+def test_a_change_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[httpx.Timeout] = []
+
+    def answer(
+        _client: httpx.Client, method: str, url: str, *, timeout: httpx.Timeout, json: object = None
+    ) -> object:
+        asked.append(timeout)
+        return httpx.Response(204, request=httpx.Request(method, url, json=json))
+
+    monkeypatch.setattr(httpx.Client, "request", answer)
+    connect = ConnectRest("http://127.0.0.1:1")
+    connect.ask("POST", "/connectors", {})
+    connect.ask("DELETE", "/connectors/x")
+    assert [each.read for each in asked] == [CHANGE_TIMEOUT_S] * 2
+    connect.close()
+
+
+def test_all_addresses_together_are_tried_for_no_longer_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, tried = 100.0, []
+
+    def connect(_address: tuple[str, int], timeout: float) -> socket.socket:
+        nonlocal now_s
+        tried.append(timeout)
+        now_s += timeout
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(topics.time, "monotonic", lambda: now_s)
+    monkeypatch.setattr(socket, "create_connection", connect)
+    with pytest.raises(SqlProblem, match=r"a:1 \(timed out\), b:2 \(timed out\)"):
+        check_reachable("a:1,b:2,c:3")
+    assert sum(tried) <= CONNECT_TIMEOUT_S + 2
