@@ -11,6 +11,8 @@ import pytest
 from ottla.connect.scaffold import TEMPLATE, BadPluginName, write_plugin_project
 from ottla.errors import CommandError
 
+ROOT = Path(__file__).parents[4]
+
 
 @pytest.mark.parametrize(
     "name",
@@ -60,3 +62,29 @@ print(json.dumps({each.name: each.value for each in importlib.metadata.entry_poi
     assert tested.returncode == 0, tested.stdout
     assert " passed" in tested.stdout
     assert json.loads(found.stdout)["acme-weather"] == "acme_weather.plugin"
+
+
+@pytest.mark.slow
+def test_the_project_passes_its_tests_in_an_environment_of_its_own_as_its_readme_says(tmp_path: Path) -> None:
+    """Needs a package index, for what is not Ottla's."""
+    write_plugin_project("acme-weather", tmp_path)
+    project = tmp_path / "acme-weather"
+    (tmp_path / "ottla").symlink_to(ROOT)
+    block = (project / "README.md").read_text().partition("## Test it")[2].partition("## Run it")[0]
+    commands = [line.strip() for line in block.splitlines() if line.startswith("    ")]
+    assert len(commands) == 4
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
+    for command in commands:
+        written = command.replace("python -m venv", f"{sys.executable} -m venv")
+        done = subprocess.run(
+            ["sh", "-c", written],
+            cwd=project,
+            env=environment,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    assert " passed" in done.stdout

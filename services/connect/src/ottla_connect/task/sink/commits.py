@@ -16,6 +16,9 @@ from ottla_connect.task.sink.positions import Positions
 from ottla_connect.task.sink.topic_identities import TopicIdentities
 from ottla_sdk import RetriableError, SinkTask, TopicPartition
 
+FIRST_INTERVAL_S = 1.0
+"""The first commit comes soon after the first records, for whoever looks where a new connector is."""
+
 log = logging.getLogger(__name__)
 
 
@@ -60,7 +63,8 @@ class Commits:
         self._interval_s = interval_s
         self._timeout_s = timeout_s
         self._asked = False
-        self._due_s = time.monotonic() + interval_s
+        self._due_s = time.monotonic() + min(FIRST_INTERVAL_S, interval_s)
+        self._has_begun = False
         self._begun_s: float | None = None
 
     def ask(self) -> None:
@@ -86,7 +90,9 @@ class Commits:
         """
         if not closing:
             self._asked = False
-            self._due_s = time.monotonic() + self._interval_s
+            self._has_begun |= bool(self._positions.offered(partitions))
+            pause_s = self._interval_s if self._has_begun else min(FIRST_INTERVAL_S, self._interval_s)
+            self._due_s = time.monotonic() + pause_s
         if not self._control.leased:
             return True
         if not (offered := self._positions.offered(partitions)):

@@ -10,6 +10,8 @@ from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.task.source.in_flight import CommittableOffset
 from ottla_sdk import SourceTask
 
+FIRST_INTERVAL_S = 1.0
+"""The first commit comes soon after the first records, for whoever looks where a new connector is."""
 COLLECT_INTERVAL_S = 1.0
 """How often what is acknowledged is taken out of its queues, so that they stay short."""
 
@@ -44,7 +46,8 @@ class SourceCommits:
         self._take = take
         self._interval_s = interval_s
         self._timeout_s = timeout_s
-        self._due_s = time.monotonic() + interval_s
+        self._due_s = time.monotonic() + min(FIRST_INTERVAL_S, interval_s)
+        self._has_begun = False
         self._collect_due_s = 0.0
         self._waiting: dict[str, CommittableOffset] = {}
         self._pending: PendingCommit | None = None
@@ -60,7 +63,8 @@ class SourceCommits:
         if self._pending is not None:
             self._hear(now_s)
         if now_s >= self._due_s and self._pending is None:
-            self._due_s = now_s + self._interval_s
+            self._has_begun |= bool(self._waiting)
+            self._due_s = now_s + (self._interval_s if self._has_begun else min(FIRST_INTERVAL_S, self._interval_s))
             self._begin(now_s)
 
     def finish(self, timeout_s: float) -> bool:
