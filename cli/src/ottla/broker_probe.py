@@ -12,10 +12,13 @@ import threading
 import time
 from collections.abc import Sequence
 
-PROBE_WITHIN_S = 5.0
+PROBE_WITHIN_S = 4.0
+"""With the start of the command, a person waits five seconds at most."""
 SILENCE_S = 1.5
 """So long after the first question other protocols are tried, too, while an answer may still come."""
 OTHER_PROTOCOL_S = 1.0
+SLACK_S = 0.5
+"""What threads may take to tell of the deadline."""
 
 CORRELATION_ID = 1
 CLIENT_ID = b"ottla"
@@ -66,7 +69,7 @@ def problems_of(addresses: Sequence[Address], *, with_tls: bool) -> list[str] | 
     found: dict[int, str] = {}
     while len(found) < len(addresses):
         try:
-            number, problem = answers.get(timeout=max(0.0, deadline - time.monotonic()) + OTHER_PROTOCOL_S)
+            number, problem = answers.get(timeout=max(0.0, deadline - time.monotonic()) + SLACK_S)
         except queue.Empty:
             break  # looking up a name takes longer
         if problem is None:

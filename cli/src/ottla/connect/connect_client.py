@@ -4,6 +4,7 @@ Any worker answers for all. Of several URLs the first at which one can be reache
 they refuse some requests, which are tried again for a while.
 """
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
 
 URL_DEFAULT = "http://127.0.0.1:8083"
 URL_VARIABLE = "OTTLA_CONNECT_URL"
-CONNECT_TIMEOUT_S = 5.0
+CONNECT_TIMEOUT_S = 4.0
 ANSWER_TIMEOUT_S = 95.0
 """Workers answer within 90 s, if only that they could not carry it out."""
 REBALANCE_PATIENCE_S = 20.0
 REBALANCE_RETRY_S = 0.5
 SHOWN_CHARACTERS_MAX = 300
+VALIDATION_PATH = re.compile(r", which PUT \S+ tells too")
+"""What workers tell programs; a person has `ottla connect validate`."""
 
 Url = Annotated[
     str,
@@ -178,7 +181,7 @@ def _document(answer: "httpx.Response") -> Any:
 
 def _error_message(answer: "httpx.Response") -> str:
     try:
-        return str(answer.json()["message"])
+        return VALIDATION_PATH.sub("", str(answer.json()["message"]))
     except (ValueError, LookupError, TypeError):
         return f"{answer.url} answered {answer.status_code}: {_shown(answer.text)}"
 
