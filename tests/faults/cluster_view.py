@@ -18,9 +18,9 @@ from tests.faults.cluster import CLUSTER_NAME, Cluster
 from tests.faults.cluster_files import Settled
 from tests.faults.fault import BROKER
 from tests.faults.history import Content
-from tests.faults.reading import content_of, settings_of_reader
+from tests.faults.reading import LOST_POSITION, content_of, settings_of_reader
 from tests.faults.state_history import Version
-from tests.faults.topics import COMMON_CONFIGS, PARTITIONS, LoadTopic
+from tests.faults.topics import COMMON_CONFIGS, PARTITIONS, Keeps, LoadTopic, names_of
 from tests.support.etcd_process import etcd_program
 from tests.support.eventually import NotInTime, eventually
 
@@ -104,6 +104,7 @@ class ClusterView:
             (topic, partition): [] for topic in topics for partition in range(PARTITIONS)
         }
         left = set(contents)
+        forgetful = names_of(Keeps.NEWEST)  # such a log may begin later than where the reader was about to begin
         consumer = Consumer(settings_of_reader(self._cluster.bootstrap, "final-reader"))
         deadline_s = time.monotonic() + READ_DEADLINE_S
         try:
@@ -124,6 +125,11 @@ class ClusterView:
                         contents[topic, partition].append((offset, content_of(message)))
                     elif error.code() == KafkaError._PARTITION_EOF:
                         left.discard((topic, partition))
+                    elif error.code() in LOST_POSITION:
+                        assert topic in forgetful, f"{topic}-{partition} was cut while it was read: {error.str()}"
+                        contents[topic, partition].clear()
+                        consumer.incremental_unassign([TopicPartition(topic, partition)])
+                        consumer.incremental_assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
         finally:
             consumer.close()
         return contents

@@ -2,9 +2,12 @@
 
 import zlib
 
-from confluent_kafka import Message
+from confluent_kafka import KafkaError, Message
 
 from tests.faults.history import Content
+
+LOST_POSITION = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE})
+"""What a reader is told whose position is not in the log any more."""
 
 
 def content_of(message: Message) -> Content:

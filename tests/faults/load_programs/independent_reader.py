@@ -17,10 +17,9 @@ from typing import TextIO
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
 from tests.faults.history import FROM_BEGINNING, PROBLEM, SEEN, line
-from tests.faults.reading import content_of, settings_of_reader
+from tests.faults.reading import LOST_POSITION, content_of, settings_of_reader
 
 NOTE_INTERVAL_S = 0.25
-LOST_POSITION = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE})
 
 
 class IndependentReader:
