@@ -209,3 +209,16 @@ def test_a_log_whose_producers_have_nothing_before_is_not_read(
     entry = log.producers.get(PRODUCER)
     assert entry is not None
     assert list(entry.batches) == [ProducerBatch(1, 2, 1, NOW_MS)]
+
+
+def test_producers_are_kept_whose_snapshot_and_segments_are_gone(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    write(log, 3)
+    log.roll(NOW_MS)
+    for snapshot in segment_files(tmp_path, ".snapshot"):
+        snapshot.unlink()
+    log.high_watermark = log.log_end_offset
+    log.delete_records_before(log.log_end_offset)
+    log.enforce_retention(NOW_MS)
+    assert log.first_segment_offset == log.log_end_offset
+    check_retries(reopened(log), [(4, 4)])

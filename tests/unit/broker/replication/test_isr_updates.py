@@ -368,5 +368,6 @@ async def test_tries_do_not_multiply_while_the_registration_has_lapsed(
         await asyncio.sleep(0.005)
     await asyncio.sleep(0.5)
 
-    # Each try asks twice. One is due to each fetch, and beside them one timer at a time.
-    assert 2 < len(tries) / 2 <= (loop.time() - began_s) / 0.007 + FETCHES_MEANWHILE + 3
+    # Each try asks twice. One is due to each fetch, and beside them one timer at a time: a timer for each fetch would
+    # try thousands of times.
+    assert 2 < len(tries) / 2 <= 3 * ((loop.time() - began_s) / 0.007 + FETCHES_MEANWHILE)

@@ -605,7 +605,9 @@ class PartitionLog:
         self._flush.check()
         with self._reporting("close"):
             self.segments.active.become_inactive()
-            if self.log_end_offset > max(snapshot_offsets(self.directory), default=self.first_segment_offset):
+            # Without any snapshot, what is known of producers may be of batches that are in no segment any more.
+            unwritten_from = -1 if len(self.producers) else self.first_segment_offset
+            if self.log_end_offset > max(snapshot_offsets(self.directory), default=unwritten_from):
                 write_snapshot(snapshot_path(self.directory, self.log_end_offset), self.producers, sync=True)
         if self.needs_flush:
             self.flush()

@@ -22,6 +22,7 @@ from ottla_connect.herder.validation import Validation
 from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.sink_offsets import SinkOffsets, SinkOffsetsError
 from ottla_connect.state.stores import Stores
+from ottla_core.background import start_awaited
 
 ALTERED = "The offsets for this connector have been altered successfully"
 PERMIT_INTERVAL_S = 0.5
@@ -126,8 +127,9 @@ class OffsetRequests:
         """Have a sink change what it keeps, and end its process as soon as that is not permitted any more."""
         connector = request.connector
         permit()
-        change = asyncio.ensure_future(
-            self._validation.change_offsets(connector.name, connector.config, request.offsets)
+        change = start_awaited(
+            "changing offsets in a target",
+            self._validation.change_offsets(connector.name, connector.config, request.offsets),
         )
         try:
             while not (await asyncio.wait({change}, timeout=PERMIT_INTERVAL_S))[0]:
