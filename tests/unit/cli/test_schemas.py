@@ -99,6 +99,44 @@ def test_what_does_not_fit_an_avro_schema_is_refused_and_no_field_is_left_out(cl
         codec(registry).from_json(given)
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("int", 1.7), ("int", 2**31), ("int", True), ("long", 2**63), ("long", "5"), ("boolean", "false"),
+        ("boolean", 1), ("float", 1e300), ("double", True), ("string", 5), ("bytes", "\u0100"), ("null", 0),
+        (["null", "int"], 1.7), (["null", "string", "long"], 5), ({"type": "array", "items": "int"}, [1, 2.5]),
+        ({"type": "fixed", "name": "F", "size": 2}, "abc"), ({"type": "enum", "name": "E", "symbols": ["A"]}, "B"),
+    ],
+)  # fmt: skip
+def test_what_would_be_forced_into_an_avro_type_is_refused_rather_than_changed(client, registry, kind, value):
+    schema = {"type": "record", "name": "R", "fields": [{"name": "n", "type": kind}]}
+    client.register_schema("t-value", Schema(json.dumps(schema), "AVRO"))
+    with pytest.raises(BadField, match="does not fit its Avro schema"):
+        codec(registry).from_json({"n": value})
+
+
+def test_of_avro_records_that_look_alike_each_stays_what_it_is(client, registry):
+    fields = [{"name": "id", "type": "long"}]
+    events = [{"type": "record", "name": name, "fields": fields} for name in ("Created", "Deleted")]
+    holder = {"type": "record", "name": "Event", "fields": [{"name": "of", "type": events}]}
+    client.register_schema("t-value", Schema(json.dumps(holder), "AVRO"))
+    made = codec(registry)
+    deleted = {"of": {"Deleted": {"id": 2**53 + 1}}}
+    assert made.to_json(made.from_json(deleted)) == deleted
+
+
+def test_avro_fields_that_are_left_out_have_their_defaults(client, registry):
+    fields = [
+        {"name": "count", "type": ["int", "null"], "default": 3},
+        {"name": "raw", "type": "bytes", "default": "\u00ff"},
+        {"name": "tags", "type": {"type": "map", "values": "string"}, "default": {}},
+    ]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    client.register_schema("t-value", Schema(json.dumps(schema), "AVRO"))
+    made = codec(registry)
+    assert made.to_json(made.from_json({})) == {"count": {"int": 3}, "raw": "\xff", "tags": {}}
+
+
 def test_avro_schemas_may_refer_to_others_and_be_bare_types(client, registry):
     client.register_schema("flight", Schema(json.dumps(FLIGHT), "AVRO"))
     client.register_schema("t-value", Schema(json.dumps(PLANE), "AVRO", [SchemaReference("air.Flight", "flight", 1)]))

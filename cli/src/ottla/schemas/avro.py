@@ -6,10 +6,10 @@ value comes back exactly. What is published may leave out the name of the type w
 
 import io
 import json
-from collections.abc import Mapping
 from typing import Any
 
-from ottla.records.field_codec import BadField, compact_json
+from ottla.records.field_codec import BadField
+from ottla.schemas.avro_json import avro_value
 from ottla.schemas.registry import SchemaText, missing
 
 PRIMITIVE = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -46,7 +46,8 @@ class AvroSchema:
         """
         text = io.StringIO()
         try:
-            value = self._fastavro.schemaless_reader(io.BytesIO(data), self._schema, None)
+            # With the names, as two types of a union may look alike.
+            value = self._fastavro.schemaless_reader(io.BytesIO(data), self._schema, None, return_named_type=True)
             self._fastavro.json_writer(text, self._schema, [value])
         except Exception as error:  # noqa: BLE001 - fastavro raises whatever its reading runs into
             raise BadField(f"is not of its Avro schema: {_said(error)}") from None
@@ -60,21 +61,11 @@ class AvroSchema:
         """
         encoded = io.BytesIO()
         try:
-            read = self._read_json(_with_union_names(value, self._schema, self._named))
-            self._fastavro.schemaless_writer(encoded, self._schema, read, strict_allow_default=True)
+            made = avro_value(value, self._schema, self._named)
+            self._fastavro.schemaless_writer(encoded, self._schema, made, strict=True)
         except Exception as error:  # noqa: BLE001 - as above
             raise BadField(f"does not fit its Avro schema: {_said(error)}") from None
         return encoded.getvalue()
-
-    def _read_json(self, value: Any) -> Any:
-        (read,) = self._fastavro.json_reader(io.StringIO(compact_json(value).decode()), self._schema)
-        again = io.StringIO()
-        self._fastavro.json_writer(again, self._schema, [read])
-        # fastavro leaves out fields that the schema does not have, which would lose what was published.
-        left_out = _left_out(value, json.loads(again.getvalue()))
-        if left_out is not None:
-            raise ValueError(f"it has no field {left_out}")
-        return read
 
 
 def _loaded(text: str) -> Any:
@@ -94,49 +85,6 @@ def _without_logical_types(schema: Any) -> Any:
         for name, each in schema.items()
         if name != "logicalType"
     }
-
-
-def _with_union_names(value: Any, schema: Any, named: Mapping[str, Any]) -> Any:
-    """Return a JSON value with the names of types that Avro's encoding wants in unions, where they are plain."""
-    schema = named.get(schema, schema) if isinstance(schema, str) else schema
-    if isinstance(schema, list):
-        branches = {_type_name(each): each for each in schema if each != "null"}
-        if isinstance(value, dict) and len(value) == 1 and (name := next(iter(value))) in branches:
-            return {name: _with_union_names(value[name], branches[name], named)}
-        if value is None or len(branches) != 1:
-            return value
-        ((name, branch),) = branches.items()
-        return {name: _with_union_names(value, branch, named)}
-    kind = schema["type"] if isinstance(schema, dict) else schema
-    if kind == "record" and isinstance(value, dict):
-        types = {field["name"]: field["type"] for field in schema["fields"]}
-        return {
-            name: _with_union_names(each, types[name], named) if name in types else each
-            for name, each in value.items()
-        }
-    if kind == "array" and isinstance(value, list):
-        return [_with_union_names(each, schema["items"], named) for each in value]
-    if kind == "map" and isinstance(value, dict):
-        return {name: _with_union_names(each, schema["values"], named) for name, each in value.items()}
-    return value
-
-
-def _type_name(schema: Any) -> str:
-    if isinstance(schema, str):
-        return schema
-    return str(schema.get("name", schema["type"]))
-
-
-def _left_out(given: Any, taken: Any) -> str | None:
-    """Return the first field that was given and not taken; None if there is none."""
-    if isinstance(given, dict) and isinstance(taken, dict):
-        unknown = next((name for name in given if name not in taken), None)
-        deeper = (_left_out(each, taken[name]) for name, each in given.items() if name in taken)
-    elif isinstance(given, list) and isinstance(taken, list):
-        unknown, deeper = None, (_left_out(*pair) for pair in zip(given, taken, strict=False))
-    else:
-        return None
-    return unknown if unknown is not None else next((each for each in deeper if each is not None), None)
 
 
 def _said(error: Exception) -> str:
