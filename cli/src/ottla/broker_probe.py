@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 PROBE_WITHIN_S = 4.0
 """With the start of the command, a person waits five seconds at most."""
@@ -95,7 +96,7 @@ def _problem(address: Address, deadline: float, *, with_tls: bool) -> str | None
             if with_tls:
                 return _problem_of_tls(connection, address, deadline)
             return _problem_of_plain(connection, address, deadline)
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):  # the latter of what can be no name
         return f"no address is known for the name {address[0]}"
     except TimeoutError:
         return NO_CONNECTION
@@ -108,15 +109,16 @@ def _problem_of_plain(connection: socket.socket, address: Address, deadline: flo
     head = _head(connection, min(SILENCE_S, _left(deadline)))
     if head:
         return what_answers(head)
-    if (other := _other_protocol(address, deadline)) is not None:
-        return other
+    with suppress(OSError):  # what a slow broker does with other words says nothing about it
+        if (other := _other_protocol(address, deadline)) is not None:
+            return other
     if head is None:  # it may be a broker that is slow
         head = _head(connection, _left(deadline))
     return SAYS_NOTHING if head is None else what_answers(head)
 
 
 def _problem_of_tls(connection: socket.socket, address: Address, deadline: float) -> str | None:
-    if _does_tls(connection, min(SILENCE_S + OTHER_PROTOCOL_S, _left(deadline))):
+    if _does_tls(connection, address[0], min(SILENCE_S + OTHER_PROTOCOL_S, _left(deadline))):
         return None  # whether the certificates are right is for librdkafka to say
     with _connected(address, deadline) as plain:
         plain.sendall(API_VERSIONS_REQUEST)
@@ -133,10 +135,10 @@ def _other_protocol(address: Address, deadline: float) -> str | None:
         if (_head(connection, min(OTHER_PROTOCOL_S, _left(deadline))) or b"").startswith(b"HTTP"):
             return AN_HTTP_SERVER
     with _connected(address, deadline) as connection:
-        return WANTS_TLS if _does_tls(connection, min(OTHER_PROTOCOL_S, _left(deadline))) else None
+        return WANTS_TLS if _does_tls(connection, address[0], min(OTHER_PROTOCOL_S, _left(deadline))) else None
 
 
-def _does_tls(connection: socket.socket, within_s: float) -> bool:
+def _does_tls(connection: socket.socket, host: str, within_s: float) -> bool:
     import ssl  # noqa: PLC0415 - takes as long as everything else here
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -144,7 +146,8 @@ def _does_tls(connection: socket.socket, within_s: float) -> bool:
     context.verify_mode = ssl.CERT_NONE  # nothing is sent; this only asks what is there
     connection.settimeout(within_s)
     try:
-        context.wrap_socket(connection).close()
+        # With the name, by which a proxy that serves several clusters chooses one.
+        context.wrap_socket(connection, server_hostname=host.rstrip(".")).close()
     except ssl.SSLError as error:
         return (error.reason or "").startswith(("SSLV3_ALERT", "TLSV1", "TLSV13"))
     except OSError:
@@ -153,7 +156,16 @@ def _does_tls(connection: socket.socket, within_s: float) -> bool:
 
 
 def _connected(address: Address, deadline: float) -> socket.socket:
-    return socket.create_connection(address, timeout=_left(deadline))
+    """Connect to the first of a name's addresses that takes it; one that is silent leaves time for the others."""
+    found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+    problem: OSError | None = None
+    for number, (_, _, _, _, target) in enumerate(found):
+        try:
+            share_s = _left(deadline) / (len(found) - number)
+            return socket.create_connection((str(target[0]), int(target[1])), timeout=share_s)
+        except OSError as error:
+            problem = error
+    raise problem or TimeoutError
 
 
 def _head(connection: socket.socket, within_s: float) -> bytes | None:

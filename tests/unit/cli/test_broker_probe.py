@@ -5,8 +5,9 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,10 +121,48 @@ def test_a_port_with_tls_and_a_client_without_and_the_other_way_round(tmp_path: 
         assert problem_at(port, with_tls=True) == NO_TLS
 
 
+def test_a_proxy_that_goes_by_the_name_in_the_handshake_is_asked_with_it(tmp_path: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificates = Certificates(tmp_path / "certificates")
+    context.load_cert_chain(certificates.path("server.pem"), certificates.path("server.key"))
+
+    def end_without_a_name(wrapped: ssl.SSLSocket, name: str | None, _context: ssl.SSLContext) -> None:
+        if name is None:
+            wrapped.shutdown(socket.SHUT_RDWR)
+
+    context.sni_callback = end_without_a_name  # type: ignore[assignment]
+
+    def a_proxy(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as wrapped:
+            wrapped.recv(1024)
+
+    with listening(a_proxy) as port:
+        assert problems_of([("localhost", port)], with_tls=True) is None
+
+
+def test_of_a_names_addresses_those_that_are_silent_leave_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ExitStack() as opened:
+        silent = opened.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):  # nobody accepts, and more than these are not taken
+            waiting = opened.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(silent.getsockname())
+        port = opened.enter_context(listening(a_broker))
+        ends = (silent.getsockname(), silent.getsockname(), ("127.0.0.1", port))
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", end) for end in ends]
+        real = socket.getaddrinfo
+
+        def look_up(host: str, *rest: Any, **options: Any) -> Any:
+            return found if host == "brokers.example" else real(host, *rest, **options)
+
+        monkeypatch.setattr(socket, "getaddrinfo", look_up)
+        assert problems_of([("brokers.example", 9092)], with_tls=False) is None
+
+
 def test_nobody_and_no_such_name() -> None:
     assert problem_at(free_port()) == "Connection refused"
-    found = problems_of([("no-such-host.invalid", 9092)], with_tls=False)
-    assert found == ["no address is known for the name no-such-host.invalid"]
+    for name in ("no-such-host.invalid", "no..name"):
+        assert problems_of([(name, 9092)], with_tls=False) == [f"no address is known for the name {name}"]
 
 
 def test_one_broker_is_enough_and_problems_keep_the_order_of_addresses() -> None:
