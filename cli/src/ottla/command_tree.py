@@ -256,4 +256,5 @@ def _options(
     ] = None,
 ) -> None:
     if ctx.invoked_subcommand not in WITHOUT_PROFILE:
-        choose_profile(profile)
+        source = ctx.get_parameter_source("profile")
+        choose_profile(profile, is_typed=source is not None and source.name == "COMMANDLINE")

@@ -115,7 +115,9 @@ def _address(ctx: typer.Context, parameter: str, variable: str, default: str) ->
     from ottla.profiles.chosen import choose_profile  # noqa: PLC0415
 
     # The callback of the whole command, which chooses the profile, is not called for a completion.
-    choose_profile(ctx.find_root().params.get("profile"))
+    root = ctx.find_root()
+    named = root.get_parameter_source("profile")
+    choose_profile(root.params.get("profile"), is_typed=named is not None and named.name == "COMMANDLINE")
     source = ctx.get_parameter_source(parameter)
     if source is not None and source.name == "COMMANDLINE":
         return str(ctx.params[parameter])

@@ -89,3 +89,22 @@ def test_a_local_cluster_that_does_not_run_and_one_beside_another_address_are_no
     monkeypatch.setenv("OTTLA_BOOTSTRAP", "elsewhere:1")
     chosen.choose_profile(None)
     assert os.environ["OTTLA_CONNECT_URL"] == ""
+
+
+@pytest.mark.usefixtures("profile")
+def test_a_profile_that_is_typed_wins_over_the_environment_and_one_in_use_does_not(monkeypatch):
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", "prod:1")
+    chosen.choose_profile(None)
+    assert os.environ["OTTLA_BOOTSTRAP"] == "prod:1"
+    chosen.choose_profile("p", is_typed=True)
+    assert os.environ["OTTLA_BOOTSTRAP"] == "a:1,b:2"
+
+
+def test_a_profile_without_brokers_is_for_the_local_cluster_on_whatever_ports(local_cluster):
+    own = identify(os.getpid())
+    assert own is not None
+    local_cluster(own.pid, own.start)
+    write_profiles(Profiles("lab", {"lab": Profile(schema_registry="http://r")}))
+    chosen.choose_profile(None)
+    assert os.environ["OTTLA_SCHEMA_REGISTRY"] == "http://r"
+    assert os.environ["OTTLA_BOOTSTRAP"] == "127.0.0.1:7000"

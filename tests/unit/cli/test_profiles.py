@@ -70,6 +70,7 @@ def test_an_option_wins_over_the_environment_which_wins_over_the_profile(run, no
     assert "cannot reach in-other.invalid:1" in asked("topic", "list", OTTLA_PROFILE="q")
     assert "cannot reach in-other.invalid:1" in asked("--profile", "q", "topic", "list", OTTLA_PROFILE="p")
     assert "cannot reach in-other.invalid:1" in asked("topic", "list", "--profile", "q")
+    assert "cannot reach in-other.invalid:1" in asked("--profile", "q", "topic", "list", OTTLA_BOOTSTRAP=nobody)
     assert f"cannot reach {nobody}" in asked("topic", "list", OTTLA_BOOTSTRAP=nobody)
     assert f"cannot reach {nobody}" in asked("topic", "list", "--bootstrap", nobody, OTTLA_BOOTSTRAP="e.invalid:1")
     assert "there is no profile r; there are: p, q" in asked("--profile", "r", "topic", "list")

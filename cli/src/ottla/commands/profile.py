@@ -36,8 +36,8 @@ def create(
 ) -> None:
     """Make a profile. Secrets are written as ${env:NAME} or ${file:PATH}, and looked up when they are used.
 
-    What is typed wins over the environment, which wins over the profile; without any, the local cluster is meant. The
-    client settings of a profile are used for its own --bootstrap only.
+    What is typed wins over the environment, which wins over the profile in use; without any, the local cluster is
+    meant. The client settings of a profile are used for its own --bootstrap only.
 
     [bold]Examples[/bold]
 

@@ -1,9 +1,10 @@
 """The profile that a command uses, between what is typed and the local cluster.
 
-What is typed wins over the environment, which wins over the profile, which wins over a local cluster that runs in the
-directory that is meant where none is named, which wins over Kafka's usual ports. What a profile or that cluster says
-is put where the environment would say it, so that it reaches plugins' commands, too. Client settings go with the
-profile's own addresses only: credentials of one cluster are never sent to another one.
+What is typed, addresses before the name of a profile, wins over the environment, which wins over the profile in use,
+which wins over a local cluster that runs in the directory that is meant where none is named, which wins over Kafka's
+usual ports. What a profile or that cluster says is put where the environment would say it, so that it reaches the
+commands of plugins, too. Client settings go with the profile's own addresses only: credentials of one cluster are
+never sent to another one.
 """
 
 import os
@@ -24,8 +25,12 @@ VARIABLES = {
 _chosen: tuple[str, Profile] | None = None
 
 
-def choose_profile(name: str | None) -> None:
+def choose_profile(name: str | None, *, is_typed: bool = False) -> None:
     """Use a profile for the rest of this process: the named one, or else the current one, if there is any.
+
+    Args:
+        name: the profile's name.
+        is_typed: whether the name was typed: who does so means that cluster, whatever the environment says.
 
     Raises:
         CommandError: there is no such profile.
@@ -33,17 +38,15 @@ def choose_profile(name: str | None) -> None:
     global _chosen  # noqa: PLW0603 - one command, one profile
     found = profile_named(name)
     _chosen = found
-    if found is None:
-        _use_local_cluster()
-        return
     for field, variable in VARIABLES.items():
-        value = getattr(found[1], field)
-        if value and not os.environ.get(variable):
+        value = None if found is None else getattr(found[1], field)
+        if value and (is_typed or not os.environ.get(variable)):
             os.environ[variable] = value
+    _use_local_cluster()
 
 
 def _use_local_cluster() -> None:
-    """Take the addresses of the local cluster if it runs, unless the environment says where the cluster is."""
+    """Take the addresses of the local cluster if it runs, unless it is known where the cluster is."""
     if os.environ.get(VARIABLES["bootstrap"]):
         return
     from ottla.local.cluster_directory import (  # noqa: PLC0415 - where an address is known it is not needed
