@@ -1,6 +1,7 @@
 """The directory of a cluster: lock, state file, logs."""
 
 import json
+import stat
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,13 @@ def test_settings_are_kept_for_their_owner_only(tmp_path):
     directory.write_settings(["broker:a=2"])
     assert directory.read_settings() == ["broker:a=2"]
     assert directory.settings_file.stat().st_mode & 0o077 == 0
+
+
+def test_what_settings_say_is_for_the_owner_only(directory):
+    config = directory.config_of("broker-1")
+    config.write_text("of an earlier version\n")
+    directory.write_config(config, "sasl.password=secret\n")
+    directory.write_settings(["broker:a=b\u2028c"])
+    assert config.read_text() == "sasl.password=secret\n"
+    assert directory.read_settings() == ["broker:a=b\u2028c"]
+    assert [stat.S_IMODE(file.stat().st_mode) for file in (config, directory.settings_file)] == [0o600, 0o600]

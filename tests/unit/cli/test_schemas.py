@@ -221,6 +221,10 @@ def test_a_registry_that_refuses_or_is_away_is_one_sentence(server):
         codec(Registry(server.url, {}))
     with pytest.raises(CommandError, match="no subject"):
         codec(Registry(server.url, {"basic.auth.user.info": "ottla:secret"}))
+    with pytest.raises(CommandError) as caught:
+        codec(Registry(server.url.replace("://", "://ottla:wr0ng@"), {}))
+    assert "401" in str(caught.value)
+    assert "wr0ng" not in str(caught.value)
     away = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(CommandError, match=f"schema registry {away}: .*refused"):
         codec(Registry(away, {}))

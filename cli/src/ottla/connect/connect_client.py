@@ -13,6 +13,7 @@ from urllib.parse import quote
 import typer
 
 from ottla.errors import CommandError, UsageProblem
+from ottla.shown_url import without_login
 
 if TYPE_CHECKING:
     import httpx
@@ -131,12 +132,12 @@ class ConnectClient:
                 self._greet(url)
                 answer = self._client.request(method, url + path, params=query, **content)
             except httpx.ConnectError as error:
-                problems.append(f"{url} ({str(error).removeprefix('[Errno 111] ')})")
+                problems.append(f"{without_login(url)} ({str(error).removeprefix('[Errno 111] ')})")
             except _Silent as silent:
-                problems.append(f"{url} ({silent})")
+                problems.append(f"{without_login(url)} ({silent})")
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 reason = str(error) or type(error).__name__
-                raise CommandError(f"the worker at {url} did not answer: {reason}") from None
+                raise CommandError(f"the worker at {without_login(url)} did not answer: {reason}") from None
             else:
                 self._urls = [url]
                 return answer

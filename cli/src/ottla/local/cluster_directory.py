@@ -3,7 +3,8 @@
 cluster.lock            held (flock) by the supervisor for as long as it lives
 cluster.json            the last `ClusterReport`, replaced atomically
 settings                what `--set` said, a line each; for its owner only, as there may be secrets
-config/broker-1.properties, logs/broker-1.log, logs/supervisor.log
+config/broker-1.properties   what a process was started with; for its owner only as well
+logs/broker-1.log, logs/supervisor.log
 etcd/, broker-1/        data; an etcd of several members has etcd-1/, etcd-2/, …
 """
 
@@ -118,7 +119,8 @@ class ClusterDirectory:
             UnusableDirectory: the file cannot be read.
         """
         try:
-            return self.settings_file.read_text(encoding="utf-8").splitlines()
+            # Not splitlines, which takes other characters for ends of lines, too.
+            return [text for text in self.settings_file.read_text(encoding="utf-8").split("\n") if text]
         except (FileNotFoundError, NotADirectoryError):
             return []
         except (OSError, UnicodeDecodeError) as error:
@@ -130,14 +132,27 @@ class ClusterDirectory:
         Raises:
             UnusableDirectory: the file cannot be written.
         """
-        draft = self.settings_file.with_suffix(".new")
+        self._write_private(self.settings_file, "".join(f"{text}\n" for text in texts))
+
+    def write_config(self, file: Path, text: str) -> None:
+        """Replace the properties file of a service process, where what `--set` said stands, too.
+
+        Raises:
+            UnusableDirectory: the file cannot be written.
+        """
+        self._write_private(file, text)
+
+    def _write_private(self, file: Path, text: str) -> None:
+        """Replace a file that is for its owner only, as there may be secrets in it."""
+        draft = file.with_suffix(".new")
         try:
+            draft.unlink(missing_ok=True)  # one that was left would keep its mode
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write("".join(f"{text}\n" for text in texts))
-            draft.replace(self.settings_file)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            draft.replace(file)
         except OSError as error:
-            raise UnusableDirectory(f"cannot write {self.settings_file}: {error.strerror}") from None
+            raise UnusableDirectory(f"cannot write {file}: {error.strerror}") from None
 
     def write_report(self, report: ClusterReport) -> None:
         """Replace the state file, so that a reader sees the old one or the new one."""

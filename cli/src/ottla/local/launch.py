@@ -109,7 +109,7 @@ def _run_locked(directory: ClusterDirectory, wish: Wish, on_change: OnChange, st
         _check_settings(plan, directory)
     directory.write_settings([each.text for each in settings])
     for path, text in plan.files.items():
-        path.write_text(text, encoding="utf-8")
+        directory.write_config(path, text)
     departure = DepartureCheck(
         before=last.brokers if last else options.brokers,
         wanted=options.brokers,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.errors import CommandError
 from ottla.records.field_codec import BadField
+from ottla.shown_url import without_login
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema
@@ -62,12 +63,12 @@ class Registry:
         except ImportError as error:
             raise missing(error) from None
         settings: dict[str, Any] = {"timeout": TIMEOUT_S, "max.retries": RETRIES, "retries.max.wait.ms": RETRY_MS}
-        self.url = url
+        self.url = without_login(url)  # for messages
         self._by_id: dict[int, SchemaText] = {}
         try:
             self._client = SchemaRegistryClient({**settings, **properties, "url": url})
         except (ValueError, TypeError, OSError) as error:
-            raise CommandError(f"schema registry {url}: {error}") from None
+            raise CommandError(f"schema registry {self.url}: {without_login(str(error))}") from None
 
     def schema(self, number: int) -> SchemaText:
         """Return the schema that has an id.
@@ -124,7 +125,8 @@ class Registry:
                 f"schema registry {self.url} refuses: {error.error_message} ({error.http_status_code})"
             ) from None
         except Exception as error:  # noqa: BLE001 - its HTTP library's, whichever that is
-            raise CommandError(f"schema registry {self.url}: {str(error) or type(error).__name__}") from None
+            reason = without_login(str(error)) or type(error).__name__
+            raise CommandError(f"schema registry {self.url}: {reason}") from None
 
 
 def missing(error: ImportError) -> CommandError:
