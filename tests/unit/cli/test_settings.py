@@ -132,6 +132,19 @@ def test_a_setting_that_was_never_set_cannot_be_taken_back():
         settled_settings(settings("broker:y=1"), (), ["broker:x"])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "connect:value.converter.basic.auth.user.info=me:geheim",
+        "connect:producer.sasl.oauthbearer.clientSecret=geheim",
+        "connect:value.converter.schema.registry.url=http://me:geheim@registry:8081",
+    ],
+)
+def test_a_login_of_a_connect_worker_is_not_shown_either(text):
+    (setting,) = settings(text)
+    assert "geheim" not in setting.shown
+
+
 def test_a_secret_is_not_shown():
     assert [each.shown for each in settings("controller:etcd.password=geheim", "broker:x=1")] == [
         "controller:etcd.password=(hidden)",

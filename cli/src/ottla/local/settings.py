@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ottla.shown_url import without_login
+
 ROLES = ("controller", "group-coordinator", "broker", "connect")
 LAUNCHER_KEYS = frozenset(
     {
@@ -41,7 +43,7 @@ SHARED_KEYS: Mapping[frozenset[str], frozenset[str]] = {
 _ASSIGNMENT = re.compile(r"(?P<role>[a-z]+(-[a-z]+)*)(-(?P<id>[0-9]+))?:(?P<key>[^=\s]+)\s*=(?P<value>[^\n\r]*)")
 
 
-_SECRET = re.compile("password|secret|token|key.pem|sasl.jaas")
+_SECRET = re.compile(r"password|secret|token|jaas|user\.info|key\.pem", re.IGNORECASE)
 
 
 class BadSetting(ValueError):
@@ -75,7 +77,7 @@ class Setting:
     @property
     def shown(self) -> str:
         """What is shown: a secret is not."""
-        return f"{self.name}=(hidden)" if _SECRET.search(self.key) else self.text
+        return f"{self.name}=(hidden)" if _SECRET.search(self.key) else without_login(self.text)
 
 
 def parse_setting(text: str) -> Setting:
