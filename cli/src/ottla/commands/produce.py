@@ -26,7 +26,6 @@ from ottla.kafka_client import (
     Json,
     admin_client,
     describe_error,
-    parse_assignments,
     partition_count,
     plain_errors,
     producer_client,
@@ -135,14 +134,20 @@ def produce(
         raise CommandError(f"topic {topic} has no partition {partition}; its partitions are 0 to {count - 1}")
     publication = Publication(producer, topic, UNSET_PARTITION if partition is None else partition, fixed_headers)
     interrupted = False
+    problem: CommandError | None = None
     try:
-        with ExitStack() as opened:
-            _publish_all(publication, _input_lines(files or [], opened), line_options)
+        try:
+            with ExitStack() as opened:
+                _publish_all(publication, _input_lines(files or [], opened), line_options)
+        except CommandError as error:  # the lines before it are under way
+            problem = error
         publication.finish()
     except KeyboardInterrupt:
         interrupted = True
         publication.finish_interrupted()
     _report(publication, as_json=as_json)
+    if problem is not None:
+        raise problem
     if interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
     if publication.failed:
@@ -293,8 +298,16 @@ def _line_options(
 
 
 def _header_pairs(headers: Sequence[str]) -> list[tuple[str, str]]:
-    # One by one, since a header's name may stand there more than once.
-    return [pair for header in headers for pair in parse_assignments([header], "--header").items()]
+    """Return names and values as they were typed, with the spaces of values; a name may stand there more than once.
+
+    Raises:
+        UsageProblem: one has no name or no equals sign.
+    """
+    pairs = [header.partition("=") for header in headers]
+    for name, equals, value in pairs:
+        if not equals or not name.strip():
+            raise UsageProblem(f"--header {name}{equals}{value}: write it as NAME=VALUE")
+    return [(name.strip(), value) for name, _, value in pairs]
 
 
 def _input_lines(files: Sequence[Path], opened: ExitStack) -> Iterator[bytes]:

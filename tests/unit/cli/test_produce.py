@@ -1,0 +1,49 @@
+"""What becomes of each line that `ottla produce` reads; the broker is librdkafka's own, which knows no controller."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from ottla.commands import produce as command
+from ottla.errors import CommandError, UsageProblem
+
+
+@pytest.fixture
+def bootstrap(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(command, "_see_to_topic", lambda *_, **__: None)  # which asks a controller
+    cluster = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "none", "log_level": 0})
+    brokers = cluster.list_topics(timeout=10).brokers.values()
+    yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+    cluster.flush(0)
+
+
+def published(bootstrap: str, count: int) -> list[tuple[bytes | None, Any]]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "log_level": 0})
+    partitions = consumer.list_topics("t", timeout=10).topics["t"].partitions
+    consumer.assign([TopicPartition("t", number, 0) for number in partitions])
+    messages = consumer.consume(count, 10.0)
+    consumer.close()
+    return sorted(((message.value(), message.headers()) for message in messages), key=lambda each: each[0] or b"")
+
+
+def test_lines_before_a_file_that_cannot_be_read_are_published_and_counted(
+    bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text("a\nb\n")
+    with pytest.raises(CommandError, match=r"cannot read .*missing"):
+        command.produce(topic="t", files=[lines, tmp_path / "missing"], bootstrap=bootstrap)
+    assert "published 2 records to t" in capsys.readouterr().err
+    assert published(bootstrap, 2) == [(b"a", None), (b"b", None)]
+
+
+def test_values_of_headers_keep_their_spaces(bootstrap: str, tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text("a\n")
+    command.produce(topic="t", files=[lines], headers=["x= 1 ", "x=a=b"], bootstrap=bootstrap)
+    assert published(bootstrap, 1) == [(b"a", [("x", b" 1 "), ("x", b"a=b")])]
+    with pytest.raises(UsageProblem, match="--header x: write it as NAME=VALUE"):
+        command.produce(topic="t", files=[lines], headers=["x"], bootstrap=bootstrap)
