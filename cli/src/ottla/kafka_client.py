@@ -30,6 +30,8 @@ LOGIN_WITHIN_S = 5.0
 CREATION_POLL_S = 0.1
 CLOSED_WITHIN_S = 3.0
 PLAINTEXT = "plaintext"
+BROKERS_OTHERWISE = frozenset({"bootstrap.servers", "metadata.broker.list"})
+"""librdkafka's names for what `--bootstrap` says."""
 
 Bootstrap = Annotated[
     str,
@@ -50,7 +52,7 @@ def client_config(bootstrap: str, properties: Sequence[str] | None) -> dict[str,
     """Return librdkafka's configuration for a command: what was typed wins over what the profile has.
 
     Raises:
-        UsageProblem: a property is no KEY=VALUE.
+        UsageProblem: a property is no KEY=VALUE, or names other brokers.
         CommandError: what ${env:NAME} or ${file:PATH} stands for in a property is not there.
     """
     quiet = logging.getLogger("ottla.librdkafka")
@@ -58,7 +60,10 @@ def client_config(bootstrap: str, properties: Sequence[str] | None) -> dict[str,
     quiet.propagate = False
     config: dict[str, Any] = {"bootstrap.servers": bootstrap, "client.id": "ottla", "logger": quiet}
     typed = typed_settings(parse_assignments(properties or (), "--property"), "--property")
-    return {**config, **client_settings(bootstrap), **typed}
+    settings = {**client_settings(bootstrap), **typed}
+    for key in BROKERS_OTHERWISE & settings.keys():  # nobody would have asked them, and they would be sent the logins
+        raise UsageProblem(f"--property {key}: name brokers with --bootstrap")
+    return {**config, **settings}
 
 
 def parse_assignments(assignments: Sequence[str], option: str) -> dict[str, str]:

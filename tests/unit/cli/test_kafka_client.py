@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.errors import CommandError, UsageProblem
-from ottla.kafka_client import check_reachable, parse_assignments, split_address
+from ottla.kafka_client import check_reachable, client_config, parse_assignments, split_address
 from tests.support.free_ports import free_port
 
 
@@ -32,3 +32,9 @@ def test_assignments_are_pairs():
     assert parse_assignments(["a=b=c", " d = "], "--config") == {"a": "b=c", "d": ""}
     with pytest.raises(UsageProblem, match="--config a: write it as KEY=VALUE"):
         parse_assignments(["a"], "--config")
+
+
+@pytest.mark.parametrize("key", ["bootstrap.servers", "metadata.broker.list"])
+def test_brokers_have_one_option_so_that_no_others_are_sent_a_clusters_logins(key):
+    with pytest.raises(UsageProblem, match=f"--property {key}: name brokers with --bootstrap"):
+        client_config("a:1", [f"{key}=b:2"])

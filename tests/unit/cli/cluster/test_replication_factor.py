@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from ottla.cluster.cluster_view import PartitionView
 from ottla.cluster.replication_factor import TooFewBrokers, plan_replication_factor
+from ottla.commands.topic import alter
+from ottla.errors import UsageProblem
 from ottla_core.topic_partition import TopicPartition
 
 
@@ -73,3 +75,8 @@ def test_every_plan_has_the_factor_keeps_the_leader_and_copies_no_more_than_it_m
         assert each.leader in after
         assert set(after) <= set(each.replicas) if factor <= len(each.replicas) else set(after) >= set(each.replicas)
         assert set(after) - set(each.replicas) <= brokers.keys()
+
+
+def test_settings_of_clients_that_would_be_left_out_are_refused():
+    with pytest.raises(UsageProblem, match="--property is for --partitions"):
+        alter(topics=["t"], replication_factor=2, properties=["security.protocol=ssl"])
