@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from ottla.records.field_codec import FieldFormat, plain_codec
 from ottla.records.record_line import BadLine, Format, LineOptions, Record, record_reader, record_writer
 
 
@@ -40,6 +41,13 @@ def test_a_json_document_is_the_value_unchanged_and_gives_its_key():
     assert read(line, LineOptions(Format.JSON, key_field="delay")).key == b"3"
 
 
+def test_a_json_document_that_is_only_checked_keeps_its_digits_and_null_is_no_document():
+    checked = LineOptions(Format.JSON, value_codec=plain_codec(FieldFormat.JSON))
+    line = b'{"amount": 1234567890123456789.10, "rate": 1e400}'
+    assert read(line, checked).value == line
+    assert read(b"null", checked).value is None
+
+
 @pytest.mark.parametrize("line", [b"{", b'{"other": 1}', b"[1]"])
 def test_a_json_document_without_the_key_field_is_refused(line):
     with pytest.raises(BadLine):
@@ -58,6 +66,8 @@ def test_a_record_line_holds_everything():
     [
         b"1",
         b'{"key": "k"}',
+        b'{"value": "a", "value_base64": "Yg=="}',
+        b'{"value": "a", "headers": [["h", "6162", "hex"]]}',
         b'{"value": 1, "vlaue": 2}',
         b'{"value": 1, "partition": "x"}',
         b'{"value": 1, "timestamp": true}',

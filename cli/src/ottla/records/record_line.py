@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ottla.records.field_codec import BadField, FieldCodec, FieldFormat, compact_json, plain_codec
+from ottla.records.field_codec import BadField, FieldCodec, FieldFormat, JsonCodec, compact_json, plain_codec
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -185,8 +185,10 @@ def _read_json(line: bytes, options: LineOptions) -> Record:
         if not isinstance(document, dict) or key_field not in document:
             raise BadLine(f"it has no field {key_field!r} for the key")
         key = _from_json("key", document[key_field], options.key_codec)
-    # As text, the document stays as it stands; a codec that has a use for what it says gets that.
-    value = line if options.value_codec.is_plain else _from_json("value", document, options.value_codec)
+    codec = options.value_codec
+    # The document stays as it stands, its numbers to the last digit; a codec that has a use for what it says gets that.
+    is_kept = codec.is_plain or (isinstance(codec, JsonCodec) and document is not None)
+    value = line if is_kept else _from_json("value", document, codec)
     return Record(key=key, value=value)
 
 
@@ -205,6 +207,9 @@ def _read_record(line: bytes, options: LineOptions) -> Record:
         raise BadLine(f"it has the unknown field {min(unknown)!r}")
     if not document.keys() & {"value", "value_base64"}:
         raise BadLine("it has no field 'value'")
+    for name in ("key", "value"):
+        if None not in (document.get(name), document.get(f"{name}_base64")):
+            raise BadLine(f"it has both {name} and {name}_base64")
     return Record(
         key=_field_bytes(document, "key", options.key_codec),
         value=_field_bytes(document, "value", options.value_codec),
@@ -224,6 +229,8 @@ def _read_headers(given: Any) -> Headers:
     for name, value, *encoding in pairs:
         if not isinstance(name, str):
             raise BadLine("a header's name is no string")
+        if encoding not in ([], ["base64"]):
+            raise BadLine(f"its header {name!r} has an encoding other than base64")
         headers.append((name, _from_base64(value) if encoding == ["base64"] else _as_bytes(value)))
     return tuple(headers)
 
