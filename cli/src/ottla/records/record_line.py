@@ -186,7 +186,7 @@ def _read_json(line: bytes, options: LineOptions) -> Record:
             raise BadLine(f"it has no field {key_field!r} for the key")
         key = _from_json("key", document[key_field], options.key_codec)
     codec = options.value_codec
-    # The document stays as it stands, its numbers to the last digit; a codec that has a use for what it says gets that.
+    # The document stays as it stands, to the last digit; a codec that has a use for what it says gets that.
     is_kept = codec.is_plain or (isinstance(codec, JsonCodec) and document is not None)
     value = line if is_kept else _from_json("value", document, codec)
     return Record(key=key, value=value)
