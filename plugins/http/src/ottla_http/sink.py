@@ -78,6 +78,8 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
         self._next_offsets: dict[TopicPartition, int] = {}
         self._topics = TopicIdentity(self.context)
         self._topic_ids: dict[str, str | None] = {}
+        self._unconfirmed: set[str] = set()  # topics of which records were left out since the last commit
+        self._sought: set[TopicPartition] = set()  # come from their beginning next; nothing before counts
         self._paused: frozenset[TopicPartition] = frozenset()
         self._last_failure = ""
         self._needs_key = "key" in placeholders(config.url)
@@ -96,9 +98,11 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
             ConnectError: it has failed for too many attempts in a row.
             FatalError: it refuses us, whatever we send.
         """
+        self._sought.clear()
         self._check_topics(records)
         for record in records:
             self._take(record)
+        self._begin_sought()
         failure = self._send_due(all_of_them=False)
         self._hold_back()
         if failure is not None:
@@ -107,16 +111,22 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Send all that can be sent now, and return how far records have been accepted or reported."""
+        self._confirm_topics()
         failure = self._send_due(all_of_them=True)
         if failure is not None:
             self.context.log.warning("not all records could be sent before the commit: %s", failure.reason)
         waiting = self._outbox.first_offsets()
-        return {partition: min(offset, waiting.get(partition, offset)) for partition, offset in offsets.items()}
+        return {
+            partition: min(offset, waiting.get(partition, offset))
+            for partition, offset in offsets.items()
+            if partition not in self._sought
+        }
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
         """Drop what was not sent: it is not committed, and comes again."""
         self._outbox.drop(partitions)
         self._paused -= frozenset(partitions)
+        self._sought.difference_update(partitions)
         for partition in partitions:
             self._next_offsets.pop(partition, None)
 
@@ -137,14 +147,41 @@ class HttpSinkTask(SinkTask[HttpSinkConfig]):
         Raises:
             RetriableError: no broker says so now.
         """
-        for topic in sorted(
-            {each.original_topic for each in records if each.offset < self._next_offsets[each.origin]}
-        ):
-            found = self._topics.ask(topic)
-            if is_another(found, self._topic_ids.get(topic)):
-                self.context.log.warning("the topic %s was created anew, with the id %s", topic, found)
-                self._next_offsets.update({each: -1 for each in self._next_offsets if each.topic == topic})
-            self._topic_ids[topic] = found
+        left_out = {each.original_topic for each in records if each.offset < self._next_offsets[each.origin]}
+        self._unconfirmed |= left_out
+        for topic in sorted(left_out):
+            self._compare(topic, self._topics.ask(topic))
+
+    def _confirm_topics(self) -> None:
+        """Look once more: a broker that had not heard yet of a change may have been asked before."""
+        for topic in sorted(self._unconfirmed):
+            try:
+                self._compare(topic, self._topics.ask(topic))
+            except RetriableError as error:
+                self.context.log.warning("%s", error)
+                continue
+            self._unconfirmed.discard(topic)
+        self._begin_sought()
+
+    def _compare(self, topic: str, found: str | None) -> None:
+        """Take note of a topic's id; if it is another topic than before, all of it is to come."""
+        known = self._topic_ids.get(topic)
+        if found is None or found == known:
+            return
+        self._topic_ids[topic] = found
+        if is_another(found, known):
+            self.context.log.warning("the topic %s was created anew, with the id %s", topic, found)
+            self._sought.update(each for each in self._next_offsets if each.topic == topic)
+
+    def _begin_sought(self) -> None:
+        """Begin partitions at their start: what came now may be the former topic's, repeated after a failure.
+
+        Without this, whoever reads the new topic's first records later would find the former one's offsets here under
+        an id that is known already, and leave those records out.
+        """
+        if self._sought:
+            self._next_offsets.update(dict.fromkeys(self._sought, -1))
+            self.context.seek(dict.fromkeys(self._sought, 0))
 
     def _take(self, record: SinkRecord) -> None:
         partition = record.origin

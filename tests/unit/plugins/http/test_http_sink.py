@@ -334,6 +334,50 @@ def test_records_of_partitions_that_are_taken_away_are_dropped(service: HttpServ
         run.crash()
 
 
+def put_or_wait(run: SinkRun, records: Sequence[SinkRecord]) -> None:
+    with suppress(RetriableError):
+        run.task.put(records)
+
+
+def test_a_topic_created_anew_while_the_service_is_away_loses_no_record(service: HttpService):
+    service.respond = lambda _: Reply(status=503)
+    former = numbers(6, partitions=1)
+    anew = [each.replaced(value={"anew": each.offset}) for each in former[:2]]
+    place = former[0].origin
+    run = sink(service, former)
+    run.context.topic_ids = {place.topic: "former"}
+    with run:
+        put_or_wait(run, former)
+        run.context.topic_ids = {place.topic: "anew"}
+        put_or_wait(run, former)  # as the runtime repeats what failed
+        assert run.context.seeks == {place: 0}
+        assert run.task.pre_commit({place: 6}) == {}
+        service.respond = lambda _: Reply()
+        service.requests.clear()
+        for _ in range(2):  # the runtime finds out, too, and begins again itself
+            run.put(anew)
+        assert run.task.pre_commit({place: 2}) == {place: 2}
+        run.crash()
+    assert [each.json["anew"] for each in service.requests if "anew" in each.json] == [0, 1]
+
+
+def test_a_broker_that_has_not_heard_of_a_new_topic_costs_no_record(service: HttpService):
+    records = numbers(6, partitions=1)
+    place = records[0].origin
+    run = sink(service, records)
+    run.context.topic_ids = {place.topic: "former"}
+    with run:
+        run.put(records)
+        run.put(records[:3])
+        run.context.topic_ids = {place.topic: "anew"}
+        assert run.task.pre_commit({place: 3}) == {}
+        assert run.context.seeks == {place: 0}
+        run.put(records[:3])
+        assert run.task.pre_commit({place: 3}) == {place: 3}
+        run.crash()
+    assert [each.json["n"] for each in service.requests] == [0, 1, 2, 3, 4, 5, 0, 1, 2]
+
+
 def test_a_long_answer_is_not_read_to_its_end(service: HttpService):
     service.respond = lambda _: Reply(body=b"x" * 10_000_000)
     with sink(service, numbers(2)) as run:
