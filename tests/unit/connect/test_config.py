@@ -6,6 +6,7 @@ import pytest
 
 from ottla_connect.client_settings import ClientSettingError
 from ottla_connect.config import WorkerConfig
+from ottla_connect.group.lease import Lease
 from ottla_core.errors import ConfigurationError
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="a \\"b\\"";'
@@ -249,3 +250,20 @@ def test_topics_are_created_with_the_settings_below_their_prefix() -> None:
     topic = config.storage_topic("offset")
     assert topic.configs == {"min.insync.replicas": "2"}
     assert topic.partitions == -1
+
+
+@pytest.mark.parametrize(
+    ("session_ms", "heartbeat_ms", "rebalance_ms"),
+    [(10_000, 1_000, 60_000), (6_000, 3_000, 60_000), (10_000, 9_000, 60_000), (10_000, 1_000, 5_000)],
+)
+def test_a_worker_may_write_also_shortly_before_a_heartbeat(
+    session_ms: int, heartbeat_ms: int, rebalance_ms: int
+) -> None:
+    times = {"session.timeout.ms": session_ms, "heartbeat.interval.ms": heartbeat_ms}
+    times["rebalance.timeout.ms"] = rebalance_ms
+    config = WorkerConfig.parse({key: str(value) for key, value in times.items()})
+    lease = Lease(session_ms, rebalance_ms)
+    lease.in_order(0)
+    assert lease.until_ms is not None
+    assert 0 < config.write_timeout_s < (lease.until_ms - heartbeat_ms) / 1000
+    assert config.write_timeout_s <= lease.until_ms / 2000

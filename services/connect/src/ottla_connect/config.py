@@ -27,6 +27,10 @@ from ottla_connect.task_defaults import TaskDefaults
 from ottla_core.config import Address, CommaSeparated, argument_parser, validated, variable_name, written_settings
 
 DEFAULT_POLL_RECORDS_MAX = 500
+WRITE_SHARE = 0.8
+"""So much a write may take of what a lease has left when a heartbeat is due; the rest is for that one's answer."""
+WRITE_SHARE_MIN = 0.05
+"""So much of a whole lease it may take at least, where heartbeats are as rare as can be."""
 
 # Kafka's signature algorithms (Java's names) and Python's names of their hashes.
 SIGNATURE_HASHES = {
@@ -287,9 +291,12 @@ class WorkerConfig(RestSettings, StorageSettings, TaskDefaults):
     def write_timeout_s(self) -> float:
         """How long a record for an internal topic may be on its way, in seconds.
 
-        Half of the session: so much of its lease a worker must have left that writes what only one may.
+        At most half of a lease: so much of it a worker must have left that writes what only one may. Less where
+        heartbeats are rare, as a lease has no more left before the next one than the two differ by.
         """
-        return self.session_timeout_ms / 2000
+        lease_ms = min(self.session_timeout_ms, self.rebalance_timeout_ms)
+        left_ms = max((lease_ms - self.heartbeat_interval_ms) * WRITE_SHARE, lease_ms * WRITE_SHARE_MIN)
+        return min(lease_ms / 2, left_ms) / 1000
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
         """Return the settings below a prefix such as ``key.converter.``, without it."""
