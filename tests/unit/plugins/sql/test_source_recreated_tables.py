@@ -68,6 +68,18 @@ def test_a_change_of_another_table_makes_no_table_new(database, mode):
         assert ids(polled(run)) == [11]
 
 
+@pytest.mark.parametrize("mode", MODES[1:])
+def test_a_change_of_another_table_does_not_bring_what_came_before_the_connector(database, mode):
+    with source(database, mode, timestamp_initial="-1") as run:
+        assert polled(run) == []
+        database.run("CREATE TABLE other (id INTEGER)")
+        assert polled(run) == []
+        database.run("INSERT INTO t VALUES (10, strftime('%Y-%m-%d %H:%M:%f', 'now', '+0.002 seconds'))")
+        while not (records := polled(run)):
+            pass
+        assert ids(records) == [10]
+
+
 def test_offsets_of_before_say_nothing_of_the_table(database):
     offsets = MemoryOffsets()
     offsets.commit({"table": "t"}, {"incrementing": 8})

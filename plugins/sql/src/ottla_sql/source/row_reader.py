@@ -77,6 +77,7 @@ class RowReader:
         self._utc = to_utc(config.timezone)
         self._table_id: str | None = None
         self._begins_anew = False
+        self._initial_position: Position | None = None  # where it was told to begin, and no row was read
 
     def go_on_behind(self, position: Position, table_id: str | None = None) -> None:
         """Set where the first round begins, and of which table that is."""
@@ -145,6 +146,8 @@ class RowReader:
         if found is None or known is None or found.id == known or self._position.is_at_beginning:
             return
         if found.is_hint:
+            if self._position == self._initial_position:
+                return  # there never was a row whose absence could tell anything
             select = plan.criteria.at_or_behind(plan.relation, self._position)
             if connection.execute(select).first() is not None:
                 return
@@ -165,7 +168,8 @@ class RowReader:
             return self._position
         if initial == -1 and self._begins_anew:
             return self._position  # all of the new table's rows have come since the connector began
-        return Position(None, microseconds(now) if initial == -1 else initial * 1000)
+        self._initial_position = Position(None, microseconds(now) if initial == -1 else initial * 1000)
+        return self._initial_position
 
     def _streamed(self, connection: Connection, select: Select[Any]) -> CursorResult[Any]:
         if connection.dialect.name != "sqlite":
