@@ -22,9 +22,11 @@ from ottla_connect.processes.host import ChildProcess, Exit, ProcessFailed, Proc
 from ottla_connect.processes.messages import (
     Failed,
     FromProcess,
+    HealthTold,
     Message,
     Outlook,
     Paused,
+    Progressed,
     RunConnector,
     Running,
     RunTask,
@@ -269,6 +271,8 @@ class Unit:
                 self._events.on_state(self, State.PAUSED, "", self.version)
             case Stopped():
                 pass  # its end follows, and counts
+            case Progressed() | HealthTold() if self._reported is not None:
+                pass  # its other thread has overtaken the end: the status would say for ever that it runs
             case Failed():
                 self._reported = message
                 self._forget_sayings()
