@@ -57,6 +57,7 @@ class HttpSourceTask(SourceTask[HttpSourceConfig]):
         self._request: Background[Answer] | None = None
         self._due_s = 0.0
         self._failures = 0
+        self._last_failure = ""
 
     def poll(self) -> Sequence[SourceRecord]:
         """Return records of the last answer; without any, ask when it is time to.
@@ -85,6 +86,8 @@ class HttpSourceTask(SourceTask[HttpSourceConfig]):
                 return
             self._request = Background(self._send, "http-source")
         if not self._request.is_done(POLL_WAIT_S):
+            if self._failures:  # no answer yet is no sign that the service is back
+                self.context.waits_for(self._last_failure)
             return
         request, self._request = self._request, None
         self.context.metrics.add("requests")
@@ -175,6 +178,7 @@ class HttpSourceTask(SourceTask[HttpSourceConfig]):
         """
         config = self.config
         self._failures += 1
+        self._last_failure = reason
         self.context.metrics.add("retries")
         if config.retry_attempts_max and self._failures >= config.retry_attempts_max:
             raise ConnectError(f"gave up after {self._failures} attempts: {reason}")

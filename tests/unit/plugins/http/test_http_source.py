@@ -1,6 +1,7 @@
 """The source against a service that misbehaves in every way."""
 
 import hashlib
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 from ottla_http import HttpSource
 from ottla_http.source import source_partition
 from ottla_sdk import ConnectError, FatalError, InvalidConfig, RetriableError
-from ottla_sdk.conformance import MemoryOffsets, SourceRun
+from ottla_sdk.conformance import MemoryOffsets, MemorySourceTaskContext, SourceRun
+from tests.support.eventually import eventually
 from tests.support.http_service import RESET, HttpService, Reply, Request
 
 PROMPT = {
@@ -45,6 +47,11 @@ def poll_until(run: SourceRun, count: int) -> list[Any]:
         except RetriableError:
             continue
     return [record.value for record in run.all_records]
+
+
+def poll_for_ever(run: SourceRun) -> None:
+    while True:
+        run.poll()
 
 
 def pages(request: Request) -> Reply:
@@ -222,6 +229,31 @@ def test_a_slow_answer_does_not_hold_the_task_up(service: HttpService, monkeypat
         assert run.longest_poll_s < 0.15
         assert poll_until(run, 1) == ["late"]
     assert len(service.requests) == 1
+
+
+def test_a_service_that_hangs_after_a_failure_is_still_waited_for(
+    service: HttpService, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("ottla_http.source.POLL_WAIT_S", 0.01)
+    may_answer = threading.Event()
+    service.respond = lambda _: Reply(status=503)
+    with source(service) as run:
+        with pytest.raises(RetriableError, match="503") as failed:
+            poll_for_ever(run)
+
+        def hang(_: Request) -> Reply:
+            may_answer.wait(30)
+            return Reply(body=[1])
+
+        service.respond = hang
+        eventually(lambda: run.poll() == [] and len(service.requests) == 2, "it asks again")
+        run.poll()
+        context = run.tasks[0].context
+        assert isinstance(context, MemorySourceTaskContext)
+        waiting = context.waiting
+        may_answer.set()
+        poll_until(run, 1)
+    assert waiting == str(failed.value)
 
 
 def test_batches_are_bounded(service: HttpService):
