@@ -216,3 +216,8 @@ def test_a_misspelt_setting_is_refused_with_the_one_that_was_meant():
 
 def test_settings_that_nobody_knows_are_ignored_otherwise():
     assert errors({**SOURCE, "owner.team": "data", "producer.override.linger.ms": "5"}) == {}
+
+
+def test_a_sink_with_a_pattern_of_topics_is_not_asked_for_topics():
+    settings = {key: value for key, value in SINK.items() if key != "topics"}
+    assert errors({**settings, "topics.regex": "t.*", "topic": "ignored"}) == {}

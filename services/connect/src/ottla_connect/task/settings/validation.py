@@ -125,10 +125,13 @@ class Validation:
     def _check_spelling(self, keys: set[str]) -> None:
         """Refuse settings that are nearly called as one that is not set; others are ignored, as in Kafka Connect."""
         known = keys | self._definitions.keys()
+        unset = known - self._written.keys()
+        if "topics.regex" in self._written:
+            unset.discard("topics")  # only one of them can be meant
         for key in self._written:
             if key in known or key.startswith(OPEN_PREFIXES):
                 continue
-            if nearest := difflib.get_close_matches(key, known - self._written.keys(), 1, cutoff=ALIKE):
+            if nearest := difflib.get_close_matches(key, unset, 1, cutoff=ALIKE):
                 self._errors[key].append(f"there is no such setting; did you mean {nearest[0]}?")
 
     def _check_kind(self, connector: type[Connector[Any]] | None) -> None:
