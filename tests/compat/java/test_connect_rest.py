@@ -30,8 +30,8 @@ JSON = {"Content-Type": "application/json"}
 FORGED = {"X-Connect-Authorization": "aaaa", "X-Connect-Request-Signature-Algorithm": "HmacSHA256"}
 OPEN_OBJECTS = {"config", "partition", "offset"}
 """Fields whose own fields are the connector's affair."""
-MAY_BE_MISSING = {"version"}
-"""Kafka Connect tells a version only once a task has started."""
+MAY_BE_MISSING = {"version", "health"}
+"""Kafka Connect tells a version only once a task has started; Ottla adds what a task waits for."""
 
 
 @dataclass
