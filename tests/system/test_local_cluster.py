@@ -153,7 +153,7 @@ def test_a_start_with_fewer_brokers_tells_which_partitions_nobody_leads(director
     lost = [f"t-{number}" for number in range(3) if number != kept]
     ottla("down", "--dir", str(directory))
 
-    fewer = ottla(*up, "--brokers", "1")
+    fewer = ottla(*up, "--brokers", "1", "--force")
     assert document_of(fewer)["state"] == "running"
     assert f"ottla: 2 partitions without a leader ({', '.join(lost)}); brokers 2, 3 keep partitions" in fewer.stderr
     status = ottla("status", "--dir", str(directory))
@@ -201,15 +201,22 @@ def test_the_only_controller_is_killed_and_comes_back_under_its_id(directory, de
     assert created.stdout == "created afterwards\n", created.stderr
 
 
-def test_a_service_that_refuses_its_settings_is_named_with_its_log_and_nothing_stays(directory):
+def test_settings_that_a_service_would_refuse_are_told_before_anything_starts(directory):
+    up = ottla("up", "--dir", str(directory), "--base-port", "0", "--set", "broker:no.such.key=1")
+    assert (up.returncode, up.stdout) == (2, "")
+    assert up.stderr.endswith("ottla: --set: broker: no.such.key: unknown setting\n")
+    assert not (directory / "cluster.json").exists()
+
+
+def test_a_service_that_cannot_start_is_named_with_its_log_and_nothing_stays(directory):
     for extra in ([], ["--detach"]):
-        up = ottla("up", "--dir", str(directory), "--base-port", "0", "--set", "broker:no.such.key=1", *extra)
+        up = ottla("up", "--dir", str(directory), "--base-port", "0", "--set", "broker:log.dirs=/proc/none", *extra)
         assert up.returncode == 1
         message = up.stderr[up.stderr.index("ottla: ") :]
         assert message.startswith(
             f"ottla: broker-1 ended while it was starting (exit code 2); its log is {directory}/logs/"
         )
-        assert "no.such.key: unknown setting" in message
+        assert "None of the log directories can be used: /proc/none" in message
         assert "Traceback" not in up.stderr
         report = state_of(directory)
         assert report["state"] == "failed"
