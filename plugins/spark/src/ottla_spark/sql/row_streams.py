@@ -7,6 +7,10 @@ take stays where it is: full buffers hold up the task, up to the reading of file
 
 Where Spark encrypts its own connections, rows take Spark's way. A worker proves by a token that it is one, and ends
 with an empty frame. Without that the rows are not complete, and the statement fails.
+
+The empty frame alone proves nothing: where Java fails in the middle of a partition, its worker sees an end of the
+input as any other. So each attempt of a task has a name, which comes before its rows and as the task's result. Rows
+count only if they are those of the attempt that Spark took; a task that is run again cannot take rows back.
 """
 
 import hmac
@@ -14,6 +18,7 @@ import pickle
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
@@ -34,8 +39,9 @@ ENCRYPTING_KEYS = ("spark.network.crypto.enabled", "spark.authenticate.enableSas
 LENGTH_BYTES = 4
 CONNECT_TIMEOUT_S = 10.0
 TOKEN_BYTES = 32
+ATTEMPT_BYTES = 16
 LOOK_INTERVAL_S = 0.1
-"""So often it is looked whether the job has failed, while nothing comes."""
+"""So often it is looked whether the job has failed or runs again, while nothing comes."""
 SHOWN_AFTER_LOOKS = 3
 """Rows that are there are handed on when nothing has come for so many looks."""
 GREETING_TIMEOUT_S = 10.0
@@ -44,10 +50,11 @@ ROWS_PER_BATCH_MAX = 1_000
 BATCH_BYTES = 4 << 20
 """A batch of rows is handed on when it has this much, or so many rows."""
 LOOPBACK = "127.0.0.1"
+RUN_AGAIN = "Spark ran a task again, some of whose rows were here already"
 
 
 class RowsLost(Exception):
-    """The connection to a task broke before all of its rows had come."""
+    """The rows that came from a task are not all of them, or not those that count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +69,21 @@ class Receiver:
     address: tuple[str, int]
     token: bytes
 
-    def send(self, frames: Iterable[bytes]) -> Iterator[None]:
-        """Send frames, in a worker, up to their end or until nobody wants them any more."""
+    def send(self, frames: Iterable[bytes]) -> Iterator[bytes]:
+        """Send frames, in a worker, up to their end or until nobody wants them any more.
+
+        Returns:
+            The name of this attempt, which is the task's result.
+        """
+        attempt = secrets.token_bytes(ATTEMPT_BYTES)
         with suppress(ConnectionError), socket.create_connection(self.address, CONNECT_TIMEOUT_S) as connection:
             connection.settimeout(None)  # the driver takes its time, if a person reads what it shows
-            connection.sendall(self.token)
+            connection.sendall(self.token + attempt)
             for frame in frames:
                 connection.sendall(len(frame).to_bytes(LENGTH_BYTES, "big"))
                 connection.sendall(frame)
             connection.sendall(bytes(LENGTH_BYTES))
-        return iter(())
+        return iter((attempt,))
 
 
 def row_batches(
@@ -84,7 +96,7 @@ def row_batches(
         on_part: called with the number of each partition, from 0, and their count, before it is begun.
 
     Raises:
-        RowsLost: a connection broke.
+        RowsLost: a connection broke, or a task was run again.
         PySparkException, Py4JError: the query failed.
     """
     context = frame.sparkSession.sparkContext
@@ -134,37 +146,41 @@ def _frames(
     context: SparkContext, pickled: "RDD[Any]", number: int, listener: socket.socket, receiver: Receiver
 ) -> Generator[bytes]:
     """Yield the frames of a partition; an empty one whenever nothing has come for a while."""
-    with (
-        _running(context, pickled, receiver, number) as job,
-        closing(_accepted(listener, receiver, job)) as connection,
-    ):
-        connection.settimeout(LOOK_INTERVAL_S)
-        while True:
-            length = yield from _exactly(connection, LENGTH_BYTES, job)
-            size = int.from_bytes(length, "big")
-            if size == 0:
-                break
-            yield (yield from _exactly(connection, size, job))
+    with _running(context, pickled, receiver, number) as job:
+        accepted, attempt = _accepted(listener, receiver, job)
+        with closing(accepted) as connection:
+            connection.settimeout(LOOK_INTERVAL_S)
+            look = partial(_look, listener, receiver, job)
+            while True:
+                length = yield from _exactly(connection, LENGTH_BYTES, job, look)
+                size = int.from_bytes(length, "big")
+                if size == 0:
+                    break
+                yield (yield from _exactly(connection, size, job, look))
         while not job.done():  # its failure counts, also behind the last row
             yield b""
             _wait(job)
-        job.result()
+            look()
+        if job.result() != [attempt]:
+            raise RowsLost(RUN_AGAIN)
 
 
 @contextmanager
-def _running(context: SparkContext, pickled: "RDD[Any]", receiver: Receiver, number: int) -> Iterator["Future[None]"]:
+def _running(
+    context: SparkContext, pickled: "RDD[Any]", receiver: Receiver, number: int
+) -> Iterator["Future[list[bytes]]"]:
     """Have a task send its rows, in a thread of its own; it is cancelled at the end, if it still runs."""
-    job: Future[None] = Future()
+    job: Future[list[bytes]] = Future()
     tag = f"ottla-rows-{secrets.token_hex(8)}"
 
     def run() -> None:
         try:
             context.addJobTag(tag)
-            context.runJob(pickled, partial(_sent, receiver), [number])
+            attempts = context.runJob(pickled, partial(_sent, receiver), [number])
         except BaseException as error:  # noqa: BLE001 - raised where the rows are waited for
             job.set_exception(error)
         else:
-            job.set_result(None)
+            job.set_result(attempts)
 
     thread = InheritableThread(run, name=tag, daemon=True)
     thread.start()
@@ -177,12 +193,12 @@ def _running(context: SparkContext, pickled: "RDD[Any]", receiver: Receiver, num
             thread.join(END_TIMEOUT_S)
 
 
-def _sent(receiver: Receiver, frames: Iterable[bytes]) -> Iterator[None]:
+def _sent(receiver: Receiver, frames: Iterable[bytes]) -> Iterator[bytes]:
     return receiver.send(frames)
 
 
-def _accepted(listener: socket.socket, receiver: Receiver, job: "Future[None]") -> socket.socket:
-    """Return the connection of the task's worker.
+def _accepted(listener: socket.socket, receiver: Receiver, job: "Future[list[bytes]]") -> tuple[socket.socket, bytes]:
+    """Return the connection of the task's worker, and the name of its attempt.
 
     Raises:
         RowsLost: the job has ended, and none has come.
@@ -191,8 +207,9 @@ def _accepted(listener: socket.socket, receiver: Receiver, job: "Future[None]") 
         is_over = job.done()
         with suppress(TimeoutError):
             connection, _ = listener.accept()
-            if _has_token(connection, receiver.token):
-                return connection
+            attempt = _attempt_of(connection, receiver.token)
+            if attempt is not None:
+                return connection, attempt
             connection.close()
             continue
         if is_over:
@@ -200,28 +217,64 @@ def _accepted(listener: socket.socket, receiver: Receiver, job: "Future[None]") 
             raise RowsLost("a task of Spark could not connect to this process to hand over its rows")
 
 
-def _has_token(connection: socket.socket, token: bytes) -> bool:
-    connection.settimeout(GREETING_TIMEOUT_S)
+def _attempt_of(connection: socket.socket, token: bytes) -> bytes | None:
+    """Return what a worker calls its attempt; None of whoever does not say the token in time."""
+    deadline_s = time.monotonic() + GREETING_TIMEOUT_S
+    if not hmac.compare_digest(_said(connection, len(token), deadline_s), token):
+        return None
+    attempt = _said(connection, ATTEMPT_BYTES, deadline_s)
+    return attempt if len(attempt) == ATTEMPT_BYTES else None
+
+
+def _said(connection: socket.socket, count: int, deadline_s: float) -> bytes:
+    """Return so many bytes, or what has come of them up to a time of the monotonic clock, in seconds."""
     said = b""
     with suppress(OSError):
-        while len(said) < len(token) and (part := connection.recv(len(token) - len(said))):
+        while len(said) < count and (remaining_s := deadline_s - time.monotonic()) > 0:
+            connection.settimeout(remaining_s)
+            part = connection.recv(count - len(said))
+            if not part:
+                break
             said += part
-    return hmac.compare_digest(said, token)
+    return said
 
 
-def _exactly(connection: socket.socket, count: int, job: "Future[None]") -> Generator[bytes, None, bytes]:
-    """Return so many bytes; yields an empty string whenever nothing has come for a while.
+def _look(listener: socket.socket, receiver: Receiver, job: "Future[list[bytes]]") -> None:
+    """Look, while nothing comes, whether the job has failed, or runs a second time.
+
+    The second attempt would wait for ever to be heard, and so would this for a host that has gone without a word.
 
     Raises:
-        RowsLost: the connection ended before.
+        RowsLost: another attempt of the task has connected.
+    """
+    if job.done():
+        job.result()
+    listener.settimeout(0)
+    try:
+        connection, _ = listener.accept()
+    except OSError:
+        return
+    finally:
+        listener.settimeout(LOOK_INTERVAL_S)
+    with connection:
+        if _attempt_of(connection, receiver.token) is not None:
+            raise RowsLost(RUN_AGAIN)
+
+
+def _exactly(
+    connection: socket.socket, count: int, job: "Future[list[bytes]]", look: Callable[[], None]
+) -> Generator[bytes, None, bytes]:
+    """Return so many bytes; looks, and yields an empty string, whenever nothing has come for a while.
+
+    Raises:
+        RowsLost: the connection ended before, or the task was run again.
     """
     found = bytearray()
     while len(found) < count:
         try:
             part = connection.recv(min(count - len(found), 1 << 20))
         except TimeoutError:
-            if job.done():
-                job.result()
+            look()
             yield b""
             continue
         except ConnectionError:
@@ -235,7 +288,7 @@ def _exactly(connection: socket.socket, count: int, job: "Future[None]") -> Gene
     return bytes(found)
 
 
-def _wait(job: "Future[None]", timeout_s: float = LOOK_INTERVAL_S) -> None:
+def _wait(job: "Future[list[bytes]]", timeout_s: float = LOOK_INTERVAL_S) -> None:
     ended = threading.Event()
     job.add_done_callback(lambda _: ended.set())
     ended.wait(timeout_s)
