@@ -1,6 +1,7 @@
 """The folder of a session of Spark, and what becomes of it when its process dies."""
 
-import os
+import errno
+import fcntl
 import signal
 import subprocess
 import sys
@@ -9,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ottla_spark.cluster import session_folder as under_test
 from ottla_spark.cluster.session_folder import PREFIX, session_folder
 
 HOLDER = """
@@ -65,28 +65,22 @@ def test_what_is_not_such_a_folder_stays(parent: Path, tmp_path_factory: pytest.
     assert (elsewhere / "kept").exists()
 
 
-def test_a_folder_that_another_process_removed_before_it_was_locked_is_made_anew(
+def test_a_folder_of_the_user_that_is_called_alike_stays(parent: Path) -> None:
+    kept = parent / f"{PREFIX}archives" / "data.parquet"
+    kept.parent.mkdir()
+    kept.touch()
+    with session_folder():
+        pass
+    assert kept.exists()
+
+
+def test_a_folder_that_cannot_be_held_is_no_reason_to_make_others_for_ever(
     parent: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[str] = []
-    make = tempfile.mkdtemp
+    def refuse(_descriptor: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
 
-    def made_and_removed_once(**options: str | Path) -> str:
-        folder = make(prefix=str(options["prefix"]), dir=str(options["dir"]))
-        if not made:
-            opened = os.open
-
-            def removed_behind(path: Path, flags: int) -> int:
-                descriptor = opened(path, flags)
-                path.rmdir()
-                path.mkdir()  # another process's, of the same name
-                monkeypatch.setattr(os, "open", opened)
-                return descriptor
-
-            monkeypatch.setattr(os, "open", removed_behind)
-        made.append(folder)
-        return folder
-
-    monkeypatch.setattr(under_test.tempfile, "mkdtemp", made_and_removed_once)
-    with session_folder() as folder:
-        assert str(folder) == made[1]
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(OSError, match="no locks available"), session_folder():
+        pass
+    assert list(parent.iterdir()) == []
