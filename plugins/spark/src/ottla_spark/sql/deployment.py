@@ -22,6 +22,8 @@ from ottla_spark.sql.statement_kinds import Deploy
 from ottla_spark.sql.topics import Topics, near_names
 
 CHECKPOINTS_KEY = "ottla.checkpoint.location"
+OWN_CHECKPOINT_KEY = "spark.ottla.checkpoint"
+"""A pipeline's setting: the checkpoint that was made for it. One that the user names may have the same form."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 APPEND = "append"
 END_TIMEOUT_S = 10.0
@@ -71,14 +73,17 @@ class Deployment:
             mode = said.get("mode") or (APPEND if to_files else mode_of(frame))
             if mode in MODES:
                 check_mode(frame, mode)
-        return pipeline_config(
+        checkpoint = self._checkpoint(spark, deploy.name)
+        config = pipeline_config(
             deploy,
             tables,
             views,
             mode=mode,
-            checkpoint=self._checkpoint(spark, deploy.name),
+            checkpoint=checkpoint,
             spark_settings={**self._master, **self._sql_settings, **set_in(spark)},
         )
+        is_named = config["checkpoint.location"] != checkpoint
+        return config if is_named else {**config, OWN_CHECKPOINT_KEY: checkpoint}
 
     def create(self, name: str, config: Mapping[str, str], topics: Topics) -> str:
         """Have the workers run a pipeline, and return what to tell of it.
@@ -126,7 +131,7 @@ class Deployment:
             "writes": ", ".join(writes_of(config)),
             "checkpoint": config.get("checkpoint.location", ""),
             "sql": config.get("sql", ""),
-            **{key: value for key, value in config.items() if key.startswith("spark.")},
+            **{key: value for key, value in config.items() if key.startswith("spark.") and key != OWN_CHECKPOINT_KEY},
         }
         shown = {key: value for key, value in found.items() if value}
         return {**shown, **dict(_flat("progress", tasks[0].get("progress") or {}))}
@@ -150,7 +155,8 @@ class Deployment:
                 return f"there is no pipeline {name}"
             raise
         checkpoint = config.get("checkpoint.location", "")
-        if not keep_checkpoint and self._has_ended(name) and removed(checkpoint, name):
+        is_own = checkpoint == config.get(OWN_CHECKPOINT_KEY)
+        if is_own and not keep_checkpoint and self._has_ended(name) and removed(checkpoint, name):
             return f"dropped {name} with its checkpoint; what it wrote stays"
         return (
             f"dropped {name}; what it wrote stays, and so does its checkpoint: WITH (checkpoint = '{checkpoint}') "
