@@ -50,6 +50,7 @@ class Command:
         connection: to whoever asks.
         request: what for.
         descriptors: standard input, output and error of the command.
+        is_interrupted: set when whoever asks has pressed Ctrl-C, or has gone.
         has_ended: set when it is done.
         is_answered: set when whoever asked was told, or cannot be.
     """
@@ -57,6 +58,7 @@ class Command:
     connection: socket.socket
     request: Mapping[str, Any]
     descriptors: list[int]
+    is_interrupted: threading.Event = field(default_factory=threading.Event)
     has_ended: threading.Event = field(default_factory=threading.Event)
     is_answered: threading.Event = field(default_factory=threading.Event)
 
@@ -120,6 +122,7 @@ class WarmDriver:
         with self._place.locked():
             if self._one_at_a_time.locked() or not self._commands.empty():
                 return False
+            self._stops.set()  # for a connection that has been accepted just now
             self._listener.close()
             self._place.file(SOCKET).unlink(missing_ok=True)
             return True
@@ -136,11 +139,13 @@ class WarmDriver:
             with _screen_of(command):
                 self._is_interruptible = True
                 try:
+                    if command.is_interrupted.is_set():  # while nothing could be interrupted yet
+                        raise KeyboardInterrupt
                     code = self._exit_code(command.request)
                 finally:
                     self._is_interruptible = False
-        except KeyboardInterrupt:  # between the last statement and here
-            pass
+        except KeyboardInterrupt:  # before the first statement, or between the last one and here
+            self._is_interruptible = False
         self._carried_out += 1
         return code
 
@@ -216,6 +221,7 @@ class WarmDriver:
                 said = command.connection.recv(1)
             with self._ending:  # else it might be the next command that is interrupted
                 if not command.has_ended.is_set():
+                    command.is_interrupted.set()
                     os.kill(os.getpid(), signal.SIGINT)
             if said != INTERRUPT:
                 command.has_ended.wait()

@@ -142,6 +142,7 @@ def run_warm(invocation: Invocation, keep_s: float) -> int | None:
 
     Raises:
         SessionLost: it ended in the middle.
+        KeyboardInterrupt: Ctrl-C, before it was begun, or twice.
     """
     place = place_of(invocation.connections, os.environ)
     with place.locked():
@@ -245,6 +246,8 @@ def _exit_code(connection: socket.socket) -> int | None:
         if answer is None and has_started:
             raise SessionLost("the warm session ended in the middle of the command")
         if answer is None or answer.get("busy"):
+            if is_interrupted:
+                raise KeyboardInterrupt  # it is not to be carried out elsewhere either
             return None
         if "exit" in answer:
             return int(answer["exit"])
@@ -252,8 +255,8 @@ def _exit_code(connection: socket.socket) -> int | None:
 
 
 def _begun(place: Place, connections: Connections) -> socket.socket | None:
-    """Begin a session, and return a connection to it; the caller holds the lock."""
-    with place.listener() as listener, place.file(LOG).open("wb") as log:
+    """Begin a session, and return a connection to it, or None if it cannot be; the caller holds the lock."""
+    with suppress(OSError), place.listener() as listener, place.file(LOG).open("wb") as log:
         place.file(LOG).chmod(0o600)
         session = subprocess.Popen(
             [sys.executable, "-m", "ottla_spark.sql.warm_driver", str(listener.fileno())],
@@ -268,6 +271,7 @@ def _begun(place: Place, connections: Connections) -> socket.socket | None:
         with suppress(OSError), session.stdin as settings:
             settings.write(json.dumps({"key": place.key, **asdict(connections)}, default=dict).encode())
         return place.connected()
+    return None
 
 
 @contextmanager
