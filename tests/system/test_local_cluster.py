@@ -217,6 +217,7 @@ def test_a_service_that_cannot_start_is_named_with_its_log_and_nothing_stays(dir
             f"ottla: broker-1 ended while it was starting (exit code 2); its log is {directory}/logs/"
         )
         assert "None of the log directories can be used: /proc/none" in message
+        assert message.endswith("`ottla up --unset broker:log.dirs` takes one back: broker:log.dirs\n")
         assert "Traceback" not in up.stderr
         report = state_of(directory)
         assert report["state"] == "failed"

@@ -94,8 +94,20 @@ def run_cluster(wish: Wish, on_change: OnChange, *, console: logging.Handler | N
             _run_locked(directory, wish, on_change, stop_on)
     except DirectoryInUse:
         raise CommandError(_describe_owner(directory)) from None
-    except (UnusableDirectory, EtcdNotFound, ProcessFailed) as error:
+    except ProcessFailed as error:
+        raise CommandError(f"{error}{_hint_at_settings(directory)}") from None
+    except (UnusableDirectory, EtcdNotFound) as error:
         raise CommandError(str(error)) from None
+
+
+def _hint_at_settings(directory: ClusterDirectory) -> str:
+    """Return what to say of settings where a process does not start: a wrong one is remembered as well."""
+    names = [parse_setting(text).name for text in directory.read_settings()]
+    return (
+        f"\nSettings are remembered; `ottla up --unset {names[-1]}` takes one back: {', '.join(names)}"
+        if names
+        else ""
+    )
 
 
 def _run_locked(directory: ClusterDirectory, wish: Wish, on_change: OnChange, stop_on: StopSource) -> None:

@@ -1,7 +1,7 @@
 """The consumer of a sink task: assignments, seeks, errors."""
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from ottla_connect.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch
@@ -206,6 +206,17 @@ def test_lost_partitions_are_told_as_lost(parts):
     assigned(consumer, P0)
     consumer.on_lost(consumer, kafka(P0))
     assert listener.events[-1] == ("lost", [P0])
+
+
+def test_the_first_offset_is_the_logs_beginning_wherever_that_is_by_now(parts):
+    group, consumer, listener = parts
+    listener.offsets = {P0: 0, P1: 7}
+    partitions = kafka(P0, P1)
+    consumer.on_assign(consumer, partitions)
+    assert [each.offset for each in partitions] == [OFFSET_BEGINNING, 7]
+    consumer.calls.clear()
+    group.seek({P0: 0})
+    assert consumer.calls == [("seek", 0, OFFSET_BEGINNING)]
 
 
 def test_a_seek_waits_until_the_partition_is_ready(parts, monkeypatch):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from ottla_connect.hung_consumers import ConsumerWatch, ended_if_frozen
@@ -142,7 +142,7 @@ class Group:
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Go on reading at these offsets."""
         for place, offset in offsets.items():
-            self._seek(KafkaTopicPartition(place.topic, place.partition, offset))
+            self._seek(KafkaTopicPartition(place.topic, place.partition, _where(offset)))
 
     def committed_metadata(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str | None]:
         """Return the metadata of the last commit of each partition; None where there is no commit.
@@ -207,7 +207,8 @@ class Group:
         self._revoked_meanwhile.difference_update(places)  # what comes from now on is ours again
         offsets = self._guarded(lambda: self._listener.on_assigned(places)) or {}
         for each, place in zip(partitions, places, strict=True):
-            each.offset = offsets.get(place, each.offset)
+            if place in offsets:
+                each.offset = _where(offsets[place])
         with ended_if_frozen():
             if self._incremental:
                 consumer.incremental_assign(partitions)
@@ -261,6 +262,14 @@ def raise_if_final(error: KafkaError) -> None:
     if error.str().startswith(OFFSETS_UNKNOWN):
         raise OffsetsUnknown(f"the consumer does not know where to begin: {error.name()}: {error.str()}")
     log.warning("%s: %s", error.name(), error.str())
+
+
+def _where(offset: int) -> int:
+    """Return where to read from an offset on: 0 is the log's beginning, wherever that is by now.
+
+    `auto.offset.reset` would decide instead where the log begins later: it may lead to the log's end.
+    """
+    return offset or OFFSET_BEGINNING
 
 
 def _for_kafka(partitions: Collection[TopicPartition]) -> list[KafkaTopicPartition]:
