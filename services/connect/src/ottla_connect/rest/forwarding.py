@@ -27,8 +27,6 @@ FORWARD = "forward"
 PATIENCE_S = 20.0
 """A worker that has died is replaced as soon as its session has run out, and the others have joined a rebalance."""
 RETRY_S = 0.5
-REPEATABLE_METHODS = frozenset({"GET", "PUT", "PATCH"})
-"""What they do may be done twice."""
 PASSED_REQUEST_HEADERS = ("authorization", "content-type", SIGNATURE_HEADER.lower(), ALGORITHM_HEADER.lower())
 
 
@@ -91,7 +89,7 @@ class Forwarder:
 
         Raises:
             Conflict: nobody knows which worker that is, as after two hops, or during a rebalance.
-            Unreached: it cannot be reached, so it has not carried the request out, or may do so again.
+            Unreached: it cannot be reached, so it has not carried the request out.
             RequestError: it does not answer properly.
         """
         hop = next_hop(request.query_params.get(FORWARD))
@@ -115,7 +113,8 @@ class Forwarder:
         except httpx.HTTPError as error:
             reason = str(error) or type(error).__name__
             refusal = f"The request could not be forwarded to {_host(url)}: {reason}"
-            if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) or request.method in REPEATABLE_METHODS:
+            # A change that may have been made is not made again: another user's, made in between, would be lost.
+            if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
                 raise Unreached(refusal) from None
             raise RequestError(f"{refusal}. It may have been carried out all the same") from None
         answer = Response(bytes(content), received.status_code)
