@@ -211,7 +211,8 @@ def test_a_log_whose_producers_have_nothing_before_is_not_read(
     assert list(entry.batches) == [ProducerBatch(1, 2, 1, NOW_MS)]
 
 
-def test_producers_are_kept_whose_snapshot_and_segments_are_gone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_producers_are_kept_whose_snapshot_and_segments_are_gone(is_killed: bool, tmp_path: Path) -> None:
     log = open_log(tmp_path)
     write(log, 3)
     log.roll(NOW_MS)
@@ -221,4 +222,8 @@ def test_producers_are_kept_whose_snapshot_and_segments_are_gone(tmp_path: Path)
     log.delete_records_before(log.log_end_offset)
     log.enforce_retention(NOW_MS)
     assert log.first_segment_offset == log.log_end_offset
-    check_retries(reopened(log), [(4, 4)])
+    if is_killed:
+        log.abandon()
+        check_retries(open_log(tmp_path, was_clean=False), [(4, 4)])
+    else:
+        check_retries(reopened(log), [(4, 4)])

@@ -469,6 +469,7 @@ class PartitionLog:
                 if deletion.segment_count == len(self.segments):
                     self._roll(self.log_end_offset, now_ms)
                 self._reader.forget()
+                self._keep_producers_before(self.segments[deletion.segment_count].base_offset)
                 try:
                     removed = self._local.delete_oldest(deletion.segment_count)
                 finally:
@@ -482,6 +483,13 @@ class PartitionLog:
                     bytes=sum(segment.size_bytes for segment in removed),
                 )
         return deleted
+
+    def _keep_producers_before(self, offset: int) -> None:
+        """Have a snapshot that knows the producers of the batches before an offset, which are to go."""
+        if len(self.producers) and max(snapshot_offsets(self.directory), default=-1) < offset:
+            path = snapshot_path(self.directory, self.log_end_offset)
+            write_snapshot(path, self.producers, sync=False)
+            self._flush.add_snapshot(path)
 
     # Truncating
 
@@ -605,9 +613,7 @@ class PartitionLog:
         self._flush.check()
         with self._reporting("close"):
             self.segments.active.become_inactive()
-            # Without any snapshot, what is known of producers may be of batches that are in no segment any more.
-            unwritten_from = -1 if len(self.producers) else self.first_segment_offset
-            if self.log_end_offset > max(snapshot_offsets(self.directory), default=unwritten_from):
+            if self.log_end_offset > max(snapshot_offsets(self.directory), default=self.first_segment_offset):
                 write_snapshot(snapshot_path(self.directory, self.log_end_offset), self.producers, sync=True)
         if self.needs_flush:
             self.flush()
