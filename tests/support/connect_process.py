@@ -129,6 +129,7 @@ class ConnectProcess:
     def wait(self) -> int:
         self.process.join(END_DEADLINE_S)
         assert self.process.exitcode is not None, f"the process goes on: {self.log}"
+        self._reader.join(END_DEADLINE_S)  # what it has said last may still be on its way
         return self.process.exitcode
 
     @property
