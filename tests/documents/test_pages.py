@@ -62,7 +62,9 @@ TYPED = [
     Page(
         "docs/sql.md",
         shows={
-            ".venv/bin/ottla sql -f examples/pipelines/questions.sql": r"(?s)carrier.*name +flights +delay.*\n3 rows",
+            ".venv/bin/ottla sql -f examples/pipelines/questions.sql": (
+                r"name +flights +delay\n.*\n(.+\n){5}carrier +flight +dep_delay\n.*\n(.+\n){3}"
+            ),
             ".venv/bin/ottla connect status late_by_airline": r"task 0\s+RUNNING",
             ".venv/bin/ottla connect list": "late_by_airline",
         },
