@@ -528,7 +528,7 @@ def test_a_topic_that_says_nothing_about_its_columns_is_refused(
     refused("are no JSON .*abc.* choose the format string")
     fill(bootstrap, topic, '"text"', "5")
     refused(r"are JSON, but no objects \(\"text\"\), in all of the 3 records looked at: choose the format string")
-    refused("needs a schema, or the address of a Schema Registry", AVRO)
+    refused("needs value.schema", AVRO)
     with pytest.raises(MissingTopic, match="there is no topic nowhere"):
         inferred(spark, {**options, "subscribe": "nowhere"}, JSON, part="value")
 
