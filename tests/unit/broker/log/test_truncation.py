@@ -358,7 +358,7 @@ async def test_producers_are_read_before_the_cut_and_away_from_the_loop(
     lead(log, 1, 12, producer_id=7)
     lead(log, 2, 12, producer_id=8)
     async with log.truncation.prepared(14):
-        monkeypatch.setattr("ottla_broker.log.partition_log.read_producers", pytest.fail)
+        monkeypatch.setattr("ottla_broker.log.log_removal.read_producers", pytest.fail)
         log.truncate_to(14, NOW_MS)
     found = {entry.producer_id: entry.last_offset for entry in log.active_producers()}
     assert found == {7: 11, 8: 13}

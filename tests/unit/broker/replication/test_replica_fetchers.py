@@ -479,7 +479,7 @@ async def test_a_full_disk_pauses_one_partition_until_there_is_room(
 
     def append_as_follower(self: PartitionLog, records: memoryview, **how: int) -> int:
         if self is replicas[0].log and not room[0]:
-            raise self._storage_error("append to", OSError(28, "No space left on device"))
+            raise self._errors.of("append to", OSError(28, "No space left on device"))
         return real(self, records, **how)
 
     monkeypatch.setattr(PartitionLog, "append_as_follower", append_as_follower)
@@ -502,7 +502,7 @@ async def test_an_offset_whose_fsync_failed_is_claimed_only_when_one_has_succeed
 
     async def flushed(self: PartitionLog, through_offset: int) -> None:
         if not works[0]:
-            raise self._storage_error("flush", OSError(28, "No space left on device"))
+            raise self._errors.of("flush", OSError(28, "No space left on device"))
         await real(self, through_offset)
 
     monkeypatch.setattr(PartitionLog, "flushed", flushed)

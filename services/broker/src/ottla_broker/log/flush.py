@@ -284,6 +284,19 @@ class LogFlush:
         """
         await asyncio.shield(self._running or self._start_shared())
 
+    async def flushed(self, through_offset: int, *, unflushed_max: int) -> None:
+        """Return when everything below an offset is durable, or fewer than `unflushed_max` records wait for an fsync.
+
+        Raises:
+            KafkaStorageError: the fsync failed, or one before.
+            NotLeaderOrFollower: the log was truncated, deleted or closed meanwhile.
+        """
+        log, truncation_count = self._log, self.truncation_count
+        while log.log_end_offset - self.recovery_point >= unflushed_max and self.recovery_point < through_offset:
+            await self.wait_for_one()
+            if truncation_count != self.truncation_count:
+                raise NotLeaderOrFollower(f"{log.topic_partition} was truncated before it was flushed")
+
     def _start_shared(self) -> asyncio.Future[None]:
         plan = self._plan(self._log.log_end_offset)
         running: asyncio.Future[None] = asyncio.get_running_loop().create_future()

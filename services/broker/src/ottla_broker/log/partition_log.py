@@ -8,8 +8,8 @@ A failed write leaves the log as it was. A failed fsync does not: the kernel may
 write, so the log refuses further appends until the broker is restarted, and serves reads.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -26,13 +26,14 @@ from ottla_broker.log.local_log import LocalLog
 from ottla_broker.log.log_compaction import LogCompaction
 from ottla_broker.log.log_loading import LoadedLog, LoadRequest, begin_log, load_log
 from ottla_broker.log.log_reader import LogReader, LogSlice
-from ottla_broker.log.producer_loading import read_producers, remove_snapshots
+from ottla_broker.log.log_removal import LogRemoval
 from ottla_broker.log.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
-from ottla_broker.log.producer_state import ProducerEntry, ProducerStates
+from ottla_broker.log.producer_state import ProducerEntry
 from ottla_broker.log.recompression import recompress, target_codec
+from ottla_broker.log.storage_errors import StorageErrors
 from ottla_broker.log.truncation import LogTruncation
 from ottla_broker.log.unpacking import Found, LongSearch, LookedInto, is_long, look_into
-from ottla_core.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower, OffsetOutOfRange
+from ottla_core.errors import KafkaError, KafkaStorageError, OffsetOutOfRange
 from ottla_core.topic_config import TopicConfig
 from ottla_core.wire.record_batch import (
     CODEC_MASK,
@@ -69,8 +70,8 @@ class PartitionLog:
     """
 
     __slots__ = (
-        "_codec", "_flush", "_is_compacted", "_keeps_timestamps", "_load", "_local", "_reader", "compaction",
-        "config", "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset",
+        "_codec", "_errors", "_flush", "_is_compacted", "_keeps_timestamps", "_load", "_local", "_reader", "_removal",
+        "compaction", "config", "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset",
         "looks_into_records", "lost_from", "may_have_gap", "producers", "segments", "topic_id", "topic_partition",
         "truncation",
     )  # fmt: skip
@@ -95,6 +96,8 @@ class PartitionLog:
         self._flush = LogFlush(self, background, loaded.recovery_point, request.now_ms)
         self.compaction = LogCompaction(self, self._local, self._reader, self._flush, request.first_dirty_offset)
         self.truncation = LogTruncation(self, self._flush)
+        self._errors = StorageErrors(self, self._flush)
+        self._removal = LogRemoval(self, self._local, self._reader, self._flush, self._errors)
         self.update_config(request.config)
 
     @classmethod
@@ -258,7 +261,7 @@ class PartitionLog:
             for run in runs_to_append(self, self._local, records, now_ms, leader_epoch):
                 self._append_run(run, now_ms)
         except OSError as error:  # whether a segment is full may have to be read
-            raise self._storage_error("append to", error) from error
+            raise self._errors.of("append to", error) from error
         return self.log_end_offset
 
     def _append_run(self, run: BatchRun, now_ms: int) -> None:
@@ -288,24 +291,10 @@ class PartitionLog:
             raise self._refused_append(error) from error
 
     def _refused_append(self, error: OSError) -> KafkaStorageError:
-        problem = self._storage_error("append to", error)
+        problem = self._errors.of("append to", error)
         with suppress(OSError):  # without an open file there is nothing to fsync; the next append tries again
             self._flush.examine_disk(error)
         return problem
-
-    def _storage_error(self, action: str, error: OSError) -> KafkaStorageError:
-        self._flush.check_open()  # that a deleted log has no files is no fault of the disk
-        message = f"Cannot {action} {self.topic_partition} in {self.directory.parent}: {error.strerror or error}"
-        _logger.error("storage error", problem=message)
-        return KafkaStorageError(message)
-
-    @contextmanager
-    def _reporting(self, action: str) -> Iterator[None]:
-        """Turn what the disk refuses into the error for clients."""
-        try:
-            yield
-        except OSError as error:
-            raise self._storage_error(action, error) from error
 
     # Rolling
 
@@ -315,7 +304,7 @@ class PartitionLog:
         Raises:
             KafkaStorageError: its files cannot be created.
         """
-        with self._reporting("roll the log of"):
+        with self._errors.told("roll the log of"):
             self._roll(self.log_end_offset, now_ms)
 
     def _roll(self, base_offset: int, now_ms: int) -> None:
@@ -362,7 +351,7 @@ class PartitionLog:
                 at_least_one_batch=at_least_one_batch,
             )
         except OSError as error:
-            raise self._storage_error("read", error) from error
+            raise self._errors.of("read", error) from error
 
     def offset_for_timestamp(self, timestamp_ms: int) -> Found | LongSearch | None:
         """Return the first record at or after a time, or what is long about searching for it.
@@ -370,7 +359,7 @@ class PartitionLog:
         Raises:
             KafkaStorageError: the disk failed.
         """
-        with self._reporting("search"):
+        with self._errors.told("search"):
             return self._reader.first_at_timestamp(timestamp_ms, self.log_start_offset)
 
     def max_timestamp(self) -> Found | LongSearch | None:
@@ -379,7 +368,7 @@ class PartitionLog:
         Raises:
             KafkaStorageError: the disk failed.
         """
-        with self._reporting("search"):
+        with self._errors.told("search"):
             return self._reader.largest_timestamp(self.log_start_offset)
 
     # Leader epochs
@@ -409,11 +398,7 @@ class PartitionLog:
             KafkaStorageError: the fsync failed, or one before.
             NotLeaderOrFollower: the log was truncated, deleted or closed meanwhile.
         """
-        truncation_count = self._flush.truncation_count
-        while self.flush_is_due and self._flush.recovery_point < through_offset:
-            await self._flush.wait_for_one()
-            if truncation_count != self._flush.truncation_count:
-                raise NotLeaderOrFollower(f"{self.topic_partition} was truncated before it was flushed")
+        await self._flush.flushed(through_offset, unflushed_max=self.config.flush_messages)
 
     def flush(self) -> None:
         """Fsync everything appended so far; blocks.
@@ -434,137 +419,20 @@ class PartitionLog:
     # Removing
 
     def delete_records_before(self, offset: int) -> int:
-        """Move the log's start up to `offset` and return it; retention removes what lies before.
-
-        Raises:
-            OffsetOutOfRange: the offset is above the high watermark.
-        """
-        if offset > self.high_watermark:
-            raise OffsetOutOfRange(
-                f"Cannot delete records of {self.topic_partition} before {offset}:"
-                f" the high watermark is {self.high_watermark}"
-            )
-        self._raise_log_start_offset(offset)
-        return self.log_start_offset
-
-    def _raise_log_start_offset(self, offset: int) -> None:
-        if offset > self.log_start_offset:
-            self.log_start_offset = offset
-            self.leader_epochs.truncate_from_start(offset)
+        """Move the log's start; see `LogRemoval`."""
+        return self._removal.delete_records_before(offset)
 
     def enforce_retention(self, now_ms: int) -> int:
-        """Delete the segments that retention lets go; return how many.
-
-        Raises:
-            KafkaStorageError: the disk failed.
-        """
-        self._flush.check_open()
-        deleted = 0
-        with self._reporting("delete old segments of"):
-            while (
-                deletion := self._local.decide_deletion(
-                    self.log_start_offset, self.log_end_offset, self.high_watermark, now_ms
-                )
-            ) is not None:
-                if deletion.segment_count == len(self.segments):
-                    self._roll(self.log_end_offset, now_ms)
-                self._reader.forget()
-                self._keep_producers_before(self.segments[deletion.segment_count].base_offset)
-                try:
-                    removed = self._local.delete_oldest(deletion.segment_count)
-                finally:
-                    self._raise_log_start_offset(self.segments[0].base_offset)
-                deleted += len(removed)
-                _logger.info(
-                    "deleted segments",
-                    partition=str(self.topic_partition),
-                    reason=deletion.reason.value,
-                    base_offsets=[segment.base_offset for segment in removed],
-                    bytes=sum(segment.size_bytes for segment in removed),
-                )
-        return deleted
-
-    def _keep_producers_before(self, offset: int) -> None:
-        """Have a snapshot that knows the producers of the batches before an offset, which are to go."""
-        if len(self.producers) and max(snapshot_offsets(self.directory), default=-1) < offset:
-            path = snapshot_path(self.directory, self.log_end_offset)
-            write_snapshot(path, self.producers, sync=False)
-            self._flush.add_snapshot(path)
-
-    # Truncating
+        """Delete the segments that retention lets go; see `LogRemoval`."""
+        return self._removal.enforce_retention(now_ms)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Remove everything from `offset` on, as a follower does whose log departs from the leader's.
-
-        To be done while `truncation.prepared`, or else it survives no crash and holds up the event loop; and nothing
-        may be fetched from the new end before it is `truncation.settled`.
-
-        Raises:
-            KafkaStorageError: the disk failed.
-        """
-        if offset >= self.log_end_offset:
-            self.leader_epochs.truncate_from_end(offset)  # this replica may have led without appending anything
-            self._is_whole_up_to(offset)
-            return
-        if offset < self.segments[0].base_offset:
-            self.truncate_fully_and_start_at(offset, now_ms)
-            return
-        self._flush.check_open()
-        found = self.truncation.found_below(offset)
-        with self._reporting("truncate"):
-            producers = found.producers if found else self._read_producers(offset)
-            planned = self._local.plan_cut(offset, found.largest if found else None)
-            remove_snapshots(self.directory, self.segments, offset)
-        self._flush.truncated_to(offset)
-        self._reader.forget()
-        with self._reporting("truncate"), self._final_if_interrupted():
-            self._local.truncate_to(offset, planned)
-        self._end_at(offset, producers)
+        """Remove everything from `offset` on; see `LogRemoval`."""
+        self._removal.truncate_to(offset, now_ms)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
-        """Remove everything and go on at `offset`, as a follower does that has fallen out of the leader's log.
-
-        Raises:
-            KafkaStorageError: the disk failed.
-        """
-        self._flush.check_open()
-        self._flush.truncated_to(offset)
-        self._reader.forget()
-        with self._reporting("truncate"):
-            for snapshot_offset in snapshot_offsets(self.directory):  # one at this offset is of the former history
-                snapshot_path(self.directory, snapshot_offset).unlink()
-            self._local.start_anew_at(offset, now_ms)
-        self.leader_epochs.clear()
-        self.log_start_offset = offset
-        self._end_at(offset, ProducerStates(self.topic_partition))
-
-    def _is_whole_up_to(self, offset: int) -> None:
-        """Forget a loss of records that is behind the log's end, from where they are copied again."""
-        if self.lost_from is not None and offset <= self.lost_from:
-            self.lost_from = None
-
-    def _read_producers(self, offset: int) -> ProducerStates:
-        return read_producers(
-            self.topic_partition, self.directory, self.segments, offset=offset, log_end_offset=self.log_end_offset
-        )
-
-    @contextmanager
-    def _final_if_interrupted(self) -> Iterator[None]:
-        """Take no more records if a cut stops half-way: files that nobody knows of would come back at a start."""
-        try:
-            yield
-        except OSError as error:
-            self._flush.give_up(f"a truncation failed half-way in {self.directory.parent}: {error.strerror or error}")
-            raise
-
-    def _end_at(self, offset: int, producers: ProducerStates) -> None:
-        self.log_end_offset = offset
-        self._is_whole_up_to(offset)
-        self.log_start_offset = min(self.log_start_offset, offset)
-        self.high_watermark = min(self.high_watermark, offset)
-        self.leader_epochs.truncate_from_end(offset)
-        self.compaction.truncated_to(offset)
-        self.producers = producers
+        """Remove everything and go on at `offset`; see `LogRemoval`."""
+        self._removal.truncate_fully_and_start_at(offset, now_ms)
 
     # Moving
 
@@ -611,7 +479,7 @@ class PartitionLog:
             KafkaStorageError: not everything could be made durable.
         """
         self._flush.check()
-        with self._reporting("close"):
+        with self._errors.told("close"):
             self.segments.active.become_inactive()
             if self.log_end_offset > max(snapshot_offsets(self.directory), default=self.first_segment_offset):
                 write_snapshot(snapshot_path(self.directory, self.log_end_offset), self.producers, sync=True)

@@ -1,0 +1,51 @@
+"""What the disk refuses of a log, as the error that clients are told."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+import structlog
+
+from ottla_broker.log.flush import LogFlush
+from ottla_core.errors import KafkaStorageError
+from ottla_core.topic_partition import TopicPartition
+
+_logger: Final = structlog.get_logger("log")
+
+
+class Named(Protocol):
+    """What an error names of a log."""
+
+    topic_partition: TopicPartition
+    directory: Path
+
+
+class StorageErrors:
+    """The errors of one log."""
+
+    __slots__ = ("_flush", "_log")
+
+    def __init__(self, log: Named, flush: LogFlush) -> None:
+        self._log = log
+        self._flush = flush
+
+    def of(self, action: str, error: OSError) -> KafkaStorageError:
+        """Return the error for clients, and log it.
+
+        Raises:
+            NotLeaderOrFollower: the log is no more: that a deleted log has no files is no fault of the disk.
+        """
+        self._flush.check_open()
+        log = self._log
+        message = f"Cannot {action} {log.topic_partition} in {log.directory.parent}: {error.strerror or error}"
+        _logger.error("storage error", problem=message)
+        return KafkaStorageError(message)
+
+    @contextmanager
+    def told(self, action: str) -> Iterator[None]:
+        """Turn what the disk refuses in the body into the error for clients."""
+        try:
+            yield
+        except OSError as error:
+            raise self.of(action, error) from error
