@@ -66,6 +66,7 @@ class ConsumerGroup(Group):
         checked_topics: the topics of the cluster when the hash was last compared with them; not kept in the log.
         doubted_since_ms: since when members, by id, do not report what they have and shall give up; not kept in the
             log.
+        reported: the partitions that members, by id, have reported last; not kept in the log.
     """
 
     type: ClassVar[GroupType] = GroupType.CONSUMER
@@ -82,6 +83,7 @@ class ConsumerGroup(Group):
         self.has_partition_metadata = False
         self.checked_topics: object = None
         self.doubted_since_ms: dict[str, int] = {}
+        self.reported: dict[str, Partitions] = {}
         self._owners: dict[UUID, dict[int, str]] = {}
         self._expression_subscribers: Counter[str] = Counter()
 
@@ -261,6 +263,7 @@ class ConsumerGroup(Group):
     def remove_member(self, member_id: str) -> None:
         """Take a member out of the group."""
         self.doubted_since_ms.pop(member_id, None)
+        self.reported.pop(member_id, None)
         member = self.members.pop(member_id, None)
         if member is not None:
             self._forget(member)

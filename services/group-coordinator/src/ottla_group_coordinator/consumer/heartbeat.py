@@ -120,8 +120,21 @@ def take(shard: "GroupShard", turn: Turn, heartbeat: Heartbeat) -> Beat:
     may_be_behind = not heartbeat.is_joining and known is not None and has_same_subscription(known, said)
     member = bring_forward(shard, turn, group, said, heartbeat.owned, may_be_behind=may_be_behind)
     renew_session(shard, group, member, turn.now_ms)
+    if heartbeat.owned is not None:
+        group.reported[member.member_id] = heartbeat.owned
     has_assignment_changed = known is None or known.assigned != member.assigned
-    return Beat(member, heartbeat.is_full or has_assignment_changed)
+    return Beat(member, heartbeat.is_full or has_assignment_changed or _may_not_have_heard(group, member, heartbeat))
+
+
+def _may_not_have_heard(group: ConsumerGroup, member: ConsumerMember, heartbeat: Heartbeat) -> bool:
+    """Return whether a member has reported something else than it was told since, and nothing new.
+
+    It may be about to take over what it was told, and then hears it twice. But the answer may also have been lost: a
+    member that notices says everything anew, but librdkafka sends a heartbeat that timed out once more as it was.
+    Not told again, it would never read what counts as its own, or never give up what others wait for.
+    """
+    reported = group.reported.get(member.member_id)
+    return heartbeat.owned is None and reported is not None and reported != member.assigned
 
 
 def _group(shard: "GroupShard", former: "Group | None", heartbeat: Heartbeat) -> ConsumerGroup:
