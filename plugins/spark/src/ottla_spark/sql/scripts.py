@@ -6,10 +6,12 @@ from collections.abc import Callable
 from ottla_spark.sql.catalog import Catalog
 from ottla_spark.sql.connect_rest import ConnectRest
 from ottla_spark.sql.deployment import Deployment
+from ottla_spark.sql.grammar import parse
 from ottla_spark.sql.interpreter import Interpreter, Manner
 from ottla_spark.sql.invocation import Connections, Invocation
-from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.problems import ReaderGone, SqlProblem
 from ottla_spark.sql.spark_thread import SparkThread
+from ottla_spark.sql.statement_kinds import Deploy, DropPipeline, ForSpark
 from ottla_spark.sql.topics import Topics
 from ottla_spark.statements import split
 
@@ -34,9 +36,9 @@ def run_script(script: str, run: Callable[[str], bool]) -> None:
     """Carry out statements up to the first that fails.
 
     Raises:
-        SqlProblem: one cannot be carried out.
+        SqlProblem: one cannot be carried out, or is not, as nobody reads the results of one before it.
         Interrupted: Ctrl-C.
-        ReaderGone: nobody reads a result.
+        ReaderGone: nobody reads a result, and what follows would only show more.
     """
     found = split(script)
     for number, statement in enumerate(found, start=1):
@@ -46,3 +48,18 @@ def run_script(script: str, run: Callable[[str], bool]) -> None:
         except SqlProblem as problem:
             where = f"statement {number} (line {statement.line}): " if len(found) > 1 else ""
             raise SqlProblem(f"{where}{problem}") from None
+        except ReaderGone:
+            if left := [each for each in found[number:] if _changes_something(each.text)]:
+                raise SqlProblem(
+                    f"nobody reads the result of statement {number}, so the script ends there; the statement at line "
+                    f"{left[0].line} was not carried out"
+                ) from None
+            raise
+
+
+def _changes_something(statement: str) -> bool:
+    """Return whether a statement does more than show something, as far as can be told without Spark."""
+    try:
+        return isinstance(parse(statement), Deploy | DropPipeline | ForSpark)
+    except SqlProblem:
+        return True  # whoever reads on would have been told what is wrong with it
