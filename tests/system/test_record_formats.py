@@ -89,7 +89,7 @@ def test_a_member_of_a_group_commits_what_it_looked_at_and_nothing_behind_the_la
 def test_avro_is_encoded_by_the_registry_and_decoded_without_being_asked_for(ottla, topic, registry):
     client = SchemaRegistryClient({"url": registry.url})
     client.register_schema(f"{topic}-value", Schema(json.dumps(FLIGHT), "AVRO"))
-    ottla.environment["OTTLA_SCHEMA_REGISTRY"] = registry.url
+    ottla.environment["OTTLA_SCHEMA_REGISTRY"] = registry.url.removeprefix("http://")
     lines = b'{"carrier": "AA", "delay": 5}\n{"carrier": "UA"}\n{"carier": "UA"}\n'
     told = ottla.json(
         "produce", topic, "--create", "-p", "0", "-f", "json", "--key-field", "carrier", stdin=lines, fails_with=1

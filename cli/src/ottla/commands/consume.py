@@ -163,7 +163,7 @@ def consume(
 
       ottla consume flights --filter '.value.carrier == "AA" and .value.dep_delay > 60' --count 5
 
-      ottla consume orders --schema-registry http://127.0.0.1:8081 --value-format avro
+      ottla consume orders --schema-registry 127.0.0.1:8081 --value-format avro
 
     In a group, reading begins at its committed offsets, and --offset (earliest or latest) counts only where there are
     none. Offsets are committed after their records were written, so none is lost. Ctrl-C leaves the group.

@@ -114,7 +114,7 @@ def produce(
 
       ottla produce counts -K : --key-format int64 --create      lines such as 17:four
 
-      ottla produce orders -f json --schema-registry http://127.0.0.1:8081 --value-format avro orders.jsonl
+      ottla produce orders -f json --schema-registry 127.0.0.1:8081 --value-format avro orders.jsonl
 
     With a schema registry, what is published has the newest schema of <topic>-key and <topic>-value.
     """

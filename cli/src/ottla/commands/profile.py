@@ -11,6 +11,7 @@ from ottla.output import note, print_json, print_table
 from ottla.profiles.chosen import profile_named
 from ottla.profiles.profile import BadProfile, Profile, check, check_name, is_secret
 from ottla.profiles.profile_store import Profiles, profiles_file, read_profiles, write_profiles
+from ottla.registry_url import registry_url
 
 ProfileName = Annotated[str, typer.Argument(metavar="NAME", autocompletion=completion.profiles, help="The profile.")]
 
@@ -22,7 +23,9 @@ def create(
         str | None, typer.Option("--bootstrap", "-b", metavar="HOST:PORT[,…]", help="The cluster's brokers.")
     ] = None,
     connect_url: Annotated[str | None, typer.Option(metavar="URL[,…]", help="Its Connect workers.")] = None,
-    schema_registry: Annotated[str | None, typer.Option(metavar="URL", help="Its schema registry.")] = None,
+    schema_registry: Annotated[
+        str | None, typer.Option(metavar="[https://]HOST:PORT[,…]", help="Its schema registry.")
+    ] = None,
     properties: ClientProperties = None,
     registry_properties: Annotated[
         list[str] | None,
@@ -45,13 +48,13 @@ def create(
 
       ottla profile create prod -b kafka:9093 -X security.protocol=sasl_ssl -X 'sasl.password=${env:KAFKA_PASSWORD}'
 
-      ottla profile create lab --schema-registry https://registry --registry-property 'basic.auth.user.info=${file:/run/login}'
+      ottla profile create lab --schema-registry 127.0.0.1:8081 --registry-property 'basic.auth.user.info=${file:/run/login}'
     """  # noqa: E501
     profiles = read_profiles()
     profile = Profile(
         bootstrap=bootstrap,
         connect_url=connect_url,
-        schema_registry=schema_registry,
+        schema_registry=None if schema_registry is None else registry_url(schema_registry),
         client=parse_assignments(properties or (), "--property"),
         registry=parse_assignments(registry_properties or (), "--registry-property"),
     )

@@ -9,6 +9,7 @@ from ottla.errors import UsageProblem
 from ottla.kafka_client import parse_assignments
 from ottla.profiles.chosen import VARIABLES, registry_settings, typed_settings
 from ottla.records.field_codec import OF_REGISTRY, FieldCodec, FieldFormat, plain_codec
+from ottla.registry_url import registry_url
 
 if TYPE_CHECKING:
     from ottla.schemas.registry import Registry
@@ -27,7 +28,7 @@ SchemaRegistry = Annotated[
     str | None,
     typer.Option(
         envvar=VARIABLES["schema_registry"],
-        metavar="URL",
+        metavar="[https://]HOST:PORT[,…]",
         help="Decode and encode with the schemas of this registry (Confluent's API).",
     ),
 ]
@@ -45,7 +46,7 @@ class Formats:
     """The formats that were asked for, and the registry that they may need.
 
     Raises:
-        UsageProblem: a format needs a registry, and none is named.
+        UsageProblem: a format needs a registry, and none is named, or what names it is no address.
     """
 
     def __init__(
@@ -56,13 +57,13 @@ class Formats:
         registry_properties: Sequence[str] | None,
     ) -> None:
         self._formats = {"key": key, "value": value}
-        self._url = url
+        self._url = None if url is None else registry_url(url)
         self._properties = parse_assignments(registry_properties or (), "--registry-property")
         self._made: Registry | None = None
         for field, format_ in self._formats.items():
-            if format_ in OF_REGISTRY and url is None:
-                raise UsageProblem(f"--{field}-format {format_} needs --schema-registry URL")
-        if self._properties and url is None:
+            if format_ in OF_REGISTRY and self._url is None:
+                raise UsageProblem(f"--{field}-format {format_} needs --schema-registry HOST:PORT")
+        if self._properties and self._url is None:
             raise UsageProblem("--registry-property is for --schema-registry")
 
     def for_reading(self, field: str) -> FieldCodec:

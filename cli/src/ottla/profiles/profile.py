@@ -91,8 +91,8 @@ def check(profile: Profile) -> None:
                 f"{key} is a secret, which no profile keeps: write '{key}=${{env:NAME}}' for a variable of the "
                 f"environment, or '{key}=${{file:/path}}' for what a file holds"
             )
-    for url in (profile.schema_registry, profile.connect_url):
-        if url and urlsplit(url).password:
+    for urls in (profile.schema_registry, profile.connect_url):
+        if urls and any(urlsplit(url.strip()).password for url in urls.split(",")):
             raise BadProfile(
                 "a URL with a password in it is a secret, which no profile keeps; for a schema registry use "
                 "--registry-property 'basic.auth.user.info=${env:NAME}'"
