@@ -178,18 +178,9 @@ def consume(
     printer = RecordPrinter(layout, matches)
     source = Source(bootstrap, properties, topics, partitions, _start(offset, follow=follow), follow)
     print_records = _print_records(printer)
-    if group is not None:
-        membership = Membership(
-            group=group,
-            protocol=group_protocol or GroupProtocol.CLASSIC,
-            instance_id=instance_id,
-            commit_interval_s=COMMIT_INTERVAL_DEFAULT_S if commit_interval is None else commit_interval,
-            reset=_reset(source.start, partitions),
-            follow=follow,
-        )
+    membership = _membership(group, group_protocol, instance_id, commit_interval, source)
+    if membership is not None:
         _consume_in_group(source, membership, print_records, count=count)
-    elif group_protocol is not None or instance_id is not None or commit_interval is not None:
-        raise UsageProblem("--group-protocol, --instance-id and --commit-interval are for --group")
     elif len(topics) > 1:
         raise UsageProblem("several topics can be read with --group only")
     else:
@@ -261,6 +252,32 @@ def _start(offset: str, *, follow: bool) -> StartOffset:
     if start.anchor is Anchor.LATEST and not follow:
         raise UsageProblem("--offset latest shows only what is still to come; add --follow")
     return start
+
+
+def _membership(
+    group: str | None,
+    protocol: GroupProtocol | None,
+    instance_id: str | None,
+    commit_interval_s: float | None,
+    source: Source,
+) -> Membership | None:
+    """Return how to be a member of the group; None if there is none.
+
+    Raises:
+        UsageProblem: what was chosen is for a group, and there is none, or it does not go with one.
+    """
+    if group is None:
+        if protocol is not None or instance_id is not None or commit_interval_s is not None:
+            raise UsageProblem("--group-protocol, --instance-id and --commit-interval are for --group")
+        return None
+    return Membership(
+        group=group,
+        protocol=protocol or GroupProtocol.CLASSIC,
+        instance_id=instance_id,
+        commit_interval_s=COMMIT_INTERVAL_DEFAULT_S if commit_interval_s is None else commit_interval_s,
+        reset=_reset(source.start, source.partitions),
+        follow=source.follow,
+    )
 
 
 def _reset(start: StartOffset, partitions: Sequence[int] | None) -> str:

@@ -5,7 +5,6 @@ librdkafka's bounded queue drains, so input of any size needs little memory.
 """
 
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -31,19 +30,17 @@ from ottla.kafka_client import (
     producer_client,
 )
 from ottla.output import counted, note, print_json, progress_bar
-from ottla.records.number_ranges import NumberRanges
-from ottla.records.record_line import BadLine, Format, LineOptions, Record, record_reader
+from ottla.records.publication import UNSET_PARTITION, Publication
+from ottla.records.record_line import BadLine, Format, LineOptions, record_reader
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message, Producer
+    from confluent_kafka import Producer
 
 EXIT_INTERRUPTED = 130
-INTERRUPT_FLUSH_S = 1.0
 CREATION_WAIT_S = 3.0
 DELIVERY_TIMEOUT_MS = 60_000
 QUEUE_BYTES_MAX_KIB = 65_536
 PROGRESS_EVERY = 1_000
-UNSET_PARTITION = -1
 
 
 class Compression(StrEnum):
@@ -64,36 +61,48 @@ class Acks(StrEnum):
     ALL = "all"
 
 
+TopicName = Annotated[str, typer.Argument(autocompletion=completion.topics, help="The topic to publish to.")]
+Files = Annotated[list[Path] | None, typer.Argument(help="Files to read instead of standard input.")]
+FormatChoice = Annotated[
+    Format,
+    typer.Option("--format", "-f", help="lines: a value each; json: a document each; record: all of a record."),
+]
+KeySeparator = Annotated[
+    str | None, typer.Option("--key-separator", "-K", help="In lines: what stands between key and value.")
+]
+KeyField = Annotated[str | None, typer.Option(help="In json: the field whose value is the key.")]
+NullText = Annotated[str | None, typer.Option("--null", help="In lines: this text means null.")]
+Headers = Annotated[
+    list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header for each; repeatable.")
+]
+PartitionChoice = Annotated[
+    int | None, typer.Option("--partition", "-p", min=0, show_default="by the key", help="Only this partition.")
+]
+CompressionChoice = Annotated[Compression, typer.Option("--compression", "-z", help="Codec.")]
+AcksChoice = Annotated[Acks, typer.Option(help="Wait for none, the leader, or all in-sync replicas.")]
+Idempotence = Annotated[
+    bool | None,
+    typer.Option("--idempotence/--no-idempotence", show_default="on with acks all", help="Retry without doubles."),
+]
+Create = Annotated[bool, typer.Option("--create", help="Create the topic if it is not there.")]
+
+
 def produce(
     *,
-    topic: Annotated[str, typer.Argument(autocompletion=completion.topics, help="The topic to publish to.")],
-    files: Annotated[list[Path] | None, typer.Argument(help="Files to read instead of standard input.")] = None,
-    format_: Annotated[
-        Format,
-        typer.Option("--format", "-f", help="lines: a value each; json: a document each; record: all of a record."),
-    ] = Format.LINES,
-    key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="In lines: what stands between key and value.")
-    ] = None,
-    key_field: Annotated[str | None, typer.Option(help="In json: the field whose value is the key.")] = None,
-    null_text: Annotated[str | None, typer.Option("--null", help="In lines: this text means null.")] = None,
+    topic: TopicName,
+    files: Files = None,
+    format_: FormatChoice = Format.LINES,
+    key_separator: KeySeparator = None,
+    key_field: KeyField = None,
+    null_text: NullText = None,
     key_format: KeyFormat = None,
     value_format: ValueFormat = None,
-    headers: Annotated[
-        list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header for each; repeatable.")
-    ] = None,
-    partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, show_default="by the key", help="Only this partition.")
-    ] = None,
-    compression: Annotated[Compression, typer.Option("--compression", "-z", help="Codec.")] = Compression.NONE,
-    acks: Annotated[Acks, typer.Option(help="Wait for none, the leader, or all in-sync replicas.")] = Acks.ALL,
-    idempotence: Annotated[
-        bool | None,
-        typer.Option(
-            "--idempotence/--no-idempotence", show_default="on with acks all", help="Retry without doubles."
-        ),
-    ] = None,
-    create: Annotated[bool, typer.Option("--create", help="Create the topic if it is not there.")] = False,
+    headers: Headers = None,
+    partition: PartitionChoice = None,
+    compression: CompressionChoice = Compression.NONE,
+    acks: AcksChoice = Acks.ALL,
+    idempotence: Idempotence = None,
+    create: Create = False,
     schema_registry: SchemaRegistry = None,
     registry_properties: RegistryProperties = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
@@ -120,7 +129,7 @@ def produce(
     """
     line_options = _line_options(format_, key_separator, key_field, null_text)
     formats = Formats(key_format, value_format, schema_registry, registry_properties)
-    fixed_headers = [(name, value.encode()) for name, value in _header_pairs(headers or ())]
+    fixed_headers = _fixed_headers(headers or ())
     settings = producer_settings(compression.value, acks.value, idempotence)
     line_options = replace(
         line_options,
@@ -129,94 +138,16 @@ def produce(
     )
     _see_to_topic(topic, bootstrap, properties, create=create)
     producer = producer_client(bootstrap, properties, settings)
-    count = partition_count(producer, topic, bootstrap, creation_wait_s=CREATION_WAIT_S)
-    if partition is not None and partition >= count:
-        raise CommandError(f"topic {topic} has no partition {partition}; its partitions are 0 to {count - 1}")
-    publication = Publication(producer, topic, UNSET_PARTITION if partition is None else partition, fixed_headers)
-    interrupted = False
-    problem: CommandError | None = None
-    try:
-        try:
-            with ExitStack() as opened:
-                _publish_all(publication, _input_lines(files or [], opened), line_options)
-        except CommandError as error:  # the lines before it are under way
-            problem = error
-        publication.finish()
-    except KeyboardInterrupt:
-        interrupted = True
-        publication.finish_interrupted()
+    chosen_partition = _chosen_partition(producer, topic, partition, bootstrap)
+    publication = Publication(producer, topic, chosen_partition, fixed_headers)
+    problem = _publish_files(publication, files or [], line_options)
     _report(publication, as_json=as_json)
     if problem is not None:
         raise problem
-    if interrupted:
+    if publication.is_interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
     if publication.failed:
         raise typer.Exit(1)
-
-
-class Publication:
-    """The records of one command and what became of each."""
-
-    def __init__(self, producer: "Producer", topic: str, partition: int, headers: list[tuple[str, bytes]]) -> None:
-        self.topic = topic
-        self.read = 0
-        self.delivered: Counter[int] = Counter()
-        self.failed: dict[str, NumberRanges] = {}
-        self.failed_count = 0
-        self.unconfirmed = 0
-        self._producer = producer
-        self._partition = partition
-        self._headers = headers
-
-    def publish(self, record: Record, line_number: int) -> None:
-        """Hand one record to the client, waiting while its queue is full."""
-        from confluent_kafka import KafkaException  # noqa: PLC0415
-
-        optional: dict[str, Any] = {} if record.timestamp is None else {"timestamp": record.timestamp}
-        partition = self._partition
-        if partition == UNSET_PARTITION and record.partition is not None:
-            partition = record.partition
-        while True:
-            try:
-                self._producer.produce(
-                    self.topic,
-                    value=record.value,
-                    key=record.key,
-                    partition=partition,
-                    headers=[*record.headers, *self._headers],
-                    on_delivery=self._outcome_of(line_number),
-                    **optional,
-                )
-            except BufferError:
-                self._producer.poll(0.1)
-                continue
-            except KafkaException as exception:
-                self.fail(line_number, str(exception.args[0].str()))
-            self._producer.poll(0)
-            return
-
-    def fail(self, line_number: int, reason: str) -> None:
-        """Note that a line was not published."""
-        self.failed.setdefault(reason, NumberRanges()).add(line_number)
-        self.failed_count += 1
-
-    def finish(self) -> None:
-        """Wait until the fate of every record is known."""
-        while self._producer.flush(0.1):
-            pass
-
-    def finish_interrupted(self) -> None:
-        """Give records under way a moment; those that stay without an answer are counted as unconfirmed."""
-        self.unconfirmed = self._producer.flush(INTERRUPT_FLUSH_S)
-
-    def _outcome_of(self, line_number: int) -> Any:
-        def on_delivery(error: "KafkaError | None", message: "Message") -> None:
-            if error is None:
-                self.delivered[message.partition() or 0] += 1
-            else:
-                self.fail(line_number, str(error.str()))
-
-        return on_delivery
 
 
 def producer_settings(compression: str, acks: str, idempotence: bool | None) -> dict[str, Any]:
@@ -297,7 +228,7 @@ def _line_options(
     return LineOptions(format_, separator, key_field, None if null_text is None else null_text.encode())
 
 
-def _header_pairs(headers: Sequence[str]) -> list[tuple[str, str]]:
+def _fixed_headers(headers: Sequence[str]) -> list[tuple[str, bytes]]:
     """Return names and values as they were typed, with the spaces of values; a name may stand there more than once.
 
     Raises:
@@ -307,7 +238,34 @@ def _header_pairs(headers: Sequence[str]) -> list[tuple[str, str]]:
     for name, equals, value in pairs:
         if not equals or not name.strip():
             raise UsageProblem(f"--header {name}{equals}{value}: write it as NAME=VALUE")
-    return [(name.strip(), value) for name, _, value in pairs]
+    return [(name.strip(), value.encode()) for name, _, value in pairs]
+
+
+def _chosen_partition(producer: "Producer", topic: str, partition: int | None, bootstrap: str) -> int:
+    """Return the partition that was chosen, or `UNSET_PARTITION`.
+
+    Raises:
+        CommandError: the topic has no such partition, or is not there in time.
+    """
+    count = partition_count(producer, topic, bootstrap, creation_wait_s=CREATION_WAIT_S)
+    if partition is not None and partition >= count:
+        raise CommandError(f"topic {topic} has no partition {partition}; its partitions are 0 to {count - 1}")
+    return UNSET_PARTITION if partition is None else partition
+
+
+def _publish_files(publication: Publication, files: Sequence[Path], options: LineOptions) -> CommandError | None:
+    """Publish all lines and wait for their fates; return what ended the input early, as the lines before it count."""
+    problem: CommandError | None = None
+    try:
+        try:
+            with ExitStack() as opened:
+                _publish_all(publication, _input_lines(files, opened), options)
+        except CommandError as error:  # the lines before it are under way
+            problem = error
+        publication.finish()
+    except KeyboardInterrupt:
+        publication.finish_interrupted()
+    return problem
 
 
 def _input_lines(files: Sequence[Path], opened: ExitStack) -> Iterator[bytes]:

@@ -80,7 +80,6 @@ def up(
     """  # fmt: skip
     # The supervisor is not needed to show help.
     from ottla.local.cluster_directory import default_directory  # noqa: PLC0415
-    from ottla.local.detached import start_detached  # noqa: PLC0415
     from ottla.local.launch import Wish  # noqa: PLC0415
 
     wish = Wish(
@@ -101,16 +100,8 @@ def up(
     if wish.etcd_endpoints and etcd_nodes is not None:
         raise UsageProblem("--etcd-nodes is for the etcd that is started with the cluster; with --etcd there is none")
     show = print_report_json if as_json else print_report
-    before = _brokers_before(wish)
-    if not detach:
-        _run_in_foreground(wish, show, before, as_json=as_json)
-        return
-    with StartDisplay() as display:
-        report = start_detached(wish, display.update)
-    show(report)
-    _note_partitions(report, before)
-    if not as_json:
-        note(f"Stop it with: ottla down --dir {report.directory}")
+    run = _start_in_background if detach else _run_in_foreground
+    run(wish, show, _brokers_before(wish), as_json=as_json)
 
 
 def _parts(text: str | None) -> tuple[str, ...] | None:
@@ -142,6 +133,19 @@ def _brokers_before(wish: "Wish") -> int | None:
     except UnusableDirectory:
         return None  # which the start tells
     return None if last is None else last.brokers
+
+
+def _start_in_background(
+    wish: "Wish", show: Callable[["ClusterReport"], None], before: int | None, *, as_json: bool
+) -> None:
+    from ottla.local.detached import start_detached  # noqa: PLC0415
+
+    with StartDisplay() as display:
+        report = start_detached(wish, display.update)
+    show(report)
+    _note_partitions(report, before)
+    if not as_json:
+        note(f"Stop it with: ottla down --dir {report.directory}")
 
 
 def _run_in_foreground(

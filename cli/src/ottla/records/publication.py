@@ -1,0 +1,81 @@
+"""The lines that `ottla produce` hands to librdkafka, and what becomes of each: published, failed or unconfirmed."""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ottla.records.number_ranges import NumberRanges
+from ottla.records.record_line import Record
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+INTERRUPT_FLUSH_S = 1.0
+UNSET_PARTITION = -1
+"""For librdkafka: by the key."""
+
+
+class Publication:
+    """The records of one command and what became of each."""
+
+    def __init__(self, producer: "Producer", topic: str, partition: int, headers: list[tuple[str, bytes]]) -> None:
+        self.topic = topic
+        self.read = 0
+        self.delivered: Counter[int] = Counter()
+        self.failed: dict[str, NumberRanges] = {}
+        self.failed_count = 0
+        self.unconfirmed = 0
+        self.is_interrupted = False
+        self._producer = producer
+        self._partition = partition
+        self._headers = headers
+
+    def publish(self, record: Record, line_number: int) -> None:
+        """Hand one record to the client, waiting while its queue is full."""
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        optional: dict[str, Any] = {} if record.timestamp is None else {"timestamp": record.timestamp}
+        partition = self._partition
+        if partition == UNSET_PARTITION and record.partition is not None:
+            partition = record.partition
+        while True:
+            try:
+                self._producer.produce(
+                    self.topic,
+                    value=record.value,
+                    key=record.key,
+                    partition=partition,
+                    headers=[*record.headers, *self._headers],
+                    on_delivery=self._outcome_of(line_number),
+                    **optional,
+                )
+            except BufferError:
+                self._producer.poll(0.1)
+                continue
+            except KafkaException as exception:
+                self.fail(line_number, str(exception.args[0].str()))
+            self._producer.poll(0)
+            return
+
+    def fail(self, line_number: int, reason: str) -> None:
+        """Note that a line was not published."""
+        self.failed.setdefault(reason, NumberRanges()).add(line_number)
+        self.failed_count += 1
+
+    def finish(self) -> None:
+        """Wait until the fate of every record is known."""
+        while self._producer.flush(0.1):
+            pass
+
+    def finish_interrupted(self) -> None:
+        """Give records under way `INTERRUPT_FLUSH_S`; those without an answer then count as unconfirmed."""
+        self.is_interrupted = True
+        self.unconfirmed = self._producer.flush(INTERRUPT_FLUSH_S)
+
+    def _outcome_of(self, line_number: int) -> Any:
+        def on_delivery(error: "KafkaError | None", message: "Message") -> None:
+            if error is None:
+                self.delivered[message.partition() or 0] += 1
+            else:
+                self.fail(line_number, str(error.str()))
+
+        return on_delivery
