@@ -206,7 +206,9 @@ def check_reachable(bootstrap: str, config: Mapping[str, Any] | None = None) -> 
         return
     told = ", ".join(f"{name} ({problem})" for name, problem in zip(names, problems, strict=True))
     if AN_HTTP_SERVER in problems:
-        raise CommandError(f"cannot reach {told}; name a broker with --bootstrap, and a Connect worker with --url")
+        raise CommandError(
+            f"cannot reach {told}; name a broker with --bootstrap, and a Connect worker with --connect-url"
+        )
     raise CommandError(
         f"cannot reach {told}; start a local cluster with `ottla up`, or name another with --bootstrap"
     )

@@ -30,7 +30,7 @@ class Kind(StrEnum):
     BROKER = "broker"
 
 
-KindArgument = Annotated[Kind, typer.Argument(help="What the setting belongs to.")]
+KindArgument = Annotated[Kind, typer.Argument(metavar="topic|broker", help="What the setting belongs to.")]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A topic, or a broker's id.")]
 
 

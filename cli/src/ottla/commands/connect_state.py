@@ -22,7 +22,7 @@ def list_(*, url: Url = URL_DEFAULT, as_json: Json = False) -> None:
 
       ottla connect list
 
-      ottla connect list --url http://10.0.0.5:8083 --json
+      ottla connect list --connect-url http://10.0.0.5:8083 --json
     """
     expanded = ConnectClient(url).get("/connectors", expand="status")
     statuses = [each["status"] for _, each in sorted(expanded.items()) if "status" in each]

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 def reset_offsets(
     *,
-    group: Annotated[str, typer.Argument(autocompletion=completion.groups, help="The group.")],
+    group: Annotated[str, typer.Argument(metavar="GROUP", autocompletion=completion.groups, help="The group.")],
     topics: Annotated[
         list[str] | None,
         typer.Option("--topic", "-t", metavar="TOPIC[:0,1]", help="Topic or partitions; repeatable."),

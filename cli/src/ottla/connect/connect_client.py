@@ -32,6 +32,7 @@ VALIDATION_PATH = re.compile(r", which PUT \S+ tells too")
 Url = Annotated[
     str,
     typer.Option(
+        "--connect-url",
         "--url",
         envvar=URL_VARIABLE,
         metavar="URL[,…]",
@@ -65,7 +66,7 @@ class ConnectClient:
     def __init__(self, url: str) -> None:
         self._urls = [each.strip().rstrip("/") for each in url.split(",") if each.strip()]
         if not self._urls or any(not each.startswith(("http://", "https://")) for each in self._urls):
-            raise UsageProblem(f"--url {url}: write it as http://HOST:PORT")
+            raise UsageProblem(f"--connect-url {url}: write it as http://HOST:PORT")
         self._client: httpx.Client | None = None
         self._greeted: set[str] = set()
 
@@ -143,7 +144,7 @@ class ConnectClient:
                 return answer
         raise CommandError(
             f"cannot reach {', '.join(problems)}; start a local cluster with `ottla up --connect 1`, "
-            "or name a worker with --url"
+            "or name a worker with --connect-url"
         )
 
 

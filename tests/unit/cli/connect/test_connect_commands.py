@@ -136,7 +136,7 @@ def test_one_that_is_refused_does_not_hinder_the_others(ottla, first, file):
         (("offsets", "set", "first"), 2, "ottla: say the offsets with either"),
         (("offsets", "set", "first", "t:0"), 2, "ottla: t:0: write it as TOPIC:PARTITION=OFFSET"),
         (("logs", "first", "--follow", "--json"), 2, "ottla: --follow prints lines"),
-        (("list", "--url", "worker:8083"), 2, "ottla: --url worker:8083: write it as http://HOST:PORT"),
+        (("list", "--url", "worker:8083"), 2, "ottla: --connect-url worker:8083: write it as http://HOST:PORT"),
         (("config", "none"), 1, "ottla: Connector none not found"),
         (("plugins", "--settings", "None"), 1, "ottla: Unknown plugin None."),
     ],

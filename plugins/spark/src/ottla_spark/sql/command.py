@@ -75,6 +75,7 @@ ClientProperties = Annotated[
 ConnectUrl = Annotated[
     str,
     typer.Option(
+        "--connect-url",
         "--connect",
         envvar=CONNECT_URL_VARIABLE,
         metavar="URL[,…]",
@@ -133,7 +134,7 @@ def sql(
 
       ottla sql -e "SELECT * FROM flights EMIT CHANGES" --json | head
 
-      ottla sql -f pipelines.sql --connect http://worker:8083
+      ottla sql -f pipelines.sql --connect-url http://worker:8083
 
       ottla sql --keep-warm 30 -e "SELECT count(*) FROM flights"
 

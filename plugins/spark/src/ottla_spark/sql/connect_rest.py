@@ -50,7 +50,7 @@ class ConnectRest:
         self.url = url
         self._urls = [each.strip().rstrip("/") for each in url.split(",") if each.strip()]
         if not self._urls or any(not each.startswith(("http://", "https://")) for each in self._urls):
-            raise UsageProblem(f"--connect {url}: write it as http://HOST:PORT")
+            raise UsageProblem(f"--connect-url {url}: write it as http://HOST:PORT")
         self._client: httpx.Client | None = None
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
@@ -98,7 +98,7 @@ class ConnectRest:
                 return answer
         raise SqlProblem(
             f"cannot reach a Connect worker at {', '.join(failures)}; pipelines run there: start one with "
-            "`ottla up --connect 1`, or name one with --connect"
+            "`ottla up --connect 1`, or name one with --connect-url"
         )
 
 

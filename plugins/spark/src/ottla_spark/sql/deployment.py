@@ -202,7 +202,7 @@ class Deployment:
             raise SqlProblem(
                 f"the Connect worker at {self._connect.url} belongs to another cluster ({theirs}) than that at "
                 f"{topics.bootstrap} ({ours}), with which the pipeline was checked: name a worker of this cluster "
-                f"with --connect, or say what the pipeline is to use: WITH ({BROKERS_KEY} = '…')"
+                f"with --connect-url, or say what the pipeline is to use: WITH ({BROKERS_KEY} = '…')"
             )
 
     def _checkpoint(self, spark: SparkSession, name: str) -> str:
