@@ -81,7 +81,7 @@ class Reader:
                 return done.stdout
             if time.monotonic() >= deadline_s or not until:
                 raise AssertionError(f"{command.line}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
-            time.sleep(AGAIN_AFTER_S)
+            time.sleep(AGAIN_AFTER_S)  # between two attempts; the deadline ends them
 
     def follow(self, command: Command, *, lines: int, within_s: float = COMMAND_DEADLINE_S) -> list[str]:
         """Runs a command that goes on for ever, ends it with Ctrl-C after some lines, and returns these."""

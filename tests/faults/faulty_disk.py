@@ -100,7 +100,7 @@ class Control:
 
 def _sleep(seconds: float) -> None:
     with suppress(OSError):  # EINVAL now and then, where libfaketime sets the clock; a disk does not fail by that
-        time.sleep(seconds)
+        time.sleep(seconds)  # how slow the disk is, or until the next look at whether it still stalls
 
 
 def _refusal(name: str, path_or_descriptor: Any) -> OSError:

@@ -40,4 +40,4 @@ def eventually(condition: Callable[[], T | None], what: str, *, within_s: float 
             last = error
         if time.monotonic() > deadline:
             raise NotInTime(f"after {within_s} s still waiting until {what}; last seen: {last!r}")
-        time.sleep(POLL_INTERVAL_S)
+        time.sleep(POLL_INTERVAL_S)  # between two looks; the deadline ends them

@@ -63,7 +63,8 @@ class GroupWorker:
         self._loop.call_soon_threadsafe(self._membership.request_rejoin, "the connectors have changed")
 
     def freeze(self, duration_s: float) -> None:
-        self._loop.call_soon_threadsafe(time.sleep, duration_s)
+        """Holds up its event loop, as a process that the system does not let run."""
+        self._loop.call_soon_threadsafe(time.sleep, duration_s)  # how long it is silent is what is tried
 
     def kill(self) -> None:
         """Ends it as SIGKILL would: the coordinator sees no LeaveGroup."""

@@ -40,6 +40,7 @@ ENTRY = f"{__name__}:run"
 EXIT_CODE = 7
 STEP_BYTES = 16 * 1024 * 1024
 FOR_EVER_S = 3600
+"""Longer than any test: who sleeps so long does nothing more by itself, and is ended by the host that is tested."""
 
 
 class WorkerGone(Exception):

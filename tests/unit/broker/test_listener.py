@@ -143,7 +143,7 @@ async def test_a_large_request_that_arrives_too_slowly_closes_its_connection(
     async def drip() -> None:
         while True:
             writer.write(b".")
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # a byte now and then: too slow, but never silent
 
     dripping = asyncio.create_task(drip())
     assert await is_closed(reader)
@@ -178,7 +178,7 @@ async def test_peers_that_leave_most_unread_are_given_up_when_memory_runs_out(
             while True:
                 unread[1].write(bytes(1000))
                 await unread[1].drain()
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.01)  # until the broker closes the connection, or the deadline
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     assert await echoes(reader, writer)
 

@@ -13,6 +13,7 @@ from tests.support.eventually import eventually
 from tests.support.spark_faults_processes import DriverWatch, Kind, Mark, SparkProcess
 
 SLEEP = "import time; time.sleep(60)"
+"""A program that lives until the test ends it."""
 
 
 @pytest.fixture

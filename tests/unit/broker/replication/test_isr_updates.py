@@ -29,6 +29,8 @@ BROKER_EPOCH = 71
 FOLLOWER_EPOCHS = {2: 72, 3: 73}
 LAG_MAX_MS = 100
 FETCHES_MEANWHILE = 30
+QUIET_S = 0.05
+"""How long nothing may happen: several times what an update takes."""
 TOPIC_ID = UUID(int=9)
 
 
@@ -213,7 +215,7 @@ async def test_a_refused_proposal_is_thought_over_and_made_anew(leader: Leader) 
 async def test_nobody_is_asked_while_the_registration_has_lapsed(leader: Leader) -> None:
     leader.registration.current = False
     leader.fetch(3)
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(QUIET_S)
     assert leader.controller.requests == []
 
     leader.registration.current = True
@@ -236,7 +238,7 @@ async def test_a_broker_about_to_stop_is_not_proposed_and_is_when_it_is_back(lea
     brokers = leader.feed.state.brokers
     leader.feed.publish(replace(leader.feed.state, brokers={**brokers, 3: member(3, shutting_down=True)}))
     leader.fetch(3)
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(QUIET_S)
     assert leader.controller.requests == []
 
     leader.feed.publish(replace(leader.feed.state, brokers=brokers))
@@ -277,7 +279,7 @@ async def test_a_replica_whose_log_is_lost_takes_no_part_before_it_sees_what_was
     for number, is_seen in enumerate((False, True)):
         await leader.request(number)
         leader.controller.answers.put_nowait(ErrorCode.none)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(QUIET_S)
         assert lost.has_lost_log
         assert not lost.loss_was_told
         leader.feed.seen.put_nowait(is_seen)
@@ -322,7 +324,7 @@ async def test_a_failed_log_is_reported_as_soon_as_another_replica_could_take_it
     brokers = leader.feed.state.brokers
     leader.feed.publish(replace(leader.feed.state, brokers={1: brokers[1]}))
     fail(failed.log)
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(QUIET_S)
     assert leader.controller.requests == []
 
     leader.feed.publish(replace(leader.feed.state, brokers=brokers))
@@ -331,7 +333,7 @@ async def test_a_failed_log_is_reported_as_soon_as_another_replica_could_take_it
 
     failed.apply(replace(alone, eligible_leaders=(), partition_epoch=91), leads=True)
     leader.controller.answers.put_nowait(RequestTimedOut("no controller"))
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(QUIET_S)
     count = len(leader.controller.requests)
     failed.apply(replace(alone, isr=(1, 3), eligible_leaders=(), partition_epoch=92), leads=True)
     assert (await leader.request(count))[0].partition_epoch == 92
@@ -340,7 +342,7 @@ async def test_a_failed_log_is_reported_as_soon_as_another_replica_could_take_it
 async def test_a_failed_log_is_not_reported_while_the_registration_has_lapsed(leader: Leader) -> None:
     leader.registration.current = False
     fail(leader.partitions[0].log)
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(QUIET_S)
     assert leader.controller.requests == []
 
     leader.registration.current = True
@@ -365,8 +367,8 @@ async def test_tries_do_not_multiply_while_the_registration_has_lapsed(
     fail(leader.partitions[0].log)
     for _ in range(FETCHES_MEANWHILE):
         leader.fetch(3)
-        await asyncio.sleep(0.005)
-    await asyncio.sleep(0.5)
+        await asyncio.sleep(0.005)  # so that the fetches are spread over several tries
+    await asyncio.sleep(0.5)  # for seventy tries of one timer
 
     # Each try asks twice. One is due to each fetch, and beside them one timer at a time: a timer for each fetch would
     # try thousands of times.

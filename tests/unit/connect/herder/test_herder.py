@@ -183,7 +183,7 @@ def slow_log(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     write = records.write
 
     async def write_later(writes: Sequence[Write], timeout_s: float) -> None:
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.2)  # stands for the topic: another request may come meanwhile
         await write(writes, timeout_s)
 
     monkeypatch.setattr(records, "write", write_later)

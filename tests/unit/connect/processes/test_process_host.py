@@ -362,7 +362,7 @@ async def test_only_so_many_questions_are_asked_at_a_time(shared_host: ProcessHo
         nonlocal most
         while True:
             most = max(most, len(children_of(shared_host.launcher_pid)))
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.005)  # between two looks; the test cancels them
 
     watching = asyncio.create_task(watch())
     asked = [shared_host.ask(ListPlugins(entry_point="slow", worker={}), timeout_s=30) for _ in range(2 * ASKS_MAX)]
