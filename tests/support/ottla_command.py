@@ -3,9 +3,12 @@
 import json
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from tests.support.ottla_cluster import ottla_command
+from tests.support.ottla_cluster import OttlaCluster, ottla_command
 
 RUN_DEADLINE_S = 120
 
@@ -38,3 +41,13 @@ class Ottla:
         """What `ottla consume` reads."""
         lines = self.run("consume", *arguments, "--format", "record").stdout.splitlines()
         return [json.loads(line) for line in lines]
+
+
+@contextmanager
+def ottla_and_connect(directory: Path) -> Iterator[Ottla]:
+    """The command for a cluster of its own in this directory, with a Connect worker."""
+    with OttlaCluster(directory, arguments=("--connect", "1")) as cluster:
+        made = Ottla(cluster.bootstrap)
+        connect = json.loads((directory / "cluster.json").read_text())["connect"]
+        made.environment |= {"OTTLA_DIR": str(directory), "OTTLA_CONNECT_URL": connect[0]}
+        yield made

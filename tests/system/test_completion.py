@@ -4,13 +4,12 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster, ottla_command
-from tests.support.ottla_command import Ottla
+from tests.support.ottla_cluster import ottla_command
+from tests.support.ottla_command import Ottla, ottla_and_connect
 
 pytestmark = pytest.mark.slow
 
@@ -19,18 +18,9 @@ RUN_DEADLINE_S = 120
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OttlaCluster]:
-    directory = tmp_path_factory.mktemp("completion") / "cluster"
-    with OttlaCluster(directory, arguments=("--connect", "1")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def ottla(cluster: OttlaCluster) -> Ottla:
-    made = Ottla(cluster.bootstrap)
-    connect = json.loads(Path(cluster.directory / "cluster.json").read_text())["connect"]
-    made.environment |= {"OTTLA_DIR": str(cluster.directory), "OTTLA_CONNECT_URL": connect[0]}
-    return made
+def ottla(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ottla]:
+    with ottla_and_connect(tmp_path_factory.mktemp("completion") / "cluster") as made:
+        yield made
 
 
 def test_names_of_topics_groups_and_connectors_are_completed(ottla, tmp_path):

@@ -6,13 +6,12 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster, ottla_command
-from tests.support.ottla_command import Ottla
+from tests.support.ottla_cluster import ottla_command
+from tests.support.ottla_command import Ottla, ottla_and_connect
 
 pytestmark = pytest.mark.slow
 
@@ -21,18 +20,9 @@ RUN_DEADLINE_S = 120
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OttlaCluster]:
-    directory = tmp_path_factory.mktemp("logs") / "cluster"
-    with OttlaCluster(directory, arguments=("--connect", "1")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def ottla(cluster: OttlaCluster) -> Ottla:
-    made = Ottla(cluster.bootstrap)
-    connect = json.loads(Path(cluster.directory / "cluster.json").read_text())["connect"]
-    made.environment |= {"OTTLA_DIR": str(cluster.directory), "OTTLA_CONNECT_URL": connect[0]}
-    return made
+def ottla(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ottla]:
+    with ottla_and_connect(tmp_path_factory.mktemp("logs") / "cluster") as made:
+        yield made
 
 
 def test_messages_of_all_processes_stand_in_the_order_of_time(ottla):
@@ -59,7 +49,7 @@ def test_logs_are_chosen_by_process_time_and_level(ottla):
     assert b"--since soon" in ottla.run("logs", "--since", "soon", fails_with=2).stderr
 
 
-def test_what_is_logged_from_now_on_is_followed_until_an_interrupt(ottla, cluster, tmp_path):
+def test_what_is_logged_from_now_on_is_followed_until_an_interrupt(ottla, tmp_path):
     written = tmp_path / "followed"
     with written.open("wb") as output:
         following = subprocess.Popen(
