@@ -201,20 +201,31 @@ def test_a_second_ctrl_c_cancels_what_is_being_moved_and_leaves_no_throttle(ottl
     assert read_all(ottla, lopsided) == records().splitlines()
 
 
-def test_at_a_terminal_a_rebalance_asks_first(ottla, lopsided):
+def declined_at_a_terminal(ottla, *arguments: str) -> str:
+    """Answer a command's question with no; return what it asked."""
     ours, theirs = pty.openpty()
     try:
         command = subprocess.Popen(
-            [ottla_command(), "cluster", "rebalance"],
+            [ottla_command(), *arguments],
             stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **ottla.environment},
         )  # fmt: skip
         os.write(ours, b"n\n")
         _, errors = command.communicate(timeout=60)
-        assert "Move them? [y/N]" in errors.decode()
+        return errors.decode()
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+def test_at_a_terminal_a_rebalance_asks_first(ottla, lopsided):
+    assert "Move them? [y/N]" in declined_at_a_terminal(ottla, "cluster", "rebalance")
     assert set(map(tuple, replicas_of(ottla, lopsided).values())) == {(1, 2)}
+
+
+def test_at_a_terminal_a_deletion_asks_and_names_the_cluster(ottla, lopsided):
+    asked = declined_at_a_terminal(ottla, "topic", "delete", lopsided)
+    assert f"all their records at {ottla.environment['OTTLA_BOOTSTRAP']}? [y/N]" in asked
+    assert len(replicas_of(ottla, lopsided)) > 0
 
 
 def test_preferred_leaders_are_elected_when_asked_for(ottla, lopsided):

@@ -69,7 +69,9 @@ def elect_leaders(
         names = _select(chosen, admin.view()) if chosen else None
         if unclean and not yes and sys.stdin.isatty():
             typer.confirm(
-                "An unclean election loses the records that only lost replicas had. Go on?", abort=True, err=True
+                f"An unclean election loses the records that only lost replicas had. Go on at {bootstrap}?",
+                abort=True,
+                err=True,
             )
         outcomes = admin.elect_leaders(names, unclean=unclean)
     results: list[dict[str, Any]] = []

@@ -20,6 +20,7 @@ from ottla.connect.each import do_each
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import Json, parse_assignments
 from ottla.output import counted, note, print_json, print_table
+from ottla.shown_url import without_login
 
 STANDARD_INPUT = "-"
 
@@ -178,7 +179,7 @@ def delete(
     """
     client = ConnectClient(url)
     if not yes and sys.stdin.isatty():
-        typer.confirm(f"Delete {', '.join(names)}?", abort=True, err=True)
+        typer.confirm(f"Delete {', '.join(names)} at {without_login(url)}?", abort=True, err=True)
 
     def delete_one(name: str) -> str:
         client.ask("DELETE", connector_path(name))

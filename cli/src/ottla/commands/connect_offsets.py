@@ -13,6 +13,7 @@ from ottla.connect.offset_arguments import BadOffset, parse_offset_document, par
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import Json
 from ottla.output import print_json, print_table
+from ottla.shown_url import without_login
 
 ConnectorName = Annotated[
     str, typer.Argument(metavar="NAME", autocompletion=completion.connectors, help="The connector.")
@@ -83,7 +84,7 @@ def reset(
     """
     client = ConnectClient(url)
     if not yes and sys.stdin.isatty():
-        typer.confirm(f"Have {name} begin anew?", abort=True, err=True)
+        typer.confirm(f"Have {name} begin anew at {without_login(url)}?", abort=True, err=True)
     _report(client.ask("DELETE", connector_path(name, "offsets")), as_json=as_json)
 
 

@@ -188,7 +188,7 @@ def delete(
     }
     client = admin_client(bootstrap, properties)
     if not yes and sys.stdin.isatty():
-        typer.confirm(f"Delete {', '.join(groups)} and their committed offsets?", abort=True, err=True)
+        typer.confirm(f"Delete {', '.join(groups)} and their committed offsets at {bootstrap}?", abort=True, err=True)
     with plain_errors(bootstrap):
         futures = client.delete_consumer_groups(list(dict.fromkeys(groups)), request_timeout=REQUEST_TIMEOUT_S)
     finish_each(

@@ -245,7 +245,7 @@ def delete(
     """
     client = admin_client(bootstrap, properties)
     if not yes and sys.stdin.isatty():
-        typer.confirm(f"Delete {', '.join(topics)} and all their records?", abort=True, err=True)
+        typer.confirm(f"Delete {', '.join(topics)} and all their records at {bootstrap}?", abort=True, err=True)
     with plain_errors(bootstrap):
         futures = client.delete_topics(topics, request_timeout=REQUEST_TIMEOUT_S, operation_timeout=REQUEST_TIMEOUT_S)
     finish_each("topic", "deleted", futures, bootstrap, as_json=as_json)
