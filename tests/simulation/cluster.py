@@ -9,6 +9,7 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from shlex import quote
 from typing import Any
 from unittest.mock import patch
 from uuid import UUID
@@ -84,14 +85,15 @@ class Reports:
 class SimulationFailed(AssertionError):
     """A run broke a rule; the message tells how to see it again."""
 
-    def __init__(self, schedule: Schedule, error: BaseException, lines: int | None = TRACE_LINES_SHOWN) -> None:
+    def __init__(
+        self, schedule: Schedule, error: BaseException, replay: str, lines: int | None = TRACE_LINES_SHOWN
+    ) -> None:
         self.seed = schedule.seed
         self.is_violation = isinstance(error, InvariantViolated)
         self.rule = str(error) if self.is_violation else f"{type(error).__name__}: {error}"
         trace = "\n".join(schedule.trace_lines(lines))
         super().__init__(
-            f"seed {schedule.seed} at {schedule.now_ms:.1f} ms\n{trace}\nviolated: {self.rule}\n"
-            f"replay: python -m tests.simulation {schedule.seed}"
+            f"seed {schedule.seed} at {schedule.now_ms:.1f} ms\n{trace}\nviolated: {self.rule}\nreplay: {replay}"
         )
 
 
@@ -114,9 +116,19 @@ class Outcome:
 
 
 class SimulatedCluster:
-    """All processes of one run."""
+    """All processes of one run.
 
-    def __init__(self, seed: int, often: Collection[str] = ()) -> None:
+    Args:
+        seed: determines it.
+        often: what is to go wrong much more often than the seed says (see `Faults`).
+        rule: which rule is broken, if one is; told with a failure.
+
+    Attributes:
+        options: of the command that shows this run again.
+    """
+
+    def __init__(self, seed: int, often: Collection[str] = (), rule: str = "") -> None:
+        self.options = {"rule": [rule] if rule else [], "often": list(often)}
         self.schedule = schedule = Schedule(seed)
         self.network = network = Network(schedule)
         self.etcd = FakeEtcd(schedule, network.is_cut)
@@ -145,6 +157,14 @@ class SimulatedCluster:
         self.disk_delay_max_ms = schedule.random.choice((2.0, 300.0, 1_500.0))
         self.min_insync_replicas = schedule.random.choice((1, 2, 2))
         self.invariants.allows_unclean = schedule.chance(0.05)
+
+    @property
+    def replay(self) -> str:
+        """The command that shows this run again."""
+        options = [
+            word for name, values in self.options.items() if values for word in (f"--{name}", *map(quote, values))
+        ]
+        return " ".join(("python -m tests.simulation", str(self.schedule.seed), *options))
 
     @property
     def processes(self) -> list[Process]:
@@ -183,16 +203,13 @@ class SimulatedCluster:
             while len(self.etcd.state.registrations) < BROKERS:
                 self._check_time(TROUBLE_MS, "not all brokers have registered")
                 schedule.run_until(schedule.now_ms + START_MS, self.invariants.after_step)
-            self._create_topic()
-            for client in (*self.producers, self.consumer):
-                client.start()
-            self.faults.start()
-            schedule.run_until(TROUBLE_MS, self.invariants.after_step)
+            self.create_topic(NAME.topic, 1, self.choose_replicas())
+            self.go_through_trouble()
             schedule.note("everybody", "is left in peace")
             self.faults.heal()
             is_available = self._recover()
         except Exception as error:
-            raise SimulationFailed(schedule, error) from error
+            raise SimulationFailed(schedule, error, self.replay) from error
         invariants = self.invariants
         return Outcome(
             seed=schedule.seed,
@@ -208,15 +225,29 @@ class SimulatedCluster:
         for process in (*self.etcd.members, *self.brokers.values(), *self.controllers.values()):
             process.start()
 
-    def _create_topic(self) -> None:
-        brokers = self.etcd.state.brokers
-        replicas = tuple(self.schedule.random.sample(sorted(brokers), REPLICATION_FACTOR))
-        state = first_state(UUID(int=1), 0, replicas, brokers)
+    def choose_replicas(self) -> tuple[int, ...]:
+        """Return where the partition begins."""
+        return tuple(self.schedule.random.sample(sorted(self.etcd.state.brokers), REPLICATION_FACTOR))
+
+    def go_through_trouble(self) -> None:
+        """Have clients at work while things go wrong."""
+        self.start_clients()
+        self.faults.start()
+        self.schedule.run_until(TROUBLE_MS, self.invariants.after_step)
+
+    def start_clients(self) -> None:
+        """Begin to produce and to consume."""
+        for client in (*self.producers, self.consumer):
+            client.start()
+
+    def create_topic(self, name: str, id_: int, replicas: tuple[int, ...]) -> None:
+        """Create a topic of one partition, without asking the controller."""
+        state = first_state(UUID(int=id_), 0, replicas, self.etcd.state.brokers)
         configs = {
             "min.insync.replicas": str(self.min_insync_replicas),
             "unclean.leader.election.enable": str(self.invariants.allows_unclean).lower(),
         }
-        topic = Topic(name=NAME.topic, id=state.topic_id, partitions=(state,), configs=configs)
+        topic = Topic(name=name, id=state.topic_id, partitions=(state,), configs=configs)
         self.etcd.put_directly(StateWrites(KEYS).creation(topic))
 
     # Recovery
@@ -265,10 +296,10 @@ class SimulatedCluster:
         return ""
 
 
-def simulate(seed: int, often: Collection[str] = ()) -> Outcome:
-    """Run one simulation; `often` is what is to go wrong much more often than the seed says (see `Faults`).
+def simulate(seed: int, often: Collection[str] = (), rule: str = "") -> Outcome:
+    """Run one simulation; see `SimulatedCluster`.
 
     Raises:
         SimulationFailed: a rule was broken.
     """
-    return SimulatedCluster(seed, often).run()
+    return SimulatedCluster(seed, often, rule).run()

@@ -163,7 +163,8 @@ class _ServedWatch:
         if not self._watching.is_open():
             member.forget(self)
             return
-        if member.is_paused or member.etcd.is_cut(member.name, self._client):
+        is_held_up = member.is_paused or self._client in member.etcd.lagging
+        if is_held_up or member.etcd.is_cut(member.name, self._client):
             member.schedule.after(WATCH_RETRY_MS, self._bring)
             return
         if member.life != self._life or not member.is_running:

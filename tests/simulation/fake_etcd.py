@@ -78,6 +78,7 @@ class FakeEtcd:
         watch_late: the part of all notifications that take much longer.
         writes_late: the part of all writes that a member takes in, and proposes much later.
         answers_lost: the part of all writes that are carried out and not answered.
+        lagging: processes whose watches bring nothing for now.
     """
 
     def __init__(self, schedule: Schedule, is_cut: Callable[[str, str], bool]) -> None:
@@ -99,6 +100,7 @@ class FakeEtcd:
         self.watch_delay_max_ms = schedule.random.choice((2.0, 10.0, 50.0))
         self.watch_late = self.writes_late = self.answers_lost = 0.0
         self.members: list[EtcdMember] = []
+        self.lagging: set[str] = set()
 
     @property
     def state(self) -> ClusterState:
@@ -121,6 +123,7 @@ class FakeEtcd:
     def heal(self) -> None:
         """Answer everything from now on, in time."""
         self.writes_late = self.answers_lost = self.watch_late = 0.0
+        self.lagging.clear()
 
     def compact(self) -> None:
         """Forget how the present state came about."""
@@ -235,6 +238,10 @@ class FakeEtcd:
             return LeaseKeepAliveResponse(header=self.header(), id=request.id, ttl=0)
         self._leases[request.id] = (self.schedule.now_ms + ttl_ms, ttl_ms)
         return LeaseKeepAliveResponse(header=self.header(), id=request.id, ttl=int(ttl_ms / 1000))
+
+    def lease_deadline_ms(self, lease: int) -> float:
+        """Return until when a lease lives if it is not renewed; 0 if there is none."""
+        return self._leases.get(lease, (0.0, 0.0))[0]
 
     def revoke(self, request: LeaseRevokeRequest) -> LeaseRevokeResponse:
         """End a lease and drop its keys."""

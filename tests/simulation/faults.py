@@ -3,7 +3,7 @@
 Each seed has its own mixture, so that some runs are full of one kind of trouble, and others see everything together.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -31,6 +31,34 @@ HEAL_INTERVAL_MS = 1_000
 PARTITION = TopicPartition("t", 0)
 UNNOTICED_LOSS_MS = 5_000
 MIDDLE_OF_CHANGES_MS = 60.0
+WEIGHTS: Mapping[str, float] = {
+    "kill_broker": 3,
+    "pause_broker": 2,
+    "cut_link": 2,
+    "isolate": 2,
+    "restart_within_lease": 1,
+    "pause_over_lease": 1,
+    "kill_controller": 1,
+    "pause_controller": 1,
+    "depose_controller": 1,
+    "lose_answers_of_etcd": 1,
+    "stop_etcd": 0.7,
+    "kill_member": 0.7,
+    "pause_member": 1.5,
+    "compact": 0.3,
+    "wipe_broker": 1,
+    "cut_power": 1,
+    "shut_down_broker": 1,
+    "reassign": 1,
+    "cancel_reassignment": 0.3,
+    "reassign_away_and_back": 3,
+    "create_or_delete_busy_topic": 2,
+    "lose_log": 0.5,
+    "fail_fsync": 1,
+    "elect_preferred_leader": 0.5,
+    "change_min_insync_replicas": 0.5,
+}
+"""How often each kind of trouble comes, beside the others; each is a method of `Faults`."""
 
 
 class Faults(Process):
@@ -45,39 +73,11 @@ class Faults(Process):
         self._cluster = cluster
         self._ended = False
         self._topic_ids = count(1_000)
-        kinds: list[tuple[float, Callable[[], None]]] = [
-            (3, self._kill_broker),
-            (2, self._pause_broker),
-            (2, self._cut_link),
-            (2, self._isolate),
-            (1, self._restart_within_lease),
-            (1, self._pause_over_lease),
-            (1, self._kill_controller),
-            (1, self._pause_controller),
-            (1, self._depose_controller),
-            (1, self._lose_answers_of_etcd),
-            (0.7, self._stop_etcd),
-            (0.7, self._kill_member),
-            (1.5, self._pause_member),
-            (0.3, self._compact),
-            (1, self._wipe_broker),
-            (1, self._cut_power),
-            (1, self._shut_down_broker),
-            (1, self._reassign),
-            (0.3, self._cancel_reassignment),
-            (3, self._reassign_away_and_back),
-            (2, self._create_or_delete_busy_topic),
-            (0.5, self._lose_log),
-            (1, self._fail_fsync),
-            (0.5, self._elect_preferred_leader),
-            (0.5, self._change_min_insync_replicas),
-        ]
         random = cluster.schedule.random
-        self._kinds = [kind for _, kind in kinds]
-        self._weights = [weight * random.choice((0.1, 1, 1, 3)) for weight, _ in kinds]
-        names = [kind.__name__.removeprefix("_") for kind in self._kinds]
+        weights = WEIGHTS.values()
+        self._weights = [weight * random.choice((0.1, 1, 1, 3)) for weight in weights]
         for name in often:
-            self._weights[names.index(name)] += sum(weight for weight, _ in kinds) / 2
+            self._weights[list(WEIGHTS).index(name)] += sum(weights) / 2
         self._pause_max_ms = random.choice((600.0, 1_500.0, 4_000.0))
         self._outage_max_ms = random.choice((500.0, 2_500.0, 6_000.0))
 
@@ -92,8 +92,8 @@ class Faults(Process):
 
     def _make_trouble(self) -> None:
         if not self._ended:
-            (kind,) = self.schedule.random.choices(self._kinds, self._weights)
-            kind()
+            (kind,) = self.schedule.random.choices(list(WEIGHTS), self._weights)
+            getattr(self, f"_{kind}")()
             self._plan_next()
 
     def heal(self) -> None:
@@ -312,7 +312,7 @@ class Faults(Process):
         leader = self._cluster.etcd.state.controller
         return self._cluster.controllers[leader.id] if leader is not None else None
 
-    def _ask(self, what: str, handler_name: str, request: object) -> None:
+    def ask(self, what: str, handler_name: str, request: object) -> None:
         controller = self._leading_controller()
         if controller is None:
             return
@@ -332,7 +332,7 @@ class Faults(Process):
     def _reassign(self) -> None:
         random = self.schedule.random
         targets = tuple(random.sample(sorted(self._cluster.brokers), random.choice((2, 3, 3, 3))))
-        self._ask(f"replicas {list(targets)}", "on_reassign", Reassignment(topic="t", index=0, replicas=targets))
+        self.ask(f"replicas {list(targets)}", "on_reassign", Reassignment(topic="t", index=0, replicas=targets))
 
     def _reassign_away_and_back(self) -> None:
         """Take the partition from a follower, and give it back before that can have carried it out everywhere."""
@@ -342,11 +342,11 @@ class Faults(Process):
             away = self.schedule.random.choice(followers)
             targets = tuple(one for one in partition.replicas if one != away)
             self._create_or_delete_busy_topic()
-            self._ask(f"replicas {list(targets)}", "on_reassign", Reassignment(topic="t", index=0, replicas=targets))
+            self.ask(f"replicas {list(targets)}", "on_reassign", Reassignment(topic="t", index=0, replicas=targets))
             self.after(self._outage_ms() / 4, self._give_back, partition.replicas)
 
     def _give_back(self, replicas: tuple[int, ...]) -> None:
-        self._ask(f"replicas {list(replicas)}", "on_reassign", Reassignment(topic="t", index=0, replicas=replicas))
+        self.ask(f"replicas {list(replicas)}", "on_reassign", Reassignment(topic="t", index=0, replicas=replicas))
 
     def _create_or_delete_busy_topic(self) -> None:
         """Create a topic that keeps brokers busy, or delete it, perhaps to create it anew at once."""
@@ -355,7 +355,7 @@ class Faults(Process):
         name = random.choice(BUSY_TOPICS)
         topic = etcd.state.topics.get(name)
         if topic is not None:
-            self._ask(f"an end of {name}", "on_delete_topic", TopicReference(name=name))
+            self.ask(f"an end of {name}", "on_delete_topic", TopicReference(name=name))
         live = sorted(etcd.state.brokers)
         if not live or (topic is not None and self.schedule.chance(0.5)):
             return
@@ -364,22 +364,20 @@ class Faults(Process):
             for index in range(random.choice((1, 1, 3)))
         )
         new = NewTopic(name=name, assignments=assignments, topic_id=UUID(int=next(self._topic_ids)))
-        self._ask(f"{name} with the id {new.topic_id.int}", "on_create_topic", new)
+        self.ask(f"{name} with the id {new.topic_id.int}", "on_create_topic", new)
         if self.schedule.chance(0.3):
-            self.after(
-                self._outage_ms(), self._ask, f"an end of {name}", "on_delete_topic", TopicReference(name=name)
-            )
+            self.after(self._outage_ms(), self.ask, f"an end of {name}", "on_delete_topic", TopicReference(name=name))
 
     def _cancel_reassignment(self) -> None:
         if self._cluster.partition.adding or self._cluster.partition.removing:
             cancellation = Reassignment(topic="t", index=0, replicas=None)
-            self._ask("an end of the reassignment", "on_reassign", cancellation)
+            self.ask("an end of the reassignment", "on_reassign", cancellation)
 
     def _elect_preferred_leader(self) -> None:
         request = (ElectionType.PREFERRED, TopicPartition("t", 0))
-        self._ask("the preferred leader", "on_elect", request)
+        self.ask("the preferred leader", "on_elect", request)
 
     def _change_min_insync_replicas(self) -> None:
         topic = self._cluster.etcd.state.topics["t"]
         count = "1" if topic.configs["min.insync.replicas"] == "2" else "2"
-        self._ask(f"min.insync.replicas={count}", "on_configure", ("min.insync.replicas", count))
+        self.ask(f"min.insync.replicas={count}", "on_configure", ("min.insync.replicas", count))

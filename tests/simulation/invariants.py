@@ -326,6 +326,10 @@ class Invariants:
         for history in self._histories.values():
             history.wiped.add(broker_id)
 
+    def intact_again(self) -> None:
+        """A broker has registered since its loss; the controller may have attended to that before it knows."""
+        self._forget_wiped(self._cluster.etcd.state)
+
     def _forget_wiped(self, state: ClusterState) -> None:
         """Expect everything again of those whose loss the controller has attended to.
 

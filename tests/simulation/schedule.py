@@ -10,8 +10,16 @@ import hashlib
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
+from math import inf
 from random import Random
 from typing import Any
+
+EVENTS_MAX = 200_000
+"""Of one run; the busiest ones have some 10,000."""
+
+
+class NeverEnding(AssertionError):
+    """A run does not come to its end."""
 
 
 class Schedule:
@@ -38,13 +46,27 @@ class Schedule:
 
     def run_until(self, end_ms: float, after_each_step: Callable[[], None]) -> None:
         """Let events happen, one by one, until a time is reached."""
-        events = self._events
-        while events and events[0][0] <= end_ms:
-            self.now_ms, _, action, arguments = heappop(events)
-            self.steps += 1
-            action(*arguments)
+        while self.next_ms <= end_ms:
+            self.step()
             after_each_step()
         self.now_ms = end_ms
+
+    @property
+    def next_ms(self) -> float:
+        """When the next event happens; infinity if there is none."""
+        return self._events[0][0] if self._events else inf
+
+    def step(self) -> None:
+        """Let the next event happen.
+
+        Raises:
+            NeverEnding: there have been too many.
+        """
+        self.now_ms, _, action, arguments = heappop(self._events)
+        self.steps += 1
+        if self.steps > EVENTS_MAX:
+            raise NeverEnding(f"{EVENTS_MAX} events have not brought the run to its end")
+        action(*arguments)
 
     def chance(self, probability: float) -> bool:
         """Return True with a probability."""

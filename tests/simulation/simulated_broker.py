@@ -230,12 +230,13 @@ class SimulatedBroker(ServiceProcess):
         self.note("loses its disk")
         self.disk = Disk(UUID(int=self.disk.directory_id.int + 1))
 
-    def lose_power(self) -> None:
+    def lose_power(self, *, loses_all: bool = False) -> None:
         """Lose what was not fsynced, or some of it; only while the broker is down."""
         assert not self.is_running
         self.note("has lost power")
         for log in self.disk.logs.values():
-            log.lose_power(self.schedule.random.randint(log.durable_end_offset, log.log_end_offset))
+            kept_max = log.durable_end_offset if loses_all else log.log_end_offset
+            log.lose_power(self.schedule.random.randint(log.durable_end_offset, kept_max))
         self.disk.intact_since = NO_EPOCH
 
     def fail_log(self, name: TopicPartition) -> None:
@@ -294,6 +295,7 @@ class SimulatedBroker(ServiceProcess):
         self.note("is registered with broker epoch {}", membership.registered_epoch)
         if self.disk.intact_since == NO_EPOCH:
             self.disk.intact_since = membership.registered_epoch
+            self.observer.intact_again()
         await feed.wait_for(lambda state: self.broker_id in state.brokers, REGISTRATION_TIMEOUT_S)
         self.partitions = partitions = HeldPartitions(self, feed, membership)
         reconciler = Reconciler(
@@ -350,6 +352,12 @@ class SimulatedBroker(ServiceProcess):
             directory_ids=(self.disk.directory_id,),
             intact_since=self.disk.intact_since,
         )
+
+    @property
+    def lease_id(self) -> int:
+        """The lease that its registration hangs on."""
+        assert self._membership is not None
+        return self._membership.session.lease.id
 
     @property
     def registered_epoch(self) -> int:

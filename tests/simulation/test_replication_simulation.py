@@ -4,65 +4,37 @@
 the seed, the rule that was broken, and the end of the trace; `python -m tests.simulation SEED` shows all of it.
 """
 
+import asyncio
 import gc
 import multiprocessing
 import os
+import shlex
 import subprocess
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from shlex import quote
 
 import pytest
 
-from tests.simulation.broken_rules import BROKEN_RULES, TROUBLE_THAT_SHOWS
+from ottla_core.cluster.etcd import EtcdClient
+from ottla_core.cluster.feed import ClusterStateFeed
+from tests.simulation.broken_rules import BROKEN_RULES, broken, without_defence
+from tests.simulation.clients import Consumer
 from tests.simulation.cluster import Outcome, SimulatedCluster, SimulationFailed, simulate
+from tests.simulation.histories import HISTORIES
+from tests.simulation.noticing import failure, failure_of_history, failure_that_shows
+from tests.simulation.simulated_broker import SimulatedBroker
 
 SEEDS = int(os.environ.get("OTTLA_SIMULATION_SEEDS", "2500"))
 FIRST_SEED = int(os.environ.get("OTTLA_TEST_SEED", "0"))
 SEEDS_PER_TASK = 50
 SEEDS_PER_COLLECTION = 10
 FAILURES_SHOWN_MAX = 3
+SEEDS_PER_HISTORY = 5
 
 SEEDS_UNTIL_NOTICED_MAX = 1_500
 """Most broken rules are noticed by one of the first few seeds, the least likely ones by one in some hundred."""
-SEEDS_THAT_NOTICED = {
-    "the high watermark moves below min.insync.replicas": 8,
-    "additions to the in-sync set that are under way are not counted": 27,
-    "followers do not cut their logs": 3,
-    "recovery points outlive a truncation": 7,
-    "followers believe any high watermark": 8,
-    "followers take answers of former leaders": 16,
-    "old controllers are not fenced": 6,
-    "nothing is written between a lost write and its repetition": 21,
-    "views are taken for fresh": 7,
-    "a watch that has stalled is kept": 7,
-    "who leaves counts as registered": 22,
-    "leaders are elected outside the in-sync set": 11,
-    "wiped directories are not noticed": 19,
-    "unclean shutdowns are overlooked": 17,
-    "stale broker epochs are accepted": 13,
-    "eligible leaders outlive a change of min.insync.replicas": 6,
-    "a pass goes by its first state": 2,
-    "a lost log is not noticed": 4,
-    "a failed fsync is forgotten by the next start": 6,
-    "a reported loss changes nothing": 4,
-}
-"""Where to look first for what few seeds notice. Any change of the simulation moves it, and only costs time."""
-
-NOT_NOTICED_YET = frozenset(
-    {
-        "any refusal undoes a proposal",
-        "followers join before they have reached the high watermark",
-        "a follower's log never gets shorter",
-        "epochs that were truncated come back after a crash",
-        "cuts go by what was once answered",
-        "leases are counted from the answer",
-        "partition epochs are not compared",
-        "stale proposals are accepted",
-    }
-)
-"""Rules whose breach no seed is known to notice since the shells around them are real; it was noticed when these were
-stand-ins. Each is to be taken out as soon as a seed is found."""
 
 
 def run_seeds(seeds: range) -> tuple[list[Outcome], list[str]]:
@@ -152,22 +124,64 @@ def test_the_same_seed_breaks_the_same_rule_again() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", [rule for rule in BROKEN_RULES if rule not in NOT_NOTICED_YET])
+@pytest.mark.parametrize("rule", BROKEN_RULES)
 def test_a_broken_rule_is_noticed(rule: str) -> None:
-    seeds = [*range(FIRST_SEED, FIRST_SEED + SEEDS_UNTIL_NOTICED_MAX)]
-    if rule in SEEDS_THAT_NOTICED:
-        seeds.insert(0, SEEDS_THAT_NOTICED[rule])
-    with BROKEN_RULES[rule]():
-        often = TROUBLE_THAT_SHOWS.get(rule, ())
-        failed = next((found for seed in seeds if (found := failure(seed, often)) is not None), None)
-    assert failed is not None, f"{SEEDS_UNTIL_NOTICED_MAX} seeds did not notice"
-    assert failed.is_violation, failed.rule
+    with broken(rule):
+        failed = failure_that_shows(rule, FIRST_SEED, SEEDS_UNTIL_NOTICED_MAX)
+    assert failed is not None, f"nothing shows it; look with: python -m tests.simulation SEED --rule {quote(rule)}"
+    assert failed.is_violation, failed
 
 
-def failure(seed: int, often: Collection[str] = ()) -> SimulationFailed | None:
-    """Return how a seed failed, if it did; `often` is what goes wrong more often than the seed says."""
-    try:
-        simulate(seed, often)
-    except SimulationFailed as failed:
-        return failed
-    return None
+@pytest.mark.parametrize("name", HISTORIES)
+def test_a_history_is_harmless_while_its_rule_is_kept(name: str) -> None:
+    with without_defence(name):
+        for seed in range(FIRST_SEED, FIRST_SEED + SEEDS_PER_HISTORY):
+            failed = failure_of_history(name, seed)
+            assert failed is None, failed
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_a_history_shows_that_its_rule_is_broken_whatever_the_seed(name: str) -> None:
+    for seed in range(FIRST_SEED, FIRST_SEED + SEEDS_PER_HISTORY):
+        with broken(name):
+            failed = failure_of_history(name, seed, name)
+        assert failed is not None, f"seed {seed}"
+        assert failed.is_violation, failed
+
+
+def test_a_failure_tells_the_command_that_replays_it() -> None:
+    rule = "a lost log is not noticed"
+    with broken(rule):
+        failed = failure_that_shows(rule, 0, SEEDS_UNTIL_NOTICED_MAX)
+
+    command = str(failed).splitlines()[-1].removeprefix("replay: ")
+    replayed = subprocess.run(
+        [sys.executable, *shlex.split(command)[1:], "--lines", "1"], capture_output=True, text=True, check=False
+    )
+    assert failed is not None
+    assert replayed.stdout.splitlines()[-1] == f"violated: {failed.rule}", replayed.stderr
+
+
+def test_a_run_that_never_ends_fails_with_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def again(self: Consumer) -> None:
+        self.after(0.0, again, self)
+
+    monkeypatch.setattr(Consumer, "on_start", again)
+    failed = failure(3)
+
+    assert failed is not None
+    assert "seed 3 at" in str(failed)
+    assert "events have not brought the run to its end" in str(failed)
+
+
+def test_a_process_that_does_not_come_to_rest_fails_with_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def spin(_: SimulatedBroker, __: EtcdClient, ___: ClusterStateFeed) -> str:
+        while True:
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(SimulatedBroker, "serve", spin)
+    failed = failure(3)
+
+    assert failed is not None
+    assert "seed 3 at" in str(failed)
+    assert "does not come to rest" in str(failed)

@@ -14,8 +14,11 @@ from contextvars import Context
 from typing import Any
 
 from tests.simulation.process import Process
+from tests.simulation.schedule import NeverEnding
 
 CANCELLATIONS_MAX = 10
+CALLBACKS_AT_ONCE_MAX = 100_000
+"""Of one event; the busiest ones have some hundred."""
 
 
 def _do_nothing() -> None:
@@ -58,9 +61,17 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return handle
 
     def _run_ready(self) -> None:
-        """Run what is due at once, in order, and what comes of it, until nothing is or the process has ended."""
+        """Run what is due at once, in order, and what comes of it, until nothing is or the process has ended.
+
+        Raises:
+            NeverEnding: something goes on and on without taking time.
+        """
         ready, process = self._ready, self._process
+        count = 0
         while ready and (self._is_abandoned or (process.is_running and process.life == self._life)):
+            count += 1
+            if count > CALLBACKS_AT_ONCE_MAX:
+                raise NeverEnding(f"seed {process.schedule.seed}: {process.name} does not come to rest")
             handle = ready.popleft()
             if not handle._cancelled:
                 handle._run()
