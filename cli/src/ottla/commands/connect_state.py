@@ -1,7 +1,8 @@
 """`ottla connect list`, `status`, `restart`, `pause`, `resume`, `stop`: what connectors do."""
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -9,10 +10,14 @@ from ottla import completion
 from ottla.commands.connect_definitions import ConnectorNames
 from ottla.connect.connect_client import URL_DEFAULT, ConnectClient, Url, connector_path, existing_names
 from ottla.connect.each import do_each
-from ottla.connect.hindrances import FAILED, hindrances, parts_of, print_hindrances, shown_state, total
+from ottla.connect.hindrances import FAILED, UNASSIGNED, hindrances, parts_of, print_hindrances, shown_state, total
 from ottla.errors import UsageProblem
 from ottla.kafka_client import Json
 from ottla.output import print_json, print_table
+
+ASSIGNED_WITHIN_S: Final = 3.0
+"""A connector that was just created has a worker within so long: nothing is wrong with it before."""
+LOOK_INTERVAL_S: Final = 0.2
 
 
 def list_(*, url: Url = URL_DEFAULT, as_json: Json = False) -> None:
@@ -24,8 +29,13 @@ def list_(*, url: Url = URL_DEFAULT, as_json: Json = False) -> None:
 
       ottla connect list --connect-url http://10.0.0.5:8083 --json
     """
-    expanded = ConnectClient(url).get("/connectors", expand="status")
-    statuses = [each["status"] for _, each in sorted(expanded.items()) if "status" in each]
+    client = ConnectClient(url)
+
+    def read() -> list[Mapping[str, Any]]:
+        expanded = client.get("/connectors", expand="status")
+        return [each["status"] for _, each in sorted(expanded.items()) if "status" in each]
+
+    statuses = _when_assigned(read)
     rows = [_row(each) for each in statuses]
     if as_json:
         print_json(rows)
@@ -48,6 +58,17 @@ def list_(*, url: Url = URL_DEFAULT, as_json: Json = False) -> None:
         print_hindrances(statuses)
     if any(map(hindrances, statuses)):
         raise typer.Exit(1)
+
+
+def _when_assigned(read: Callable[[], list[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
+    """Return statuses, read again for a while where a part has no worker yet."""
+    deadline_s = time.monotonic() + ASSIGNED_WITHIN_S
+    while True:
+        statuses = read()
+        is_assigned = all(part["state"] != UNASSIGNED for each in statuses for _, part in parts_of(each))
+        if is_assigned or time.monotonic() > deadline_s:
+            return statuses
+        time.sleep(LOOK_INTERVAL_S)
 
 
 def _row(status: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,7 +109,8 @@ def status(
       ottla connect status flights --json
     """
     client = ConnectClient(url)
-    documents = [client.get(connector_path(name, "status")) for name in existing_names(client, names or ())]
+    wanted = existing_names(client, names or ())
+    documents = _when_assigned(lambda: [client.get(connector_path(name, "status")) for name in wanted])
     if as_json:
         print_json(documents)
     else:

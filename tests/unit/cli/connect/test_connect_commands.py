@@ -5,17 +5,19 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from ottla.commands import connect_state
 from ottla.connect import connect_client
 from ottla.main import main
-from ottla_connect.herder.api import TargetState
+from ottla_connect.herder.api import ConnectorStatus, TargetState
 from ottla_connect.herder.errors import Conflict
+from ottla_connect.herder.views import NOT_STARTED
 from ottla_connect.ids import TaskId
 from ottla_connect.rest.application import create_application
 from ottla_connect.rest.server import RestServer
@@ -201,6 +203,29 @@ def test_the_status_shows_why_a_task_has_failed_and_exits_with_1(ottla, first):
     assert done.returncode == 1
     assert "first, task 1:\n  ValueError: no\n    in line 1\n" in done.stdout
     assert ottla("status", "--json").json[0]["tasks"][1]["state"] == "FAILED"
+
+
+@pytest.mark.parametrize("command", ["list", "status"])
+def test_a_connector_that_was_just_created_is_given_a_moment(ottla, first, monkeypatch, command):
+    looks = 0
+    told = first.connector_status
+
+    def assigned_later(name: str) -> ConnectorStatus:
+        nonlocal looks
+        looks += 1
+        return told(name) if looks > 2 else replace(told(name), connector=NOT_STARTED)
+
+    monkeypatch.setattr(first, "connector_status", assigned_later)
+    monkeypatch.setattr(connect_state, "LOOK_INTERVAL_S", 0.01)
+    done = ottla(command)
+    assert (looks, done.returncode) == (3, 0)
+    assert "RUNNING" in done.stdout
+
+    monkeypatch.setattr(connect_state, "ASSIGNED_WITHIN_S", 0.0)
+    looks = -1000
+    done = ottla(command)
+    assert done.returncode == 1
+    assert "no worker runs it yet" in done.stdout
 
 
 def test_the_status_shows_how_jobs_go(ottla, first):
