@@ -1,7 +1,8 @@
 """Asking a cluster about itself and having it changed, over the Kafka protocol.
 
 What any broker can answer goes to one of them, and to another one when it goes away. Every request may be sent twice
-without harm, so one that got no answer is repeated.
+without harm, so one that got no answer is repeated. The messages of changes are imported when they are made,
+which takes a hundredth of a second each: most commands only ask.
 """
 
 import datetime as dt
@@ -10,16 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
-from kio.schema.alter_partition_reassignments.v1 import request as alter_reassignments_v1
 from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
 from kio.schema.describe_quorum.v2 import request as describe_quorum_v2
-from kio.schema.elect_leaders.v2 import request as elect_leaders_v2
 from kio.schema.errors import ErrorCode
-from kio.schema.incremental_alter_configs.v1 import request as alter_configs_v1
 from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
 from kio.schema.metadata.v13.request import MetadataRequest
 from kio.schema.types import BrokerId, TopicName
-from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.static.primitive import i8, i32, i32Timedelta
 
 from ottla.cluster.admin_connection import ANSWER_TIMEOUT_S, AdminConnection, ConnectionLost, UnsupportedApi
@@ -141,6 +138,8 @@ class ClusterAdmin:
 
     def reassign(self, targets: Mapping[TopicPartition, Replicas | None]) -> Outcomes:
         """Have partitions moved to other brokers, or, with None, have what was begun undone."""
+        from kio.schema.alter_partition_reassignments.v1 import request as alter_reassignments_v1  # noqa: PLC0415
+
         partitions = defaultdict(list)
         for name, replicas in targets.items():
             brokers = None if replicas is None else tuple(BrokerId(broker) for broker in replicas)
@@ -163,6 +162,8 @@ class ClusterAdmin:
 
     def elect_leaders(self, names: Sequence[TopicPartition] | None, *, unclean: bool = False) -> Outcomes:
         """Have leaders elected; None for all partitions, in which case those that need none may be left out."""
+        from kio.schema.elect_leaders.v2 import request as elect_leaders_v2  # noqa: PLC0415
+
         partitions = defaultdict(list)
         for name in names or ():
             partitions[name.topic].append(i32(name.partition))
@@ -190,6 +191,8 @@ class ClusterAdmin:
         Raises:
             CommandError: one resource refuses; others may have been changed.
         """
+        from kio.schema.incremental_alter_configs.v1 import request as alter_configs_v1  # noqa: PLC0415
+
         by_resource = defaultdict(list)
         for change in changes:
             by_resource[change.resource_type, change.resource].append(
@@ -214,6 +217,8 @@ class ClusterAdmin:
 
     def unregister(self, broker_id: int) -> None:
         """Have the cluster forget a broker that is gone for good."""
+        from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest  # noqa: PLC0415
+
         response = self._ask(UnregisterBrokerRequest(broker_id=BrokerId(broker_id)))
         _check(response.error_code, response.error_message, f"broker {broker_id}")
 
