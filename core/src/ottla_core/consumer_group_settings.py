@@ -9,8 +9,8 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from ottla_core.config import ServiceConfig
+from ottla_core.config_definition import INT32_MAX
 from ottla_core.group_config import ConsumerGroupLimits
-from ottla_core.topic_config import INT32_MAX
 
 DEFAULTS = ConsumerGroupLimits()
 

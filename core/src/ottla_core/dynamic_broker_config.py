@@ -12,8 +12,8 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
+from ottla_core.config_definition import INT32_MAX, INT64_MAX, ConfigDefinition, ConfigType
 from ottla_core.errors import InvalidConfig
-from ottla_core.topic_config import INT32_MAX, INT64_MAX, ConfigDefinition, ConfigType
 
 NOTHING_FOLLOWS: Final = "Kept for Kafka's tools; nothing follows from it."
 DEDUPE_BUFFER_BYTES_MIN: Final = 1024 * 1024

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from ottla_core.config_definition import INT32_MAX, ConfigDefinition, ConfigType
 from ottla_core.errors import InvalidConfig
-from ottla_core.topic_config import INT32_MAX, ConfigDefinition, ConfigType
 
 CONSUMER_SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 CONSUMER_HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"

@@ -10,7 +10,7 @@ Source of names, defaults and limits: Kafka's QuotaConfig and DynamicConfig (KIP
 from collections.abc import Mapping
 from typing import Final
 
-from ottla_core.topic_config import INT64_MAX, ConfigDefinition, ConfigType
+from ottla_core.config_definition import INT64_MAX, ConfigDefinition, ConfigType
 
 LEADER_THROTTLED_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_THROTTLED_RATE: Final = "follower.replication.throttled.rate"

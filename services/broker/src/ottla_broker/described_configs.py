@@ -11,16 +11,11 @@ from enum import IntEnum
 
 from ottla_broker.config import TOPIC_DEFAULT_KEYS, BrokerConfig
 from ottla_core.cluster.model import Topic
+from ottla_core.config_definition import BrokerSynonym, ConfigDefinition, ConfigType
 from ottla_core.dynamic_broker_config import PROCESS_DEFINITIONS
 from ottla_core.group_config import BROKER_SYNONYMS, GROUP_CONFIG_DEFINITIONS
 from ottla_core.throttle_config import THROTTLE_DEFINITIONS, UNLIMITED
-from ottla_core.topic_config import (
-    TOPIC_CONFIG_DEFINITIONS,
-    BrokerSynonym,
-    ConfigDefinition,
-    ConfigType,
-    TopicConfig,
-)
+from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, TopicConfig
 
 SENSITIVE_KEYS = {"etcd.password"}
 BUILT_IN = TopicConfig()

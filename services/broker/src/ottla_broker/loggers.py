@@ -9,9 +9,9 @@ from typing import Final
 
 from ottla_broker.described_configs import CONFIG_TYPE_CODES, ConfigSource, DescribedConfig
 from ottla_core.cluster.controller_api import ConfigChange, ConfigOperation
+from ottla_core.config_definition import ConfigType
 from ottla_core.errors import InvalidConfig, InvalidRequest
 from ottla_core.observe.log_levels import LEVEL_NUMBERS, LEVELS, ROOT, LogLevels
-from ottla_core.topic_config import ConfigType
 
 LOGGERS: Final = frozenset(
     {

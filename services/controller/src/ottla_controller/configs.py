@@ -22,17 +22,12 @@ from ottla_core.cluster.controller_api import (
     ConfigResourceType,
 )
 from ottla_core.cluster.model import ClusterState
+from ottla_core.config_definition import ConfigDefinition, ConfigType
 from ottla_core.dynamic_broker_config import PROCESS_DEFINITIONS
 from ottla_core.errors import InvalidConfig, InvalidRequest, KafkaError, UnknownTopicOrPartition
 from ottla_core.group_config import ConsumerGroupLimits, check_group_configs, group_definition
 from ottla_core.throttle_config import THROTTLE_DEFINITIONS
-from ottla_core.topic_config import (
-    TOPIC_CONFIG_DEFINITIONS,
-    ConfigDefinition,
-    ConfigType,
-    TopicConfig,
-    definition_of,
-)
+from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, TopicConfig, definition_of
 
 DYNAMIC_BROKER_CONFIGS: Mapping[str, ConfigDefinition] = {
     definition.synonyms[0].name: definition for definition in TOPIC_CONFIG_DEFINITIONS.values() if definition.synonyms

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
 
-from ottla_core.topic_config import INT32_MAX, INT64_MAX, TopicConfig
+from ottla_core.config_definition import INT32_MAX, INT64_MAX
+from ottla_core.topic_config import TopicConfig
 
 NO_TIMESTAMP: Final = -1
 

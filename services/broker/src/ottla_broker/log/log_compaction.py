@@ -25,8 +25,9 @@ from ottla_broker.log.producer_state import ProducerStates
 from ottla_broker.log.segment import LogSegment
 from ottla_broker.log.segment_cleaning import CleanedSegment, CleaningJob
 from ottla_broker.log.segments import Segments
+from ottla_core.config_definition import INT64_MAX
 from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower
-from ottla_core.topic_config import INT64_MAX, TopicConfig
+from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 
 _logger: Final = structlog.get_logger("log.compaction")

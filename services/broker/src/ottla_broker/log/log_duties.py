@@ -20,8 +20,8 @@ from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.segment_file import OPEN_FILES_MAX
 from ottla_core.background import start_recurring
 from ottla_core.clock import Clock
+from ottla_core.config_definition import INT64_MAX
 from ottla_core.errors import KafkaStorageError
-from ottla_core.topic_config import INT64_MAX
 
 _logger: Final = structlog.get_logger("log.duties")
 

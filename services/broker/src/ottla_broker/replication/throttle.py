@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla_broker.partition import Partition
+from ottla_core.config_definition import EVERYTHING
 from ottla_core.throttle_config import FOLLOWER_THROTTLED_RATE, LEADER_THROTTLED_RATE, UNLIMITED, throttle_rate
-from ottla_core.topic_config import EVERYTHING
 
 SAVED_UP_MS_MAX: Final = 1000
 """For how long an unused rate can be saved up."""
