@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     import asyncio
 
     from ottla.local.cluster_report import ClusterReport
-    from ottla.local.launch import Wish
     from ottla.local.settings import Setting
     from ottla.local.supervisor import StopSignal
+    from ottla.local.wish import Wish
 
 EXIT_INTERRUPTED = 130
 
@@ -80,7 +80,7 @@ def up(
     """  # fmt: skip
     # The supervisor is not needed to show help.
     from ottla.local.cluster_directory import default_directory  # noqa: PLC0415
-    from ottla.local.launch import Wish  # noqa: PLC0415
+    from ottla.local.wish import Wish  # noqa: PLC0415
 
     wish = Wish(
         directory=(directory or default_directory()).absolute(),

@@ -19,9 +19,10 @@ from typing import Any
 from ottla.errors import CommandError
 from ottla.local.cluster_directory import ClusterDirectory, UnusableDirectory
 from ottla.local.cluster_report import ClusterReport
-from ottla.local.launch import Wish, run_cluster
+from ottla.local.launch import run_cluster
 from ottla.local.settings import Setting
 from ottla.local.supervisor import StopRequested, StopSignal
+from ottla.local.wish import Wish
 
 END_DEADLINE_S = 60.0
 

@@ -1,0 +1,127 @@
+"""What `ottla up` was asked for, and the options that follow from it and from what the directory last ran with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ottla.errors import CommandError, UsageProblem
+from ottla.local import ports
+from ottla.local.cluster_report import COORDINATORS_DEFAULT, ETCD_NODES_DEFAULT, ClusterReport
+from ottla.local.plan import ClusterOptions
+from ottla.local.settings import BadSetting, Setting, check_settings
+
+BASE_PORT_DEFAULT = 9092
+CONNECT_PORT_DEFAULT = 8083
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What was typed; None means as the last time in this directory, or the default.
+
+    Attributes:
+        base_port: 0 means any free ports.
+        unset: names of settings to forget, as `Setting.name`.
+        etcd_endpoints: empty means the embedded etcd.
+        racks: empty means none.
+        connect: how many Connect workers.
+        connect_port: the first one's port; 0 means any free ports.
+        force: start with fewer brokers even if partitions are lost.
+    """
+
+    directory: Path
+    brokers: int | None = None
+    controllers: int | None = None
+    coordinators: int | None = None
+    base_port: int | None = None
+    etcd_endpoints: tuple[str, ...] | None = None
+    settings: tuple[Setting, ...] = ()
+    unset: tuple[str, ...] = ()
+    etcd_nodes: int | None = None
+    racks: tuple[str, ...] | None = None
+    connect: int | None = None
+    connect_port: int | None = None
+    force: bool = False
+
+
+def settle(wish: Wish, last: ClusterReport | None) -> ClusterOptions:
+    """Return the options: what was typed, else what this directory last ran with, else the default.
+
+    Raises:
+        CommandError: the directory's etcd has another number of members than was typed, or Connect workers have no
+            group coordinator, or the settings do not fit so many brokers.
+    """
+    brokers = wish.brokers or (last.brokers if last else 1)
+    try:
+        check_settings(wish.settings, brokers)
+    except BadSetting as error:
+        raise UsageProblem(f"--set: {error}") from None
+    etcd = wish.etcd_endpoints
+    if etcd is None:
+        etcd = () if last is None or last.embedded_etcd else last.etcd
+    coordinators = wish.coordinators
+    if coordinators is None:
+        coordinators = last.coordinators if last else COORDINATORS_DEFAULT
+    racks = wish.racks
+    if racks is None:
+        racks = last.racks if last else ()
+    etcd_nodes = _settle_etcd_nodes(wish, last)
+    base_port, peer_ports = _settle_ports(wish, last, brokers, etcd_nodes)
+    connect_ports = _settle_connect_ports(wish, last, avoid=(*range(base_port, base_port + brokers), *peer_ports))
+    if connect_ports and not coordinators:
+        raise CommandError("Connect workers form a consumer group, which needs a group coordinator: --coordinators 1")
+    return ClusterOptions(
+        brokers=brokers,
+        controllers=wish.controllers or (last.controllers if last else 1),
+        coordinators=coordinators,
+        base_port=base_port,
+        etcd_endpoints=etcd,
+        settings=wish.settings,
+        etcd_nodes=etcd_nodes,
+        etcd_peer_ports=peer_ports,
+        racks=racks,
+        connect_ports=connect_ports,
+    )
+
+
+def _settle_etcd_nodes(wish: Wish, last: ClusterReport | None) -> int:
+    """Return the number of etcd's members, which is part of the data that they keep."""
+    if last is None or (not last.embedded_etcd and not last.etcd_peer_ports):
+        return wish.etcd_nodes or (last.etcd_nodes if last else ETCD_NODES_DEFAULT)
+    if wish.etcd_nodes not in (None, last.etcd_nodes):
+        has = "1 node" if last.etcd_nodes == 1 else f"{last.etcd_nodes} nodes"
+        raise CommandError(
+            f"the etcd in {wish.directory} has {has}, and --etcd-nodes {wish.etcd_nodes} cannot change that; "
+            "leave --etcd-nodes out, or start a new cluster in another --dir"
+        )
+    return last.etcd_nodes
+
+
+def _settle_ports(
+    wish: Wish, last: ClusterReport | None, brokers: int, etcd_nodes: int
+) -> tuple[int, tuple[int, ...]]:
+    """Return the first broker's port, and the ports on which etcd's members listen for each other."""
+    peer_ports = last.etcd_peer_ports if last else ()
+    base_port = wish.base_port
+    if base_port is None:
+        base_port = last.base_port if last else BASE_PORT_DEFAULT
+    elif base_port == 0:
+        base_port = ports.free_port_block(brokers, avoid=peer_ports)
+    if etcd_nodes > 1 and not peer_ports:
+        peer_ports = tuple(ports.free_ports(etcd_nodes, avoid=range(base_port, base_port + brokers)))
+    return base_port, peer_ports
+
+
+def _settle_connect_ports(wish: Wish, last: ClusterReport | None, avoid: Sequence[int]) -> tuple[int, ...]:
+    """Return a port for the REST API of each Connect worker: as before, unless other ones were asked for."""
+    before = tuple(int(url.rpartition(":")[2]) for url in last.connect) if last else ()
+    count = len(before) if wish.connect is None else wish.connect
+    first = wish.connect_port
+    if first is None and before and wish.base_port is None:
+        more = range(max(before) + 1, max(before) + 1 + count - len(before))
+        return (*before, *more)[:count]
+    if first is None:
+        # Where the brokers take any free ports, the workers do so, too.
+        first = 0 if wish.base_port == 0 else CONNECT_PORT_DEFAULT
+    if first == 0:
+        return tuple(ports.free_ports(count, avoid=avoid))
+    return tuple(range(first, first + count))
