@@ -1,7 +1,7 @@
 """One client's connection: frames in, responses out, in request order, within bounds.
 
 The connection works on a non-blocking socket that the event loop watches, without asyncio's transports: record
-data leaves through `sendfile`, which a transport cannot interleave with its own buffer.
+data leaves through `sendfile`, which a transport cannot interleave with its own buffer (see `UnsentResponses`).
 
 Reading: a read goes into the listener's shared buffer, and complete frames are handled right there; the rest of a
 frame that did not fit goes into a `PartialFrame`. Each request takes a `Reply` slot in a queue. Handlers may answer
@@ -15,7 +15,6 @@ Bytes that are no Kafka request close the connection with one log line and do no
 
 import asyncio
 import functools
-import os
 import socket
 import struct
 from collections import deque
@@ -26,19 +25,16 @@ import structlog
 
 from ottla_broker.connection_owner import ConnectionOwner
 from ottla_broker.later_answer import LaterAnswer
-from ottla_broker.log.log_reader import LogSlice
-from ottla_broker.outcome import Answer, Delayed, Parts, Reply
+from ottla_broker.outcome import Answer, Delayed, Reply
 from ottla_broker.receive_buffer import UNRESERVED_FRAME_BYTES, PartialFrame
+from ottla_broker.unsent_responses import UnsentResponses
 from ottla_core.background import ensure_awaited, note_failure
 from ottla_core.errors import InvalidRequest
 from ottla_core.slices import Unfinished
 
 PIPELINED_REQUESTS_MAX = 128
-SENT_AT_ONCE_BYTES_MAX = 4 * 1024 * 1024
-"""How much one connection sends before the others have their turn."""
 FRAMES_AT_ONCE_MAX = 64
 """How many requests of one connection are handled before the others have their turn; a read may bring thousands."""
-GATHERED_PARTS_MAX = 64
 GATHERED_BYTES_MAX = 256 * 1024
 """How much may come together in memory before it is sent; a peer that does not read stops here."""
 UNSENT_BYTES_MAX = 64 * 1024 * 1024
@@ -58,8 +54,6 @@ class Connection:
         listener_name: through which listener the client came.
         delayed: the requests that hold back the responses behind them and need not.
         last_active: when bytes last moved, by the loop's clock.
-        sent_bytes: what the socket took since the connection was accepted.
-        unsent_bytes: of the responses that wait to be sent, what is in memory and not in files.
         is_closed: whether either side has closed it.
     """
 
@@ -70,13 +64,13 @@ class Connection:
         "_fd",
         "_held",
         "_loop",
-        "_outgoing",
         "_owner",
         "_partial",
         "_reading",
         "_replies",
         "_reported_bytes",
         "_socket",
+        "_unsent",
         "_waiting",
         "_waits_for_budget",
         "_writing",
@@ -86,8 +80,6 @@ class Connection:
         "last_active",
         "listener_name",
         "peer",
-        "sent_bytes",
-        "unsent_bytes",
     )
 
     def __init__(
@@ -112,9 +104,7 @@ class Connection:
         self._partial: PartialFrame | None = None
         self._replies: deque[Reply] = deque()
         self._waiting: set[asyncio.Future[Answer | Awaitable[Answer]]] = set()
-        self._outgoing: deque[memoryview | LogSlice] = deque()
-        self.sent_bytes = 0
-        self.unsent_bytes = 0
+        self._unsent = UnsentResponses(sock)
         self._reported_bytes = 0
         self._alone: asyncio.Future[Answer | Awaitable[Answer]] | None = None
         self._charged: PartialFrame | None = None
@@ -126,7 +116,7 @@ class Connection:
     @property
     def is_idle(self) -> bool:
         """Whether the client waits for nothing: no request of its is unanswered."""
-        return not self._replies and not self._outgoing
+        return not self._replies and not self._unsent.parts
 
     @property
     def is_in_mid_request(self) -> bool:
@@ -137,6 +127,16 @@ class Connection:
     def is_unread(self) -> bool:
         """Whether responses wait for the peer to read."""
         return self._writing
+
+    @property
+    def sent_bytes(self) -> int:
+        """What the socket took since the connection was accepted."""
+        return self._unsent.sent_bytes
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Of the responses that wait to be sent, what is in memory and not in files."""
+        return self._unsent.size_bytes
 
     def falls_behind(self, now: float, window_s: float, bytes_per_second_min: float) -> bool:
         """Return whether a large request that has begun arrives too slowly, though nothing here holds it up."""
@@ -165,8 +165,7 @@ class Connection:
         if self._charged is not None:
             self._end_partial(self._charged)
         self._replies.clear()
-        self._outgoing.clear()
-        self.unsent_bytes = 0
+        self._unsent.clear()
         self._report_unsent()
         self._held = b""
         self._socket.close()
@@ -258,8 +257,8 @@ class Connection:
         taken = 0
         while end - start >= _LENGTH.size:
             if (
-                len(self._replies) + len(self._outgoing) >= PIPELINED_REQUESTS_MAX
-                or self.unsent_bytes >= GATHERED_BYTES_MAX
+                len(self._replies) + len(self._unsent.parts) >= PIPELINED_REQUESTS_MAX
+                or self._unsent.size_bytes >= GATHERED_BYTES_MAX
             ):
                 self._flush()
             if self.is_closed:
@@ -325,7 +324,7 @@ class Connection:
         if outcome is None:
             return
         if not self._replies and isinstance(outcome, list):
-            self._queue(outcome)
+            self._unsent.add(outcome)
             return
         reply = Reply()
         self._replies.append(reply)
@@ -392,11 +391,11 @@ class Connection:
             return
         replies = self._replies
         while replies and replies[0].ready:
-            self._queue(replies.popleft().parts or [])
+            self._unsent.add(replies.popleft().parts or [])
         if not self._writing:
-            if self._outgoing:
+            if self._unsent.parts:
                 self._send()
-        elif self.unsent_bytes > UNSENT_BYTES_MAX and len(self._outgoing) > 1:
+        elif self.unsent_bytes > UNSENT_BYTES_MAX and len(self._unsent.parts) > 1:
             self.close(f"{self.unsent_bytes} bytes of responses are not read")
             return
         else:
@@ -404,37 +403,23 @@ class Connection:
         if self._held and not (self._reading or self._waits_for_budget or self._is_blocked):
             self._loop.call_soon(self.resume)
 
-    def _queue(self, parts: Parts) -> None:
-        for part in parts:
-            if isinstance(part, LogSlice):
-                self._outgoing.append(part)
-            else:
-                assert part, "an empty part would never be sent"
-                self._outgoing.append(memoryview(part))
-                self.unsent_bytes += len(part)
-
     def _report_unsent(self) -> None:
         """Tell the listener how much the peer leaves unread."""
-        difference = self.unsent_bytes - self._reported_bytes
+        unsent_bytes = self._unsent.size_bytes
+        difference = unsent_bytes - self._reported_bytes
         if not difference:
             return
-        self._reported_bytes = self.unsent_bytes
+        self._reported_bytes = unsent_bytes
         self._owner.unsent_changed(difference)
 
     def _send(self) -> None:
         """Send until everything is gone, the socket is full, or it is the others' turn."""
-        budget = SENT_AT_ONCE_BYTES_MAX
         try:
-            while self._outgoing and budget > 0:
-                sent = self._send_next()
-                budget -= sent
-                self.sent_bytes += sent
-        except (BlockingIOError, InterruptedError):
-            pass
+            self._unsent.send()
         except OSError:
             self.close()
             return
-        blocked = bool(self._outgoing)
+        blocked = bool(self._unsent.parts)
         if blocked and not self._writing:
             self._loop.add_writer(self._fd, self._on_writable)
             self._set_reading(False)
@@ -450,45 +435,3 @@ class Connection:
         if not self.is_closed and not self._writing:
             self._flush()
             self.resume()
-
-    def _send_next(self) -> int:
-        """Send from the head of the queue; return how many bytes the socket took."""
-        head = self._outgoing[0]
-        if isinstance(head, LogSlice):
-            return self._send_slice(head)
-        if len(self._outgoing) == 1:
-            sent = self._socket.send(head)
-            self.unsent_bytes -= sent
-            if sent < len(head):
-                self._outgoing[0] = head[sent:]
-            else:
-                self._outgoing.clear()
-            return sent
-        buffers: list[memoryview] = []
-        for part in self._outgoing:
-            if isinstance(part, LogSlice) or len(buffers) == GATHERED_PARTS_MAX:
-                break
-            buffers.append(part)
-        flags = socket.MSG_MORE if len(buffers) < len(self._outgoing) else 0
-        sent = self._socket.sendmsg(buffers, (), flags)
-        self.unsent_bytes -= sent
-        left = sent
-        while left:
-            part = self._outgoing.popleft()
-            assert isinstance(part, memoryview)
-            if left < len(part):
-                self._outgoing.appendleft(part[left:])
-                break
-            left -= len(part)
-        return sent
-
-    def _send_slice(self, piece: LogSlice) -> int:
-        if piece.is_lost:
-            raise OSError(f"{piece.file} was truncated before all that was read there could be sent")
-        sent = os.sendfile(self._fd, piece.file.fileno(), piece.position, piece.size)
-        if sent == 0:
-            raise OSError(f"{piece.file} is shorter than its index says")
-        self._outgoing.popleft()
-        if sent < piece.size:
-            self._outgoing.appendleft(LogSlice(piece.file, piece.position + sent, piece.size - sent))
-        return sent

@@ -1,0 +1,108 @@
+"""The responses of one connection that wait to be sent: bytes in memory, and pieces of log files.
+
+Bytes leave together, with `sendmsg`; pieces of files go from the disk's cache into the socket, with `sendfile`.
+"""
+
+import os
+import socket
+from collections import deque
+
+from ottla_broker.log.log_reader import LogSlice
+from ottla_broker.outcome import Parts
+
+SENT_AT_ONCE_BYTES_MAX = 4 * 1024 * 1024
+"""How much one connection sends before the others have their turn."""
+GATHERED_PARTS_MAX = 64
+
+
+class UnsentResponses:
+    """What a connection's socket has not taken yet, in order.
+
+    Attributes:
+        parts: of the responses.
+        size_bytes: what of them is in memory and not in files.
+        sent_bytes: what the socket took since the connection was accepted.
+    """
+
+    __slots__ = ("_socket", "parts", "sent_bytes", "size_bytes")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self.parts: deque[memoryview | LogSlice] = deque()
+        self.size_bytes = 0
+        self.sent_bytes = 0
+
+    def add(self, parts: Parts) -> None:
+        """Send these parts after the others."""
+        for part in parts:
+            if isinstance(part, LogSlice):
+                self.parts.append(part)
+            else:
+                assert part, "an empty part would never be sent"
+                self.parts.append(memoryview(part))
+                self.size_bytes += len(part)
+
+    def clear(self) -> None:
+        """Forget what is unsent."""
+        self.parts.clear()
+        self.size_bytes = 0
+
+    def send(self) -> None:
+        """Send until everything is gone, the socket is full, or it is other connections' turn.
+
+        Raises:
+            OSError: the peer has gone, or a file does not hold any more what was read there.
+        """
+        budget = SENT_AT_ONCE_BYTES_MAX
+        try:
+            while self.parts and budget > 0:
+                sent = self._send_next()
+                budget -= sent
+                self.sent_bytes += sent
+        except (BlockingIOError, InterruptedError):
+            pass
+
+    def _send_next(self) -> int:
+        """Send from the head of the queue; return how many bytes the socket took."""
+        head = self.parts[0]
+        if isinstance(head, LogSlice):
+            return self._send_slice(head)
+        if len(self.parts) == 1:
+            sent = self._socket.send(head)
+            self.size_bytes -= sent
+            if sent < len(head):
+                self.parts[0] = head[sent:]
+            else:
+                self.parts.clear()
+            return sent
+        return self._send_gathered()
+
+    def _send_gathered(self) -> int:
+        buffers: list[memoryview] = []
+        for part in self.parts:
+            if isinstance(part, LogSlice) or len(buffers) == GATHERED_PARTS_MAX:
+                break
+            buffers.append(part)
+        flags = socket.MSG_MORE if len(buffers) < len(self.parts) else 0
+        sent = self._socket.sendmsg(buffers, (), flags)
+        self.size_bytes -= sent
+        left = sent
+        while left:
+            part = self.parts.popleft()
+            assert isinstance(part, memoryview)
+            if left < len(part):
+                self.parts.appendleft(part[left:])
+                break
+            left -= len(part)
+        return sent
+
+    def _send_slice(self, piece: LogSlice) -> int:
+        if piece.is_lost:
+            raise OSError(f"{piece.file} was truncated before all that was read there could be sent")
+        sent = os.sendfile(self._socket.fileno(), piece.file.fileno(), piece.position, piece.size)
+        if sent == 0:
+            raise OSError(f"{piece.file} is shorter than its index says")
+        self.parts.popleft()
+        if sent < piece.size:
+            self.parts.appendleft(LogSlice(piece.file, piece.position + sent, piece.size - sent))
+        return sent
