@@ -73,12 +73,13 @@ class Network:
             nonlocal is_over
             if not is_over and caller.life == life:
                 is_over = True
+                self._schedule.drop(timeout)
                 when_over(answer)
 
         def answer(content: Any) -> None:
             self._send(target, caller, finish, (content,))
 
-        caller.after(timeout_ms, finish, None)
+        timeout = caller.after(timeout_ms, finish, None)
         self._send(caller, target, handler, (request, answer))
 
     def _send(self, source: Process, target: Process, action: Callable[..., None], content: tuple[Any, ...]) -> None:

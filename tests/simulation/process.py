@@ -7,7 +7,7 @@ goes on, as the real one does. The clock starts anywhere, and runs a little too 
 from collections.abc import Callable
 from typing import Any
 
-from tests.simulation.schedule import Schedule
+from tests.simulation.schedule import Event, Schedule
 
 CLOCK_DRIFT_MAX = 0.002
 """Relative error of a process's clock; a lease of 2 s is thus judged wrong by at most 4 ms."""
@@ -37,9 +37,9 @@ class Process:
         """Return what this process's clock shows."""
         return int(self._clock_offset_ms + self.schedule.now_ms * self._clock_rate)
 
-    def after(self, delay_ms: float, action: Callable[..., None], *arguments: Any) -> None:
+    def after(self, delay_ms: float, action: Callable[..., None], *arguments: Any) -> Event:
         """Plan something in this life of the process, by its own clock."""
-        self.schedule.after(delay_ms / self._clock_rate, self._act, self.life, action, arguments)
+        return self.schedule.after(delay_ms / self._clock_rate, self._act, self.life, action, arguments)
 
     def _act(self, life: int, action: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         if life != self.life or not self.is_running:

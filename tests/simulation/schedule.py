@@ -22,6 +22,10 @@ class NeverEnding(AssertionError):
     """A run does not come to its end."""
 
 
+Event = list[Any]
+"""When something happens, the event's number, what happens, and with what arguments; events compare in that order."""
+
+
 class Schedule:
     """The events to come and those that have been.
 
@@ -36,17 +40,24 @@ class Schedule:
         self.random = Random(seed)
         self.now_ms = 0.0
         self.steps = 0
-        self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._events: list[Event] = []
         self._numbers = count()
         self._trace: list[tuple[float, str, str, tuple[Any, ...]]] = []
 
-    def after(self, delay_ms: float, action: Callable[..., None], *arguments: Any) -> None:
+    def after(self, delay_ms: float, action: Callable[..., None], *arguments: Any) -> Event:
         """Have something happen later."""
-        heappush(self._events, (self.now_ms + delay_ms, next(self._numbers), action, arguments))
+        event = [self.now_ms + delay_ms, next(self._numbers), action, arguments]
+        heappush(self._events, event)
+        return event
+
+    def drop(self, event: Event) -> None:
+        """Have an event not happen, which would have no effect any more; two fifths of all are timeouts like that."""
+        event[2] = None
 
     def run_until(self, end_ms: float, after_each_step: Callable[[], None]) -> None:
         """Let events happen, one by one, until a time is reached."""
-        while self.next_ms <= end_ms:
+        events = self._events
+        while events and events[0][0] <= end_ms:
             self.step()
             after_each_step()
         self.now_ms = end_ms
@@ -62,7 +73,10 @@ class Schedule:
         Raises:
             NeverEnding: there have been too many.
         """
-        self.now_ms, _, action, arguments = heappop(self._events)
+        time_ms, _, action, arguments = heappop(self._events)
+        if action is None:
+            return
+        self.now_ms = time_ms
         self.steps += 1
         if self.steps > EVENTS_MAX:
             raise NeverEnding(f"{EVENTS_MAX} events have not brought the run to its end")

@@ -10,11 +10,11 @@ import asyncio
 from asyncio import events
 from collections import deque
 from collections.abc import Callable
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import Any
 
 from tests.simulation.process import Process
-from tests.simulation.schedule import NeverEnding
+from tests.simulation.schedule import Event, NeverEnding
 
 CANCELLATIONS_MAX = 10
 CALLBACKS_AT_ONCE_MAX = 100_000
@@ -25,11 +25,58 @@ def _do_nothing() -> None:
     """What is run for what comes after it."""
 
 
+class _Callback(events.Handle):
+    """What is due, made without asking for things that are off."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, callback: Callable[..., Any], args: Any, loop: asyncio.AbstractEventLoop, context: Context | None
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+
+
+class _Timer(_Callback):
+    """What is due at a time of the loop.
+
+    Attributes:
+        event: that of the schedule; None in a life that is over.
+    """
+
+    __slots__ = ("_when", "event")
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., Any],
+        args: Any,
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None,
+    ) -> None:
+        super().__init__(callback, args, loop, context)
+        self._when = when
+        self.event: Event | None = None
+
+    def when(self) -> float:
+        """Return when it is due."""
+        return self._when
+
+    def cancel(self) -> None:
+        """Have it not happen."""
+        super().cancel()
+        if self.event is not None:
+            self._loop.process.schedule.drop(self.event)
+
+
 class VirtualLoop(asyncio.AbstractEventLoop):
     """The loop of one life."""
 
     def __init__(self, process: Process) -> None:
-        self._process = process
+        self.process = process
         self._life = process.life
         self._ready: deque[events.Handle] = deque()
         self._tasks: list[asyncio.Task[Any]] = []
@@ -50,11 +97,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def time(self) -> float:
         """Return what the process's clock shows, in seconds."""
-        return self._process.now_ms() / 1000
+        return self.process.now_ms() / 1000
 
     def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> events.Handle:
         """Have something happen at once, behind what is due already."""
-        handle = events.Handle(callback, args, self, context)
+        handle = _Callback(callback, args, self, context)
         if not self._is_entered and not self._ready:
             self._after(0.0, _do_nothing)
         self._ready.append(handle)
@@ -66,28 +113,27 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         Raises:
             NeverEnding: something goes on and on without taking time.
         """
-        ready, process = self._ready, self._process
+        ready, process = self._ready, self.process
         count = 0
         while ready and (self._is_abandoned or (process.is_running and process.life == self._life)):
             count += 1
             if count > CALLBACKS_AT_ONCE_MAX:
                 raise NeverEnding(f"seed {process.schedule.seed}: {process.name} does not come to rest")
-            handle = ready.popleft()
-            if not handle._cancelled:
-                handle._run()
+            self._run(ready.popleft())
 
     def call_later(
         self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> events.TimerHandle:
         """Have something happen later; `delay` in seconds."""
-        handle = events.TimerHandle(self.time() + delay, callback, args, self, context)
-        self._after(max(0.0, delay * 1000), self._run, handle)
-        return handle
+        timer = _Timer(self.time() + delay, callback, args, self, context)
+        timer.event = self._after(max(0.0, delay * 1000), self._run, timer)
+        return timer  # type: ignore[return-value]
 
-    def _after(self, delay_ms: float, action: Callable[..., None], *arguments: Any) -> None:
+    def _after(self, delay_ms: float, action: Callable[..., None], *arguments: Any) -> Event | None:
         """Plan something in the life that this loop belongs to."""
-        if self._process.life == self._life:
-            self._process.after(delay_ms, action, *arguments)
+        if self.process.life != self._life:
+            return None
+        return self.process.after(delay_ms, action, *arguments)
 
     def call_at(
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
@@ -95,12 +141,15 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Have something happen at a time of this loop."""
         return self.call_later(when - self.time(), callback, *args, context=context)
 
-    def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
-        """Nothing is to be done: `_run` passes over cancelled ones."""
-
     def _run(self, handle: events.Handle) -> None:
-        if not handle._cancelled:
-            handle._run()
+        """Do what is due. What fails in a life that is over, or that is being cleared up after, is passed over."""
+        if handle._cancelled:
+            return
+        try:
+            handle._context.run(handle._callback, *handle._args)
+        except BaseException:
+            if not self._is_abandoned:
+                raise
 
     def run(self, callback: Callable[..., Any], *args: Any) -> Any:
         """Call something that needs a running loop, now, and then whatever is due at once."""
@@ -142,6 +191,4 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._tasks.clear()
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Pass over what died with its process; a callback that fails is a failure of the simulation."""
-        if "handle" in context and not self._is_abandoned:
-            raise context["exception"]
+        """Pass over what died with its process."""
