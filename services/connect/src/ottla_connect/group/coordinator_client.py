@@ -16,9 +16,9 @@ from kio.schema.find_coordinator.v2.request import FindCoordinatorRequest as Fin
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.schema.metadata.v13.request import MetadataRequest
 
-from ottla_connect.group.client_security import ClientSecurity
-from ottla_connect.group.kafka_connection import KafkaConnection, Unreachable, UnsupportedByBroker
-from ottla_connect.group.sasl import AuthenticationFailed
+from ottla_core.client.async_connection import AsyncConnection
+from ottla_core.client.errors import AuthenticationFailed, Unreachable, UnsupportedByBroker
+from ottla_core.client.security import ClientSecurity
 from ottla_core.wire.conversion import message_of
 
 FIND_TIMEOUT_S = 5.0
@@ -52,7 +52,7 @@ class CoordinatorClient:
         self._security = security
         self._client_id = client_id
         self._coordinator: HostPort | None = None
-        self._connections: dict[Channel, KafkaConnection] = {}
+        self._connections: dict[Channel, AsyncConnection] = {}
         self._finding = asyncio.Lock()
         self._has_been_accepted = False
 
@@ -91,7 +91,7 @@ class CoordinatorClient:
         if connection is not None:
             connection.close()
 
-    async def _connection(self, channel: Channel) -> KafkaConnection:
+    async def _connection(self, channel: Channel) -> AsyncConnection:
         connection = self._connections.get(channel)
         if connection is not None and connection.is_usable:
             return connection
@@ -103,8 +103,8 @@ class CoordinatorClient:
         self._connections[channel] = connection
         return connection
 
-    async def _open(self, address: HostPort) -> KafkaConnection:
-        connection = await KafkaConnection.open(*address, security=self._security, client_id=self._client_id)
+    async def _open(self, address: HostPort) -> AsyncConnection:
+        connection = await AsyncConnection.open(*address, security=self._security, client_id=self._client_id)
         self._has_been_accepted = True
         return connection
 
@@ -135,7 +135,7 @@ class CoordinatorClient:
             return coordinator
         raise Unreachable("; ".join(problems))
 
-    async def _ask_for_coordinator(self, connection: KafkaConnection) -> HostPort:
+    async def _ask_for_coordinator(self, connection: AsyncConnection) -> HostPort:
         if connection.version_of(FindCoordinatorRequest.__api_key__) >= FIRST_OF_MANY_KEYS:
             many = FindCoordinatorRequest(coordinator_keys=(self._group_id,))
             coordinator = (await connection.ask(many, timeout_s=FIND_TIMEOUT_S)).coordinators[0]
@@ -149,7 +149,7 @@ class CoordinatorClient:
             raise Unreachable(f"{connection.address} (no coordinator: {coordinator.error_code.name})")
         return coordinator.host, int(coordinator.port)
 
-    async def _learn_brokers(self, connection: KafkaConnection) -> None:
+    async def _learn_brokers(self, connection: AsyncConnection) -> None:
         """Note where the cluster's brokers are, since those of the bootstrap addresses may be down the next time."""
         request = message_of(MetadataRequest, topics=())
         response = await connection.ask(request, timeout_s=FIND_TIMEOUT_S)

@@ -13,9 +13,7 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from ottla_connect.config import WorkerConfig
-from ottla_connect.group.client_security import ClientSecurity
 from ottla_connect.group.coordinator_client import Channel, CoordinatorClient, Refused
-from ottla_connect.group.kafka_connection import Unreachable
 from ottla_connect.group.member import Member
 from ottla_connect.group.member_messages import (
     AbandonRequest,
@@ -43,6 +41,8 @@ from ottla_connect.group.requests import (
 from ottla_connect.group.view import Assignment, GroupView, Revoked
 from ottla_connect.group.worker_protocol import COMPATIBLE, SESSIONED
 from ottla_core.background import note_failure, start_awaited
+from ottla_core.client.errors import Unreachable
+from ottla_core.client.security import ClientSecurity
 from ottla_core.clock import boot_time_s
 
 __all__ = ["Assignment", "GroupView", "Membership", "MembershipFailed", "Revoked"]

@@ -1,11 +1,11 @@
-"""TLS and SASL of the worker's own connections, out of librdkafka's names of the settings."""
+"""TLS and SASL of our own connections, out of librdkafka's names of the settings."""
 
 import ssl
 from pathlib import Path
 
 import pytest
 
-from ottla_connect.group.client_security import ClientSecurity
+from ottla_core.client.security import ClientSecurity
 from ottla_core.errors import ConfigurationError
 
 
@@ -38,8 +38,17 @@ def test_a_login_needs_name_and_password():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"security.protocol": "tls"}, "security.protocol: tls is unknown"),
-        ({"security.protocol": "sasl_ssl"}, "sasl.mechanism: GSSAPI is not supported; PLAIN"),
+        ({"security.protocol": "tls"}, "security.protocol: tls is unknown; plaintext, ssl"),
+        ({"security.protocol": "sasl_ssl"}, "sasl.mechanism: GSSAPI is not supported here; PLAIN"),
+        (
+            {"security.protocol": "sasl_ssl", "sasl.mechanism": "OAUTHBEARER"},
+            "sasl.mechanism: OAUTHBEARER is not supported here; PLAIN",
+        ),
+        ({"security.protocol": "ssl", "ssl.key.pem": "k"}, "ssl.key.pem: is of no use without ssl.certificate"),
+        (
+            {"security.protocol": "ssl", "ssl.certificate.pem": "secret-c", "ssl.key.pem": "secret-k"},
+            r"ssl\.certificate\.pem, ssl\.key\.pem: (?!.*secret)",
+        ),
         ({"security.protocol": "ssl", "ssl.keystore.location": "k.p12"}, "ssl.keystore.location: PKCS12"),
         (
             {"security.protocol": "ssl", "ssl.ca.location": "/nowhere.pem"},

@@ -10,18 +10,15 @@ import hmac
 import secrets
 from typing import Protocol
 
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+from ottla_core.client.errors import AuthenticationFailed
+
 NONCE_BYTES = 24
 ITERATIONS_MIN = 4096
 ITERATIONS_MAX = 1_000_000
-"""More than this would keep the worker busy for a second: no broker asks for it, an impostor might."""
+"""More than this would keep a worker busy for a second: no broker asks for it, an impostor might."""
 
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _NO_CHANNEL_BINDING = "n,,"
-
-
-class AuthenticationFailed(Exception):
-    """The broker does not accept who we are, or cannot prove that it knows our password."""
 
 
 class Conversation(Protocol):
@@ -39,7 +36,7 @@ class Conversation(Protocol):
 
 
 def begin(mechanism: str, username: str, password: str) -> Conversation:
-    """Return a new conversation of a mechanism that is in `MECHANISMS`."""
+    """Return a new conversation of a mechanism that is in `security.MECHANISMS`."""
     if mechanism == "PLAIN":
         return Plain(username, password)
     return Scram(_HASHES[mechanism], username, password, secrets.token_urlsafe(NONCE_BYTES))

@@ -14,9 +14,9 @@ from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 from kio.schema.types import GroupId
 from kio.static.primitive import i16, i32
 
-from ottla_connect.group.client_security import ClientSecurity, Login
-from ottla_connect.group.kafka_connection import KafkaConnection, Unreachable, UnsupportedByBroker
-from ottla_connect.group.sasl import AuthenticationFailed
+from ottla_core.client.async_connection import AsyncConnection
+from ottla_core.client.errors import AuthenticationFailed, Unreachable, UnsupportedByBroker
+from ottla_core.client.security import ClientSecurity, Login
 from ottla_core.wire.conversion import message_of
 from ottla_core.wire.messages import message_codec
 
@@ -61,8 +61,8 @@ async def server(answer: Answer) -> AsyncIterator[int]:
         yield listening.sockets[0].getsockname()[1]
 
 
-async def connect(port: int, security: ClientSecurity | None = None) -> KafkaConnection:
-    return await KafkaConnection.open(
+async def connect(port: int, security: ClientSecurity | None = None) -> AsyncConnection:
+    return await AsyncConnection.open(
         "127.0.0.1", port, security=security or ClientSecurity(), client_id="test", timeout_s=2
     )
 

@@ -6,7 +6,8 @@ import hmac
 
 import pytest
 
-from ottla_connect.group.sasl import AuthenticationFailed, Plain, Scram, begin
+from ottla_core.client.errors import AuthenticationFailed
+from ottla_core.client.sasl import Plain, Scram, begin
 
 
 def test_plain_tells_name_and_password():

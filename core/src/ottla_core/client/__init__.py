@@ -1,0 +1,7 @@
+"""Connections to Kafka brokers, for what librdkafka does not let us say ourselves.
+
+`protocol.py` is the client's side of a connection without I/O: which version of an API to use, frames and correlation
+ids, ApiVersions and SASL at the beginning. `async_connection.py` and `blocking_connection.py` put it on sockets.
+`security.py` reads TLS and SASL out of settings under librdkafka's names, `tls.py` makes the context. What is only
+needed with TLS or a login is imported with the first of them.
+"""
