@@ -15,7 +15,7 @@ from unittest.mock import patch
 from uuid import UUID
 
 from ottla_broker import controlled_shutdown, reconciliation
-from ottla_broker.replication import fetcher, fetchers, isr_updates, offset_search
+from ottla_broker.replication import fetcher, fetchers, isr_updates, leader_link, offset_search
 from ottla_controller import active_controller, change_sequence, leadership_loop, replica_controller
 from ottla_controller.leader_election import first_state
 from ottla_controller.state_writer import Write
@@ -48,7 +48,8 @@ REPORTING: tuple[tuple[Any, str], ...] = (
     (background, "log"), (election, "log"), (etcd_watch, "log"), (feed, "log"), (freshness, "log"), (lease, "log"),
     (membership, "log"), (active_controller, "log"), (change_sequence, "log"), (leadership_loop, "log"),
     (replica_controller, "log"), (controlled_shutdown, "logger"), (reconciliation, "logger"),
-    (isr_updates, "logger"), (fetcher, "logger"), (fetchers, "logger"), (offset_search, "logger"),
+    (isr_updates, "logger"), (fetcher, "logger"), (fetchers, "logger"), (leader_link, "logger"),
+    (offset_search, "logger"),
 )  # fmt: skip
 """The real modules that report what they do, and their loggers."""
 

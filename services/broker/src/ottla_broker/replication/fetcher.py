@@ -5,14 +5,13 @@ loop. A fetch claims that all below its offset is in this replica's log, so it n
 write, and with `flush.messages` not before the fsync.
 
 What goes wrong with one partition (another leader epoch, a full disk, a damaged batch) pauses that one; what goes
-wrong with the connection pauses all of them. Whoever changes what is to be fetched while the leader holds a fetch
-back does not have to wait for it.
+wrong with the connection pauses all of them, until `LeaderLink` has another. Whoever changes what is to be fetched
+while the leader holds a fetch back does not have to wait for it.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine
-from typing import Final, NamedTuple
+from typing import Final
 
 import structlog
 from kio.schema.errors import ErrorCode
@@ -20,19 +19,18 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.partition import Partition
 from ottla_broker.receive_buffer import BufferPool
 from ottla_broker.replication.fetch_connection import ConnectionLostError, LeaderConnection, OpenConnection
-from ottla_broker.replication.fetch_plan import FIRST_PAUSE_MS, FetchPlan, FollowedPartition, PartitionKey
+from ottla_broker.replication.fetch_plan import FetchPlan, FollowedPartition, PartitionKey
+from ottla_broker.replication.fetch_settings import FetchSettings, LeaderAddress
+from ottla_broker.replication.leader_link import LeaderLink
 from ottla_broker.replication.offset_search import find_common_offset
 from ottla_broker.replication.throttle import ReplicationThrottle, is_throttled_follower
 from ottla_broker.replication.truncation import cut_at_loss, cut_log
 from ottla_core.background import start_detached, start_recurring
 from ottla_core.clock import Clock
 from ottla_core.errors import CodedError, KafkaError
-from ottla_core.wire.replica_fetch_request import FetchLimits, ReplicaFetchRequestWriter
+from ottla_core.wire.replica_fetch_request import ReplicaFetchRequestWriter
 from ottla_core.wire.replica_fetch_response import FetchedHead, PartitionFetched
 
-STALL_CHECKS_PER_TIMEOUT: Final = 10
-ANSWER_MARGIN_MS: Final = 2000
-"""How much later than `replica.fetch.wait.max.ms` an answer may begin to arrive before the connection is given up."""
 _OUT_OF_RANGE: Final = {ErrorCode.offset_out_of_range, ErrorCode.offset_moved_to_tiered_storage}
 _EXPECTED_FAILURES: Final = {
     ErrorCode.unknown_leader_epoch,
@@ -44,26 +42,6 @@ _EXPECTED_FAILURES: Final = {
 """What comes of the leader and its follower hearing of an election, or of a topic, at different times."""
 
 logger = structlog.get_logger("replication")
-
-
-class LeaderAddress(NamedTuple):
-    """A leader's listener for brokers, under one registration."""
-
-    broker_id: int
-    broker_epoch: int
-    host: str
-    port: int
-
-
-class FetchSettings(NamedTuple):
-    """What all fetchers share; see the broker's settings `replica.fetch.*`."""
-
-    broker_id: int
-    limits: FetchLimits
-    partition_bytes_max: int
-    backoff_ms: int
-    socket_timeout_ms: int
-    frame_bytes_max: int
 
 
 class Fetcher:
@@ -100,18 +78,14 @@ class Fetcher:
         self._client_id = f"broker-{settings.broker_id}-fetcher-{number}"
         self._writer = ReplicaFetchRequestWriter(self._client_id, settings.broker_id, settings.limits)
         self._plan = FetchPlan(self._bytes_max, settings.backoff_ms, self._throttled_ms)
-        self._connection: LeaderConnection | None = None
-        self._lost = asyncio.Event()
-        self._is_closed = False
+        self._link = LeaderLink(leader, settings, self._open, self._look_again, self._disconnected)
         self._is_hurried = False
-        self._is_reachable = True
-        self._connection_failures = 0
         self._timer: asyncio.TimerHandle | None = None
         self._to_flush: dict[PartitionKey, FollowedPartition] = {}
         self._unflushed: set[FollowedPartition] = set()
         self._is_flushing = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._keep(start_recurring("fetcher", self._keep_connected, leader=self.leader.broker_id))
+        self._keep(start_recurring("fetcher", self._link.keep, leader=self.leader.broker_id))
 
     def __len__(self) -> int:
         return len(self._plan)
@@ -137,23 +111,40 @@ class Fetcher:
 
     async def close(self) -> None:
         """Fetch nothing any more."""
-        self._is_closed = True
         self._cancel_timer()
-        if self._connection is not None:
-            self._connection.close()
+        self._link.close()
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         def fail() -> None:
-            self._drop("a fetcher failed unexpectedly")
+            self._link.drop("a fetcher failed unexpectedly")
 
         self._keep(start_detached("fetch", work, on_failure=fail, leader=self.leader.broker_id))
 
     def _keep(self, task: "asyncio.Task[None]") -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _open(self) -> LeaderConnection:
+        return await self._open_connection(
+            self.leader.host,
+            self.leader.port,
+            self,
+            self._pool,
+            writer=self._writer,
+            client_id=self._client_id,
+            frame_bytes_max=self._settings.frame_bytes_max,
+        )
+
+    def on_lost(self, reason: str) -> None:
+        """Fetch on when there is another connection."""
+        self._link.lost(reason)
+
+    def _disconnected(self) -> None:
+        self._cancel_timer()  # else it might have the next connection asked twice, and its own timer cancelled
+        self._plan.disconnected()
 
     def _now_ms(self) -> int:
         return int(self._loop.time() * 1000)
@@ -171,82 +162,11 @@ class Fetcher:
             return settings.partition_bytes_max
         return max(settings.partition_bytes_max, settings.limits.bytes_max // 2)
 
-    # The connection
-
-    async def _keep_connected(self) -> None:
-        self._drop("a fetcher starts anew")
-        while not self._is_closed:
-            if self._connection_failures:
-                pause_ms = min(FIRST_PAUSE_MS << min(self._connection_failures, 16), self._settings.backoff_ms)
-                await asyncio.sleep(pause_ms / 1000)
-            self._lost.clear()
-            try:
-                await self._connect()
-            except (OSError, TimeoutError, UnicodeError) as error:  # the last: a host name that cannot be one
-                self._report_lost(str(error) or "it does not answer")
-                continue
-            self._look_again()
-            await self._watch()
-            self._plan.disconnected()
-
-    async def _connect(self) -> None:
-        async with asyncio.timeout(self._patience_s()):
-            self._connection = await self._open_connection(
-                self.leader.host,
-                self.leader.port,
-                self,
-                self._pool,
-                writer=self._writer,
-                client_id=self._client_id,
-                frame_bytes_max=self._settings.frame_bytes_max,
-            )
-
-    def _patience_s(self) -> float:
-        """Return how long to wait for a sign of life.
-
-        Not long at first: after a network has failed and is back, an old connection may take as long again to notice,
-        and a new one does not. Longer with each failure, since a leader may just be slow.
-        """
-        settings = self._settings
-        first_ms = settings.limits.wait_ms_max + ANSWER_MARGIN_MS
-        return min(settings.socket_timeout_ms, first_ms << min(self._connection_failures, 16)) / 1000
-
-    async def _watch(self) -> None:
-        """Return when the connection is lost; end one on which an answer is due and nothing moves."""
-        while not self._lost.is_set():
-            timeout_s = self._patience_s()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout_s / STALL_CHECKS_PER_TIMEOUT):
-                    await self._lost.wait()
-            connection = self._connection
-            if connection is not None and connection.awaits_fetch:
-                silent_s = self._loop.time() - connection.last_active
-                if silent_s > timeout_s:
-                    self._drop(f"no answer for {silent_s:.0f} s")
-
-    def _drop(self, reason: str) -> None:
-        if self._connection is not None and not self._connection.is_closed:
-            self._connection.close(reason)
-            self.on_lost(reason)
-
-    def on_lost(self, reason: str) -> None:
-        """Connect again, later."""
-        self._connection = None
-        self._cancel_timer()
-        self._report_lost(reason)
-        self._lost.set()
-
-    def _report_lost(self, reason: str) -> None:
-        self._connection_failures += 1
-        if self._is_reachable and not self._is_closed:
-            self._is_reachable = False
-            logger.warning("cannot fetch from a leader; trying again", leader=self.leader.broker_id, reason=reason)
-
     # Asking
 
     def _look_again(self) -> None:
         """Ask for what has changed: now, or as soon as the leader answers the fetch that is under way."""
-        connection = self._connection
+        connection = self._link.connection
         if connection is None:
             return
         if not connection.awaits_fetch:
@@ -257,9 +177,9 @@ class Fetcher:
 
     def _ask(self) -> None:
         """Send the next fetch, after an fsync where one is due, or wait until there is something to ask for."""
-        connection = self._connection
+        connection = self._link.connection
         self._cancel_timer()
-        if self._is_closed or connection is None or connection.awaits_fetch or self._is_flushing:
+        if self._link.is_closed or connection is None or connection.awaits_fetch or self._is_flushing:
             return
         if self._to_flush:
             self._is_flushing = True
@@ -381,8 +301,7 @@ class Fetcher:
             logger.info(
                 "cut a log where records are lost", partition=str(partition.topic_partition), end_offset=offset
             )
-        await self._resume_settled(followed)
-        self._look_again()
+        await self._settle(followed)
 
     async def _settle(self, followed: FollowedPartition) -> None:
         await self._resume_settled(followed)
@@ -404,14 +323,11 @@ class Fetcher:
         """Go on with the next fetch."""
         if head.error_code is ErrorCode.none:
             self._plan.answered(head.session_id)
-            self._connection_failures = 0
-            if not self._is_reachable:
-                self._is_reachable = True
-                logger.info("fetching from a leader again", leader=self.leader.broker_id)
+            self._link.answered()
         elif head.error_code in (ErrorCode.fetch_session_id_not_found, ErrorCode.invalid_fetch_session_epoch):
             self._plan.session_refused(head.error_code)
         else:
-            self._drop(f"it refuses fetches: {head.error_code.name}")
+            self._link.drop(f"it refuses fetches: {head.error_code.name}")
             return
         self._ask()
 
@@ -450,7 +366,7 @@ class Fetcher:
 
     async def _find_offset(self, followed: FollowedPartition, error: ErrorCode) -> None:
         """Find where to go on with a partition whose log has no part in common with the leader's."""
-        connection = self._connection
+        connection = self._link.connection
         partition = followed.partition
         try:
             if connection is None:

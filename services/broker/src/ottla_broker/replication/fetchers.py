@@ -15,7 +15,8 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.partition import Partition
 from ottla_broker.receive_buffer import BufferPool
 from ottla_broker.replication.fetch_connection import FetchConnection, OpenConnection
-from ottla_broker.replication.fetcher import Fetcher, FetchSettings, LeaderAddress
+from ottla_broker.replication.fetch_settings import FetchSettings, LeaderAddress
+from ottla_broker.replication.fetcher import Fetcher
 from ottla_broker.replication.throttle import ReplicationThrottles
 from ottla_core.background import start_detached
 from ottla_core.clock import Clock
