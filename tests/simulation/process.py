@@ -37,6 +37,10 @@ class Process:
         """Return what this process's clock shows."""
         return int(self._clock_offset_ms + self.schedule.now_ms * self._clock_rate)
 
+    def monotonic_s(self) -> float:
+        """Return the same in seconds, with all the digits: whoever waits for a time must find that it has come."""
+        return (self._clock_offset_ms + self.schedule.now_ms * self._clock_rate) / 1000
+
     def after(self, delay_ms: float, action: Callable[..., None], *arguments: Any) -> Event:
         """Plan something in this life of the process, by its own clock."""
         return self.schedule.after(delay_ms / self._clock_rate, self._act, self.life, action, arguments)

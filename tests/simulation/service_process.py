@@ -39,7 +39,7 @@ class ProcessClock:
 
     def monotonic(self) -> float:
         """Return seconds."""
-        return self._process.now_ms() / 1000
+        return self._process.monotonic_s()
 
 
 class ServiceProcess(Process):

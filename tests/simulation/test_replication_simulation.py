@@ -24,7 +24,10 @@ from tests.simulation.clients import Consumer
 from tests.simulation.cluster import Outcome, SimulatedCluster, SimulationFailed, simulate
 from tests.simulation.histories import HISTORIES
 from tests.simulation.noticing import failure, failure_of_history, failure_that_shows
+from tests.simulation.process import Process
+from tests.simulation.schedule import Schedule
 from tests.simulation.simulated_broker import SimulatedBroker
+from tests.simulation.virtual_loop import VirtualLoop
 
 SEEDS = int(os.environ.get("OTTLA_SIMULATION_SEEDS", "2500"))
 FIRST_SEED = int(os.environ.get("OTTLA_TEST_SEED", "0"))
@@ -185,3 +188,22 @@ def test_a_process_that_does_not_come_to_rest_fails_with_its_seed(monkeypatch: p
     assert failed is not None
     assert "seed 3 at" in str(failed)
     assert "does not come to rest" in str(failed)
+
+
+def test_a_timer_is_due_when_the_clock_of_its_process_says_so() -> None:
+    schedule = Schedule(1)
+    process = Process("any", schedule)
+    process.start()
+    loop = VirtualLoop(process)
+    early_s: list[float] = []
+
+    def happen(due_s: float) -> None:
+        early_s.append(due_s - loop.time())
+
+    for _ in range(1_000):
+        due_s = loop.time() + schedule.between(0, 10)
+        loop.call_at(due_s, happen, due_s)
+    schedule.run_until(20_000, lambda: None)
+
+    assert len(early_s) == 1_000
+    assert max(early_s) < 1e-9  # of a second; else whoever waits for a deadline waits again and again

@@ -97,7 +97,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def time(self) -> float:
         """Return what the process's clock shows, in seconds."""
-        return self.process.now_ms() / 1000
+        return self.process.monotonic_s()
 
     def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> events.Handle:
         """Have something happen at once, behind what is due already."""
