@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla_connect.client_settings import ClientSettingError
 from ottla_connect.config import WorkerConfig
 from ottla_connect.group.lease import Lease
 from ottla_core.errors import ConfigurationError
+from ottla_sdk.kafka.client_settings import ClientSettingError
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="a \\"b\\"";'
 

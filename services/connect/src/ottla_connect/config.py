@@ -14,17 +14,19 @@ from pydantic import ConfigDict, Field, model_validator
 from ottla_connect.client_settings import (
     CLIENT_KEYS,
     INT32_MAX,
+    RULES,
+    WORKER_RULES,
     ClientKind,
-    ClientSettingError,
     client_problems,
     layered,
-    librdkafka_settings,
     override_problems,
 )
 from ottla_connect.rest_settings import RestSettings
 from ottla_connect.storage_settings import StorageSettings
 from ottla_connect.task_defaults import TaskDefaults
 from ottla_core.config import Address, CommaSeparated, argument_parser, validated, variable_name, written_settings
+from ottla_sdk import Problem
+from ottla_sdk.kafka.client_settings import ClientSettingError, librdkafka_settings
 
 DEFAULT_POLL_RECORDS_MAX = 500
 WRITE_SHARE = 0.8
@@ -206,7 +208,7 @@ class WorkerConfig(RestSettings, StorageSettings, TaskDefaults):
             for key, value in own.items()
             if "${" in value
         ]
-        problems += client_problems("", own)
+        problems += client_problems("", own, WORKER_RULES)
         for kind in ("producer", "consumer", "admin"):
             problems += client_problems(f"{kind}.", _below(f"{kind}.", values))
         problems += [
@@ -316,7 +318,8 @@ class WorkerConfig(RestSettings, StorageSettings, TaskDefaults):
         Raises:
             ClientSettingError: some setting has no counterpart in librdkafka.
         """
-        return librdkafka_settings(self._client_settings(kind, overrides or {}))
+        rules = WORKER_RULES if kind == "worker" else RULES
+        return librdkafka_settings(self._client_settings(kind, overrides or {}), rules)
 
     def override_problems(self, kind: ClientKind, overrides: Mapping[str, str]) -> list[str]:
         """Return which client settings a connector must not override on this worker, as sentences."""
@@ -330,7 +333,7 @@ class WorkerConfig(RestSettings, StorageSettings, TaskDefaults):
         """
         text = self._client_settings("consumer", overrides or {}).get("max.poll.records")
         if text is not None and not (text.isdecimal() and int(text) > 0):
-            raise ClientSettingError([f"max.poll.records: write a positive number, not {text!r}"])
+            raise ClientSettingError([Problem("max.poll.records", f"write a positive number, not {text!r}")])
         return DEFAULT_POLL_RECORDS_MAX if text is None else int(text)
 
     @property

@@ -33,10 +33,13 @@ def test_only_options_with_the_prefix_count_in_whatever_case() -> None:
     [
         ({"kafka.max.request.size": "5000000"}, {"message.max.bytes": "5000000"}),
         ({"kafka.request.timeout.ms": "7000"}, {"socket.timeout.ms": "7000"}),
-        ({"kafka.delivery.timeout.ms": "9000"}, {"message.timeout.ms": 9000}),
-        ({"kafka.buffer.memory": "1048576"}, {"queue.buffering.max.kbytes": 1024}),
+        ({"kafka.delivery.timeout.ms": "9000"}, {"message.timeout.ms": "9000"}),
+        ({"kafka.buffer.memory": "1048576"}, {"queue.buffering.max.kbytes": "1024"}),
         ({"kafka.compression.type": "zstd", "kafka.compression.zstd.level": "5"}, {"compression.level": "5"}),
-        ({"kafka.security.protocol": "sasl_ssl"}, {"security.protocol": "SASL_SSL"}),
+        (
+            {"kafka.security.protocol": "sasl_ssl", "kafka.sasl.mechanism": "PLAIN"},
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"},
+        ),
         ({"kafka.ssl.endpoint.identification.algorithm": ""}, {"ssl.endpoint.identification.algorithm": "none"}),
         ({"kafka.ssl.truststore.location": "/ca.pem"}, {"ssl.ca.location": "/ca.pem"}),
         (

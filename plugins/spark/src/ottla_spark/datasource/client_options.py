@@ -1,106 +1,44 @@
 """Options `kafka.*` of a query, as users of Spark's own Kafka source write them, turned into librdkafka's settings.
 
-That source drives Java clients (`kafka.sasl.jaas.config`, `kafka.max.request.size`), this one librdkafka, which knows
-most of the same names, some under others, and a few not at all. What only tunes Java's clients is left out; what
-would change what a query means or how safe it is, if it were left out, is refused with what to write instead. So is
-what the data source decides itself. Every other name passes through: librdkafka's own settings can be used as well.
+How settings of Java's clients become librdkafka's is the same everywhere (`ottla_sdk/kafka/client_settings.py`). Here
+is what a query has besides: what the data source decides itself is refused, and what would lose, double or reorder
+records.
 """
 
-import re
-from collections.abc import Callable, Mapping
-from pathlib import PurePath
+from collections.abc import Mapping
 from typing import Literal
 
 from ottla_sdk import InvalidConfig, Problem
+from ottla_sdk.kafka import client_settings
+from ottla_sdk.kafka.client_settings import ClientRules, ClientSettingError
+from ottla_sdk.kafka.translations import Written, whole_number
 
 ClientKind = Literal["consumer", "producer", "admin"]
 Settings = dict[str, str | int | bool]
 
 PREFIX = "kafka."
 BOOTSTRAP = "bootstrap.servers"
-
-SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 IDEMPOTENT_IN_FLIGHT_MAX = 5
-PEM_SUFFIXES = (".pem", ".crt", ".cer", ".key")
 
-RENAMED = {
-    "compression.gzip.level": "compression.level",
-    "compression.lz4.level": "compression.level",
-    "compression.zstd.level": "compression.level",
-    "fetch.max.wait.ms": "fetch.wait.max.ms",
-    "max.request.size": "message.max.bytes",
-    "receive.buffer.bytes": "socket.receive.buffer.bytes",
-    "request.timeout.ms": "socket.timeout.ms",
-    "sasl.mechanisms": "sasl.mechanism",
-    "send.buffer.bytes": "socket.send.buffer.bytes",
-    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
-    "ssl.keystore.key": "ssl.key.pem",
-    "ssl.truststore.certificates": "ssl.ca.pem",
+_NO_MEMBER = "a query is no member of a group: the offsets that it reads are its own"
+LEFT_OUT = {
+    "group.instance.id": _NO_MEMBER,
+    "heartbeat.interval.ms": _NO_MEMBER,
+    "internal.leave.group.on.close": _NO_MEMBER,
+    "max.poll.interval.ms": _NO_MEMBER,
+    "partition.assignment.strategy": _NO_MEMBER,
+    "session.timeout.ms": _NO_MEMBER,
 }
-
-# Java's clients know these, librdkafka does not, and no record depends on them. The offsets that a query reads are
-# its own, so what concerns membership of a group has no effect either.
-LEFT_OUT = frozenset(
-    {
-        "auto.include.jmx.reporter",
-        "default.api.timeout.ms",
-        "enable.metrics.push",
-        "exclude.internal.topics",
-        "group.instance.id",
-        "heartbeat.interval.ms",
-        "internal.leave.group.on.close",
-        "max.block.ms",
-        "max.poll.interval.ms",
-        "max.poll.records",
-        "metadata.max.idle.ms",
-        "metric.reporters",
-        "metrics.num.samples",
-        "metrics.recording.level",
-        "metrics.sample.window.ms",
-        "partition.assignment.strategy",
-        "partitioner.adaptive.partitioning.enable",
-        "partitioner.availability.timeout.ms",
-        "partitioner.ignore.keys",
-        "session.timeout.ms",
-        "socket.connection.setup.timeout.max.ms",
-        "ssl.keystore.type",
-        "ssl.truststore.type",
-    }
-)
-
-_JAVA_CLASS = "it names a Java class, which cannot be loaded here; remove it"
-_NATIVE_CODE = "it would load native code into the process; remove it"
-_FOR_LIBRDKAFKAS_TESTS = "test."
-_OPENSSL = "OpenSSL decides this, by its own configuration; remove it"
 
 REFUSED = {
     "auto.offset.reset": "write the option 'startingOffsets' instead: a query keeps its own offsets",
     "enable.auto.commit": "a query keeps its offsets in its checkpoint; to have them committed to a group as well, "
     "so that other tools show its lag, write the option 'commitGroupId'",
     "enable.auto.offset.store": "a query keeps its offsets in its checkpoint; remove it",
-    "interceptor.classes": "interceptors could change records, and are Java classes; remove it",
     "key.deserializer": "keys are read as bytes; decode the column 'key' in the query instead",
     "key.serializer": "keys are written as they are; encode the column 'key' in the query instead",
     "partitioner.class": "it names a Java class, which cannot be loaded here; write the column 'partition', or "
     "librdkafka's 'kafka.partitioner' (murmur2_random, the default, places keys as Java's default does)",
-    "plugin.library.paths": _NATIVE_CODE,
-    "sasl.client.callback.handler.class": _JAVA_CLASS,
-    "sasl.kerberos.kinit.cmd": "it would run a shell command; Kerberos is not supported",
-    "sasl.login.callback.handler.class": _JAVA_CLASS,
-    "sasl.login.class": _JAVA_CLASS,
-    "security.providers": _JAVA_CLASS,
-    "ssl.enabled.protocols": _OPENSSL,
-    "ssl.engine.factory.class": _JAVA_CLASS,
-    "ssl.engine.id": _NATIVE_CODE,
-    "ssl.engine.location": _NATIVE_CODE,
-    "ssl.keymanager.algorithm": _OPENSSL,
-    "ssl.protocol": _OPENSSL,
-    "ssl.provider": _JAVA_CLASS,
-    "ssl.providers": _NATIVE_CODE,
-    "ssl.secure.random.implementation": _OPENSSL,
-    "ssl.trustmanager.algorithm": _OPENSSL,
-    "ssl.truststore.password": "a PEM truststore has no password; remove it, and see 'kafka.ssl.truststore.location'",
     "transactional.id": "records are written outside of transactions, at least once; remove it",
     "value.deserializer": "values are read as bytes; decode the column 'value' in the query instead",
     "value.serializer": "values are written as they are; encode the column 'value' in the query instead",
@@ -187,15 +125,6 @@ DEFAULTS: Mapping[ClientKind, Settings] = {
     "admin": {},
 }
 
-_LOGIN_MODULE = re.compile(
-    r"^\s*(?P<class>[\w.$]+)\s+(?:required|requisite|sufficient|optional)\b(?P<options>.*);\s*$", re.DOTALL
-)
-_LOGIN_OPTION = re.compile(r"""(?P<name>[\w.]+)\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s";]+))""")
-_LOGIN_MODULES = (
-    "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "org.apache.kafka.common.security.scram.ScramLoginModule",
-)
-
 
 def librdkafka_settings(options: Mapping[str, str], *, kind: ClientKind) -> Settings:
     """Return librdkafka's settings for a client of a query.
@@ -208,13 +137,12 @@ def librdkafka_settings(options: Mapping[str, str], *, kind: ClientKind) -> Sett
         InvalidConfig: some are wrong, missing, or have no counterpart; all that is wrong is in it.
     """
     written = client_options(options)
-    translated: Settings = {}
+    translated: dict[str, str] = {}
     problems: list[Problem] = []
-    for key, value in written.items():
-        try:
-            translated.update(_translated(key, value, written))
-        except ValueError as error:
-            problems.append(Problem(f"{PREFIX}{key}", str(error)))
+    try:
+        translated = client_settings.librdkafka_settings(written, RULES, prefix=PREFIX)
+    except ClientSettingError as error:
+        problems += [Problem(f"{PREFIX}{each.key}", each.message) for each in error.problems]
     if not written.get(BOOTSTRAP, "").strip():
         problems.append(
             Problem(f"{PREFIX}{BOOTSTRAP}", "the option is required: HOST:PORT of a broker or several, by commas")
@@ -231,154 +159,66 @@ def client_options(options: Mapping[str, str]) -> dict[str, str]:
     return {key.removeprefix(PREFIX): value for key, value in lowered if key.startswith(PREFIX)}
 
 
-def _translated(key: str, value: str, written: Mapping[str, str]) -> Settings:
-    if key.startswith(_FOR_LIBRDKAFKAS_TESTS):
-        raise ValueError("records would go to, or come from, brokers that librdkafka simulates; remove it")
-    if key in REFUSED:
-        raise ValueError(REFUSED[key])
-    if key in _TRANSLATED:
-        return _TRANSLATED[key](value, written)
-    return {} if key in LEFT_OUT else {RENAMED.get(key, key): value}
+def _delivery_timeout(value: str, _: Written) -> Mapping[str, str]:
+    return {"message.timeout.ms": str(whole_number(value))}
 
 
-def _protocol(value: str, _: Mapping[str, str]) -> Settings:
-    if value.upper() not in SECURITY_PROTOCOLS:
-        raise ValueError(f"{value!r} is none of {', '.join(SECURITY_PROTOCOLS)}")
-    return {"security.protocol": value.upper()}
-
-
-def _mechanism(value: str, _: Mapping[str, str]) -> Settings:
-    if value not in SASL_MECHANISMS:
-        raise ValueError(f"{value!r} is none of {', '.join(SASL_MECHANISMS)}")
-    return {"sasl.mechanism": value}
-
-
-def _jaas_config(value: str, written: Mapping[str, str]) -> Settings:
-    """User and password for PLAIN or SCRAM; the text, a secret, is in no message."""
-    match = _LOGIN_MODULE.match(value)
-    if match is None:
-        raise ValueError('write it as CLASS required username="..." password="...";')
-    if match["class"] not in _LOGIN_MODULES:
-        raise ValueError(f"{match['class']} is not supported; PlainLoginModule and ScramLoginModule are")
-    login = {
-        option["name"]: re.sub(r"\\(.)", r"\1", option["quoted"]) if option["quoted"] is not None else option["bare"]
-        for option in _LOGIN_OPTION.finditer(match["options"])
-    }
-    if missing := [name for name in ("username", "password") if name not in login]:
-        raise ValueError(f"{' and '.join(missing)} is missing in it")
-    if not {"sasl.mechanism", "sasl.mechanisms"} & written.keys():
-        raise ValueError("write the option 'kafka.sasl.mechanism' too: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
-    return {"sasl.username": login["username"], "sasl.password": login["password"]}
-
-
-def _truststore(value: str, written: Mapping[str, str]) -> Settings:
-    kind = _store_type(value, written.get("ssl.truststore.type", ""))
-    if kind != "PEM":
-        raise ValueError(
-            f"{value} is a {kind} store, which librdkafka cannot read; export its certificates as PEM and write "
-            f"{PREFIX}ssl.truststore.type=PEM"
-        )
-    return {"ssl.ca.location": value}
-
-
-def _keystore(value: str, written: Mapping[str, str]) -> Settings:
-    kind = _store_type(value, written.get("ssl.keystore.type", ""))
-    if kind == "PEM":
-        return {"ssl.certificate.location": value, "ssl.key.location": value}
-    if kind == "PKCS12":
-        return {"ssl.keystore.location": value}
-    raise ValueError(
-        f"{value} is a {kind} store, which librdkafka cannot read; convert it to PKCS12 or PEM and write "
-        f"{PREFIX}ssl.keystore.type accordingly"
-    )
-
-
-def _store_type(path: str, written: str) -> str:
-    if written:
-        return written.upper()
-    suffix = PurePath(path).suffix.lower()
-    if suffix in PEM_SUFFIXES:
-        return "PEM"
-    return "PKCS12" if suffix in (".p12", ".pfx") else "JKS"  # JKS is Java's default
-
-
-def _endpoint_identification(value: str, _: Mapping[str, str]) -> Settings:
-    return {"ssl.endpoint.identification.algorithm": value or "none"}  # empty turns it off in Java
-
-
-def _buffer_memory(value: str, _: Mapping[str, str]) -> Settings:
-    return {"queue.buffering.max.kbytes": max(1, _whole_number(value) // 1024)}
-
-
-def _delivery_timeout(value: str, _: Mapping[str, str]) -> Settings:
-    return {"message.timeout.ms": _whole_number(value)}
-
-
-def _acks(value: str, _: Mapping[str, str]) -> Settings:
+def _acks(value: str, _: Written) -> Mapping[str, str]:
     if value not in ("all", "-1"):
         raise ValueError(f"{value!r} would lose records unnoticed; every record is written with acks=all, remove it")
     return {"acks": "all"}
 
 
-def _idempotence(value: str, _: Mapping[str, str]) -> Settings:
+def _idempotence(value: str, _: Written) -> Mapping[str, str]:
     if value.lower() != "true":
         raise ValueError("without it a broken connection would double and reorder records; remove it")
-    return {"enable.idempotence": True}
+    return {"enable.idempotence": "true"}
 
 
-def _retries(value: str, _: Mapping[str, str]) -> Settings:
-    if _whole_number(value) == 0:
+def _retries(value: str, _: Written) -> Mapping[str, str]:
+    if whole_number(value) == 0:
         raise ValueError(
             "an idempotent producer must be allowed to try again; remove it, and limit the time by "
             f"{PREFIX}delivery.timeout.ms"
         )
-    return {"retries": _whole_number(value)}
+    return {"retries": value.strip()}
 
 
-def _in_flight(value: str, _: Mapping[str, str]) -> Settings:
-    if not 1 <= _whole_number(value) <= IDEMPOTENT_IN_FLIGHT_MAX:
+def _in_flight(value: str, _: Written) -> Mapping[str, str]:
+    if not 1 <= whole_number(value) <= IDEMPOTENT_IN_FLIGHT_MAX:
         raise ValueError(
             f"an idempotent producer may have 1 to {IDEMPOTENT_IN_FLIGHT_MAX} requests in flight, not {value}"
         )
-    return {"max.in.flight": _whole_number(value)}
+    return {"max.in.flight": value.strip()}
 
 
-def _isolation(value: str, _: Mapping[str, str]) -> Settings:
+def _isolation(value: str, _: Written) -> Mapping[str, str]:
     if value.lower() not in ("read_committed", "read_uncommitted"):
         raise ValueError(f"{value!r} is neither read_committed nor read_uncommitted")
     return {"isolation.level": value.lower()}
 
 
-def _compression(value: str, _: Mapping[str, str]) -> Settings:
+def _compression(value: str, _: Written) -> Mapping[str, str]:
     if value.lower() not in ("none", "gzip", "snappy", "lz4", "zstd"):
         raise ValueError(f"{value!r} is none of none, gzip, snappy, lz4, zstd")
     return {"compression.type": value.lower()}
 
 
-def _whole_number(value: str) -> int:
-    if not value.strip().isdecimal():
-        raise ValueError(f"{value!r} is no whole number")
-    return int(value)
-
-
-_TRANSLATED: Mapping[str, Callable[[str, Mapping[str, str]], Settings]] = {
-    "acks": _acks,
-    "buffer.memory": _buffer_memory,
-    "compression.codec": _compression,
-    "compression.type": _compression,
-    "delivery.timeout.ms": _delivery_timeout,
-    "enable.idempotence": _idempotence,
-    "isolation.level": _isolation,
-    "max.in.flight": _in_flight,
-    "max.in.flight.requests.per.connection": _in_flight,
-    "message.send.max.retries": _retries,
-    "request.required.acks": _acks,
-    "retries": _retries,
-    "sasl.jaas.config": _jaas_config,
-    "sasl.mechanism": _mechanism,
-    "sasl.mechanisms": _mechanism,
-    "security.protocol": _protocol,
-    "ssl.endpoint.identification.algorithm": _endpoint_identification,
-    "ssl.keystore.location": _keystore,
-    "ssl.truststore.location": _truststore,
-}
+RULES = ClientRules(
+    refused=REFUSED,
+    left_out=LEFT_OUT,
+    translated={
+        "acks": _acks,
+        "compression.codec": _compression,
+        "compression.type": _compression,
+        "delivery.timeout.ms": _delivery_timeout,
+        "enable.idempotence": _idempotence,
+        "isolation.level": _isolation,
+        "max.in.flight": _in_flight,
+        "max.in.flight.requests.per.connection": _in_flight,
+        "message.send.max.retries": _retries,
+        "request.required.acks": _acks,
+        "retries": _retries,
+    },
+)
+"""What a query has otherwise than other users of Kafka clients."""

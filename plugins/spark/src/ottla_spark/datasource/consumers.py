@@ -4,13 +4,11 @@ Spark uses a Python worker for one task after another. A pool in each worker kee
 connections, so that a batch of a stream does not pay for new ones. A consumer that is lent out is not in the pool: no
 two tasks share one.
 
-When brokers come and go, librdkafka's threads can lock each other out for good (its issue 5476). Such a consumer
-gives nothing any more, and to assign it anything, to ask it or to close it would hang as well, some of that with
-Python's lock held. So one that has been quiet for a while is left to a thread that waits for its end, and another one
-is made; and a process that hangs all the same ends, as Spark repeats its task in another.
+A consumer can hang (`ottla_sdk/kafka/hung_consumers.py`). So one that has been quiet for a while is left to a thread
+that waits for its end, and another one is made; and a process that hangs all the same ends, as Spark repeats its task
+in another.
 """
 
-import faulthandler
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -19,14 +17,13 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from ottla_sdk.kafka.hung_consumers import ended_if_frozen
 from ottla_spark.datasource.client_options import Settings
 from ottla_spark.datasource.described_topics import described
 from ottla_spark.datasource.errors import made
 
 IDLE_MAX = 2
 CLOSED_WITHIN_S = 5.0
-HANGS_AFTER_S = 60.0
-STANDARD_ERROR = 2
 
 # Read what the driver planned and nothing else; and buffer little more than a batch, as the rest of a
 # topic may not be wanted at all. What users set as `kafka.…` comes on top of the second half.
@@ -70,12 +67,12 @@ class RangeConsumer:
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Read on from this offset; what was read ahead elsewhere is dropped."""
-        with _ended_if_it_hangs():
+        with ended_if_frozen():
             self._open.assign([TopicPartition(topic, partition, offset)])
 
     def consume(self, count: int, timeout_s: float) -> list[Message]:
         """Return up to `count` messages as soon as there are that many, or what there is after `timeout_s`."""
-        with _ended_if_it_hangs():
+        with ended_if_frozen():
             return self._open.consume(count, timeout_s)
 
     def bounds(self, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
@@ -84,7 +81,7 @@ class RangeConsumer:
         Raises:
             KafkaException: nobody answered in time, or there is no such partition.
         """
-        with _ended_if_it_hangs():
+        with ended_if_frozen():
             low, high = self._open.get_watermark_offsets(TopicPartition(topic, partition), timeout_s, cached=False)
         return low, high
 
@@ -96,13 +93,13 @@ class RangeConsumer:
         """
         if self._admin is None:
             self._admin = made(AdminClient, {**ADMIN_DEFAULTS, **admin_settings})
-        with _ended_if_it_hangs():
+        with ended_if_frozen():
             return described(self._admin, [topic], timeout_s).ids.get(topic, "")
 
     def rest(self) -> None:
         """Read nothing until the next `seek`."""
         self.last_error = ""
-        with _ended_if_it_hangs():
+        with ended_if_frozen():
             self._open.unassign()
 
     def renew(self) -> None:
@@ -124,16 +121,6 @@ class RangeConsumer:
     def _remember(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self.last_error:  # noqa: SLF001 - public
             self.last_error = error.str()
-
-
-@contextmanager
-def _ended_if_it_hangs() -> Iterator[None]:
-    """End this process, with the traces of its threads on standard error, if what is done here does not end."""
-    faulthandler.dump_traceback_later(HANGS_AFTER_S, file=STANDARD_ERROR, exit=True)
-    try:
-        yield
-    finally:
-        faulthandler.cancel_dump_traceback_later()
 
 
 class ConsumerPool:

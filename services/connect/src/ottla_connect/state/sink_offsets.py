@@ -22,7 +22,6 @@ from kio.schema.offset_delete.v0.request import (
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32
 
-from ottla_connect.client_settings import ClientSettingError
 from ottla_connect.config import WorkerConfig
 from ottla_connect.group.coordinator_client import Channel, CoordinatorClient, Refused
 from ottla_connect.state.kafka_clients import REQUEST_TIMEOUT_S, KafkaClients
@@ -32,6 +31,7 @@ from ottla_core.client.security import ClientSecurity
 from ottla_core.config import parse_address
 from ottla_core.errors import ConfigurationError
 from ottla_sdk import TopicPartition
+from ottla_sdk.kafka.client_settings import ClientSettingError
 
 COORDINATOR_WAIT_S = 15.0
 RETRY_S = 0.3

@@ -1,8 +1,8 @@
 """A thread that follows a topic's partitions with a consumer of its own, and hands what it reads to the event loop.
 
 It hands over a batch at a time and waits until that is dealt with: the next one could outgrow memory otherwise. A
-consumer can stop giving anything, or hang (`ottla_connect.hung_consumers`), and nothing but a thread that is left to
-itself can be done about it. So a reader is never mended: it is given up, which it may hear of or not, and whoever
+consumer can stop giving anything, or hang (`ottla_sdk.kafka.hung_consumers`), and nothing but a thread that is left
+to itself can be done about it. So a reader is never mended: it is given up, which it may hear of or not, and whoever
 needs the topic starts another one where this one has come to. What a reader hands over after that is refused.
 """
 

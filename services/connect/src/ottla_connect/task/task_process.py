@@ -12,7 +12,6 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import AdminClient
 
-from ottla_connect.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch
 from ottla_connect.ids import TaskId
 from ottla_connect.processes.messages import HealthTold, Measured, Paused, Running, RunTask, Stopped, TopicsUsed
 from ottla_connect.task.channel import Channel
@@ -43,6 +42,7 @@ from ottla_connect.task.source.sender import described as described_record
 from ottla_connect.task.source.topic_creation import NewTopicPlan, TopicCreation
 from ottla_connect.task.topic_admin import TopicAdmin
 from ottla_sdk import Connector, FatalError, JobTask, RetriableError, SinkTask, SourceRecord, SourceTask, class_name
+from ottla_sdk.kafka.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch
 
 LIST_TOPICS_TIMEOUT_S = 30.0
 METADATA_AGE_MAX_MS = 300_000

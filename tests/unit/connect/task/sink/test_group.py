@@ -4,9 +4,9 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from ottla_connect.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch
 from ottla_connect.task.sink.group import ConsumerFailed, Group, OffsetsUnknown, raise_if_final
 from ottla_sdk import TopicPartition
+from ottla_sdk.kafka.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ottla_connect.client_settings import ClientKind, ClientSettingError
+from ottla_connect.client_settings import ClientKind
 from ottla_connect.config import WorkerConfig
 from ottla_connect.task.clients import overrides
 from ottla_connect.task.pipeline.transform_chain import NEGATE_KEY, PREDICATE_KEY, aliases, below
@@ -50,6 +50,7 @@ from ottla_sdk import (
     SourceConnector,
     Transform,
 )
+from ottla_sdk.kafka.client_settings import ClientSettingError
 
 ALIKE = 0.85
 """How much alike a misspelt setting is to the one that was meant, from 0 to 1."""
@@ -227,7 +228,7 @@ class Validation:
             try:
                 problems = [prefix + each for each in client_setting_problems(kind, self._worker, own)]
             except ClientSettingError as error:
-                problems = [prefix + each for each in error.problems]
+                problems = [f"{prefix}{each}" for each in error.problems]
         for sentence in problems:
             key, _, message = sentence.partition(": ")
             self._errors[key if key in self._written else f"{prefix}{key}"].append(self._shown(message or sentence))

@@ -15,7 +15,6 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from ottla_connect.hung_consumers import ConsumerWatch
 from ottla_connect.task.control import Control, Standing
 from ottla_connect.task.health import Health
 from ottla_connect.task.measures import TaskMeasures
@@ -32,6 +31,7 @@ from ottla_connect.task.sink.topic_check import TopicCheck
 from ottla_connect.task.sink.topic_identities import TopicIdentities
 from ottla_connect.task.sink.topic_ids import TopicIds
 from ottla_sdk import RetriableError, SinkRecord, SinkTask, TopicPartition
+from ottla_sdk.kafka.hung_consumers import ConsumerWatch
 
 READ_WAIT_S = 0.25
 """How long a read waits for records, and so how soon a task hears that it is to stop."""

@@ -3,9 +3,10 @@
 Two of a consumer's own threads lock each other out for good when a broker leaves the cluster's metadata while the
 consumer asks it where a leader epoch ends (librdkafka's issue 5476); brokers that restart are enough. From then on
 `poll` gives nothing and may not return, `close`, `commit`, `seek` and `list_topics` never return, and what changes
-the subscription or the assignment, `pause` and `resume` too, does not even let other Python threads run. So a worker
-asks a consumer that has come no further for nothing any more: it is left to a thread that may wait for its end for
-ever (`ottla_core.closing`), and another one takes its place. A task ends with its process.
+the subscription or the assignment, `pause` and `resume` too, does not even let other Python threads run. So a
+consumer that has come no further is asked for nothing any more: a thread of its own waits for its end, perhaps for
+ever, and another consumer takes its place. Calls that may freeze the whole process end it instead
+(`ended_if_frozen`); whoever started it, Connect's worker or Spark, does the work again in another.
 """
 
 import faulthandler

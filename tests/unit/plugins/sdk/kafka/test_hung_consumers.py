@@ -5,7 +5,7 @@ import sys
 
 from confluent_kafka import Consumer
 
-from ottla_connect.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch
+from ottla_sdk.kafka.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch
 from tests.support.eventually import eventually
 
 
@@ -70,7 +70,7 @@ def test_a_consumer_without_brokers_still_tells_its_statistics() -> None:
 
 FREEZES = """
 import ctypes
-from ottla_connect.hung_consumers import ended_if_frozen
+from ottla_sdk.kafka.hung_consumers import ended_if_frozen
 with ended_if_frozen({}):
     ctypes.PyDLL(None).usleep(300_000)  # holds Python's lock
 with ended_if_frozen({}):
