@@ -1,10 +1,13 @@
 """Appends, reads, rolls, retention and truncation of one partition's log."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -175,6 +178,42 @@ def test_a_roll_that_fails_changes_nothing(tmp_path: Path) -> None:
     assert append(log, b"v" * 300).base_offset == end
     assert len(log.segments) == 2
     assert len(read_values(log)) == end + 1
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_what_is_appended_after_a_roll_that_failed_survives_a_restart(tmp_path: Path, *, was_clean: bool) -> None:
+    refused, successes = 0, 0
+    while refused == successes:
+        directory = tmp_path / str(successes)
+        log = open_log(directory, config=small_segments())
+        append(log, b"v" * 50)
+        with descriptors_left(successes):
+            try:
+                append(log, b"v" * 500)  # needs a segment of its own
+            except KafkaStorageError:
+                refused += 1
+        append(log, b"small")  # finds room in the former segment, if the roll has failed
+        expected = read_values(log)
+        log.close() if was_clean else log.abandon()
+        found = open_log(directory, config=small_segments(), was_clean=was_clean)
+        assert (read_values(found), found.lost_from) == (expected, None), f"after {successes} files were opened"
+        successes += 1
+    assert refused > 3, "a snapshot, two indexes and the segment"
+
+
+@contextmanager
+def descriptors_left(count: int) -> Iterator[None]:
+    """The operating system opens so many files, and no more until the end of the block."""
+    results = chain(repeat(os.open, count), repeat(None))
+
+    def open_or_refuse(*arguments: Any, **options: Any) -> int:
+        opener = next(results)
+        if opener is None:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return opener(*arguments, **options)
+
+    with patch("os.open", open_or_refuse):
+        yield
 
 
 # Reading

@@ -42,6 +42,10 @@ def suffixed(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
+def _create_file(path: Path) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentCut:
     """What is left of a segment that is cut.
@@ -117,11 +121,17 @@ class LogSegment:
         created_ms: int,
         roll_jitter_ms: int = 0,
     ) -> "LogSegment":
-        """Create the files of an empty segment, in place of any that are there; raises OSError."""
-        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            path = segment_path(directory, base_offset, suffix)
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
-        return cls(
+        """Create the files of an empty segment, in place of any that are there.
+
+        The `.log` comes last, because it makes the segment. Left over from a failure, it would be taken at the next
+        start for the end of the segment before it, and what had been appended there since would be lost.
+
+        Raises:
+            OSError: there is no such segment; indexes that are left over are removed at the next start.
+        """
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            _create_file(segment_path(directory, base_offset, suffix))
+        segment = cls(
             directory,
             base_offset,
             size_bytes=0,
@@ -129,6 +139,8 @@ class LogSegment:
             created_ms=created_ms,
             roll_jitter_ms=roll_jitter_ms,
         )
+        _create_file(segment_path(directory, base_offset, LOG_SUFFIX))
+        return segment
 
     # Files
 
