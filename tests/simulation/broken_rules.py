@@ -80,7 +80,9 @@ def _in_isr_only(self: LeaderReplica, broker_id: int) -> bool:
     return broker_id in self.state.isr
 
 
-def _acknowledging_at_once(self: Partition, _end_offset: int, notify: Callable[[None], None]) -> None:
+def _acknowledging_at_once(
+    self: Partition, _end_offset: int, notify: Callable[[None], None], *, leader_epoch: int
+) -> None:
     notify(None)
 
 

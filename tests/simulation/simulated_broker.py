@@ -419,7 +419,7 @@ class SimulatedBroker(ServiceProcess):
                 self.observer.acknowledged(log, offset, request.number)  # type: ignore[arg-type]
             answer((ErrorCode.none if error is None else error.code, offset))
 
-        partition.when_replicated(offset + 1, replicated)
+        partition.when_replicated(offset + 1, replicated, leader_epoch=partition.state.leader_epoch)
 
     def on_connect(self, _request: None, answer: Answer) -> None:
         """Accept a connection."""

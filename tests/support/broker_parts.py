@@ -69,7 +69,9 @@ async def ask_frame(broker: Broker, frame: bytes) -> bytes:
         InvalidRequest: the connection is to be closed.
     """
     outcome = Dispatcher(broker).handle(memoryview(frame).toreadonly(), Client())  # type: ignore[arg-type]
-    parts = outcome if isinstance(outcome, list) or outcome is None else await outcome
+    parts: Any = outcome
+    while parts is not None and not isinstance(parts, list):
+        parts = await parts  # a request that rests gives what is left to be awaited for its answer
     assert parts is not None
     answer = b"".join(part for part in parts if isinstance(part, bytes))
     (length,) = struct.unpack_from(">i", answer)

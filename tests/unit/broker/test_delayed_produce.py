@@ -42,7 +42,10 @@ class Produce:
         unsafe = []
         for position, partition in enumerate(partitions):
             end_offset = partition.append(batch_of(b"v"), now_ms=NOW_MS, all_in_sync=True).last_offset + 1
-            unsafe.append(Unsafe(self.outcomes, position, partition, end_offset, replicated=True, flushed=flushed))
+            epoch = partition.state.leader_epoch
+            unsafe.append(
+                Unsafe(self.outcomes, position, partition, end_offset, epoch, replicated=True, flushed=flushed)
+            )
         self.delayed = DelayedProduce(unsafe, timeout_s, lambda: [b"answer"])
 
     @property

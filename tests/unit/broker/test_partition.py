@@ -88,7 +88,7 @@ def test_records_are_replicated_when_every_follower_has_fetched_beyond_them(make
     partition.apply(STATE, leads=True)
     end = append(partition)
     outcomes: list[KafkaError | None] = []
-    partition.when_replicated(end, outcomes.append)
+    partition.when_replicated(end, outcomes.append, leader_epoch=5)
     fetch(partition, 2, end)
     assert outcomes == []
     fetch(partition, 3, end)
@@ -100,7 +100,7 @@ def test_who_asks_about_replicated_records_is_answered_at_once(make: Callable[..
     partition = make()
     partition.apply(replace(STATE, isr=(1,)), leads=True)
     outcomes: list[KafkaError | None] = []
-    partition.when_replicated(append(partition), outcomes.append)
+    partition.when_replicated(append(partition), outcomes.append, leader_epoch=5)
     assert outcomes == [None]
 
 
@@ -108,8 +108,25 @@ def test_waiting_ends_with_an_error_when_leadership_does(make: Callable[..., Par
     partition = make()
     partition.apply(STATE, leads=True)
     outcomes: list[KafkaError | None] = []
-    partition.when_replicated(append(partition), outcomes.append)
+    partition.when_replicated(append(partition), outcomes.append, leader_epoch=5)
     partition.apply(replace(STATE, leader=2, leader_epoch=6), leads=False)
+    assert isinstance(outcomes[0], NotLeaderOrFollower)
+
+
+def test_nobody_is_told_that_another_leaders_records_are_the_ones_he_waits_for(
+    make: Callable[..., Partition],
+) -> None:
+    partition = make()
+    partition.apply(STATE, leads=True)
+    end = append(partition)
+    partition.apply(replace(STATE, leader=2, leader_epoch=6), leads=False)
+    partition.truncate_to(0, leader_epoch=6, now_ms=NOW_MS)
+    records = batch_of(b"other", leader_epoch=6)
+    partition.append_from_leader(records, leader_epoch=6, high_watermark=1, log_start_offset=0, now_ms=NOW_MS)
+    partition.apply(replace(STATE, leader_epoch=7, partition_epoch=102), leads=True)
+
+    outcomes: list[KafkaError | None] = []
+    partition.when_replicated(end, outcomes.append, leader_epoch=5)
     assert isinstance(outcomes[0], NotLeaderOrFollower)
 
 
@@ -118,7 +135,7 @@ def test_waiting_goes_on_through_a_new_election_of_the_same_leader(make: Callabl
     partition.apply(STATE, leads=True)
     end = append(partition)
     outcomes: list[KafkaError | None] = []
-    partition.when_replicated(end, outcomes.append)
+    partition.when_replicated(end, outcomes.append, leader_epoch=5)
     partition.apply(replace(STATE, leader_epoch=6, isr=(1, 2), partition_epoch=101), leads=True)
     fetch(partition, 2, end)
     assert outcomes == [None]
@@ -128,7 +145,7 @@ def test_a_waiter_can_give_up(make: Callable[..., Partition]) -> None:
     partition = make()
     partition.apply(STATE, leads=True)
     outcomes: list[KafkaError | None] = []
-    partition.when_replicated(append(partition), outcomes.append)
+    partition.when_replicated(append(partition), outcomes.append, leader_epoch=5)
     partition.no_longer_wait(outcomes.append)
     partition.apply(replace(STATE, leader=2, leader_epoch=6), leads=False)
     assert outcomes == []
@@ -179,7 +196,7 @@ def test_records_replicated_to_too_few_are_told_so(make: Callable[..., Partition
     fetch(partition, 2, end)
     partition.apply(replace(STATE, isr=(1,), partition_epoch=101), leads=True)
     outcomes: list[KafkaError | None] = []
-    partition.when_replicated(end, outcomes.append)
+    partition.when_replicated(end, outcomes.append, leader_epoch=5)
     assert isinstance(outcomes[0], NotEnoughReplicasAfterAppend)
 
 
@@ -294,7 +311,7 @@ def test_a_leader_whose_log_has_failed_replicates_nothing_any_more(make: Callabl
     partition.apply(STATE, leads=True)
     end = append(partition)
     outcomes: list[KafkaError | None] = []
-    partition.when_replicated(end, outcomes.append)
+    partition.when_replicated(end, outcomes.append, leader_epoch=5)
     fail(partition.log)
     for follower in (2, 3):
         fetch(partition, follower, end)

@@ -28,6 +28,7 @@ class Unsafe:
         position: where in it.
         partition: whose log it is.
         end_offset: everything below has to be safe.
+        leader_epoch: in which the records were appended.
         replicated: whether all in-sync replicas must have it.
         flushed: whether the disk must have it.
     """
@@ -36,6 +37,7 @@ class Unsafe:
     position: int
     partition: Partition
     end_offset: int
+    leader_epoch: int
     replicated: bool
     flushed: bool
     notice: ReplicationNotice | None = field(default=None, init=False)
@@ -69,7 +71,7 @@ class DelayedProduce:
         self.answered.add_done_callback(self._forget)
         for each in tuple(self._unreplicated):
             each.notice = partial(self._on_replicated, each)
-            each.partition.when_replicated(each.end_offset, each.notice)
+            each.partition.when_replicated(each.end_offset, each.notice, leader_epoch=each.leader_epoch)
         self._settle()
 
     def _on_replicated(self, unsafe: Unsafe, error: KafkaError | None) -> None:

@@ -255,14 +255,17 @@ class Partition:
             return NotEnoughReplicasAfterAppend(message)
         return NotEnoughReplicas(message)
 
-    def when_replicated(self, end_offset: int, notify: ReplicationNotice) -> None:
+    def when_replicated(self, end_offset: int, notify: ReplicationNotice, *, leader_epoch: int) -> None:
         """Have `notify` called, now or later, when every in-sync replica has what lies below an offset.
 
         It is told an error if this broker leads no longer by then, so that the records may get lost, or if the
-        in-sync set has become too small.
+        in-sync set has become too small. `leader_epoch` is the one in which the records were appended: if there was
+        an election since, those of another leader may lie below the offset.
         """
         if self._leader is None:
             notify(self.not_leader())
+        elif self.state.leader_epoch != leader_epoch:
+            notify(NotLeaderOrFollower(f"{self.topic_partition} was no longer at leader epoch {leader_epoch}"))
         elif self.log.high_watermark >= end_offset:
             notify(self._too_few_replicas())
         else:

@@ -187,7 +187,7 @@ class _Replication:
         self._partition = partition
         self._end_offset = end_offset
         self._replicated: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        partition.when_replicated(end_offset, self._notify)
+        partition.when_replicated(end_offset, self._notify, leader_epoch=partition.state.leader_epoch)
 
     def _notify(self, error: KafkaError | None) -> None:
         if not self._replicated.done():

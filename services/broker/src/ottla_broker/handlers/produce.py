@@ -187,7 +187,8 @@ def _append(
     log, end_offset = partition.log, appended.last_offset + 1
     must_replicate, must_flush = acks == ALL_IN_SYNC and log.high_watermark < end_offset, log.flush_is_due
     if must_replicate or must_flush:
-        work.unsafe.append(Unsafe(outcomes, len(outcomes), partition, end_offset, must_replicate, must_flush))
+        epoch = partition.state.leader_epoch  # others may lead before all batches are appended and waiting begins
+        work.unsafe.append(Unsafe(outcomes, len(outcomes), partition, end_offset, epoch, must_replicate, must_flush))
     outcomes.append(
         PartitionProduced(
             index,

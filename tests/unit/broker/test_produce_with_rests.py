@@ -1,0 +1,109 @@
+"""A produce request that rests between its batches, and what may happen to the first ones meanwhile."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.schema.produce.v9 import request as produce_messages
+from kio.static.primitive import i32
+
+from ottla_broker.broker import Broker
+from ottla_broker.handlers import produce
+from ottla_broker.partition import Partition
+from ottla_broker.partition_context import ReplicationContext
+from ottla_broker.partitions import PartitionTable
+from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_core.cluster.model import ClusterState, PartitionState, Topic
+from ottla_core.topic_config import TopicConfig
+from ottla_core.topic_partition import TopicPartition
+from tests.support.broker_parts import ask, broker_of
+from tests.support.eventually_async import eventually_async
+from tests.support.group_cluster import BROKER, StatedFeed, broker_member
+from tests.support.partition_logs import NOW_MS, batch_of, open_log, read_values
+from tests.support.raw_requests import produce_request
+
+TOPIC = "t"
+FOLLOWER = 2
+STATE = PartitionState(
+    topic_id=UUID(int=5), index=0, replicas=(BROKER, FOLLOWER), isr=(BROKER, FOLLOWER), leader=BROKER, leader_epoch=4
+)
+COMPACTED = replace(TopicConfig(), cleanup_policy=frozenset({"compact"}))
+
+
+class Registration:
+    def is_current(self) -> bool:
+        return True
+
+
+class Leader:
+    """A broker that leads two partitions of a compacted topic."""
+
+    def __init__(self, directory: Path) -> None:
+        states = (STATE, replace(STATE, index=1))
+        topic = Topic(name=TOPIC, id=STATE.topic_id, partitions=states)
+        members = {number: broker_member(number) for number in (BROKER, FOLLOWER)}
+        feed = StatedFeed(ClusterState(brokers=members, topics={TOPIC: topic}, topics_by_id={topic.id: topic}))
+        table = PartitionTable(broker_of(feed).config, feed, Registration())  # type: ignore[arg-type]
+        context = ReplicationContext(BROKER, 30_000, int, live_brokers=frozenset(members))
+        self.partitions = []
+        for state in states:
+            log = open_log(directory / str(state.index), config=COMPACTED)
+            partition = Partition(TopicPartition(TOPIC, state.index), log, context, state)
+            partition.apply(state, leads=True)
+            table.add(partition)
+            self.partitions.append(partition)
+        self.broker: Broker = broker_of(feed, partitions=table)
+
+
+def follower_has_everything(partition: Partition) -> None:
+    contact = FollowerContact(FOLLOWER, 7, 0)
+    partition.record_follower_fetch(contact, offset=partition.log.log_end_offset, log_start_offset=0)
+
+
+def request_for_two(*records: bytes) -> Any:
+    one = produce_request(TOPIC, records[0])
+    (topic,) = one.topic_data
+    data = tuple(
+        produce_messages.PartitionProduceData(index=i32(index), records=batch)  # type: ignore[arg-type]
+        for index, batch in enumerate(records)
+    )
+    return replace(one, topic_data=(replace(topic, partition_data=data),))
+
+
+async def test_a_batch_is_not_acknowledged_for_what_another_leader_has_put_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader = Leader(tmp_path)
+    first, second = leader.partitions
+    opened = asyncio.Event()
+    look_into = produce._look_into
+
+    async def held(broker: Broker, named: str | UUID, data: Any) -> Any:
+        if data.partition == 1:
+            await opened.wait()  # as while the second batch is unpacked
+        return await look_into(broker, named, data)
+
+    monkeypatch.setattr(produce, "_look_into", held)
+    answer = asyncio.ensure_future(ask(leader.broker, request_for_two(batch_of(b"mine"), batch_of(b"other"))))
+    await eventually_async(lambda: first.log.log_end_offset == 1, "the first batch is appended")
+
+    first.apply(replace(STATE, leader=FOLLOWER, leader_epoch=5, partition_epoch=1), leads=False)
+    first.truncate_to(0, leader_epoch=5, now_ms=NOW_MS)
+    records = batch_of(b"theirs", leader_epoch=5)
+    first.append_from_leader(records, leader_epoch=5, high_watermark=1, log_start_offset=0, now_ms=NOW_MS)
+    first.apply(replace(STATE, leader_epoch=6, partition_epoch=2), leads=True)
+    follower_has_everything(first)
+    opened.set()
+    await eventually_async(lambda: second.log.log_end_offset == 1, "the second batch is appended")
+    follower_has_everything(second)
+
+    (topic,) = (await answer).responses
+    assert [outcome.error_code for outcome in topic.partition_responses] == [
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.none,
+    ]
+    assert read_values(first.log) == [(0, b"theirs")]
