@@ -251,6 +251,16 @@ def test_a_position_is_noted_again_when_the_leader_has_forgotten_it(partitions: 
     assert followed(partition) == 1
 
 
+def test_a_leader_learns_that_a_follower_takes_its_partition_out_of_a_session(partitions: ReadablePartitions) -> None:
+    first, second = partitions.add(0), partitions.add(1)
+    session = session_of(asked(0), asked(1), follower=contact())
+    news(session, partitions)
+    assert first.leads_without_registration(1_000)
+    session.forget(TOPIC, 0)
+    assert not first.leads_without_registration(1_000), "it may follow another leader by now"
+    assert second.leads_without_registration(1_000)
+
+
 def test_a_position_outside_the_log_or_of_a_log_that_has_parted_is_not_noted(partitions: ReadablePartitions) -> None:
     partition, _ = filled(partitions)
     partition.apply(replace(partition.state, leader_epoch=5), leads=True)

@@ -219,7 +219,7 @@ def _read(
         is_behind = offset < log.log_end_offset
         if wanted.is_unrecorded and log.log_start_offset <= offset <= log.log_end_offset:
             partition.record_follower_fetch(follower, offset=offset, log_start_offset=asked.log_start_offset)
-            wanted.is_unrecorded = False
+            wanted.is_unrecorded, wanted.followed = False, partition
     return Found(wanted, partition, _outcome(partition, terms, records), is_behind)
 
 

@@ -94,12 +94,14 @@ class SessionPartition:
         told_log_start_offset: what the reader knows.
         is_unrecorded: whether the follower's position is still to be noted at the leader's.
         watched: the partition that it hears of, if any.
+        followed: the partition whose leader has noted the follower's position, if it has.
         session: what it belongs to, while it watches; else the two would be a cycle, and the sessions of one request
             work for the garbage collector.
     """
 
     __slots__ = (
-        "asked", "is_unrecorded", "named", "session", "told_high_watermark", "told_log_start_offset", "watched",
+        "asked", "followed", "is_unrecorded", "named", "session", "told_high_watermark", "told_log_start_offset",
+        "watched",
     )  # fmt: skip
 
     def __init__(self, named: Named, asked: PartitionAsked) -> None:
@@ -109,6 +111,7 @@ class SessionPartition:
         self.told_high_watermark = NEVER_TOLD
         self.told_log_start_offset = NEVER_TOLD
         self.watched: Partition | None = None
+        self.followed: Partition | None = None
         self.session: FetchSession | None = None
 
     def on_append(self, partition: Partition, size_bytes: int) -> None:
@@ -215,6 +218,8 @@ class FetchSession:
             self.size -= 1
             self.dirty.pop(partition, None)
             partition.unwatch()
+            if self.follower is not None and partition.followed is not None:
+                partition.followed.follower_has_left(self.follower.broker_id)
             if not of_topic:
                 del self.partitions[named]
 

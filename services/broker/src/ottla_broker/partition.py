@@ -296,6 +296,11 @@ class Partition:
         if tell is not None and contact.broker_id not in self.state.isr:
             tell(self)
 
+    def follower_has_left(self, broker_id: int) -> None:
+        """Note that a follower fetches this partition no longer, though perhaps others that this broker leads."""
+        if self._leader is not None:
+            self._leader.stopped_fetching(broker_id)
+
     def advance_high_watermark(self) -> None:
         """Move the high watermark to where the replicas allow; a passing of time can be the reason too."""
         leader = self._leader

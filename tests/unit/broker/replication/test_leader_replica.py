@@ -268,6 +268,17 @@ def test_a_leader_goes_on_without_registration_while_all_others_fetch() -> None:
     assert not cannot_be_replaced(leader, 7_001)
 
 
+def test_a_leader_does_not_go_on_without_registration_when_a_follower_has_left_that_still_fetches_others() -> None:
+    leader = leader_of(1, 2)
+    contact = FollowerContact(2, 72, 1_000)
+    leader.followers[2].fetched(contact, 10, 0, 10)
+    leader.stopped_fetching(2)
+    contact.last_fetch_ms = 2_000  # of another partition, in the same session
+    assert not cannot_be_replaced(leader, 2_000)
+    leader.followers[2].fetched(contact, 10, 0, 10)
+    assert cannot_be_replaced(leader, 2_000)
+
+
 def test_a_leader_alone_in_the_set_goes_on_without_registration_unless_another_is_electable() -> None:
     assert cannot_be_replaced(leader_of(1), 0)
     assert not cannot_be_replaced(LeaderReplica(1, replace(STATE, isr=(1,), eligible_leaders=(2,)), 10, 0), 0)

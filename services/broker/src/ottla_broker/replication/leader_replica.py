@@ -49,6 +49,7 @@ class FollowerProgress:
         log_start_offset: its first offset.
         log_end_offset: everything below is in its log.
         caught_up_ms: up to when it had everything that the leader had.
+        is_asked_for: whether its session has the partition still; the session goes on for other partitions.
     """
 
     __slots__ = (
@@ -56,12 +57,14 @@ class FollowerProgress:
         "_leader_end_offset",
         "caught_up_ms",
         "contact",
+        "is_asked_for",
         "log_end_offset",
         "log_start_offset",
     )
 
     def __init__(self, caught_up_ms: int) -> None:
         self.contact: FollowerContact | None = None
+        self.is_asked_for = False
         self.log_start_offset = UNKNOWN_OFFSET
         self.log_end_offset = UNKNOWN_OFFSET
         self.caught_up_ms = caught_up_ms
@@ -76,6 +79,7 @@ class FollowerProgress:
         elif self.contact is not None and offset >= self._leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, self._fetched_ms)
         self.contact = contact
+        self.is_asked_for = True
         self.log_start_offset = log_start_offset
         self.log_end_offset = offset
         self._fetched_ms = now_ms
@@ -89,6 +93,11 @@ class FollowerProgress:
         """
         self.caught_up_ms = NEVER_MS
         self.log_end_offset = UNKNOWN_OFFSET
+
+    def has_fetched_within(self, within_ms: int, now_ms: int) -> bool:
+        """Return whether it was still fetching this partition so short a time ago."""
+        contact = self.contact if self.is_asked_for else None
+        return contact is not None and now_ms - contact.last_fetch_ms <= within_ms
 
     def is_caught_up(self, log_end_offset: int, now_ms: int, lag_max_ms: int) -> bool:
         """Return whether it lacks nothing, or has lacked something for a short time only."""
@@ -183,6 +192,11 @@ class LeaderReplica:
             del self.followers[broker_id]
 
     # Progress
+
+    def stopped_fetching(self, broker_id: int) -> None:
+        """Note that a follower has taken the partition out of its session, as it does when another leads."""
+        if (progress := self.followers.get(broker_id)) is not None:
+            progress.is_asked_for = False
 
     def appended(self, former_end_offset: int, now_ms: int) -> None:
         """Note that the log has grown: followers that had everything until now begin to lag only now.
@@ -308,5 +322,4 @@ class LeaderReplica:
         if not in_sync:
             return not (self.state.eligible_leaders or allows_unclean)
         electable = in_sync.union(self.state.eligible_leaders).intersection(self.followers)
-        contacts = [self.followers[broker_id].contact for broker_id in electable]
-        return all(contact is not None and now_ms - contact.last_fetch_ms <= within_ms for contact in contacts)
+        return all(self.followers[broker_id].has_fetched_within(within_ms, now_ms) for broker_id in electable)
