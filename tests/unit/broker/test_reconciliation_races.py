@@ -167,6 +167,28 @@ async def test_a_replica_that_comes_back_right_after_its_log_has_gone_claims_not
     assert node.fetchers.followed == {"t-0": (2, 1)}
 
 
+@pytest.mark.parametrize("leads", [False, True])
+async def test_a_replica_that_comes_back_and_goes_again_while_its_log_is_being_retired_has_no_role_left(
+    node: Node, monkeypatch: pytest.MonkeyPatch, *, leads: bool
+) -> None:
+    made = topic(replicas=(BROKER, 2)) if leads else followed()
+    await node.publish(made)
+    partition = node.table.get(NAME)
+    assert partition is not None
+    gate = hold_up_retirement(node, monkeypatch)
+
+    node.feed.publish(taken_away(with_state(made, leader=2)))
+    await gate.reached.wait()
+    node.feed.publish(with_state(made, leader_epoch=2))
+    await until(lambda: partition.leads if leads else bool(node.fetchers.followed))
+    revision = node.feed.publish()
+    gate.opened.set()
+    assert await node.reconciler.wait_reached(revision, DEADLINE_SECONDS)
+
+    assert (partition.leads, node.fetchers.followed) == (False, {})
+    assert node.table.get(NAME) is None
+
+
 async def test_a_topic_that_was_missing_for_a_moment_keeps_its_log_and_its_leader(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -404,6 +404,8 @@ class Reconciler:
                 self.give_roles()
                 return
             retired = self._store.take_away(partition.log, retirement)
+            self._fetchers.unfollow(partition)  # it may have been given a role again, and lost it, while this waited
+            partition.step_down()
             self._partitions.remove(partition)
             partition.has_lost_log = False  # which is nobody's concern any more
             self._settle_loss(partition.topic_partition)
