@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 KAFKA_PORT_DEFAULT = 9092
+CLIENT_ID = "ottla"
 REQUEST_TIMEOUT_S = 30.0
 LOGIN_WITHIN_S = 5.0
 CREATION_POLL_S = 0.1
@@ -32,6 +33,8 @@ CLOSED_WITHIN_S = 3.0
 PLAINTEXT = "plaintext"
 BROKERS_OTHERWISE = frozenset({"bootstrap.servers", "metadata.broker.list"})
 """librdkafka's names for what `--bootstrap` says."""
+OWN_SETTINGS = frozenset({"bootstrap.servers", "client.id", "logger"})
+"""What a command sets by itself."""
 
 Bootstrap = Annotated[
     str,
@@ -58,12 +61,28 @@ def client_config(bootstrap: str, properties: Sequence[str] | None) -> dict[str,
     quiet = logging.getLogger("ottla.librdkafka")
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False
-    config: dict[str, Any] = {"bootstrap.servers": bootstrap, "client.id": "ottla", "logger": quiet}
+    config: dict[str, Any] = {"bootstrap.servers": bootstrap, "client.id": CLIENT_ID, "logger": quiet}
     typed = typed_settings(parse_assignments(properties or (), "--property"), "--property")
     settings = {**client_settings(bootstrap), **typed}
     for key in BROKERS_OTHERWISE & settings.keys():  # nobody would have asked them, and they would be sent the logins
         raise UsageProblem(f"--property {key}: name brokers with --bootstrap")
     return {**config, **settings}
+
+
+def check_settings(config: Mapping[str, Any]) -> None:
+    """Have librdkafka say whether it knows a command's settings, where other connections than its own use them.
+
+    Raises:
+        CommandError: it does not know a name, or cannot make use of a value.
+    """
+    if config.keys() <= OWN_SETTINGS:
+        return
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
+    with plain_errors(str(config["bootstrap.servers"])):
+        AdminClient(
+            {name: value for name, value in config.items() if name != "bootstrap.servers"}
+        )  # connects nowhere
 
 
 def parse_assignments(assignments: Sequence[str], option: str) -> dict[str, str]:

@@ -101,6 +101,12 @@ def test_a_command_imports_what_it_needs_and_nothing_else(arguments: tuple[str, 
     assert unused <= {"ottla.commands.local_options", "ottla.commands.produce"}
 
 
+def test_tls_and_logins_are_imported_where_they_are_used() -> None:
+    imported = modules_after("cluster", "describe", "-b", f"127.0.0.1:{free_port()}")
+    assert "ottla_core.client.blocking_connection" in imported
+    assert not imported & {"ottla_core.client.tls", "ottla_core.client.sasl", "ottla_core.client.async_connection"}
+
+
 def test_the_package_says_which_program_it_installs() -> None:
     project = (Path(__file__).parents[3] / "cli" / "pyproject.toml").read_text()
     assert 'ottla = "ottla.main:program"' in project

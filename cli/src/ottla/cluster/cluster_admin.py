@@ -1,14 +1,14 @@
 """Asking a cluster about itself and having it changed, over the Kafka protocol.
 
 What any broker can answer goes to one of them, and to another one when it goes away. Every request may be sent twice
-without harm, so one that got no answer is repeated. The messages of changes are imported when they are made,
-which takes a hundredth of a second each: most commands only ask.
+without harm, so one that got no answer is repeated. Connections are secured as librdkafka's settings say. The
+messages of changes are imported when they are made, which takes a hundredth of a second each: most commands only ask.
 """
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
@@ -19,7 +19,6 @@ from kio.schema.metadata.v13.request import MetadataRequest
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta
 
-from ottla.cluster.admin_connection import ANSWER_TIMEOUT_S, AdminConnection, ConnectionLost, UnsupportedApi
 from ottla.cluster.cluster_view import (
     TOPIC_RESOURCE,
     BrokerView,
@@ -34,7 +33,11 @@ from ottla.cluster.cluster_view import (
     Replicas,
 )
 from ottla.errors import CommandError
-from ottla.kafka_client import check_reachable, split_address
+from ottla.kafka_client import CLIENT_ID, check_reachable, split_address
+from ottla_core.client.blocking_connection import ANSWER_TIMEOUT_S, BlockingConnection
+from ottla_core.client.errors import AuthenticationFailed, Unreachable, UnsupportedByBroker
+from ottla_core.client.security import ClientSecurity
+from ottla_core.errors import ConfigurationError
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.conversion import message_of
 
@@ -44,24 +47,43 @@ METADATA_TOPIC = "__cluster_metadata"
 SET, DELETE = 0, 1
 
 
+class UnsupportedApi(CommandError):
+    """No broker that was asked has the API, or a version of it that we know."""
+
+
 class ClusterAdmin:
     """A cluster, reached through any broker of it.
 
     Args:
         bootstrap: addresses of brokers.
+        config: settings of a client, under librdkafka's names.
         answer_timeout_s: how long one of them may take to answer.
 
     Raises:
-        CommandError: from every method, if the cluster cannot be reached or refuses as a whole.
+        CommandError: if a setting cannot be used; from every method, if the cluster cannot be reached, does not let
+            this client in, or refuses as a whole.
     """
 
-    def __init__(self, bootstrap: str, *, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        config: Mapping[str, Any] | None = None,
+        *,
+        answer_timeout_s: float = ANSWER_TIMEOUT_S,
+    ) -> None:
         self._bootstrap = bootstrap
+        self._config = {**(config or {}), "bootstrap.servers": bootstrap}
         self._answer_timeout_s = answer_timeout_s
+        try:
+            self._security = ClientSecurity.of(
+                {key: value for key, value in self._config.items() if isinstance(value, str)}
+            )
+        except ConfigurationError as error:
+            raise CommandError(str(error)) from None
         self._addresses = [split_address(address.strip()) for address in bootstrap.split(",")]
         self._known: list[tuple[str, int]] = []
-        self._connection: AdminConnection | None = None
-        self._to_brokers: dict[int, AdminConnection] = {}
+        self._connection: BlockingConnection | None = None
+        self._to_brokers: dict[int, BlockingConnection] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -110,7 +132,7 @@ class ClusterAdmin:
         """Ask brokers which copies they keep; one that does not answer is left out."""
         found = {}
         for broker in brokers:
-            with suppress(ConnectionLost, UnsupportedApi):
+            with suppress(Unreachable, UnsupportedApi):
                 response = self._ask_broker(broker, DescribeLogDirsRequest(topics=None))
                 found[broker.id] = [
                     ReplicaOnDisk(
@@ -225,41 +247,63 @@ class ClusterAdmin:
     def _ask(self, request: Any) -> Any:
         problems: list[str] = []
         if self._connection is None and not self._known:
-            check_reachable(self._bootstrap)
+            check_reachable(self._bootstrap, self._config)
         for _ in range(ROUNDS_MAX):
             try:
-                if self._connection is None:
+                if self._connection is None or not self._connection.is_usable:
                     self._connection = self._connect_to_any()
-                return self._connection.ask(request)
-            except ConnectionLost as error:
+                with _refusals():
+                    return self._connection.ask(request)
+            except Unreachable as error:
                 problems.append(str(error))
-                if self._connection is not None:
-                    self._connection.close()
                 self._connection = None
         raise CommandError(
             f"cannot reach {problems[-1]}; start a local cluster with `ottla up`, or name another with --bootstrap"
         )
 
-    def _connect_to_any(self) -> AdminConnection:
-        problems = []
+    def _connect_to_any(self) -> BlockingConnection:
+        if self._connection is not None:  # its session is over
+            self._connection.close()
+        problems, refusals = [], []
         for host, port in dict.fromkeys((*self._known, *self._addresses)):
             try:
-                return AdminConnection(host, port, answer_timeout_s=self._answer_timeout_s)
-            except ConnectionLost as error:
+                return self._connect(host, port)
+            except Unreachable as error:
                 problems.append(str(error))
-        raise ConnectionLost(", ".join(problems))
+            except (AuthenticationFailed, UnsupportedByBroker) as error:
+                refusals.append(str(error))
+        if refusals:  # others may come back, but this one has to be told
+            raise CommandError("; ".join(refusals))
+        raise Unreachable(", ".join(problems))
+
+    def _connect(self, host: str, port: int) -> BlockingConnection:
+        return BlockingConnection(
+            host,
+            port,
+            security=self._security,
+            client_id=self._config.get("client.id", CLIENT_ID),
+            answer_timeout_s=self._answer_timeout_s,
+        )
 
     def _ask_broker(self, broker: BrokerView, request: Any) -> Any:
-        connection = self._to_brokers.get(broker.id)
-        if connection is None:
-            connection = self._to_brokers[broker.id] = AdminConnection(
-                broker.host, broker.port, answer_timeout_s=self._answer_timeout_s
-            )
-        try:
+        with _refusals():
+            connection = self._to_brokers.get(broker.id)
+            if connection is None or not connection.is_usable:
+                if connection is not None:
+                    connection.close()
+                connection = self._to_brokers[broker.id] = self._connect(broker.host, broker.port)
             return connection.ask(request)
-        except ConnectionLost:
-            self._to_brokers.pop(broker.id).close()
-            raise
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn what a broker does not want, and will not want the next time, into the command's errors."""
+    try:
+        yield
+    except UnsupportedByBroker as error:
+        raise UnsupportedApi(str(error)) from None
+    except AuthenticationFailed as error:
+        raise CommandError(str(error)) from None
 
 
 def _refusal(outcome: Any) -> Refusal | None:

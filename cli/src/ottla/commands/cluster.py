@@ -11,14 +11,16 @@ from ottla.cluster.description import describe_cluster
 from ottla.commands.cluster_movement import cluster_admin
 from ottla.errors import CommandError, UsageProblem
 from ottla.groups.partition_selection import BadSelection, parse_selection, selected_partitions
-from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, Json
+from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
 from ottla.output import human_bytes, note, print_json, print_table
 from ottla_core.topic_partition import TopicPartition
 
 PARTITIONS_SHOWN_MAX = 50
 
 
-def describe(*, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, as_json: Json = False) -> None:
+def describe(
+    *, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, properties: ClientProperties = None, as_json: Json = False
+) -> None:
     """Show brokers with their racks, replicas, leaders and disk, and the partitions that are not as they should be.
 
     Under-replicated partitions have replicas that lack records; offline ones cannot be read or written.
@@ -29,7 +31,7 @@ def describe(*, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, as_json: Json = False)
 
       ottla cluster describe --json
     """
-    with cluster_admin(bootstrap) as admin:
+    with cluster_admin(bootstrap, properties) as admin:
         view = admin.view()
         document = describe_cluster(view, admin.disks(view.brokers.values()), admin.moves(), *admin.controllers())
     if as_json:
@@ -52,6 +54,7 @@ def elect_leaders(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="With --unclean: do not ask.")] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
     as_json: Json = False,
 ) -> None:
     """Have partitions led by their preferred replica, the first one, if it is in sync.
@@ -65,7 +68,7 @@ def elect_leaders(
       ottla cluster elect-leaders flights:2 --unclean
     """
     chosen = _parse_selection(selection or ())
-    with cluster_admin(bootstrap) as admin:
+    with cluster_admin(bootstrap, properties) as admin:
         names = _select(chosen, admin.view()) if chosen else None
         if unclean and not yes and sys.stdin.isatty():
             typer.confirm(

@@ -28,7 +28,7 @@ from ottla.commands.cluster_movement import (
 )
 from ottla.commands.movement_options import PARALLEL_DEFAULT, Parallel, Throttle, Yes
 from ottla.errors import CommandError, UsageProblem
-from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, Json
+from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
 from ottla.output import note, print_json, print_table
 from ottla_core.topic_partition import TopicPartition
 
@@ -64,6 +64,7 @@ def reassign(
     parallel: Parallel = PARALLEL_DEFAULT,
     yes: Yes = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
     as_json: Json = False,
 ) -> None:
     """Move partitions to other brokers, or give them more or fewer replicas.
@@ -84,7 +85,7 @@ def reassign(
     """
     if verify + list_moves + cancel > 1:
         raise UsageProblem("--verify, --list and --cancel exclude each other")
-    with cluster_admin(bootstrap) as admin:
+    with cluster_admin(bootstrap, properties) as admin:
         if list_moves:
             _list(admin, as_json=as_json)
         elif cancel:

@@ -21,7 +21,7 @@ from ottla.commands.cluster_movement import (
 )
 from ottla.commands.movement_options import PARALLEL_DEFAULT, Parallel, Throttle, Yes
 from ottla.errors import CommandError
-from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, Json
+from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
 from ottla.output import counted, note, print_json
 from ottla_core.topic_partition import TopicPartition
 
@@ -39,6 +39,7 @@ def rebalance(
     parallel: Parallel = PARALLEL_DEFAULT,
     yes: Yes = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
     as_json: Json = False,
 ) -> None:
     """Even out replicas, leaders and disk over brokers and racks, with few moves.
@@ -55,7 +56,7 @@ def rebalance(
 
       ottla cluster rebalance --json                          the plan, and nothing is moved
     """
-    with cluster_admin(bootstrap) as admin:
+    with cluster_admin(bootstrap, properties) as admin:
         check_nothing_moves(admin)
         view = admin.view()
         sizes = partition_sizes(admin.disks(view.brokers.values()))
@@ -87,6 +88,7 @@ def decommission(
     parallel: Parallel = PARALLEL_DEFAULT,
     yes: Yes = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
     as_json: Json = False,
 ) -> None:
     """Move everything off a broker, so that it can be stopped for good.
@@ -102,7 +104,7 @@ def decommission(
 
       ottla cluster decommission 3 --yes --unregister
     """
-    with cluster_admin(bootstrap) as admin:
+    with cluster_admin(bootstrap, properties) as admin:
         check_nothing_moves(admin)
         _check_known(admin.view(), broker, unregister=unregister)
         moved: list[str] = []

@@ -193,10 +193,6 @@ def alter(
     if bool(topics) is all_topics:
         raise UsageProblem("name topics, or give --all-topics")
     if replication_factor is not None:
-        if properties:
-            raise UsageProblem(
-                "--property is for --partitions; replicas are moved over connections without TLS or login"
-            )
         from ottla.commands.topic_replication import alter_replication_factor  # noqa: PLC0415
 
         alter_replication_factor(
@@ -207,6 +203,7 @@ def alter(
             parallel=parallel,
             yes=yes,
             bootstrap=bootstrap,
+            properties=properties,
             as_json=as_json,
         )
         return

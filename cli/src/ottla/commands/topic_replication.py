@@ -27,6 +27,7 @@ def alter_replication_factor(
     parallel: int,
     yes: bool,
     bootstrap: str,
+    properties: Sequence[str] | None,
     as_json: bool,
 ) -> None:
     """Give topics another number of replicas, after showing what that takes; None stands for all topics.
@@ -35,7 +36,7 @@ def alter_replication_factor(
         CommandError: a topic is not there, or there are fewer brokers than that.
         typer.Exit: not everything was moved; that was told.
     """
-    with cluster_admin(bootstrap) as admin:
+    with cluster_admin(bootstrap, properties) as admin:
         check_nothing_moves(admin)
         view = admin.view()
         chosen = _movable(view, _chosen(view, topics))

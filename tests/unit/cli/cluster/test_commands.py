@@ -30,7 +30,7 @@ Run = Callable[..., Done]
 def cluster(monkeypatch) -> SimulatedCluster:
     made = SimulatedCluster(dict.fromkeys(NAMES, (1, 2)), brokers=(1, 2, 3))
     made.polls_to_move = 1
-    monkeypatch.setattr(cluster_rebalance, "cluster_admin", lambda bootstrap: made)
+    monkeypatch.setattr(cluster_rebalance, "cluster_admin", lambda bootstrap, properties: made)
     monkeypatch.setattr(movement, "POLL_S", 0.0)
     return made
 

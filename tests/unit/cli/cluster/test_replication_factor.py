@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ottla.cluster.cluster_view import PartitionView
 from ottla.cluster.replication_factor import TooFewBrokers, plan_replication_factor
 from ottla.commands.topic import alter
-from ottla.errors import UsageProblem
+from ottla.errors import CommandError
 from ottla_core.topic_partition import TopicPartition
 
 
@@ -77,6 +77,7 @@ def test_every_plan_has_the_factor_keeps_the_leader_and_copies_no_more_than_it_m
         assert set(after) - set(each.replicas) <= brokers.keys()
 
 
-def test_settings_of_clients_that_would_be_left_out_are_refused():
-    with pytest.raises(UsageProblem, match="--property is for --partitions"):
-        alter(topics=["t"], replication_factor=2, properties=["security.protocol=ssl"])
+def test_settings_of_clients_reach_the_connections_that_move_replicas():
+    properties = ["security.protocol=sasl_ssl", "sasl.mechanism=OAUTHBEARER"]
+    with pytest.raises(CommandError, match="OAUTHBEARER is not supported here"):
+        alter(topics=["t"], replication_factor=2, properties=properties)

@@ -1,4 +1,4 @@
-"""The connection for administrative requests, at the hands of servers that are no brokers."""
+"""The connection without an event loop, at the hands of servers that are no brokers."""
 
 import socket
 import threading
@@ -7,13 +7,14 @@ from contextlib import contextmanager
 
 import pytest
 from kio.schema.api_versions.v0.response import ApiVersion, ApiVersionsResponse
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.static.primitive import i16
 
-from ottla.cluster.admin_connection import AdminConnection, ConnectionLost, UnsupportedApi
-from ottla.cluster.cluster_admin import ClusterAdmin
-from ottla.errors import CommandError
+from ottla_core.client.blocking_connection import BlockingConnection
+from ottla_core.client.errors import Unreachable, UnsupportedByBroker
+from ottla_core.client.security import ClientSecurity
 from ottla_core.wire.messages import API_VERSIONS_KEY, message_codec
 from tests.support.free_ports import free_port
 
@@ -70,6 +71,10 @@ def serve_api_versions_alone(connection: socket.socket) -> None:
     connection.recv(1000)
 
 
+def connect(port: int, host: str = "127.0.0.1") -> BlockingConnection:
+    return BlockingConnection(host, port, security=ClientSecurity(), client_id="test", answer_timeout_s=0.2)
+
+
 @pytest.mark.parametrize(
     ("behaviour", "message"),
     [
@@ -80,20 +85,31 @@ def serve_api_versions_alone(connection: socket.socket) -> None:
     ],
 )
 def test_what_is_no_broker_is_named_with_what_it_did(behaviour, message):
-    with server(behaviour) as port, pytest.raises(ConnectionLost) as problem:
-        AdminConnection("127.0.0.1", port, answer_timeout_s=0.2)
+    with server(behaviour) as port, pytest.raises(Unreachable) as problem:
+        connect(port)
     assert str(problem.value) == f"127.0.0.1:{port} ({message})"
 
 
 def test_an_api_that_a_broker_does_not_have_is_named():
-    with server(serve_api_versions_alone) as port, AdminConnection("127.0.0.1", port) as connection:
-        assert not connection.supports(UnregisterBrokerRequest.__api_key__)
-        with pytest.raises(UnsupportedApi, match="does not have the API UnregisterBroker"):
+    with server(serve_api_versions_alone) as port, connect(port) as connection:
+        assert connection.version_of(API_VERSIONS_KEY) == 0
+        with pytest.raises(UnsupportedByBroker, match="does not have the API UnregisterBroker"):
             connection.ask(UnregisterBrokerRequest(broker_id=1))
+        assert connection.is_usable
 
 
-def test_every_bootstrap_address_is_tried_and_named():
-    first, second = free_port(), free_port()
-    with ClusterAdmin(f"127.0.0.1:{first},127.0.0.1:{second}") as admin, pytest.raises(CommandError) as problem:
-        admin.view()
-    assert f"127.0.0.1:{first} (Connection refused), 127.0.0.1:{second} (Connection refused)" in str(problem.value)
+def test_a_connection_that_got_no_answer_is_used_no_more():
+    with server(serve_api_versions_alone) as port, connect(port) as connection:
+        with pytest.raises(Unreachable, match="it closed the connection"):
+            connection.ask(ApiVersionsRequest(client_software_name="t", client_software_version="1"))
+        assert not connection.is_usable
+        with pytest.raises(Unreachable, match="the connection is closed"):
+            connection.ask(ApiVersionsRequest(client_software_name="t", client_software_version="1"))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "a..b", "x" * 64])
+def test_where_nobody_is_the_address_is_named(host: str):
+    port = free_port()
+    with pytest.raises(Unreachable) as problem:
+        connect(port, host)
+    assert str(problem.value).startswith(f"{host}:{port} (")
