@@ -6,11 +6,15 @@ it is received right into its place. The records that a receiver is shown lie in
 
 At most one fetch is under way. Beside it there can be short requests whose answers are decoded by kio: one sent
 while the leader holds a fetch back has the fetch answered at once, which `hurry` makes use of.
+
+Framing is that of all clients (`ottla_core/client/framing.py`). Versions are fixed, as brokers of one cluster know
+them, and the socket is bare, since brokers have no listeners with TLS or logins yet. When they have, the login
+belongs into `open`, by `ottla_core/client/protocol.py`, before the first fetch. With TLS, `_send` and `_on_readable`
+have to go through an `ssl.SSLObject`, which costs a copy of what arrives; a socket without TLS should stay as it is.
 """
 
 import asyncio
 import socket
-import struct
 from collections import deque
 from typing import Any, Final, Protocol
 
@@ -18,18 +22,16 @@ import structlog
 
 from ottla_broker.receive_buffer import BufferPool
 from ottla_broker.replication.fetch_plan import PlannedFetch
+from ottla_core.client.framing import LENGTH_SIZE, CorrelationIds, request_frame, response_size
 from ottla_core.errors import InvalidResponse, KafkaError
-from ottla_core.wire.messages import RequestHeader, message_codec
+from ottla_core.wire.messages import API_VERSIONS_KEY, message_codec
 from ottla_core.wire.replica_fetch_request import ReplicaFetchRequestWriter
 from ottla_core.wire.replica_fetch_response import FetchedHead, PartitionFetched, ReplicaFetchResponseReader
 
 SMALL_BUFFER_BYTES: Final = 64 * 1024
 RECEIVED_AT_ONCE_BYTES_MAX: Final = 1024 * 1024
 """How much is received and appended before the event loop turns to others."""
-API_VERSIONS_KEY: Final = 18
 API_VERSIONS_VERSION: Final = 0
-
-_LENGTH = struct.Struct(">i")
 
 logger = structlog.get_logger("replication")
 
@@ -122,7 +124,7 @@ class FetchConnection:
         self._reader: ReplicaFetchResponseReader | None = None
         self._expected: deque[asyncio.Future[bytes] | int] = deque()
         self._unsent = b""
-        self._next_correlation_id = 0
+        self._correlation_ids = CorrelationIds()
         self.awaits_fetch = False
         self.last_active = self._loop.time()
         self.is_closed = False
@@ -175,16 +177,12 @@ class FetchConnection:
 
     # Sending
 
-    def _new_correlation_id(self) -> int:
-        self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
-        return self._next_correlation_id
-
     def send_fetch(self, broker_epoch: int, planned: PlannedFetch) -> None:
         """Send a fetch under this broker's registration; the receiver is told what comes of it."""
         assert not self.awaits_fetch, "one fetch at a time"
         self.awaits_fetch = True
         self.last_active = self._loop.time()
-        correlation_id = self._new_correlation_id()
+        correlation_id = self._correlation_ids.next()
         self._expected.append(correlation_id)
         self._send(
             self._writer.write(correlation_id, broker_epoch, planned.session, planned.asked, planned.forgotten)
@@ -197,25 +195,24 @@ class FetchConnection:
             ConnectionLostError: there will be none.
             InvalidRequest: it is none.
         """
-        codec = message_codec(api_key, version)
-        header = RequestHeader(api_key, version, self._new_correlation_id(), self._client_id, 0)
-        frame = codec.encode_request(header, message)
+        frame = request_frame(api_key, version, self._correlation_ids.next(), self._client_id, message)
         answer: asyncio.Future[bytes] = self._loop.create_future()
         if self.is_closed:
             raise ConnectionLostError("it is closed")
         self._expected.append(answer)
-        self._send(_LENGTH.pack(len(frame)) + frame)
-        return codec.read_response(await answer)
+        self._send(frame)
+        return message_codec(api_key, version).read_response(await answer)
 
     def hurry(self) -> None:
         """Have the fetch that is under way answered with what there is."""
-        codec = message_codec(API_VERSIONS_KEY, API_VERSIONS_VERSION)
-        header = RequestHeader(API_VERSIONS_KEY, API_VERSIONS_VERSION, self._new_correlation_id(), self._client_id, 0)
-        frame = codec.encode_request(header, codec.request_type())
+        message = message_codec(API_VERSIONS_KEY, API_VERSIONS_VERSION).request_type()
+        frame = request_frame(
+            API_VERSIONS_KEY, API_VERSIONS_VERSION, self._correlation_ids.next(), self._client_id, message
+        )
         answer: asyncio.Future[bytes] = self._loop.create_future()
         answer.add_done_callback(lambda done: done.exception())  # nobody waits for it, and it may fail
         self._expected.append(answer)
-        self._send(_LENGTH.pack(len(frame)) + frame)
+        self._send(frame)
 
     def _send(self, frame: bytes) -> None:
         if self._unsent:
@@ -280,11 +277,10 @@ class FetchConnection:
     def _take_frames(self) -> None:
         """Handle the complete frames in the small buffer, and move the beginning of another one to where it fits."""
         start = 0
-        while self._filled - start >= _LENGTH.size:
-            (size,) = _LENGTH.unpack_from(self._small, start)
-            if not 0 < size <= self._frame_bytes_max:
-                raise InvalidResponse(f"a frame of {size} bytes; {self._frame_bytes_max} is the most")
-            begin, end = start + _LENGTH.size, start + _LENGTH.size + size
+        while self._filled - start >= LENGTH_SIZE:
+            size = response_size(self._small, start, self._frame_bytes_max)
+            begin = start + LENGTH_SIZE
+            end = begin + size
             if end > self._filled:
                 if end - start > SMALL_BUFFER_BYTES:
                     self._begin_large(size, self._small[begin : self._filled])
@@ -337,7 +333,7 @@ class FetchConnection:
         answer = self._expected.popleft()
         if not isinstance(answer, int):
             if not answer.done():
-                answer.set_result(_LENGTH.pack(len(frame)) + frame)
+                answer.set_result(len(frame).to_bytes(LENGTH_SIZE, "big") + frame)
             return
         reader = ReplicaFetchResponseReader(frame, answer)
         self._read(reader, len(frame))
