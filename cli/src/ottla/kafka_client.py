@@ -2,12 +2,12 @@
 
 librdkafka itself keeps trying for minutes and logs to standard error. Commands instead check first that a broker
 answers at a bootstrap address (`broker_probe.py`), keep librdkafka's log lines to themselves, and
-turn its errors into `CommandError`.
+turn its errors into `CommandError`. Settings may have the names that Java's clients know (`ottla_sdk.kafka`).
 """
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +17,7 @@ from ottla.errors import CommandError, UsageProblem
 from ottla.interruptible import interruptible
 from ottla.output import note
 from ottla.profiles.chosen import client_settings, typed_settings
-from ottla_core.closing import close_within
+from ottla_sdk.kafka.hung_consumers import close_within
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
@@ -45,7 +45,10 @@ Bootstrap = Annotated[
 ClientProperties = Annotated[
     list[str] | None,
     typer.Option(
-        "--property", "-X", metavar="KEY=VALUE", help="librdkafka setting, such as security.protocol=ssl; repeatable."
+        "--property",
+        "-X",
+        metavar="KEY=VALUE",
+        help="Setting of librdkafka or a Java client, such as security.protocol=ssl; repeatable.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -55,7 +58,7 @@ def client_config(bootstrap: str, properties: Sequence[str] | None) -> dict[str,
     """Return librdkafka's configuration for a command: what was typed wins over what the profile has.
 
     Raises:
-        UsageProblem: a property is no KEY=VALUE, or names other brokers.
+        UsageProblem: a property is no KEY=VALUE, names other brokers, or has no counterpart in librdkafka.
         CommandError: what ${env:NAME} or ${file:PATH} stands for in a property is not there.
     """
     quiet = logging.getLogger("ottla.librdkafka")
@@ -63,10 +66,26 @@ def client_config(bootstrap: str, properties: Sequence[str] | None) -> dict[str,
     quiet.propagate = False
     config: dict[str, Any] = {"bootstrap.servers": bootstrap, "client.id": CLIENT_ID, "logger": quiet}
     typed = typed_settings(parse_assignments(properties or (), "--property"), "--property")
-    settings = {**client_settings(bootstrap), **typed}
+    kept = {key: value for key, value in client_settings(bootstrap).items() if key not in typed}
+    settings = {**kept, **typed}  # of two names for the same thing the later one wins
     for key in BROKERS_OTHERWISE & settings.keys():  # nobody would have asked them, and they would be sent the logins
         raise UsageProblem(f"--property {key}: name brokers with --bootstrap")
-    return {**config, **settings}
+    return {**config, **_translated(settings, kept)} if settings else config
+
+
+def _translated(settings: Mapping[str, str], of_profile: Container[str]) -> dict[str, str]:
+    from ottla_sdk.kafka.client_settings import (  # noqa: PLC0415 - most commands have no settings
+        ClientRules,
+        ClientSettingError,
+        librdkafka_settings,
+    )
+
+    try:
+        # Who types a command could as well run what Kerberos, a library or a simulated broker would run.
+        return librdkafka_settings(settings, ClientRules(may_run_code=True))
+    except ClientSettingError as error:
+        told = [f"{'the profile: ' if each.key in of_profile else '--property '}{each}" for each in error.problems]
+        raise UsageProblem("; ".join(told)) from None
 
 
 def check_settings(config: Mapping[str, Any]) -> None:

@@ -38,3 +38,28 @@ def test_assignments_are_pairs():
 def test_brokers_have_one_option_so_that_no_others_are_sent_a_clusters_logins(key):
     with pytest.raises(UsageProblem, match=f"--property {key}: name brokers with --bootstrap"):
         client_config("a:1", [f"{key}=b:2"])
+
+
+def test_properties_may_have_the_names_of_javas_clients():
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="s";'
+    config = client_config("a:1", ["sasl.mechanism=PLAIN", f"sasl.jaas.config={login}", "max.request.size=7"])
+    told = {key: config[key] for key in ("bootstrap.servers", "sasl.username", "sasl.password", "message.max.bytes")}
+    assert told == {"bootstrap.servers": "a:1", "sasl.username": "me", "sasl.password": "s", "message.max.bytes": "7"}
+
+
+@pytest.mark.parametrize("typed", ["sasl.mechanism=GSSAPI", "sasl.kerberos.principal=me", "test.mock.num.brokers=1"])
+def test_who_types_a_command_may_run_what_comes_with_a_setting(typed):
+    key, _, value = typed.partition("=")
+    assert client_config("a:1", [typed])[key] == value
+
+
+def test_a_property_without_counterpart_is_named_with_what_to_write():
+    with pytest.raises(UsageProblem, match=r"--property partitioner\.class: .* write librdkafka's partitioner"):
+        client_config("a:1", ["partitioner.class=x.Y"])
+
+
+def test_what_is_typed_wins_over_the_profile_whatever_names_it_has(monkeypatch):
+    saved = {"socket.timeout.ms": "1", "request.timeout.ms": "2"}
+    monkeypatch.setattr("ottla.kafka_client.client_settings", lambda _: saved)
+    assert client_config("a:1", ["socket.timeout.ms=3"])["socket.timeout.ms"] == "3"
+    assert client_config("a:1", ["request.timeout.ms=4"])["socket.timeout.ms"] == "4"

@@ -3,31 +3,38 @@
 `ottla connect new-plugin NAME` writes a project to start from. `hookspecs.py` has the hooks, `connectors.py` the
 classes of connectors and tasks, `jobs.py` tasks that move their data by themselves, `transforms.py`, `converter.py`
 and `config_provider.py` the others, `conformance/` the tests.
+
+Its names are imported when they are first asked for: whoever needs `ottla_sdk.kafka` only, such as a command, does
+not wait for Pydantic.
 """
 
-from ottla_sdk.config import CommaSeparated, Importance, PluginConfig, Width, setting
-from ottla_sdk.config_provider import ConfigProvider
-from ottla_sdk.connectors import Connector, SinkConnector, SinkTask, SourceConnector, SourceTask
-from ottla_sdk.context import (
-    ConnectorContext,
-    Context,
-    JobTaskContext,
-    Metrics,
-    OffsetReader,
-    SinkTaskContext,
-    SourceConnectorContext,
-    SourceTaskContext,
-    TaskContext,
-)
-from ottla_sdk.converter import NO_VALUE, Converter, Role, SchemaAndValue
-from ottla_sdk.errors import ConnectError, DataError, FatalError, InvalidConfig, Problem, RetriableError
-from ottla_sdk.hookspecs import ENTRY_POINT_GROUP, hookimpl
-from ottla_sdk.jobs import JobTask
-from ottla_sdk.plugin import Plugin, class_name
-from ottla_sdk.records import ConnectRecord, Header, SinkRecord, SourceRecord, TopicPartition
-from ottla_sdk.schema import Field, Schema, Type
-from ottla_sdk.topic_identity import TopicIdentity, is_another
-from ottla_sdk.transforms import Predicate, Transform
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla_sdk.config import CommaSeparated, Importance, PluginConfig, Width, setting
+    from ottla_sdk.config_provider import ConfigProvider
+    from ottla_sdk.connectors import Connector, SinkConnector, SinkTask, SourceConnector, SourceTask
+    from ottla_sdk.context import (
+        ConnectorContext,
+        Context,
+        JobTaskContext,
+        Metrics,
+        OffsetReader,
+        SinkTaskContext,
+        SourceConnectorContext,
+        SourceTaskContext,
+        TaskContext,
+    )
+    from ottla_sdk.converter import NO_VALUE, Converter, Role, SchemaAndValue
+    from ottla_sdk.errors import ConnectError, DataError, FatalError, InvalidConfig, Problem, RetriableError
+    from ottla_sdk.hookspecs import ENTRY_POINT_GROUP, hookimpl
+    from ottla_sdk.jobs import JobTask
+    from ottla_sdk.plugin import Plugin, class_name
+    from ottla_sdk.records import ConnectRecord, Header, SinkRecord, SourceRecord, TopicPartition
+    from ottla_sdk.schema import Field, Schema, Type
+    from ottla_sdk.topic_identity import TopicIdentity, is_another
+    from ottla_sdk.transforms import Predicate, Transform
 
 __version__ = "0.1.0"
 
@@ -80,3 +87,42 @@ __all__ = [
     "is_another",
     "setting",
 ]
+
+_NAMES_OF = {
+    "config": ("CommaSeparated", "Importance", "PluginConfig", "Width", "setting"),
+    "config_provider": ("ConfigProvider",),
+    "connectors": ("Connector", "SinkConnector", "SinkTask", "SourceConnector", "SourceTask"),
+    "context": (
+        "ConnectorContext",
+        "Context",
+        "JobTaskContext",
+        "Metrics",
+        "OffsetReader",
+        "SinkTaskContext",
+        "SourceConnectorContext",
+        "SourceTaskContext",
+        "TaskContext",
+    ),
+    "converter": ("NO_VALUE", "Converter", "Role", "SchemaAndValue"),
+    "errors": ("ConnectError", "DataError", "FatalError", "InvalidConfig", "Problem", "RetriableError"),
+    "hookspecs": ("ENTRY_POINT_GROUP", "hookimpl"),
+    "jobs": ("JobTask",),
+    "plugin": ("Plugin", "class_name"),
+    "records": ("ConnectRecord", "Header", "SinkRecord", "SourceRecord", "TopicPartition"),
+    "schema": ("Field", "Schema", "Type"),
+    "topic_identity": ("TopicIdentity", "is_another"),
+    "transforms": ("Predicate", "Transform"),
+}
+_MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Return what this package has under a name, and keep it."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

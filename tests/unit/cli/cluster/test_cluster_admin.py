@@ -19,9 +19,16 @@ def test_every_bootstrap_address_is_tried_and_named():
     ("properties", "words"),
     [
         (["securty.protocol=ssl"], 'No such configuration property: "securty.protocol"'),
-        (["security.protocol=tls"], 'Invalid value "tls" for configuration property "security.protocol"'),
+        (["security.protocol=tls"], "--property security.protocol: 'tls' is none of PLAINTEXT, SSL"),
         (["security.protocol=ssl", "ssl.ca.location=/nowhere.pem"], "ssl.ca.location"),
-        (["security.protocol=sasl_ssl", "sasl.mechanism=OAUTHBEARER"], "OAUTHBEARER is not supported here; PLAIN"),
+        (
+            ["security.protocol=sasl_ssl", "sasl.mechanism=OAUTHBEARER"],
+            "--property sasl.oauthbearer.token.endpoint.url",
+        ),
+        (
+            ["security.protocol=sasl_ssl", "sasl.mechanism=OAUTHBEARER", "enable.sasl.oauthbearer.unsecure.jwt=true"],
+            "OAUTHBEARER is not supported here; PLAIN",
+        ),
         (["security.protocol=sasl_ssl", "sasl.mechanism=PLAIN"], "sasl.username"),
     ],
 )

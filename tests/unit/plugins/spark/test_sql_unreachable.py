@@ -8,7 +8,7 @@ import pytest
 
 from ottla_spark.sql import connect_rest, topics
 from ottla_spark.sql.connect_rest import CHANGE_TIMEOUT_S, ConnectRest
-from ottla_spark.sql.problems import SqlProblem
+from ottla_spark.sql.problems import SqlProblem, UsageProblem
 from ottla_spark.sql.topics import CONNECT_TIMEOUT_S, Topics, check_reachable
 
 
@@ -24,6 +24,11 @@ def test_what_says_nothing_may_be_no_broker(silent: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(topics, "ANSWER_TIMEOUT_S", 0.2)
     with pytest.raises(SqlProblem, match=f"{silent} did not answer as a broker within 0.2 s .*--property"):
         Topics(silent, {}).all()
+
+
+def test_a_setting_without_counterpart_is_told_before_anybody_is_asked() -> None:
+    with pytest.raises(UsageProblem, match=r"--property ssl\.protocol: OpenSSL decides"):
+        Topics("nowhere.invalid:1", {"ssl.protocol": "TLS"})
 
 
 def test_a_worker_that_says_nothing_is_not_waited_for(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,16 +10,45 @@ ever, and another consumer takes its place. Calls that may freeze the whole proc
 """
 
 import faulthandler
+import logging
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 STATISTICS_INTERVAL_MS = 30_000
 """Not shorter, as statistics of many partitions are long, and pile up while a task does not poll."""
 SILENT_TICKS_MAX = 18
 FROZEN_MAX_S = 60.0
 STANDARD_ERROR = 2
+
+log = logging.getLogger(__name__)
+
+
+class Closable(Protocol):
+    """Has a method that may wait for ever."""
+
+    def close(self) -> object:
+        """Close it."""
+
+
+def close_within(closable: Closable, timeout_s: float) -> bool:
+    """Close something; what hangs is left to a thread that waits for it. Return whether it is closed.
+
+    What `close` raises is logged and counts as closed, as nothing can be done about it.
+    """
+
+    def close() -> None:
+        try:
+            closable.close()
+        except Exception:
+            log.exception("a Kafka client could not be closed")
+
+    closing = threading.Thread(target=close, name="closing a Kafka client", daemon=True)
+    closing.start()
+    closing.join(timeout_s)
+    return not closing.is_alive()
 
 
 @contextmanager

@@ -9,7 +9,6 @@ that waits for its end, and another one is made; and a process that hangs all th
 in another.
 """
 
-import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from ottla_sdk.kafka.hung_consumers import ended_if_frozen
+from ottla_sdk.kafka.hung_consumers import close_within, ended_if_frozen
 from ottla_spark.datasource.client_options import Settings
 from ottla_spark.datasource.described_topics import described
 from ottla_spark.datasource.errors import made
@@ -111,9 +110,7 @@ class RangeConsumer:
         """Give up the connections."""
         consumer, self._consumer, self._admin = self._consumer, None, None
         if consumer is not None:
-            closing = threading.Thread(target=consumer.close, name="closing a consumer", daemon=True)
-            closing.start()
-            closing.join(CLOSED_WITHIN_S)
+            close_within(consumer, CLOSED_WITHIN_S)
 
     def _made(self) -> Consumer:
         return made(Consumer, {**DEFAULTS, **self._settings, **FIXED, "error_cb": self._remember})

@@ -69,7 +69,10 @@ Bootstrap = Annotated[
 ClientProperties = Annotated[
     list[str] | None,
     typer.Option(
-        "--property", "-X", metavar="KEY=VALUE", help="librdkafka setting, such as security.protocol=ssl; repeatable."
+        "--property",
+        "-X",
+        metavar="KEY=VALUE",
+        help="Setting of librdkafka or a Java client, such as security.protocol=ssl; repeatable.",
     ),
 ]
 ConnectUrl = Annotated[

@@ -12,7 +12,7 @@ class Connections:
 
     Attributes:
         bootstrap: brokers to ask first, as HOST:PORT with commas between them.
-        client_settings: librdkafka's.
+        client_settings: of Kafka clients, under librdkafka's names or Java's.
         connect_url: where workers of Connect listen.
         spark_settings: Spark's.
     """

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from ottla_sdk.kafka.client_settings import ClientRules, ClientSettingError, librdkafka_settings
 from ottla_spark.datasource.described_topics import described
 from ottla_spark.sql.problems import SqlProblem, UsageProblem
 
@@ -39,13 +40,14 @@ class Topics:
 
     Args:
         bootstrap: brokers to ask first, as HOST:PORT with commas between them.
-        client_settings: librdkafka's.
+        client_settings: librdkafka's, or those of Java's clients.
 
     Raises:
-        SqlProblem: nobody listens there.
+        SqlProblem: nobody listens there, or a setting is wrong.
     """
 
     def __init__(self, bootstrap: str, client_settings: Mapping[str, str]) -> None:
+        settings = _librdkafka_settings(client_settings)
         check_reachable(bootstrap)
         quiet = logging.getLogger("ottla_spark.librdkafka")
         quiet.addHandler(logging.NullHandler())
@@ -53,7 +55,7 @@ class Topics:
         self.bootstrap = bootstrap
         try:
             self._client = AdminClient(
-                {"bootstrap.servers": bootstrap, "client.id": "ottla-sql", **client_settings}, logger=quiet
+                {"bootstrap.servers": bootstrap, "client.id": "ottla-sql", **settings}, logger=quiet
             )
         except KafkaException as error:
             raise UsageProblem(f"--property: {error.args[0].str()}") from None
@@ -178,3 +180,10 @@ def _split_address(address: str) -> tuple[str, int]:
     if not host or not port.isdecimal():
         raise UsageProblem(f"--bootstrap {address}: write it as HOST:PORT")
     return host.strip("[]"), int(port)
+
+
+def _librdkafka_settings(written: Mapping[str, str]) -> dict[str, str]:
+    try:
+        return librdkafka_settings(written, ClientRules())
+    except ClientSettingError as error:
+        raise UsageProblem("; ".join(f"--property {each}" for each in error.problems)) from None

@@ -18,7 +18,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from ottla_connect.state.kafka_clients import PARTITION_EOF, reason_of
 from ottla_connect.state.keyed_log import Entry, LogError
 from ottla_core.background import start_thread
-from ottla_core.closing import close_within
+from ottla_sdk.kafka.hung_consumers import close_within
 
 POLL_S = 0.2
 BATCH_SIZE_MAX = 1000

@@ -1,11 +1,14 @@
-"""Consumers that hang: how they are noticed."""
+"""Consumers that hang: how they are noticed, and that nobody waits for them."""
 
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 
+import pytest
 from confluent_kafka import Consumer
 
-from ottla_sdk.kafka.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch
+from ottla_sdk.kafka.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch, close_within
 from tests.support.eventually import eventually
 
 
@@ -85,3 +88,41 @@ def test_a_call_that_freezes_the_process_ends_it() -> None:
     assert ended.returncode == 1
     assert "Timeout" in ended.stderr
     assert "line 7" in ended.stderr, "the trace shows which call it was"
+
+
+class HangingConsumer:
+    """Its `close` returns when the test allows it."""
+
+    def __init__(self) -> None:
+        self.allowed = threading.Event()
+
+    def close(self) -> None:
+        self.allowed.wait()
+
+
+@pytest.fixture
+def hanging() -> Iterator[HangingConsumer]:
+    consumer = HangingConsumer()
+    yield consumer
+    consumer.allowed.set()
+
+
+def test_closing_one_that_hangs_is_given_up(hanging: HangingConsumer) -> None:
+    assert not close_within(hanging, 0.01)
+
+
+def test_closing_any_other_is_waited_for() -> None:
+    consumer = Consumer({"group.id": "g"})
+    assert close_within(consumer, 30)
+    with pytest.raises(RuntimeError):
+        consumer.poll(0)
+
+
+def test_closing_one_that_fails_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing:
+        def close(self) -> None:
+            raise OSError("broken")
+
+    assert close_within(Failing(), 30)
+    assert "could not be closed" in caplog.text
+    assert "broken" in caplog.text

@@ -12,9 +12,8 @@ from typing import Protocol
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from ottla_core.closing import close_within
 from ottla_sdk import ConnectError, RetriableError, TopicPartition
-from ottla_sdk.kafka.hung_consumers import ConsumerWatch, ended_if_frozen
+from ottla_sdk.kafka.hung_consumers import ConsumerWatch, close_within, ended_if_frozen
 
 SEEK_ATTEMPTS_MAX = 100
 SEEK_PAUSE_S = 0.1
