@@ -8,20 +8,17 @@ import sys
 from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from shlex import quote
-from typing import Any
+from types import ModuleType
 from unittest.mock import patch
 from uuid import UUID
 
-from ottla_broker import controlled_shutdown, reconciliation
-from ottla_broker.replication import fetcher, fetchers, isr_updates, leader_link, offset_search
-from ottla_controller import active_controller, change_sequence, leadership_loop, replica_controller
 from ottla_controller.leader_election import first_state
 from ottla_controller.state_writer import Write
 from ottla_controller.state_writes import StateWrites
-from ottla_core import background, slices
-from ottla_core.cluster import election, etcd_watch, feed, freshness, lease, membership
+from ottla_core import slices
+from ottla_core.cluster import feed
 from ottla_core.cluster.codec import encode_cluster_id
 from ottla_core.cluster.etcd_operations import ABSENT
 from ottla_core.cluster.model import NO_LEADER, PartitionState, Topic
@@ -44,20 +41,23 @@ CONTROLLERS = 2
 REPLICATION_FACTOR = 3
 NAME = TopicPartition("t", 0)
 
-REPORTING: tuple[tuple[Any, str], ...] = (
-    (background, "log"), (election, "log"), (etcd_watch, "log"), (feed, "log"), (freshness, "log"), (lease, "log"),
-    (membership, "log"), (active_controller, "log"), (change_sequence, "log"), (leadership_loop, "log"),
-    (replica_controller, "log"), (controlled_shutdown, "logger"), (reconciliation, "logger"),
-    (isr_updates, "logger"), (fetcher, "logger"), (fetchers, "logger"), (leader_link, "logger"),
-    (offset_search, "logger"),
-)  # fmt: skip
-"""The real modules that report what they do, and their loggers."""
-
 START_MS = 1_000.0
 TROUBLE_MS = 20_000.0
 RECOVERY_LIMIT_MS = 60_000.0
 CHECK_INTERVAL_MS = 500.0
 TRACE_LINES_SHOWN = 60
+
+
+@cache
+def reporting() -> tuple[tuple[ModuleType, str], ...]:
+    """Return the real modules that report what they do, and the names of their loggers."""
+    return tuple(
+        (module, name)
+        for module_name, module in sorted(sys.modules.items())
+        if module_name.startswith("ottla_")
+        for name in ("log", "logger")
+        if hasattr(getattr(module, name, None), "bind")
+    )
 
 
 class Reports:
@@ -70,6 +70,10 @@ class Reports:
         """Pass over trouble that is part of the simulation."""
 
     info = warning = debug
+
+    def bind(self, **_: object) -> "Reports":
+        """Return what reports with more words."""
+        return self
 
     def error(self, event: str, *, exc_info: BaseException | None = None, **_: object) -> None:
         """Notice an unexpected exception of a background task."""
@@ -185,7 +189,7 @@ class SimulatedCluster:
         """
         reports = Reports(self.invariants)
         with ExitStack() as patched:
-            for module, name in REPORTING:
+            for module, name in reporting():
                 patched.enter_context(patch.object(module, name, reports))
             patched.enter_context(patch.object(feed, "StateTracker", partial(SharedTracker, self.etcd)))
             patched.enter_context(patch.object(slices, "perf_counter", lambda: 0.0))  # no slice is ever over

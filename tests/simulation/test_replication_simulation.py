@@ -17,6 +17,7 @@ from shlex import quote
 
 import pytest
 
+from ottla_broker.replication.fetcher import Fetcher
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.feed import ClusterStateFeed
 from tests.simulation.broken_rules import BROKEN_RULES, broken, without_defence
@@ -207,3 +208,15 @@ def test_a_timer_is_due_when_the_clock_of_its_process_says_so() -> None:
 
     assert len(early_s) == 1_000
     assert max(early_s) < 1e-9  # of a second; else whoever waits for a deadline waits again and again
+
+
+def test_what_a_shell_reports_as_unexpected_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Fetcher, "_take", fail)
+    failed = failure(0)
+
+    assert failed is not None
+    assert failed.rule.startswith("nothing fails unexpectedly: ")
+    assert "RuntimeError: a bug" in failed.rule
