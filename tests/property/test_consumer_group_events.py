@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest, TopicPartitions
+from kio.schema.errors import ErrorCode
 
 from ottla_core.cluster.model import ClusterState, PartitionState, Topic
 from ottla_core.wire.group_responses import CONSUMER_GROUP_HEARTBEAT
@@ -194,14 +195,23 @@ class ConsumerGroupEvents(RuleBasedStateMachine):
         consumer.on_no_answer()
 
     @precondition(lambda self: self.speaking)
-    @rule(data=st.data())
-    def take_a_request_twice(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), restarts_between=st.booleans())
+    def take_a_request_twice(self, data: st.DataObject, restarts_between: bool) -> None:
         consumer = self._any(data)
         request = consumer.next_request()
-        self._store(self._send(dict(request)))
+        member = None if self.group is None else self.group.members.get(consumer.name)
+        has_missed_more = member is not None and member.epoch != consumer.epoch
+        first = self._send(dict(request))
+        self._store(first)
+        if restarts_between:
+            self.shard = self._loaded_shard(self.log)
+        is_known = self.group is not None and consumer.name in self.group.reported
         turn = self._send(request)
         self._store(turn)
-        consumer.on_answer(turn.answers[0].response)
+        answers = [each.answers[0].response for each in (first, turn)]
+        if answers[0].error_code is ErrorCode.none and is_known and not has_missed_more:
+            assert answers[1].error_code is ErrorCode.none, "who repeats itself loses nothing by it"
+        consumer.on_answer(answers[1])
 
     @precondition(lambda self: self.speaking)
     @rule(data=st.data())
@@ -348,7 +358,7 @@ def state_of(group: ConsumerGroup | None) -> object:
     """Return all that a group knows, but for what it keeps in memory only."""
     if group is None:
         return None
-    in_memory = {"checked_topics", "doubted_since_ms", "reported"}
+    in_memory = {"checked_topics", "doubted_since_ms", "reported", "loaded_ms"}
     return {name: value for name, value in vars(group).items() if name not in in_memory}
 
 

@@ -104,6 +104,7 @@ def load_consumer_groups(shard: "GroupShard", turn: Turn) -> None:
     """Give every member of a group that was loaded a whole session, and a whole rebalance timeout if it needs one."""
     for group in shard.groups.values():
         if isinstance(group, ConsumerGroup):
+            group.loaded_ms = turn.now_ms
             for member in group.members.values():
                 renew_session(shard, group, member, turn.now_ms)
                 watch_revocation(shard, group, member, turn.now_ms)

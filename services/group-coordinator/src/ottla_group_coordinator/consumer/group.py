@@ -67,6 +67,7 @@ class ConsumerGroup(Group):
         doubted_since_ms: since when members, by id, do not report what they have and shall give up; not kept in the
             log.
         reported: the partitions that members, by id, have reported last; not kept in the log.
+        loaded_ms: when the group was loaded, as deadlines are counted; None if it has come into being since.
     """
 
     type: ClassVar[GroupType] = GroupType.CONSUMER
@@ -84,6 +85,7 @@ class ConsumerGroup(Group):
         self.checked_topics: object = None
         self.doubted_since_ms: dict[str, int] = {}
         self.reported: dict[str, Partitions] = {}
+        self.loaded_ms: int | None = None
         self._owners: dict[UUID, dict[int, str]] = {}
         self._expression_subscribers: Counter[str] = Counter()
 

@@ -11,7 +11,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla_group_coordinator.classic.group import ClassicGroup
-from ottla_group_coordinator.consumer.departure import check_group, check_identity, renew_session
+from ottla_group_coordinator.consumer.departure import (
+    check_group,
+    check_identity,
+    renew_session,
+    session_timeout_ms,
+)
 from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.consumer.member import JOINING_EPOCH, STATIC_LEAVING_EPOCH, ConsumerMember
 from ottla_group_coordinator.consumer.membership import (
@@ -123,18 +128,24 @@ def take(shard: "GroupShard", turn: Turn, heartbeat: Heartbeat) -> Beat:
     if heartbeat.owned is not None:
         group.reported[member.member_id] = heartbeat.owned
     has_assignment_changed = known is None or known.assigned != member.assigned
-    return Beat(member, heartbeat.is_full or has_assignment_changed or _may_not_have_heard(group, member, heartbeat))
+    may_not_have_heard = heartbeat.owned is None and _may_not_have_heard(shard, group, member, turn.now_ms)
+    return Beat(member, heartbeat.is_full or has_assignment_changed or may_not_have_heard)
 
 
-def _may_not_have_heard(group: ConsumerGroup, member: ConsumerMember, heartbeat: Heartbeat) -> bool:
-    """Return whether a member has reported something else than it was told since, and nothing new.
+def _may_not_have_heard(shard: "GroupShard", group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> bool:
+    """Return whether a member that reports nothing new has reported something else than it was told since.
 
     It may be about to take over what it was told, and then hears it twice. But the answer may also have been lost: a
     member that notices says everything anew, but librdkafka sends a heartbeat that timed out once more as it was.
     Not told again, it would never read what counts as its own, or never give up what others wait for.
+
+    A coordinator that has loaded the group does not know what was reported and answered before, so for a session
+    timeout it tells every member. Who hears nothing for so long is none any more.
     """
     reported = group.reported.get(member.member_id)
-    return heartbeat.owned is None and reported is not None and reported != member.assigned
+    if reported is None:
+        return group.loaded_ms is not None and now_ms < group.loaded_ms + session_timeout_ms(shard, group, member)
+    return reported != member.assigned
 
 
 def _group(shard: "GroupShard", former: "Group | None", heartbeat: Heartbeat) -> ConsumerGroup:
@@ -164,7 +175,7 @@ def _establish(shard: "GroupShard", turn: Turn, former: "Group | None", group: C
 def _admit(group: ConsumerGroup, heartbeat: Heartbeat) -> _Admission:
     if not heartbeat.is_joining:
         member = check_identity(group, heartbeat.member_id, heartbeat.instance_id)
-        _check_epoch(member, heartbeat)
+        _check_epoch(group, member, heartbeat)
         return _Admission(member)
     instance = group.static_member(heartbeat.instance_id)
     if instance is None or instance.member_id == heartbeat.member_id:
@@ -176,16 +187,18 @@ def _admit(group: ConsumerGroup, heartbeat: Heartbeat) -> _Admission:
     return _Admission(succeed(instance, heartbeat.member_id), instance)
 
 
-def _check_epoch(member: ConsumerMember, heartbeat: Heartbeat) -> None:
+def _check_epoch(group: ConsumerGroup, member: ConsumerMember, heartbeat: Heartbeat) -> None:
     """See that the member is where we think it is.
 
     It may come with its previous epoch, since the answer with the present one may have been lost, but then it must
-    own nothing that it was not given.
+    own nothing that it was not given. If it reports nothing, its last report holds: librdkafka says nothing new in
+    the heartbeat behind one that timed out. (Kafka's coordinator fences it, and it loses all its partitions.)
     """
+    owned = group.reported.get(member.member_id) if heartbeat.owned is None else heartbeat.owned
     has_missed_answer = (
         heartbeat.member_epoch == member.previous_epoch < member.epoch
-        and heartbeat.owned is not None
-        and contains(member.assigned, heartbeat.owned)
+        and owned is not None
+        and contains(member.assigned, owned)
     )
     if heartbeat.member_epoch != member.epoch and not has_missed_answer:
         raise FencedMemberEpoch(
