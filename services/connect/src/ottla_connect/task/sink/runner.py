@@ -244,7 +244,7 @@ class SinkRunner:
             self._apply_seeks()
             try:
                 if self._paused:
-                    self._held += self._group.read(1, READ_WAIT_S)
+                    self._read_and_hold(READ_WAIT_S)
                 elif self._redelivery:
                     self._redeliver()
                 else:
@@ -260,7 +260,7 @@ class SinkRunner:
             self._group.subscribe([])
             self._subscription.forget()
         # Without a lease nothing is committed as partitions are given away; what is read before that goes with them.
-        self._held += self._group.read(1, LEASE_WAIT_S)
+        self._read_and_hold(LEASE_WAIT_S)
 
     def _read_and_put(self) -> None:
         if self._held:
@@ -273,9 +273,15 @@ class SinkRunner:
             self._on_topics(topics)
         self._put(records)
 
+    def _read_and_hold(self, timeout_s: float) -> None:
+        """Read, so that the task stays in its group, and keep what comes until it may be put."""
+        messages = self._group.read(1, timeout_s)
+        # In one statement with the read, the list of before it would come back with what was revoked meanwhile.
+        self._held += messages
+
     def _redeliver(self) -> None:
         left_s = self._redelivery.due_s - time.monotonic()
-        self._held += self._group.read(1, min(max(left_s, 0.0), READ_WAIT_S))
+        self._read_and_hold(min(max(left_s, 0.0), READ_WAIT_S))
         if self._redelivery and time.monotonic() >= self._redelivery.due_s and self._control.leased:
             self._put(self._redelivery.records)
 

@@ -1,0 +1,160 @@
+"""What a sink's runner puts when partitions come and go while it may not put anything."""
+
+import time
+
+from confluent_kafka import Message
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+
+from ottla_connect.hung_consumers import ConsumerWatch
+from ottla_connect.task.control import Standing
+from ottla_connect.task.health import Health
+from ottla_connect.task.measures import TaskMeasures
+from ottla_connect.task.sink.runner import SinkRunner, SinkSettings
+from ottla_connect.task.sink.subscription import Subscription
+
+P0 = KafkaTopicPartition("t", 0)
+
+
+class ScriptedControl:
+    """Stands as it is told, one turn of the loop after the other."""
+
+    leased = True
+
+    def __init__(self, standings):
+        self.standings = standings
+
+    def standing(self):
+        return self.standings.pop(0)
+
+
+class ScriptedConsumer:
+    """Each read does the next step of a script, which may call back, and returns its messages."""
+
+    def __init__(self, reads):
+        self.reads = reads
+
+    def subscribe(self, topics, on_assign, on_revoke, on_lost):
+        self.on_assign, self.on_revoke = on_assign, on_revoke
+
+    def consume(self, count, timeout):
+        return self.reads.pop(0)(self) if self.reads else []
+
+    def poll(self, timeout):
+        return None
+
+    def committed(self, partitions, timeout):
+        return partitions
+
+    def position(self, partitions):
+        return []
+
+    def _ignore(self, *args, **kwargs):
+        return None
+
+    incremental_assign = pause = resume = commit = unsubscribe = close = _ignore
+
+
+class CollectingTask:
+    """Keeps the offsets that it was given."""
+
+    def __init__(self):
+        self.put_offsets = []
+
+    def put(self, records):
+        self.put_offsets += [each.offset() for each in records]
+
+    def pre_commit(self, offsets):
+        return offsets
+
+    def start(self):
+        pass
+
+    def stop(self):
+        pass
+
+    def open(self, partitions):
+        pass
+
+    def close(self, partitions):
+        pass
+
+
+class Unconverted:
+    """Takes messages for records."""
+
+    def convert(self, messages, positions):
+        for each in messages:
+            positions.read(each.topic(), [each.partition()], [each.offset()])
+        return list(messages)
+
+
+class NoTopicIds:
+    """A cluster that gives no ids."""
+
+    def ask_all(self, topics):
+        return {}
+
+    def begin(self, topics):
+        return self
+
+    def is_answered(self):
+        return False
+
+
+def run(standings, reads):
+    """Run a task through a script; return the offsets that it was given."""
+    task = CollectingTask()
+    measures = TaskMeasures("sink")
+    runner = SinkRunner(
+        task=task,
+        control=ScriptedControl(standings),
+        settings=SinkSettings(poll_records_max=10, flush_interval_s=60.0, flush_timeout_s=5.0, incremental=True),
+        measures=measures,
+        health=Health(lambda document: None, str, now_s=time.time),
+        on_running=lambda: None,
+        on_paused=lambda: None,
+        on_topics=lambda topics: None,
+    )
+    runner.connect(
+        make_consumer=lambda on_commit: ScriptedConsumer(reads),
+        make_subscription=lambda consumer: Subscription({"topics": "t"}, list_topics=list, max_age_s=60.0),
+        conversion=Unconverted(),
+        handler=None,
+        dead_letters=None,
+        watch=ConsumerWatch(),
+        topic_ids=NoTopicIds(),
+    )
+    runner.run()
+    return task.put_offsets
+
+
+def message(offset):
+    return Message(topic="t", partition=0, offset=offset, value=b"v")
+
+
+def assigned_with(*offsets):
+    def read(consumer):
+        consumer.on_assign(consumer, [P0])
+        return [message(each) for each in offsets]
+
+    return read
+
+
+def revoked(consumer):
+    consumer.on_revoke(consumer, [P0])
+    return []
+
+
+def test_what_came_while_a_task_was_paused_is_put_when_it_goes_on():
+    standings = [Standing.WORKING, Standing.PAUSED, Standing.WORKING, Standing.STOPPING]
+    assert run(standings, [assigned_with(5), lambda consumer: [message(6)]]) == [5, 6]
+
+
+def test_what_came_while_a_task_was_paused_goes_with_its_partition():
+    standings = [Standing.WORKING, *[Standing.PAUSED] * 2, Standing.WORKING, Standing.STOPPING]
+    assert run(standings, [assigned_with(5), lambda consumer: [message(6)], revoked]) == [5]
+
+
+def test_what_came_while_there_was_no_lease_goes_with_its_partition():
+    standings = [Standing.WORKING, *[Standing.UNLEASED] * 2, Standing.WORKING, Standing.STOPPING]
+    assert run(standings, [assigned_with(5), lambda consumer: [message(6)], revoked]) == [5]
