@@ -20,6 +20,7 @@ from ottla_connect.processes.messages import (
     decode_from_process,
     encode,
 )
+from ottla_connect.state.offset_records import NotStorable
 from ottla_connect.task.channel import Channel
 from ottla_connect.task.control import EXIT_ORPHANED, Control, OffsetsUnavailable, Standing
 from ottla_core.clock import boot_time_s
@@ -152,6 +153,11 @@ def test_offsets_that_cannot_be_read_are_an_error(make_worker):
     worker.send(OffsetsRead(request=worker.receive().request, offsets=[], error="no brokers"))
     asking.join()
     assert errors == ["the committed offsets cannot be read: no brokers"]
+
+
+def test_offsets_of_what_is_no_partition_are_not_asked_for(make_worker):
+    with pytest.raises(NotStorable, match="f in a partition"):
+        make_worker(leased=False).control.read_offsets([{"f": [1]}])
 
 
 def test_nothing_is_asked_for_no_partitions(make_worker):

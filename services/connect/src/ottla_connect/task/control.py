@@ -25,10 +25,11 @@ from ottla_connect.processes.messages import (
     Stop,
     ToProcess,
 )
+from ottla_connect.state.offset_records import check_storable
 from ottla_connect.task.channel import Channel, ChannelClosed
 from ottla_core.background import start_thread
 from ottla_core.clock import boot_time_s
-from ottla_sdk import ConnectError
+from ottla_sdk import RetriableError
 
 EXIT_ORPHANED = 4
 TICK_INTERVAL_S = 5.0
@@ -50,8 +51,8 @@ class Standing(enum.Enum):
     """Finish, commit, and end."""
 
 
-class OffsetsUnavailable(ConnectError):
-    """Source offsets could not be read."""
+class OffsetsUnavailable(RetriableError):
+    """Source offsets could not be read; they can be when the brokers that have them are back."""
 
 
 class PendingCommit:
@@ -151,9 +152,12 @@ class Control:
 
         Raises:
             OffsetsUnavailable: they could not be read, or not in time.
+            NotStorable: these are no partitions that could have offsets.
         """
         if not partitions:
             return ()
+        for each in partitions:
+            check_storable(each)
         number = next(self._requests)
         with self._changed:
             self._reads[number] = None

@@ -9,10 +9,11 @@ from ottla_connect.config import WorkerConfig
 from ottla_connect.processes.messages import Failed, Outlook
 from ottla_connect.task.channel import Channel
 from ottla_connect.task.pipeline.error_handler import Unavailable
+from ottla_connect.task.pipeline.errors import is_passing
 from ottla_connect.task.plugins.lookup import PluginLookup
 from ottla_connect.task.redaction import Redaction
 from ottla_connect.task.settings.config_providers import ConfigProviders
-from ottla_sdk import FatalError, RetriableError
+from ottla_sdk import FatalError
 
 TRACE_CHARACTERS_MAX = 100_000
 
@@ -69,4 +70,5 @@ def failure(error: BaseException, redaction: Redaction) -> Failed:
 def _outlook(error: BaseException) -> Outlook:
     if isinstance(error, FatalError):
         return Outlook.FATAL
-    return Outlook.PASSING if isinstance(error, RetriableError | Unavailable) else Outlook.OPEN
+    passes = isinstance(error, Unavailable) or (isinstance(error, Exception) and is_passing(error))
+    return Outlook.PASSING if passes else Outlook.OPEN

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ottla_connect.task.pipeline.errors import is_passing
 from ottla_connect.task.source.topic_creation import NewTopicPlan
 from ottla_sdk import ConnectError, RetriableError
 
@@ -22,7 +23,7 @@ class TopicNotCreated(ConnectError):
 
 
 class TopicNotCreatedYet(TopicNotCreated, RetriableError):
-    """The same, because no broker answers."""
+    """The same, because no broker answers, or none can for now."""
 
 
 class TopicAdmin:
@@ -37,7 +38,7 @@ class TopicAdmin:
 
         Raises:
             TopicNotCreated: the brokers refuse.
-            TopicNotCreatedYet: they do not answer.
+            TopicNotCreatedYet: they do not answer, or cannot for now.
         """
         if self._client is None:
             self._client = self._make_client()
@@ -47,7 +48,7 @@ class TopicAdmin:
                 return
             self._create(self._client, plan)
         except KafkaException as error:
-            kind = TopicNotCreatedYet if error.args[0].code() in NO_ANSWER else TopicNotCreated
+            kind = TopicNotCreatedYet if is_passing(error) else TopicNotCreated
             raise kind(f"topic {plan.name} is not there and cannot be created: {error.args[0].str()}") from error
 
     @staticmethod

@@ -5,7 +5,12 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from ottla_connect.ids import TaskId
 from ottla_connect.task.measures import ErrorMeasures
-from ottla_connect.task.pipeline.dead_letters import DeadLetters, DeadLetterSettings, DeadLettersLost
+from ottla_connect.task.pipeline.dead_letters import (
+    DeadLetters,
+    DeadLetterSettings,
+    DeadLettersLost,
+    DeadLettersUnavailable,
+)
 from ottla_connect.task.pipeline.error_handler import Failure
 from ottla_connect.task.pipeline.errors import Stage
 from ottla_sdk import DataError
@@ -92,9 +97,18 @@ def test_a_letter_that_does_not_arrive_must_not_be_passed_over():
     parts = Parts()
     parts.producer.error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     parts.report()
-    with pytest.raises(DeadLettersLost, match="dead"):
+    with pytest.raises(DeadLettersLost, match="dead") as lost:
         parts.letters.flush(1.0)
+    assert not isinstance(lost.value, DeadLettersUnavailable)
     assert parts.measures.dead_letter_failures == 1
+
+
+def test_a_letter_that_does_not_arrive_because_the_brokers_are_away_may_do_so_later():
+    parts = Parts()
+    parts.producer.error = KafkaError(KafkaError._MSG_TIMED_OUT)
+    parts.report()
+    with pytest.raises(DeadLettersUnavailable, match="dead"):
+        parts.letters.flush(1.0)
 
 
 def test_a_letter_that_the_producer_itself_refuses_is_not_passed_over_either():
@@ -109,7 +123,7 @@ def test_letters_that_take_too_long_are_not_passed_over():
     parts = Parts()
     parts.report()
     parts.producer.left = 1
-    with pytest.raises(DeadLettersLost, match="1 records did not reach"):
+    with pytest.raises(DeadLettersUnavailable, match="1 records did not reach"):
         parts.letters.flush(1.0)
 
 

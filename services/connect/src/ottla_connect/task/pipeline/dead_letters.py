@@ -8,7 +8,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from ottla_connect.ids import TaskId
 from ottla_connect.task.measures import ErrorMeasures
-from ottla_connect.task.pipeline.error_handler import Failure
+from ottla_connect.task.pipeline.error_handler import Failure, Unavailable
+from ottla_connect.task.pipeline.errors import is_passing
 from ottla_sdk import ConnectError, class_name
 
 HEADER_PREFIX = "__connect.errors."
@@ -25,6 +26,10 @@ Headers = Sequence[tuple[str, str | bytes | None]]
 
 class DeadLettersLost(ConnectError):
     """Records could not be written to the dead letter topic; their offsets must not be committed."""
+
+
+class DeadLettersUnavailable(DeadLettersLost, Unavailable):
+    """The same, because the brokers are away: trying again later helps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +114,22 @@ class DeadLetters:
         """Wait until all dead letters have arrived.
 
         Raises:
-            DeadLettersLost: one was refused, or the time is over.
+            DeadLettersLost: one was refused.
+            DeadLettersUnavailable: one was not taken for now, or the time is over.
         """
         if self._producer is None:
             return
         left = self._producer.flush(timeout_s)
         self._check()
         if left:
-            raise DeadLettersLost(
+            raise DeadLettersUnavailable(
                 f"{left} records did not reach the dead letter topic {self._settings.topic} within {timeout_s:g} s"
             )
 
     def _check(self) -> None:
         if self._error is not None:
-            raise DeadLettersLost(
-                f"the dead letter topic {self._settings.topic} does not take a record: {self._error.str()}"
-            )
+            kind = DeadLettersUnavailable if is_passing(KafkaException(self._error)) else DeadLettersLost
+            raise kind(f"the dead letter topic {self._settings.topic} does not take a record: {self._error.str()}")
 
     def _delivered(self, error: KafkaError | None, message: Message | None) -> None:
         del message
