@@ -5,12 +5,12 @@ import time
 from confluent_kafka import Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from ottla_connect.hung_consumers import ConsumerWatch
 from ottla_connect.task.control import Standing
 from ottla_connect.task.health import Health
 from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.task.sink.runner import SinkRunner, SinkSettings
 from ottla_connect.task.sink.subscription import Subscription
+from ottla_sdk.kafka.hung_consumers import ConsumerWatch
 
 P0 = KafkaTopicPartition("t", 0)
 
