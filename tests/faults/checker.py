@@ -193,12 +193,14 @@ def vanished_records(reader: ReaderHistory, final: FinalContents) -> Iterator[st
         records = final.get((topic, partition), [])
         at_offset = dict(records)
         first = records[0][0] if records else 0
-        last = {content.key: content.number for _, content in records}
+        last = {content.key: (content.number, offset) for offset, content in records}
         for offset, content in (record for run in runs for record in run):
             found = at_offset.get(offset)
             if found == content or (_keeps(topic) is Keeps.NEWEST and offset < first):
                 continue
-            if _keeps(topic) is Keeps.LAST_VALUES and found is None and last.get(content.key, -1) > content.number:
+            # A copy that its producer wrote once more, under another epoch, supersedes the first one as well.
+            is_superseded = last.get(content.key, (-1, -1)) > (content.number, offset)
+            if _keeps(topic) is Keeps.LAST_VALUES and found is None and is_superseded:
                 continue
             now = "nothing stands there now" if found is None else f"{_text(found)} stands there now"
             yield f"{reader.name} saw {_text(content)} at {Place(topic, partition, offset)}; {now}"

@@ -8,10 +8,10 @@ look at the file CONTROL first: it holds a mode and, for `slow`, how many second
 import errno
 import os
 import random
+import select
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +99,11 @@ class Control:
 
 
 def _sleep(seconds: float) -> None:
-    with suppress(OSError):  # EINVAL now and then, where libfaketime sets the clock; a disk does not fail by that
-        time.sleep(seconds)  # how slow the disk is, or until the next look at whether it still stalls
+    """Wait: for as long as a call takes on a slow disk, or until the next look at whether it still stalls.
+
+    `time.sleep` fails with EINVAL where libfaketime has set the clock back, and would be called again at once.
+    """
+    select.select([], [], [], seconds)
 
 
 def _refusal(name: str, path_or_descriptor: Any) -> OSError:

@@ -53,6 +53,15 @@ def test_a_record_of_a_compacted_topic_vanishes_only_for_a_newer_one():
     assert problem.startswith("reader saw k number 4")
 
 
+def test_a_record_of_a_compacted_topic_vanishes_for_a_later_copy_of_itself_and_for_no_former_one():
+    number, content = WRITTEN[-1]
+    once_more = [*WRITTEN, (number + 2, content)]
+    both = reader_of("table", once_more)
+    assert problems("table", once_more[-1:], both) == []
+    (problem,) = problems("table", WRITTEN, both)
+    assert problem.startswith("reader saw k number 3")
+
+
 def test_what_one_replica_acknowledged_is_counted_and_no_problem():
     assert problems("unsure", WRITTEN[1:]) == ["gap: unsure-0 continues at 1 instead of 0"]
     assert problems("unsure", WRITTEN[:2]) == []

@@ -66,7 +66,7 @@ def test_a_refusing_disk_writes_a_part_or_nothing_and_creates_no_file(path: Path
 
 def test_a_slow_disk_delays_a_share_of_the_writes(path: Path, monkeypatch: pytest.MonkeyPatch):
     delays: list[float] = []
-    monkeypatch.setattr(faulty_disk.time, "sleep", delays.append)
+    monkeypatch.setattr(faulty_disk, "_sleep", delays.append)
     control = Control(str(path))
     path.write_text(f"{SLOW} 20")
     for _ in range(1000):
@@ -94,7 +94,7 @@ def test_a_stalled_disk_goes_on_when_that_is_over(path: Path, monkeypatch: pytes
             if len(waits) == 3:
                 path.unlink()
 
-        monkeypatch.setattr(faulty_disk.time, "sleep", wait)
+        monkeypatch.setattr(faulty_disk, "_sleep", wait)
         call("log")
         assert len(waits) == 3
 
