@@ -27,7 +27,7 @@ from tests.support.certificates import Certificates
 from tests.support.free_ports import LOOPBACK
 
 API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE = 18, 17, 36
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS = 4096
 
@@ -39,13 +39,14 @@ class SecuredFront:
         target_port: the broker's.
         certificates: for TLS; without them there is none.
         wants_client_certificate: whether clients have to show one of that authority.
-        passwords: by user; without any nobody needs to log in.
+        passwords: by user, and tokens for OAUTHBEARER; without any nobody needs to log in.
         session_s: how long a login lasts; 0 for ever.
         port: where to listen; 0 takes a free one.
 
     Attributes:
         port: where it listens.
         logins: mechanisms by which somebody was let in, in order.
+        extensions: what those told besides who came by OAUTHBEARER.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class SecuredFront:
         port: int = 0,
     ):
         self.logins: list[str] = []
+        self.extensions: list[dict[str, str]] = []
         self.target_port = target_port
         self.passwords = passwords or {}
         self.session_s = session_s
@@ -169,6 +171,8 @@ class Guest:
                 return None
             self._let_in()
             return b""
+        if self._mechanism == "OAUTHBEARER":
+            return self._authenticate_by_token(message)
         if self._scram is None:
             self._heard = message
             self._scram = self._scram_answers()
@@ -176,6 +180,17 @@ class Guest:
         self._heard = message
         answer = next(self._scram)
         return answer or None
+
+    def _authenticate_by_token(self, message: bytes) -> bytes | None:
+        """The server's side of RFC 7628: what is wrong is told first, and refused when the client has taken note."""
+        if message == b"\x01":
+            return None
+        told = dict(part.split("=", 1) for part in message.decode().removeprefix("n,,\x01").split("\x01") if part)
+        if told.pop("auth").removeprefix("Bearer ") not in self._front.passwords.values():
+            return b'{"status":"invalid_token"}'
+        self._front.extensions.append(told)
+        self._let_in()
+        return b""
 
     def _scram_answers(self) -> Iterator[bytes]:
         """The server's side of RFC 5802, without channel binding; an empty answer is a refusal."""

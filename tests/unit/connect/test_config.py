@@ -6,6 +6,7 @@ import pytest
 
 from ottla_connect.config import WorkerConfig
 from ottla_connect.group.lease import Lease
+from ottla_core.client.security import ClientSecurity
 from ottla_core.errors import ConfigurationError
 from ottla_sdk.kafka.client_settings import ClientSettingError
 
@@ -150,6 +151,25 @@ def test_every_client_is_told_the_workers_security_and_a_connectors_own_word_cou
     assert "client.id" not in told
     assert config.client_config("worker")["client.id"] == "the worker's"
     assert config.client_config("consumer")["auto.offset.reset"] == "earliest"
+
+
+def test_a_worker_and_its_connectors_log_in_by_token() -> None:
+    oauth = "org.apache.kafka.common.security.oauthbearer"
+    config = WorkerConfig.parse(
+        {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.login.callback.handler.class": f"{oauth}.OAuthBearerLoginCallbackHandler",
+            "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
+            "sasl.jaas.config": f'{oauth}.OAuthBearerLoginModule required clientId="worker" clientSecret="s";',
+        }
+    )
+    tokens = ClientSecurity.of(config.client_config("worker")).tokens
+    assert tokens is not None
+    assert (tokens.endpoint.url, tokens.endpoint.client_id) == ("https://idp/token", "worker")
+    own = {"sasl.oauthbearer.client.id": "connector", "sasl.oauthbearer.client.secret": "t"}
+    told = config.client_config("producer", own)
+    assert (told["sasl.oauthbearer.method"], told["sasl.oauthbearer.client.id"]) == ("oidc", "connector")
 
 
 def test_java_names_are_translated_and_what_has_no_counterpart_left_out() -> None:

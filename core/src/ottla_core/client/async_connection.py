@@ -46,14 +46,16 @@ class AsyncConnection:
             port: where it listens.
             security: TLS and login.
             client_id: the name under which the broker counts us.
-            timeout_s: for the connection, and for each answer after it.
+            timeout_s: for a token, for the connection, and for each answer after it.
 
         Raises:
-            Unreachable: nothing there speaks Kafka's protocol, as far as we hear.
+            Unreachable: nothing there speaks Kafka's protocol, or nobody gives a token, as far as we hear.
             AuthenticationFailed: one of both sides is not whom the other expects.
             UnsupportedByBroker: the broker does not know how to authenticate.
         """
         address = f"{host}:{port}"
+        # A token is asked for by a blocking call, and before the broker waits for it.
+        login = await asyncio.to_thread(security.login_now, timeout_s) if security.tokens else security.login
         try:
             async with asyncio.timeout(timeout_s):
                 reader, writer = await asyncio.open_connection(
@@ -63,7 +65,7 @@ class AsyncConnection:
             raise tls_problem(address, error) from None
         except (OSError, UnicodeError) as error:
             raise Unreachable(f"{address} ({reason_of(error)})") from None
-        connection = cls(ClientProtocol(address, client_id, security.login), reader, writer)
+        connection = cls(ClientProtocol(address, client_id, login), reader, writer)
         try:
             await connection._begin(timeout_s)
         except BaseException:

@@ -26,14 +26,14 @@ class BlockingConnection:
         port: where it listens.
         security: TLS and login.
         client_id: the name under which the broker counts us.
-        connect_timeout_s: for the connection and TLS.
+        connect_timeout_s: for a token, if one is needed, and for the connection and TLS.
         answer_timeout_s: how long the broker may be silent in the middle of an answer, or before it.
 
     Attributes:
         address: HOST:PORT, for messages.
 
     Raises:
-        Unreachable: nothing there speaks Kafka's protocol.
+        Unreachable: nothing there speaks Kafka's protocol, or nobody gives a token.
         AuthenticationFailed: one of both sides is not whom the other expects.
         UnsupportedByBroker: the broker does not know how to authenticate.
     """
@@ -51,7 +51,7 @@ class BlockingConnection:
         self.address = f"{host}:{port}"
         self._has_tls = security.tls is not None
         self._is_closed = False
-        self._protocol = ClientProtocol(self.address, client_id, security.login)
+        self._protocol = ClientProtocol(self.address, client_id, security.login_now(connect_timeout_s))
         self._expires_s: float | None = None
         try:
             self._socket = _connected(host, port, security, connect_timeout_s)

@@ -158,7 +158,7 @@ class ClientProtocol:
         if handshake.error_code is not ErrorCode.none:
             has = ", ".join(handshake.mechanisms)
             raise AuthenticationFailed(f"{self.address} does not take {login.mechanism}, but {has}")
-        conversation = begin(login.mechanism, login.username, login.password)
+        conversation = begin(login.mechanism, login.username, login.password, login.extensions)
         message: bytes | None = conversation.first()
         for _ in range(SASL_ROUNDS_MAX):
             if message is None:

@@ -1,4 +1,6 @@
-"""The client's side of SASL: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677), as Kafka's brokers speak them.
+"""The client's side of SASL, as Kafka's brokers speak it.
+
+PLAIN (RFC 4616), SCRAM (RFC 5802, RFC 7677) and OAUTHBEARER (RFC 7628).
 
 A mechanism makes a conversation, which turns each challenge into a response until it is done; it does no I/O.
 """
@@ -8,6 +10,8 @@ import binascii
 import hashlib
 import hmac
 import secrets
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 from ottla_core.client.errors import AuthenticationFailed
@@ -19,6 +23,7 @@ ITERATIONS_MAX = 1_000_000
 
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _NO_CHANNEL_BINDING = "n,,"
+_BETWEEN = "\x01"
 
 
 class Conversation(Protocol):
@@ -35,8 +40,12 @@ class Conversation(Protocol):
         """
 
 
-def begin(mechanism: str, username: str, password: str) -> Conversation:
-    """Return a new conversation of a mechanism that is in `security.MECHANISMS`."""
+def begin(
+    mechanism: str, username: str, password: str, extensions: Mapping[str, str] = MappingProxyType({})
+) -> Conversation:
+    """Return a new conversation of a mechanism that is in `security.MECHANISMS`; a token stands for the password."""
+    if mechanism == "OAUTHBEARER":
+        return Bearer(password, extensions)
     if mechanism == "PLAIN":
         return Plain(username, password)
     return Scram(_HASHES[mechanism], username, password, secrets.token_urlsafe(NONCE_BYTES))
@@ -54,6 +63,29 @@ class Plain:
 
     def respond(self, challenge: bytes) -> None:
         """Return None: the broker says nothing else."""
+
+
+class Bearer:
+    """Shows a token (RFC 7628); safe on an encrypted connection only."""
+
+    def __init__(self, token: str, extensions: Mapping[str, str]) -> None:
+        parts = {"auth": f"Bearer {token}", **extensions}
+        told = "".join(f"{name}={value}{_BETWEEN}" for name, value in parts.items())
+        self._message = f"{_NO_CHANNEL_BINDING}{_BETWEEN}{told}{_BETWEEN}".encode()
+        self._is_refused = False
+
+    def first(self) -> bytes:
+        """Return the token."""
+        return self._message
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """Return None if the broker is content; a challenge says why not, and its error follows what we return."""
+        if not challenge:
+            return None
+        if self._is_refused:
+            raise AuthenticationFailed("OAUTHBEARER: the broker does not end what it has refused")
+        self._is_refused = True
+        return _BETWEEN.encode()
 
 
 class Scram:

@@ -1,6 +1,7 @@
 """How a connection is secured, by librdkafka's names of the settings.
 
-`security.protocol`, `sasl.mechanism`, `sasl.username` and `sasl.password`; what begins with `ssl.` is in `tls.py`.
+`security.protocol`, `sasl.mechanism`, `sasl.username` and `sasl.password`; what begins with `ssl.` is in `tls.py`,
+and what OAUTHBEARER needs in `token_endpoint.py`.
 """
 
 from collections.abc import Mapping
@@ -12,18 +13,29 @@ from ottla_core.errors import ConfigurationError
 if TYPE_CHECKING:
     import ssl
 
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    from ottla_core.client.token_endpoint import Tokens
+
+OAUTHBEARER: Final = "OAUTHBEARER"
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 _PROTOCOLS: Final = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 _DEFAULT_MECHANISM: Final = "GSSAPI"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """Who we are to the brokers; the mechanism is one of `MECHANISMS`."""
+    """Who we are to the brokers.
+
+    Attributes:
+        mechanism: one of `MECHANISMS`.
+        username: the user's name; with OAUTHBEARER who asks for tokens, for messages.
+        password: the password; with OAUTHBEARER the token.
+        extensions: what OAUTHBEARER tells besides (KIP-342).
+    """
 
     mechanism: str
     username: str
     password: str = field(repr=False)
+    extensions: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +44,13 @@ class ClientSecurity:
 
     Attributes:
         tls: the TLS context; None for connections without TLS.
-        login: name and password; None where there is no SASL.
+        login: name and password; None where there is no SASL, and where tokens say who we are.
+        tokens: where these come from; None without OAUTHBEARER.
     """
 
     tls: "ssl.SSLContext | None" = None
     login: Login | None = None
+    tokens: "Tokens | None" = None
 
     @classmethod
     def of(cls, client: Mapping[str, str]) -> "ClientSecurity":
@@ -48,19 +62,38 @@ class ClientSecurity:
         protocol = client.get("security.protocol", "plaintext").lower()
         if protocol not in _PROTOCOLS:
             raise ConfigurationError(f"security.protocol: {protocol} is unknown; {', '.join(_PROTOCOLS)} are not")
-        login = _login(client) if protocol.startswith("sasl") else None
+        login, tokens = _login_and_tokens(client) if protocol.startswith("sasl") else (None, None)
         if not protocol.endswith("ssl"):
-            return cls(login=login)
+            return cls(login=login, tokens=tokens)
         from ottla_core.client.tls import tls_context  # noqa: PLC0415 - see the package
 
-        return cls(tls=tls_context(client), login=login)
+        return cls(tls=tls_context(client), login=login, tokens=tokens)
+
+    def login_now(self, timeout_s: float) -> Login | None:
+        """Return the login for a new connection; a token is asked for, which takes up to `timeout_s`.
+
+        Raises:
+            AuthenticationFailed: no token is given to us.
+            Unreachable: the token endpoint does not answer.
+        """
+        if self.tokens is None:
+            return self.login
+        endpoint, token = self.tokens.endpoint, self.tokens.current(timeout_s)
+        return Login(
+            mechanism=OAUTHBEARER, username=endpoint.client_id, password=token, extensions=endpoint.extensions
+        )
 
 
-def _login(client: Mapping[str, str]) -> Login:
+def _login_and_tokens(client: Mapping[str, str]) -> "tuple[Login | None, Tokens | None]":
     mechanism = client.get("sasl.mechanism") or client.get("sasl.mechanisms") or _DEFAULT_MECHANISM
     if mechanism.upper() not in MECHANISMS:
         raise ConfigurationError(f"sasl.mechanism: {mechanism} is not supported here; {', '.join(MECHANISMS)} are")
+    if mechanism.upper() == OAUTHBEARER:
+        from ottla_core.client.token_endpoint import TokenEndpoint, Tokens  # noqa: PLC0415 - see the package
+
+        return None, Tokens(TokenEndpoint.of(client))
     missing = [key for key in ("sasl.username", "sasl.password") if not client.get(key)]
     if missing:
         raise ConfigurationError(f"{' and '.join(missing)}: must be set for {mechanism}")
-    return Login(mechanism=mechanism.upper(), username=client["sasl.username"], password=client["sasl.password"])
+    login = Login(mechanism=mechanism.upper(), username=client["sasl.username"], password=client["sasl.password"])
+    return login, None

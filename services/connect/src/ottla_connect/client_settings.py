@@ -6,7 +6,6 @@ How settings of Java's clients become librdkafka's is the same everywhere (`ottl
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from ottla_core.client.security import MECHANISMS
 from ottla_sdk.kafka.client_settings import ClientRules, ClientSettingError, librdkafka_settings
 
 ClientKind = Literal["producer", "consumer", "admin", "worker"]
@@ -15,9 +14,7 @@ INT32_MAX = 2**31 - 1
 IDEMPOTENT_IN_FLIGHT_MAX = 5
 
 RULES = ClientRules()
-"""Of the clients of connectors and of internal topics: what holds for all."""
-WORKER_RULES = ClientRules(mechanisms=MECHANISMS)
-"""Of the worker's own clients: it speaks the group protocol itself, over connections of `ottla_core.client`."""
+"""What holds for all; what the worker's own connections cannot do, `ottla_core.client` says when they are made."""
 
 # Settings of the worker's own clients that are accepted beside its fields, under Java's names and librdkafka's.
 CLIENT_KEYS = frozenset(
@@ -29,13 +26,25 @@ CLIENT_KEYS = frozenset(
         "metadata.max.age.ms",
         "metadata.recovery.strategy",
         "receive.buffer.bytes",
+        "https.ca.location",
+        "https.ca.pem",
         "reconnect.backoff.max.ms",
         "reconnect.backoff.ms",
         "request.timeout.ms",
         "retry.backoff.max.ms",
         "retry.backoff.ms",
         "sasl.jaas.config",
+        "sasl.login.callback.handler.class",
         "sasl.mechanism",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.extensions",
+        "sasl.oauthbearer.jwt.retriever.class",
+        "sasl.oauthbearer.method",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.token.endpoint.url",
         "sasl.password",
         "sasl.username",
         "security.protocol",
@@ -84,18 +93,31 @@ CLIENT_DEFAULTS: Mapping[ClientKind, Mapping[str, str]] = {
 # What a connector may override under the policy "Principal": who it is to the brokers (Kafka's
 # PrincipalConnectorClientConfigOverridePolicy), under librdkafka's names too.
 PRINCIPAL_KEYS = frozenset(
-    {"sasl.jaas.config", "sasl.mechanism", "sasl.mechanisms", "sasl.password", "sasl.username", "security.protocol"}
+    {
+        "sasl.jaas.config",
+        "sasl.mechanism",
+        "sasl.mechanisms",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.extensions",
+        "sasl.oauthbearer.scope",
+        "sasl.password",
+        "sasl.username",
+        "security.protocol",
+    }
 )
 
 
-def client_problems(prefix: str, settings: Mapping[str, str], rules: ClientRules = RULES) -> list[str]:
+def client_problems(prefix: str, settings: Mapping[str, str]) -> list[str]:
     """Return what is wrong with a worker's settings for Kafka clients, as sentences that begin with the key.
 
     Settings that refer to a config provider are left for the process that resolves them.
     """
     written = {key: value for key, value in settings.items() if "${" not in value}
     try:
-        librdkafka_settings(written, rules, prefix=prefix, is_whole=False)
+        librdkafka_settings(written, RULES, prefix=prefix, is_whole=False)
     except ClientSettingError as error:
         return [f"{prefix}{problem}" for problem in error.problems]
     return []

@@ -15,7 +15,6 @@ from ottla_connect.client_settings import (
     CLIENT_KEYS,
     INT32_MAX,
     RULES,
-    WORKER_RULES,
     ClientKind,
     client_problems,
     layered,
@@ -208,7 +207,7 @@ class WorkerConfig(RestSettings, StorageSettings, TaskDefaults):
             for key, value in own.items()
             if "${" in value
         ]
-        problems += client_problems("", own, WORKER_RULES)
+        problems += client_problems("", own)
         for kind in ("producer", "consumer", "admin"):
             problems += client_problems(f"{kind}.", _below(f"{kind}.", values))
         problems += [
@@ -318,8 +317,7 @@ class WorkerConfig(RestSettings, StorageSettings, TaskDefaults):
         Raises:
             ClientSettingError: some setting has no counterpart in librdkafka.
         """
-        rules = WORKER_RULES if kind == "worker" else RULES
-        return librdkafka_settings(self._client_settings(kind, overrides or {}), rules)
+        return librdkafka_settings(self._client_settings(kind, overrides or {}), RULES)
 
     def override_problems(self, kind: ClientKind, overrides: Mapping[str, str]) -> list[str]:
         """Return which client settings a connector must not override on this worker, as sentences."""

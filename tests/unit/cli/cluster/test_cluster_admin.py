@@ -27,7 +27,7 @@ def test_every_bootstrap_address_is_tried_and_named():
         ),
         (
             ["security.protocol=sasl_ssl", "sasl.mechanism=OAUTHBEARER", "enable.sasl.oauthbearer.unsecure.jwt=true"],
-            "OAUTHBEARER is not supported here; PLAIN",
+            "sasl.oauthbearer.token.endpoint.url and",
         ),
         (["security.protocol=sasl_ssl", "sasl.mechanism=PLAIN"], "sasl.username"),
     ],

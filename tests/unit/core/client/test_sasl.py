@@ -16,6 +16,19 @@ def test_plain_tells_name_and_password():
     assert conversation.respond(b"") is None
 
 
+def test_a_token_is_shown_with_extensions():
+    conversation = begin("OAUTHBEARER", "me", "abc.def", {"pool": "p"})
+    assert conversation.first() == b"n,,\x01auth=Bearer abc.def\x01pool=p\x01\x01"
+    assert conversation.respond(b"") is None
+
+
+def test_a_broker_that_says_what_is_wrong_with_a_token_has_to_refuse_it():
+    conversation = begin("OAUTHBEARER", "me", "abc")
+    assert conversation.respond(b'{"status":"invalid_token"}') == b"\x01"
+    with pytest.raises(AuthenticationFailed, match="does not end"):
+        conversation.respond(b'{"status":"invalid_token"}')
+
+
 # The example of RFC 7677, section 3.
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_FIRST = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"

@@ -28,6 +28,7 @@ from tests.support.certificates import Certificates
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK
 from tests.support.secured_front import SecuredFront, receive_frame
+from tests.support.token_endpoint import TokenServer
 
 API_VERSIONS, HEARTBEAT = 18, 12
 BEAT = HeartbeatRequest(group_id=GroupId("g"), generation_id=i32(1), member_id="m")
@@ -192,6 +193,36 @@ def test_logins_over_tls_and_without_it(beat: Any, certificates: Certificates, m
                 beat(front.port, settings | {"sasl.password": "guessed"})
             assert "guessed" not in str(told.value)
             assert len(front.logins) == 1
+
+
+@BEATS
+def test_a_login_by_token_asks_for_one_first(beat: Any):
+    token = "eyJ.abc-1~/+=="
+    with (
+        heartbeats() as target,
+        TokenServer() as tokens,
+        SecuredFront(target, passwords={"token": token}) as front,
+    ):
+        settings = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": tokens.url,
+            "sasl.oauthbearer.client.id": "me",
+            "sasl.oauthbearer.client.secret": "hush",
+            "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,pool=p",
+        }
+        tokens.gives(token)
+        assert beat(front.port, settings) is ErrorCode.rebalance_in_progress
+        assert (front.logins, front.extensions) == (["OAUTHBEARER"], [{"logicalCluster": "lkc-1", "pool": "p"}])
+        tokens.gives("forged")
+        with pytest.raises(AuthenticationFailed, match="does not accept me: Authentication failed") as told:
+            beat(front.port, settings)
+        assert "forged" not in str(told.value)
+        tokens.status = 403
+        with pytest.raises(AuthenticationFailed, match="gives no token to me: 403"):
+            beat(front.port, settings)
+        assert len(front.logins) == 1
 
 
 @BEATS

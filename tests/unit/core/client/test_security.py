@@ -42,7 +42,7 @@ def test_a_login_needs_name_and_password():
         ({"security.protocol": "sasl_ssl"}, "sasl.mechanism: GSSAPI is not supported here; PLAIN"),
         (
             {"security.protocol": "sasl_ssl", "sasl.mechanism": "OAUTHBEARER"},
-            "sasl.mechanism: OAUTHBEARER is not supported here; PLAIN",
+            "sasl.oauthbearer.token.endpoint.url and .*: must be set for OAUTHBEARER",
         ),
         ({"security.protocol": "ssl", "ssl.key.pem": "k"}, "ssl.key.pem: is of no use without ssl.certificate"),
         (

@@ -155,14 +155,12 @@ class ClientRules:
         translated: what values have to be, or become, for these clients.
         may_run_code: whether whoever writes the settings may have native code loaded and commands run, Kerberos's for
             example: it is so where they start the process themselves.
-        mechanisms: the SASL mechanisms that may be used.
     """
 
     refused: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     translated: Mapping[str, Translation] = field(default_factory=dict)
     may_run_code: bool = False
-    mechanisms: tuple[str, ...] = SASL_MECHANISMS
 
 
 class Fate(Enum):
@@ -210,7 +208,7 @@ def librdkafka_settings(
     Raises:
         ClientSettingError: with all that is wrong.
     """
-    mechanisms = (*rules.mechanisms, KERBEROS) if rules.may_run_code else rules.mechanisms
+    mechanisms = (*SASL_MECHANISMS, KERBEROS) if rules.may_run_code else SASL_MECHANISMS
     written = Written(settings=settings, prefix=prefix, is_whole=is_whole, mechanisms=mechanisms)
     translated: dict[str, str] = {}
     problems: list[Problem] = []

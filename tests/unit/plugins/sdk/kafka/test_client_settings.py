@@ -24,8 +24,7 @@ from ottla_spark.datasource import client_options as spark
 
 RULES = ClientRules()
 USERS = {
-    "connectors": connect.RULES,
-    "a Connect worker": connect.WORKER_RULES,
+    "Connect": connect.RULES,
     "queries": spark.RULES,
 }
 JAVA = [
@@ -112,7 +111,6 @@ NO_MEMBER_OF_A_GROUP = {
 
 
 def test_users_differ_in_these_settings_only_and_say_why() -> None:
-    assert {key for key in KEYS if fate(key, connect.RULES) != fate(key, connect.WORKER_RULES)} == set()
     differing = {key for key in KEYS if fate(key, connect.RULES)[0] is not fate(key, spark.RULES)[0]}
     refused = {key for key in differing if fate(key, spark.RULES)[0] is Fate.REFUSED}
     assert refused == DECIDED_BY_THE_QUERY
