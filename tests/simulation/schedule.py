@@ -52,7 +52,7 @@ class Schedule:
 
     def drop(self, event: Event) -> None:
         """Have an event not happen, which would have no effect any more; two fifths of all are timeouts like that."""
-        event[2] = None
+        event[2], event[3] = None, ()
 
     def run_until(self, end_ms: float, after_each_step: Callable[[], None]) -> None:
         """Let events happen, one by one, until a time is reached."""
@@ -73,7 +73,9 @@ class Schedule:
         Raises:
             NeverEnding: there have been too many.
         """
-        time_ms, _, action, arguments = heappop(self._events)
+        event = heappop(self._events)
+        time_ms, _, action, arguments = event
+        event[3] = ()  # whoever holds the event is often one of them, and would be garbage for a collector only
         if action is None:
             return
         self.now_ms = time_ms
