@@ -167,6 +167,23 @@ def test_a_tail_that_could_not_be_cut_is_cut_before_the_next_append(tmp_path: Pa
     assert read_values(open_log(tmp_path)) == [(0, b"one"), (1, b"two")]
 
 
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_a_tail_that_could_not_be_cut_is_cut_before_the_segment_is_full(tmp_path: Path, *, was_clean: bool) -> None:
+    log = open_log(tmp_path, config=small_segments())
+    append(log, b"one")
+    uncuttable = patch("os.ftruncate", side_effect=OSError(5, "Input/output error"))
+    with disk_that_takes(80), uncuttable, pytest.raises(KafkaStorageError):
+        append(log, b"lost" * 20)
+    with uncuttable, pytest.raises(KafkaStorageError):
+        log.roll(NOW_MS)
+    log.roll(NOW_MS)
+    append(log, b"two")
+    log.close() if was_clean else log.abandon()
+    found = open_log(tmp_path, config=small_segments(), was_clean=was_clean, recovery_point=1)
+    assert problems_in(tmp_path) == []
+    assert read_values(found) == [(0, b"one"), (1, b"two")]
+
+
 def test_a_roll_that_fails_changes_nothing(tmp_path: Path) -> None:
     log = open_log(tmp_path, config=small_segments())
     while log.segments.active.size_bytes < 500:

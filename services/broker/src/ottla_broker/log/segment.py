@@ -223,8 +223,7 @@ class LogSegment:
         position = self.size_bytes
         file = self._file or self.file()
         if self._tail_is_dirty:
-            os.ftruncate(file.fileno(), position)
-            self._tail_is_dirty = False
+            self._cut_tail(file)
         try:
             written = os.pwritev(file.fileno(), buffers, position)
             if written != size:
@@ -258,11 +257,14 @@ class LogSegment:
             written += os.pwrite(file.fileno(), view[written:], position + written)
 
     def _cut_back(self, file: SegmentFile) -> None:
-        """Remove what a failed write left; if even that fails, the next append does it first."""
+        """Remove what a failed write left; if even that fails, it comes before whatever happens to the segment next."""
         self._tail_is_dirty = True
         with suppress(OSError):
-            os.ftruncate(file.fileno(), self.size_bytes)
-            self._tail_is_dirty = False
+            self._cut_tail(file)
+
+    def _cut_tail(self, file: SegmentFile) -> None:
+        os.ftruncate(file.fileno(), self.size_bytes)
+        self._tail_is_dirty = False
 
     # Rolling
 
@@ -280,7 +282,12 @@ class LogSegment:
         return NO_TIMESTAMP if self._first_timestamp is None else self._first_timestamp
 
     def become_inactive(self) -> None:
-        """Finish the indexes: a last time index entry tells the segment's largest timestamp. Raises OSError."""
+        """Finish the indexes: a last time index entry tells the segment's largest timestamp. Raises OSError.
+
+        The file ends where its batches do from now on, as a start takes the size of a full segment from the disk.
+        """
+        if self._tail_is_dirty:
+            self._cut_tail(self.file())
         self.time_index.maybe_append(*self.largest_timestamp())
         self.write_indexes()
 
