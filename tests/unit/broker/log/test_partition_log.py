@@ -3,7 +3,7 @@
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
@@ -231,6 +231,29 @@ def descriptors_left(count: int) -> Iterator[None]:
 
     with patch("os.open", open_or_refuse):
         yield
+
+
+@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
+def test_a_segment_is_deleted_or_can_be_read_whichever_of_its_files_cannot_be_renamed(
+    tmp_path: Path, suffix: str
+) -> None:
+    log = open_log(tmp_path, config=small_segments(retention_bytes=300))
+    for _ in range(4):
+        append(log, b"v" * 450)
+    rename = Path.rename
+
+    def renamed(path: Path, target: Path) -> Path:
+        if path.suffix == suffix:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return rename(path, target)
+
+    with patch.object(Path, "rename", renamed), suppress(KafkaStorageError):
+        log.enforce_retention(NOW_MS)
+    assert len(read_values(log)) == (4 if suffix == ".log" else 1)
+    log.enforce_retention(NOW_MS)
+    log.close()
+    assert read_values(open_log(tmp_path)) == [(3, b"v" * 450)]
+    assert [path.name for path in segment_files(tmp_path, ".index")] == [f"{3:020d}.index"]
 
 
 # Reading

@@ -257,7 +257,7 @@ class LogSegment:
             written += os.pwrite(file.fileno(), view[written:], position + written)
 
     def _cut_back(self, file: SegmentFile) -> None:
-        """Remove what a failed write left; if even that fails, it comes before whatever happens to the segment next."""
+        """Remove what a failed write left; if even that fails, it comes before all else that is done to the end."""
         self._tail_is_dirty = True
         with suppress(OSError):
             self._cut_tail(file)
@@ -405,15 +405,28 @@ class LogSegment:
         self.close()
 
     def mark_deleted(self) -> list[Path]:
-        """Rename the files to `*.deleted` and return their new paths; readers keep what they have open."""
+        """Rename the files to `*.deleted` and return their new paths; readers keep what they have open.
+
+        Once the `.log` is renamed there is no such segment any more. Other files that keep their names are removed at
+        the next start.
+
+        Raises:
+            OSError: nothing was renamed.
+        """
         self.close()
         renamed = []
         for suffix in SEGMENT_SUFFIXES:
             path = self.path(suffix)
             target = suffixed(path, DELETED_SUFFIX)
-            with suppress(FileNotFoundError):
+            try:
                 path.rename(target)
-                renamed.append(target)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                if suffix == LOG_SUFFIX:
+                    raise
+                continue
+            renamed.append(target)
         return renamed
 
     def __repr__(self) -> str:
