@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -105,6 +106,21 @@ async def test_a_fatal_failure_is_final_until_somebody_restarts_the_task(parts: 
     parts.worker.on_state = lambda unit, state, *rest: (statuses.append(state), report(unit, state, *rest))
     await parts.herder.restart_task(TaskId("flights", 0))
     await eventually_async(lambda: statuses == [FAILED], "it was started and has failed anew")
+
+
+async def test_what_has_failed_is_restarted_though_its_worker_has_not_read_its_own_status_back(parts: Parts):
+    await parts.create("flights", behaviour="fail-fatally")
+    await parts.reach("flights", RUNNING, FAILED)
+    task = TaskId("flights", 0)
+    pid = parts.pids()["flights"]
+    (unit,) = (unit for unit in parts.worker.units() if unit.is_task)
+    await eventually_async(lambda: unit.pid is None and unit._row.failures == 1, "its process has ended, for good")
+    status = parts.herder.task_status(task)
+    parts.stores.status.put_task_status(task, replace(status, state=RUNNING))
+    await parts.reach("flights", RUNNING, RUNNING)  # as a reader sees it that is behind
+    await parts.herder.restart_connector("flights", include_tasks=True, only_failed=True)
+    await parts.reach("flights", RUNNING, FAILED)
+    assert parts.pids() == {"flights": pid}, "the connector has not failed"
 
 
 async def test_a_process_that_ends_by_itself_leaves_its_last_words_in_the_status(parts: Parts):

@@ -31,7 +31,7 @@ from ottla_connect.herder.loggers import Loggers
 from ottla_connect.herder.offset_requests import OffsetRequests
 from ottla_connect.herder.plugin_catalog import PluginCatalog
 from ottla_connect.herder.reconciliation import UnitId
-from ottla_connect.herder.restarts import restart_plan
+from ottla_connect.herder.restarts import as_it_is_here, restart_plan
 from ottla_connect.herder.session_keys import SessionKeys
 from ottla_connect.herder.validation import Validation
 from ottla_connect.herder.views import CLASS_KEY, Views
@@ -287,7 +287,7 @@ class WorkerHerder:
     def _carry_out(self, request: RestartRequest) -> None:
         if request.connector not in self._state.connectors:
             return
-        status = self._views.status(request.connector)
+        status = as_it_is_here(self._views.status(request.connector), self._worker.has_failed)
         plan = restart_plan(status, include_tasks=request.include_tasks, only_failed=request.only_failed)
         if plan.connector is not status.connector:
             self._worker.restart(request.connector)

@@ -1,8 +1,32 @@
 """Which of a connector and its tasks a restart request means (KIP-745)."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from ottla_connect.herder.api import ConnectorStatus, State, Status
+from ottla_connect.herder.reconciliation import UnitId
+from ottla_connect.ids import TaskId
+
+
+def as_it_is_here(status: ConnectorStatus, has_failed: Callable[[UnitId], bool | None]) -> ConnectorStatus:
+    """Return a connector's status with what its worker itself knows, which may not have come back to it yet.
+
+    Args:
+        status: as it was read.
+        has_failed: whether what runs here has failed; None for what does not.
+    """
+
+    def known(unit: UnitId, one: Status) -> Status:
+        failed = has_failed(unit)
+        if failed is None or failed == (one.state is State.FAILED):
+            return one
+        return replace(one, state=State.FAILED if failed else State.RUNNING)
+
+    return replace(
+        status,
+        connector=known(status.name, status.connector),
+        tasks={number: known(TaskId(status.name, number), task) for number, task in status.tasks.items()},
+    )
 
 
 def restart_plan(status: ConnectorStatus, *, include_tasks: bool, only_failed: bool) -> ConnectorStatus:

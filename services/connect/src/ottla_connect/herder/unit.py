@@ -118,6 +118,11 @@ class Unit:
         return self._want is not None and self._want == self._has
 
     @property
+    def has_failed(self) -> bool:
+        """Whether it has failed and does not run again yet."""
+        return self._failure is not None or self._reported is not None
+
+    @property
     def connector(self) -> str:
         """The connector's name."""
         return self.id.connector if isinstance(self.id, TaskId) else self.id

@@ -91,6 +91,10 @@ class Worker:
         """Return whether a connector or task is assigned to this worker."""
         return unit in (self._tasks if isinstance(unit, TaskId) else self._connectors)
 
+    def has_failed(self, unit: UnitId) -> bool | None:
+        """Return whether a connector or task has failed that runs here; None for those that do not."""
+        return self._units[unit].has_failed if unit in self._units and self.runs(unit) else None
+
     @property
     def is_leased(self) -> bool:
         """Whether this worker surely is a member of the group, so that nobody else does what it has to do."""
