@@ -67,9 +67,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         form = self.rfile.read(int(self.headers["Content-Length"])).decode()
         self.server.asked.append(Asked(self.headers["Authorization"], form))
+        described = {"Content-Type": "application/json", "Content-Length": str(len(self.server.body))}
         with suppress(OSError):
             self.send_response(self.server.status)
-            for name, value in {"Content-Length": str(len(self.server.body)), **self.server.headers}.items():
+            for name, value in {**described, **self.server.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(self.server.body)

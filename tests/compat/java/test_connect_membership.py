@@ -32,11 +32,8 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
 
 
 def test_workers_with_all_mechanisms_share_the_work_and_the_tool_lists_their_group(kafka: SecuredKafka) -> None:
-    mechanisms = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-    workers = [
-        GroupWorker(f"http://{each.lower()}:8083", {**kafka.settings, "sasl.mechanism": each}, CONNECTORS)
-        for each in mechanisms
-    ]
+    mechanisms = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+    workers = [GroupWorker(f"http://{each.lower()}:8083", kafka.login(each), CONNECTORS) for each in mechanisms]
     try:
         with Watch(lambda: workers):
             eventually(lambda: is_even(workers, CONNECTORS), "the work is shared", within_s=60)

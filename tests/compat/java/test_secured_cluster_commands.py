@@ -24,10 +24,10 @@ def typed(settings: dict[str, str]) -> list[str]:
     return [word for name, value in chosen.items() for word in ("-X", f"{name}={value}")]
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
 def test_a_cluster_is_asked_and_changed_with_every_login(kafka: SecuredKafka, mechanism: str) -> None:
     ottla = Ottla(kafka.settings["bootstrap.servers"])
-    settings = typed({**kafka.settings, "sasl.mechanism": mechanism})
+    settings = typed(kafka.login(mechanism))
     topic = f"flights-{mechanism.lower()}"
     ottla.run("topic", "create", topic, *settings)
     (broker,) = ottla.json("cluster", "describe", *settings)["brokers"]
@@ -43,12 +43,15 @@ def test_a_cluster_is_asked_and_changed_with_every_login(kafka: SecuredKafka, me
     ("changed", "words"),
     [
         ({"sasl.password": "guessed"}, "lets this client not in"),
-        ({"sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER is not supported here"),
+        (
+            {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1"},
+            "127.0.0.1:1",
+        ),
         ({"ssl.certificate.location": "", "ssl.key.location": ""}, "not let this client in within"),
     ],
 )
 def test_who_is_not_let_in_is_told_why_in_a_line(kafka: SecuredKafka, changed: dict[str, str], words: str) -> None:
-    settings = {**kafka.settings, "sasl.mechanism": "PLAIN", **changed}
+    settings = {**kafka.login("OAUTHBEARER"), **kafka.login("PLAIN"), **changed}
     chosen = typed({name: value for name, value in settings.items() if value})
     done = Ottla(kafka.settings["bootstrap.servers"]).run("cluster", "describe", *chosen, fails_with=1)
     told = done.stderr.decode()
