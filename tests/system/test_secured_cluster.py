@@ -95,7 +95,10 @@ def test_a_profiles_settings_are_used(place: Place) -> None:
         ({"sasl.password": "guessed"}, "lets this client not in"),
         ({"ssl.ca.location": None}, "certificate verify failed"),
         ({"security.protocol": "sasl_plaintext"}, "it wants TLS: add --property security.protocol=ssl"),
-        ({"sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER is not supported here; PLAIN, SCRAM-SHA-256"),
+        (
+            {"sasl.mechanism": "OAUTHBEARER", "enable.sasl.oauthbearer.unsecure.jwt": "true"},
+            "client.secret: must be set for OAUTHBEARER",
+        ),
         ({"sasl.mechnism": "PLAIN"}, 'No such configuration property: "sasl.mechnism"'),
     ],
 )

@@ -126,7 +126,7 @@ def _ask(endpoint: TokenEndpoint, timeout_s: float) -> tuple[str, float]:
     except URLError as error:
         reason = reason_of(error.reason) if isinstance(error.reason, Exception) else error.reason
         raise Unreachable(f"{endpoint.url} ({reason})") from None
-    except (OSError, HTTPException) as error:
+    except (OSError, UnicodeError, HTTPException) as error:
         raise Unreachable(f"{endpoint.url} ({reason_of(error)})") from None
 
 

@@ -91,6 +91,11 @@ def test_where_nothing_listens_is_told():
         tokens(f"http://{LOOPBACK}:{free_port()}").current(WITHIN_S)
 
 
+def test_a_name_that_can_be_no_hosts_is_told():
+    with pytest.raises(Unreachable, match="its name can be no host's"):
+        tokens("http://a..b").current(WITHIN_S)
+
+
 def test_only_an_endpoint_that_is_trusted_is_told_the_secret(tmp_path: Path):
     certificates = Certificates(tmp_path / "certificates")
     with TokenServer(certificates) as server:
