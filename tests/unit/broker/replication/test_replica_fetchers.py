@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -15,6 +16,7 @@ from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.truncation import LogTruncation, TruncationContext
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
+from ottla_broker.replication import fetcher
 from ottla_broker.replication.fetcher import Fetcher
 from ottla_broker.replication.fetchers import ReplicaFetchers
 from ottla_core.clock import SystemClock
@@ -401,6 +403,24 @@ async def test_a_bug_of_ours_ends_the_connection_and_not_the_fetching(
     await eventually_async(lambda: lab.leader.connections == 2, "it is connected anew")
     append(log, b"y")
     await caught_up(partition, log)
+
+
+async def test_a_bug_of_ours_in_a_truncation_is_no_end_of_fetching_the_partition(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[object] = []
+    cut_log = fetcher.cut_log
+
+    async def failing_once(*arguments: Any, **options: Any) -> None:
+        attempts.append(arguments)
+        if len(attempts) == 1:
+            raise ValueError("a defect")
+        await cut_log(*arguments, **options)
+
+    monkeypatch.setattr(fetcher, "cut_log", failing_once)
+    log, partition = await parted(lab, lambda _: None)
+    await caught_up(partition, log)
+    assert len(attempts) == 2
 
 
 async def test_without_sessions_everything_is_asked_for_each_time(lab: Lab) -> None:

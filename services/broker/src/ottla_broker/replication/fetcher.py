@@ -97,13 +97,23 @@ class Fetcher:
             assert followed is not None
             if partition.log.flush_is_due:  # another fetcher has left, or a crash, what must not be claimed yet
                 self._to_flush[followed.key] = followed
-            if partition.lacks_records:
-                self._plan.pause(followed, None)
-                self._start(self._cut_where_records_are_lost(followed))
-            elif not partition.log.truncation.is_settled:  # another fetcher has cut it
-                self._plan.pause(followed, None)
-                self._start(self._settle(followed))
-            self._look_again()
+            self._begin(followed)
+
+    def _begin(self, followed: FollowedPartition) -> None:
+        """Fetch a partition, once its log is one whose end may be claimed."""
+        if followed.partition.lacks_records:
+            self._plan.pause(followed, None)
+            self._start(self._cut_where_records_are_lost(followed), followed)
+        elif not followed.partition.log.truncation.is_settled:  # another fetcher has cut it
+            self._plan.pause(followed, None)
+            self._start(self._settle(followed), followed)
+        else:
+            self._plan.resume(followed)
+        self._look_again()
+
+    def _begin_again(self, followed: FollowedPartition) -> None:
+        if self._plan.is_present(followed) and not self._link.is_closed:
+            self._begin(followed)
 
     def unfollow(self, partition: Partition) -> None:
         """Fetch a partition no longer; nothing is appended to it after this."""
@@ -117,9 +127,13 @@ class Fetcher:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _start(self, work: Coroutine[None, None, None]) -> None:
+    def _start(self, work: Coroutine[None, None, None], followed: FollowedPartition | None = None) -> None:
+        """Do some work, for all partitions or for one, which is paused for it."""
+
         def fail() -> None:
             self._link.drop("a fetcher failed unexpectedly")
+            if followed is not None:  # or its pause would never end
+                self._loop.call_later(self._settings.backoff_ms / 1000, self._begin_again, followed)
 
         self._keep(start_detached("fetch", work, on_failure=fail, leader=self.leader.broker_id))
 
@@ -229,13 +243,13 @@ class Fetcher:
         if fetched.error_code is not ErrorCode.none:
             if fetched.error_code in _OUT_OF_RANGE:
                 self._plan.pause(followed, None)
-                self._start(self._find_offset(followed, fetched.error_code))
+                self._start(self._find_offset(followed, fetched.error_code), followed)
                 return
             raise CodedError(fetched.error_code, f"the leader answered {fetched.error_code.name}")
         now_ms = self._clock.time_ms()
         if fetched.diverging_epoch is not None:
             self._plan.pause(followed, None)
-            self._start(self._truncate(followed, fetched.diverging_epoch, leader_epoch))
+            self._start(self._truncate(followed, fetched.diverging_epoch, leader_epoch), followed)
             return
         log = partition.log
         try:
