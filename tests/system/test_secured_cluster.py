@@ -7,6 +7,7 @@ import pytest
 
 from ottla.cluster.cluster_admin import ClusterAdmin
 from tests.support.certificates import Certificates
+from tests.support.eventually import eventually
 from tests.support.ottla_cluster import OttlaCluster
 from tests.support.ottla_command import Ottla
 from tests.support.secured_front import SecuredFront
@@ -118,8 +119,12 @@ def test_what_lasts_longer_than_a_session_logs_in_anew(place: Place) -> None:
         with ClusterAdmin(place.ottla.environment["OTTLA_BOOTSTRAP"], place.settings) as admin:
             brokers = admin.view().brokers.values()
             before = len(place.front.logins)
-            while len(place.front.logins) < before + 4:
+
+            def has_logged_in_anew() -> bool:
                 assert admin.moves() == {}
                 assert set(admin.disks(brokers)) == {broker.id for broker in brokers}
+                return len(place.front.logins) >= before + 4
+
+            eventually(has_logged_in_anew, "both connections were made anew")
     finally:
         place.front.session_s = 0.0

@@ -26,6 +26,7 @@ from ottla_core.wire.conversion import message_of
 from ottla_core.wire.messages import message_codec
 from tests.support.certificates import Certificates
 from tests.support.eventually import eventually
+from tests.support.eventually_async import eventually_async
 from tests.support.free_ports import LOOPBACK
 from tests.support.secured_front import SecuredFront, receive_frame
 from tests.support.token_endpoint import TokenServer
@@ -256,9 +257,10 @@ async def test_an_async_connection_is_left_before_its_session_ends(certificates:
     with heartbeats() as target, SecuredFront(target, passwords={USER: PASSWORD}, session_s=0.2) as front:
         plain = ClientSecurity(login=security.login)
         connection = await AsyncConnection.open(LOOPBACK, front.port, security=plain, client_id="test")
-        while connection.is_usable:
-            await asyncio.sleep(0.02)
-        connection.close()
+        try:
+            await eventually_async(lambda: not connection.is_usable, "its session nears its end", within_s=WITHIN_S)
+        finally:
+            connection.close()
 
 
 def test_tls_is_never_older_than_1_2(certificates: Certificates):
