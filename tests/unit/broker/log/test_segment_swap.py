@@ -91,6 +91,16 @@ def test_a_start_may_end_at_any_step_too(
     assert contents(prepared, ".deleted") == wanted
 
 
+@pytest.mark.parametrize("done", range(COMMITTED_AFTER, STEPS - 2))
+def test_a_start_does_not_fail_for_a_damaged_segment_whose_swap_was_interrupted(prepared: Path, done: int) -> None:
+    carry_out(steps_in(prepared)[:done])
+    cleaned = prepared / f"{0:020d}.log.swap"
+    cleaned.write_bytes(cleaned.read_bytes()[:-40])
+    found = log_in(prepared.parent)
+    assert (found.log_end_offset, found.lost_from is not None) == (25, True)
+    found.abandon()
+
+
 @pytest.mark.parametrize("done", range(STEPS))
 def test_a_rename_that_fails_undoes_those_before(prepared: Path, done: int) -> None:
     before = contents(prepared)

@@ -32,6 +32,7 @@ from ottla_broker.log.segment import (
 )
 from ottla_broker.log.segment_file import SegmentFile
 from ottla_broker.log.segment_scan import walk_headers
+from ottla_core.errors import CorruptMessage
 
 _logger: Final = structlog.get_logger("log.compaction")
 
@@ -83,10 +84,12 @@ def remove_cleaned(directory: Path) -> None:
 
 
 def finish_swaps(directory: Path) -> None:
-    """Undo or finish the swaps that a crash interrupted; raises OSError.
+    """Undo or finish the swaps that a crash interrupted.
 
     Raises:
-        CorruptMessage: a cleaned segment, which had been fsynced, is damaged.
+        OSError: the disk failed.
+        CorruptMessage: a cleaned segment, which had been fsynced, is damaged. Swaps are finished all the same, and
+            the log has to be recovered.
     """
     left = [path for path in directory.iterdir() if path.suffix in {CLEANED_SUFFIX, SWAP_SUFFIX}]
     if not left:
@@ -94,13 +97,16 @@ def finish_swaps(directory: Path) -> None:
     for path in left:
         if path.name.endswith(LOG_SUFFIX + CLEANED_SUFFIX):
             _undo(path.with_suffix(""))
-    for path in sorted(directory.glob(f"*{LOG_SUFFIX}{SWAP_SUFFIX}")):
-        _finish(directory, path)
+    damaged = [
+        path.name for path in sorted(directory.glob(f"*{LOG_SUFFIX}{SWAP_SUFFIX}")) if not _finish(directory, path)
+    ]
     for path in directory.iterdir():
         if path.suffix == SWAP_SUFFIX:  # an index, whose segment has its final name already
             path.rename(path.with_suffix(""))
         elif path.suffix == CLEANED_SUFFIX:
             path.unlink()
+    if damaged:
+        raise CorruptMessage(f"{directory} had damaged segments that a swap had left: {', '.join(damaged)}")
 
 
 def _undo(log_path: Path) -> None:
@@ -110,10 +116,12 @@ def _undo(log_path: Path) -> None:
             suffixed(log_path.with_suffix(suffix), stage).unlink(missing_ok=True)
 
 
-def _finish(directory: Path, swap_path: Path) -> None:
+def _finish(directory: Path, swap_path: Path) -> bool:
+    """Put a cleaned segment into place; return whether it is sound, as far as was looked."""
     log_path = swap_path.with_suffix("")
     base_offset = int(log_path.stem)
-    next_offset = max(base_offset + 1, _next_offset(swap_path, log_path.with_suffix(INDEX_SUFFIX), base_offset))
+    found, is_sound = _next_offset(swap_path, log_path.with_suffix(INDEX_SUFFIX), base_offset)
+    next_offset = max(base_offset + 1, found)
     replaced = sorted(
         path
         for path in directory.iterdir()
@@ -129,16 +137,20 @@ def _finish(directory: Path, swap_path: Path) -> None:
         path = log_path.with_suffix(suffix)
         with suppress(FileNotFoundError):
             suffixed(path, SWAP_SUFFIX).rename(path)
+    return is_sound
 
 
-def _next_offset(swap_path: Path, index_path: Path, base_offset: int) -> int:
-    """Return the offset after the last batch of a segment that waits to be renamed."""
+def _next_offset(swap_path: Path, index_path: Path, base_offset: int) -> tuple[int, bool]:
+    """Return the offset after the last batch of a segment that waits to be renamed, and whether damage hides more."""
     next_offset, position = base_offset, 0
     with suppress(FileNotFoundError):
         index = OffsetIndex.open(suffixed(index_path, SWAP_SUFFIX), base_offset)
         position = index.position_for_offset(base_offset + INT32_MAX)
     size = swap_path.stat().st_size
-    if position < size:
-        for _, header in walk_headers(SegmentFile(swap_path), position, size):
-            next_offset = header.next_offset
-    return next_offset
+    try:
+        if position < size:
+            for _, header in walk_headers(SegmentFile(swap_path), position, size):
+                next_offset = header.next_offset
+    except CorruptMessage:
+        return next_offset, False
+    return next_offset, True
