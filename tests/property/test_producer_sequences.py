@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ottla_broker.log.producer_snapshot import decode_snapshot, encode_snapshot
 from ottla_broker.log.producer_state import RETAINED_BATCHES, ProducerStates
-from ottla_core.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
+from ottla_core.errors import DuplicateSequenceNumber, InvalidProducerEpoch, OutOfOrderSequenceNumber
 from ottla_core.wire.record_batch import RecordBatchHeader
 from tests.support.partition_logs import NOW_MS, PARTITION, append, open_log, small_segments
 
@@ -38,13 +38,18 @@ class Oracle:
         for _, first, length, offset in recent:
             if (first, length) == (sequence, count):
                 return offset
+        earlier = [entry for entry in history if entry[0] == current][:-RETAINED_BATCHES]
+        stored = [(first + number) % WRAP for _, first, length, _ in earlier for number in range(length)]
+        repeated = [(sequence + number) % WRAP for number in range(count)]
+        if any(stored[start : start + count] == repeated for start in range(len(stored))):
+            return ("in the log before", recent[0][3])
         return OutOfOrderSequenceNumber
 
     def accept(self, producer_id: int, epoch: int, sequence: int, count: int, offset: int) -> None:
         self.histories.setdefault(producer_id, []).append((epoch, sequence, count, offset))
 
 
-@given(st.lists(batches, max_size=40))
+@given(st.lists(batches, max_size=60))
 def test_verdicts_match_the_oracle(attempts: list[tuple[int, int, int, int]]) -> None:
     states, oracle, offset = ProducerStates(PARTITION), Oracle(), 0
     for producer_id, drawn_epoch, drawn_sequence, count in attempts:
@@ -59,6 +64,8 @@ def test_verdicts_match_the_oracle(attempts: list[tuple[int, int, int, int]]) ->
             duplicate = states.check(header)
             if duplicate is not None:
                 verdict = duplicate.base_offset
+        except DuplicateSequenceNumber as repeated:
+            verdict = ("in the log before", repeated.end_offset)
         except (InvalidProducerEpoch, OutOfOrderSequenceNumber) as error:
             verdict = type(error)
         assert verdict == oracle.verdict(producer_id, epoch, sequence, count)

@@ -203,6 +203,18 @@ def test_a_repeated_batch_is_stored_once_and_answered_with_its_first_offset(
         assert end_offset(client, topic) == 2 * (DUPLICATES_RECOGNISED + 1)
 
 
+def test_a_batch_that_has_long_been_stored_is_told_to_be_there(bootstrap: str, new_topic: TopicFactory) -> None:
+    """Where the leader has moved, a producer may have more batches on the way than the log remembers."""
+    topic = new_topic()
+    with RawClient.to(bootstrap) as client:
+        producer = Sequences(client)
+        for number in range(DUPLICATES_RECOGNISED + 3):
+            publish(client, topic, producer.batch(number))
+        for number in range(3):
+            assert attempt(client, topic, producer.batch(number)) == (ErrorCode.duplicate_sequence_number, -1)
+        assert end_offset(client, topic) == 2 * (DUPLICATES_RECOGNISED + 3)
+
+
 def test_a_gap_in_the_sequence_is_refused_and_the_next_in_order_accepted(
     bootstrap: str, new_topic: TopicFactory
 ) -> None:

@@ -148,6 +148,20 @@ class OutOfOrderSequenceNumber(KafkaError):
     code = ErrorCode.out_of_order_sequence_number
 
 
+class DuplicateSequenceNumber(KafkaError):
+    """An idempotent producer's batch has long been in the log; clients take that for success.
+
+    Attributes:
+        end_offset: it lies before this offset.
+    """
+
+    code = ErrorCode.duplicate_sequence_number
+
+    def __init__(self, message: str, end_offset: int) -> None:
+        super().__init__(message)
+        self.end_offset = end_offset
+
+
 class InvalidProducerEpoch(KafkaError):
     """A batch carries an older producer epoch than the log has seen."""
 

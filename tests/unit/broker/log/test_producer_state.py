@@ -6,7 +6,7 @@ import pytest
 
 from ottla_broker.log.producer_snapshot import decode_snapshot, encode_snapshot, write_snapshot
 from ottla_broker.log.producer_state import ProducerBatch, ProducerEntry, ProducerStates
-from ottla_core.errors import CorruptMessage, InvalidProducerEpoch, OutOfOrderSequenceNumber
+from ottla_core.errors import CorruptMessage, DuplicateSequenceNumber, InvalidProducerEpoch, OutOfOrderSequenceNumber
 from ottla_core.wire.record_batch import RecordBatchHeader
 from tests.support.partition_logs import PARTITION
 
@@ -47,8 +47,70 @@ def test_each_of_the_last_five_batches_is_known_again(states: ProducerStates) ->
         duplicate = states.check(header(number * 2, 2))
         assert duplicate is not None
         assert (duplicate.base_offset, duplicate.last_offset) == (number * 2, number * 2 + 1)
+
+
+def test_a_batch_before_the_last_five_is_known_to_be_in_the_log(states: ProducerStates) -> None:
+    for number in range(8):
+        write(states, 100 + number * 2, header(number * 2, 2))
+    for number in range(3):
+        with pytest.raises(
+            DuplicateSequenceNumber, match=rf"sequence number {number * 2} is in flights-0 already"
+        ) as known:
+            states.check(header(number * 2, 2))
+        assert known.value.end_offset == 106, "where the first of the five begins"
+    for other in (header(4, 3), header(5, 2), header(0, 16), header(17), header(INT32_MAX - 5, 2)):
+        with pytest.raises(OutOfOrderSequenceNumber):
+            states.check(other)
+
+
+def test_what_was_sent_before_the_first_known_batch_may_be_missing(states: ProducerStates) -> None:
+    for number in range(8):
+        write(states, number, header(50 + number))
+    with pytest.raises(DuplicateSequenceNumber):
+        states.check(header(50))
     with pytest.raises(OutOfOrderSequenceNumber):
-        states.check(header(0, 2))
+        states.check(header(49))
+
+
+def test_what_was_sent_before_a_gap_may_be_missing(states: ProducerStates) -> None:
+    for number in (0, 1, *range(3, 11)):
+        states.replay(header(number))
+    with pytest.raises(DuplicateSequenceNumber):
+        states.check(header(3))
+    for number in (1, 2):
+        with pytest.raises(OutOfOrderSequenceNumber):
+            states.check(header(number))
+
+
+def test_what_was_sent_before_a_snapshot_may_be_missing(states: ProducerStates) -> None:
+    for number in range(10):
+        write(states, number, header(number))
+    loaded = ProducerStates(PARTITION, decode_snapshot(encode_snapshot(states)))
+    for number in range(10, 20):
+        loaded.replay(header(number))
+    with pytest.raises(DuplicateSequenceNumber):
+        loaded.check(header(10))
+    with pytest.raises(OutOfOrderSequenceNumber):
+        loaded.check(header(9))
+
+
+def test_a_new_epoch_begins_anew(states: ProducerStates) -> None:
+    for number in range(8):
+        write(states, number, header(number))
+    for number in range(7):
+        write(states, 8 + number, header(number, epoch=1))
+    with pytest.raises(DuplicateSequenceNumber):
+        states.check(header(1, epoch=1))
+    with pytest.raises(InvalidProducerEpoch):
+        states.check(header(1))
+
+
+def test_batches_from_before_sequence_numbers_wrap_are_known(states: ProducerStates) -> None:
+    for number in range(10):
+        write(states, number, header((INT32_MAX - 2 + number) & INT32_MAX))
+    for sequence in (INT32_MAX - 2, INT32_MAX, 0, 1):
+        with pytest.raises(DuplicateSequenceNumber):
+            states.check(header(sequence))
 
 
 def test_a_batch_that_repeats_a_part_only_is_out_of_order(states: ProducerStates) -> None:

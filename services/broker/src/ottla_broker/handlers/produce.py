@@ -14,9 +14,11 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.delayed_produce import DelayedProduce, Unsafe
+from ottla_broker.log.appended import Appended
 from ottla_broker.log.unpacking import LookedInto
 from ottla_broker.outcome import Answer, Outcome, Parts
 from ottla_core.errors import (
+    DuplicateSequenceNumber,
     InvalidRecord,
     InvalidRequest,
     InvalidTopic,
@@ -174,9 +176,14 @@ def _append(
         broker.refused_batches.check(named, index, records, broker.clock.monotonic(), producers)
         if partition.topic_partition.topic in INTERNAL_TOPICS and request.header.client_id != ADMIN_CLIENT_ID:
             raise InvalidTopic(f"cannot append to the internal topic {partition.topic_partition.topic}")
-        appended = partition.append(
-            records, now_ms=broker.clock.time_ms(), all_in_sync=acks == ALL_IN_SYNC, looked_into=looked_into
-        )
+        try:
+            appended = partition.append(
+                records, now_ms=broker.clock.time_ms(), all_in_sync=acks == ALL_IN_SYNC, looked_into=looked_into
+            )
+        except DuplicateSequenceNumber as repeated:
+            outcome, end_offset = _refused(broker, named, index, repeated), repeated.end_offset
+        else:
+            outcome, end_offset = _stored(index, appended), appended.last_offset + 1
         if acks == LEADER_ONLY and not broker.partitions.leads_safely(partition):
             raise partition.not_leader()  # a disk that stalls may outlast the lease, and another leads now
     except KafkaError as error:
@@ -184,21 +191,23 @@ def _append(
             broker.refused_batches.refused(named, index, records, error, broker.clock.monotonic())
         outcomes.append(_refused(broker, named, index, error))
         return True
-    log, end_offset = partition.log, appended.last_offset + 1
+    log = partition.log
     must_replicate, must_flush = acks == ALL_IN_SYNC and log.high_watermark < end_offset, log.flush_is_due
     if must_replicate or must_flush:
         epoch = partition.state.leader_epoch  # others may lead before all batches are appended and waiting begins
         work.unsafe.append(Unsafe(outcomes, len(outcomes), partition, end_offset, epoch, must_replicate, must_flush))
-    outcomes.append(
-        PartitionProduced(
-            index,
-            ErrorCode.none,
-            base_offset=appended.base_offset,
-            log_append_time_ms=appended.log_append_time_ms,
-            log_start_offset=appended.log_start_offset,
-        )
-    )
+    outcomes.append(outcome)
     return True
+
+
+def _stored(index: int, appended: Appended) -> PartitionProduced:
+    return PartitionProduced(
+        index,
+        ErrorCode.none,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.log_append_time_ms,
+        log_start_offset=appended.log_start_offset,
+    )
 
 
 def _refused(broker: Broker, named: str | UUID, index: int, error: KafkaError) -> PartitionProduced:

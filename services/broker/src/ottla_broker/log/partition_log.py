@@ -33,7 +33,7 @@ from ottla_broker.log.recompression import recompress, target_codec
 from ottla_broker.log.storage_errors import StorageErrors
 from ottla_broker.log.truncation import LogTruncation
 from ottla_broker.log.unpacking import Found, LongSearch, LookedInto, is_long, look_into
-from ottla_core.errors import KafkaError, KafkaStorageError, OffsetOutOfRange
+from ottla_core.errors import DuplicateSequenceNumber, KafkaError, KafkaStorageError, OffsetOutOfRange
 from ottla_core.topic_config import TopicConfig
 from ottla_core.wire.record_batch import (
     CODEC_MASK,
@@ -238,6 +238,8 @@ class PartitionLog:
         try:
             header = parse_header(records)
             return header.producer_id >= 0 and self.producers.check(header) is not None
+        except DuplicateSequenceNumber:
+            return True
         except KafkaError:
             return False
 

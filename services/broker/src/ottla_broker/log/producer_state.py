@@ -1,7 +1,10 @@
 """What a log remembers of idempotent producers, so that retries are written once and gaps are noticed.
 
 For every producer id the log keeps its epoch and its last five batches. A batch that repeats one of the five
-is a retry whose answer was lost: it gets the original offsets. Any other batch has to continue the sequence.
+is a retry whose answer was lost: it gets the original offsets. More than five may be on the way where the leader
+has moved, as clients count them by connection. A batch before the five is surely in the log if its producer has
+written without a gap since: the producer is told that it is, without an offset. (Kafka calls it out of order, upon
+which Java's client tries again until its delivery timeout.) Any other batch has to continue the sequence.
 A producer of which nothing is known may start with any sequence number, because its state may have expired or
 been deleted along with its records. Source: Kafka's ProducerStateManager, ProducerStateEntry and
 ProducerAppendInfo.
@@ -14,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from ottla_core.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
+from ottla_core.errors import DuplicateSequenceNumber, InvalidProducerEpoch, OutOfOrderSequenceNumber
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.record_batch import (
     INT32_MAX,
@@ -23,10 +26,13 @@ from ottla_core.wire.record_batch import (
     NO_SEQUENCE,
     RecordBatchHeader,
     decrement_sequence,
+    increment_sequence,
 )
 
 RETAINED_BATCHES: Final = 5
-"""Clients keep at most five requests in flight when they are idempotent."""
+"""Clients keep at most five requests in flight to a broker when they are idempotent."""
+UNBROKEN_RECORDS_MAX: Final = 2**30
+"""Half of all sequence numbers: one further back could as well be one ahead."""
 
 
 class ProducerBatch(NamedTuple):
@@ -50,7 +56,12 @@ class ProducerBatch(NamedTuple):
 
 @dataclass(slots=True)
 class ProducerEntry:
-    """The state of one producer in one partition."""
+    """The state of one producer in one partition.
+
+    Attributes:
+        unbroken_records: how many records up to the last one the log has surely got in the order of their sequence
+            numbers; not in snapshots, so it counts anew from there.
+    """
 
     producer_id: int
     producer_epoch: int
@@ -58,6 +69,7 @@ class ProducerEntry:
     coordinator_epoch: int = -1
     current_transaction_first_offset: int = -1
     batches: deque[ProducerBatch] = field(default_factory=lambda: deque(maxlen=RETAINED_BATCHES))
+    unbroken_records: int = 0
 
     @property
     def last_sequence(self) -> int:
@@ -68,6 +80,13 @@ class ProducerEntry:
     def last_offset(self) -> int:
         """Offset of the last record, or -1."""
         return self.batches[-1].last_offset if self.batches else -1
+
+    def has_before_retained(self, header: RecordBatchHeader) -> bool:
+        """Return whether a batch of this epoch is surely in the log, before the retained ones."""
+        retained = decrement_sequence(self.last_sequence, self.batches[0].first_sequence) + 1
+        behind_first = decrement_sequence(self.last_sequence, header.base_sequence)
+        behind_last = decrement_sequence(self.last_sequence, header.last_sequence)
+        return retained <= behind_last <= behind_first < self.unbroken_records
 
 
 class ProducerStates:
@@ -100,6 +119,7 @@ class ProducerStates:
         Raises:
             InvalidProducerEpoch: a newer instance of the producer has written here.
             OutOfOrderSequenceNumber: the batch does not continue the producer's sequence.
+            DuplicateSequenceNumber: it is in the log, before the batches that are retained.
         """
         entry = self._entries.get(header.producer_id)
         if entry is None:
@@ -113,6 +133,12 @@ class ProducerStates:
             for batch in entry.batches:
                 if batch.last_sequence == last_sequence and batch.first_sequence == base_sequence:
                     return batch
+            if entry.batches and entry.has_before_retained(header):
+                raise DuplicateSequenceNumber(
+                    f"The batch of producer {header.producer_id} with sequence number {base_sequence} is in "
+                    f"{self.topic_partition} already",
+                    entry.batches[0].base_offset,
+                )
             raise self._out_of_order(entry, base_sequence)
         if header.producer_epoch < entry.producer_epoch:
             raise InvalidProducerEpoch(
@@ -138,6 +164,10 @@ class ProducerStates:
         elif header.producer_epoch != entry.producer_epoch:
             entry.producer_epoch = header.producer_epoch
             entry.batches.clear()
+            entry.unbroken_records = 0
+        elif header.base_sequence != increment_sequence(entry.last_sequence, 1):
+            entry.unbroken_records = 0  # what is read anew may have gaps: what was compacted, or lost by a disk
+        entry.unbroken_records = min(entry.unbroken_records + header.last_offset_delta + 1, UNBROKEN_RECORDS_MAX)
         entry.last_timestamp = timestamp
         entry.batches.append(ProducerBatch(header.last_sequence, last_offset, header.last_offset_delta, timestamp))
 
