@@ -73,6 +73,11 @@ class SimulatedConnection:
         self.is_closed = False
 
     @property
+    def awaits_answer(self) -> bool:
+        """Whether a fetch is under way; questions have a time limit of their own here."""
+        return self.awaits_fetch
+
+    @property
     def follower_id(self) -> int:
         """Who fetches."""
         return self._follower.broker_id

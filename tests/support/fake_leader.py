@@ -46,6 +46,7 @@ class FakeLeader:
         request_error: what the next fetch as a whole is answered with.
         garbage: what the next fetch is answered with instead of a response.
         is_silent: whether fetches get no answer at all.
+        is_silent_about_offsets: whether questions about offsets get no answer.
         has_sessions: whether it grants a session.
         connections: how many were made.
         hurried: how many fetches were answered early because another request came.
@@ -60,6 +61,7 @@ class FakeLeader:
     request_error: ErrorCode = ErrorCode.none
     garbage: bytes = b""
     is_silent: bool = False
+    is_silent_about_offsets: bool = False
     has_sessions: bool = True
     connections: int = 0
     port: int = 0
@@ -121,6 +123,8 @@ class FakeLeader:
                 garbage, self.garbage = self.garbage, b""
                 return garbage
         elif header.api_key == LIST_OFFSETS_KEY:
+            if self.is_silent_about_offsets:
+                await asyncio.Event().wait()
             response = self._list_offsets(message)
         else:
             response_type: Any = codec.response_type

@@ -338,6 +338,22 @@ async def test_a_leader_that_says_nothing_at_all_is_connected_to_anew(tmp_path: 
         await lab.fetchers.close()
 
 
+async def test_a_leader_that_does_not_say_what_it_has_is_connected_to_anew(tmp_path: Path) -> None:
+    """A fetcher with a single partition sends no fetch while it asks where to go on."""
+    lab = Lab(tmp_path, replica_socket_timeout_ms=100)
+    lab.leader.is_silent_about_offsets = True
+    async with lab.leader.serving():
+        log, partition = lab.led(), lab.replica()
+        append(log, b"x")
+        for _ in range(2):
+            append(partition.log, b"longer")
+        lab.fetchers.follow(partition, lab.member())
+        await eventually_async(lambda: lab.leader.connections > 1, "another connection was made")
+        lab.leader.is_silent_about_offsets = False
+        await eventually_async(lambda: partition.log.log_end_offset == 1, "it is cut at the leader's end")
+        await lab.fetchers.close()
+
+
 async def test_a_leader_that_cannot_be_reached_yet_is_tried_again(lab: Lab) -> None:
     log, partition = lab.led(), lab.replica()
     append(log, b"x")

@@ -60,6 +60,10 @@ class LeaderConnection(Protocol):
     last_active: float
     is_closed: bool
 
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether anything is under way."""
+
     def send_fetch(self, broker_epoch: int, planned: PlannedFetch) -> None:
         """Send a fetch."""
 
@@ -95,7 +99,7 @@ class FetchConnection:
 
     Attributes:
         awaits_fetch: whether a fetch is under way.
-        last_active: when bytes last moved or a fetch was sent, by the loop's clock.
+        last_active: when bytes last moved or a request was sent, by the loop's clock.
         is_closed: whether it is closed.
     """
 
@@ -188,6 +192,11 @@ class FetchConnection:
             self._writer.write(correlation_id, broker_epoch, planned.session, planned.asked, planned.forgotten)
         )
 
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether anything is under way: a fetch, or a question about offsets, for which all fetches may wait."""
+        return bool(self._expected)
+
     async def ask(self, api_key: int, version: int, message: Any) -> Any:
         """Send a short request and return the decoded answer.
 
@@ -200,6 +209,7 @@ class FetchConnection:
         if self.is_closed:
             raise ConnectionLostError("it is closed")
         self._expected.append(answer)
+        self.last_active = self._loop.time()
         self._send(frame)
         return message_codec(api_key, version).read_response(await answer)
 

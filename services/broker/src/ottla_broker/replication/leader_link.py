@@ -114,7 +114,7 @@ class LeaderLink:
                 async with asyncio.timeout(timeout_s / STALL_CHECKS_PER_TIMEOUT):
                     await self._lost.wait()
             connection = self.connection
-            if connection is not None and connection.awaits_fetch:
+            if connection is not None and connection.awaits_answer:
                 silent_s = self._loop.time() - connection.last_active
                 if silent_s > timeout_s:
                     self.drop(f"no answer for {silent_s:.0f} s")
