@@ -1,6 +1,7 @@
 """The process of a connector, as a worker runs it."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -45,17 +46,24 @@ def test_a_connector_says_what_its_tasks_do_with_references_in_place_of_secrets(
     assert [type(each) for each in process.said] == [Running, TaskConfigs, Stopped]
 
 
+def replace_text(path: Path, text: str) -> None:
+    """Change a file at once: a connector that watches it must not see it empty."""
+    beside = path.with_suffix(".new")
+    beside.write_text(text)
+    beside.replace(path)
+
+
 def test_a_connector_says_it_again_when_something_changes_and_pauses(connect, tmp_path):
     count = tmp_path / "count"
     process = connect.connector(**SOURCE, list_reconfigure_path=str(count))
     process.until(TaskConfigs, lambda each: len(each.configs) == 1)
-    count.write_text("3")
+    replace_text(count, "3")
     process.until(TaskConfigs, lambda each: len(each.configs) == 3)
     process.send(SetPaused(paused=True))
     process.until(Paused)
     process.send(SetPaused(paused=False))
     process.until(Running, count=2)
-    count.write_text("fail")
+    replace_text(count, "fail")
     assert process.until(Failed).reason == "ValueError: the list is gone"
     assert process.wait() == 1
 
