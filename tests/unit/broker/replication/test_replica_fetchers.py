@@ -325,23 +325,11 @@ async def test_a_refused_partition_is_tried_again_and_does_not_hold_up_others(la
     await caught_up(replicas[0], logs[0])
 
 
-async def test_a_leader_that_says_nothing_at_all_is_connected_to_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("silence", ["is_silent", "is_silent_about_offsets"])
+async def test_a_leader_that_does_not_answer_is_connected_to_anew(tmp_path: Path, silence: str) -> None:
+    """Also where the only partition sends no fetch, because it asks where to go on."""
     lab = Lab(tmp_path, replica_socket_timeout_ms=100)
-    lab.leader.is_silent = True
-    async with lab.leader.serving():
-        log, partition = lab.led(), lab.replica()
-        append(log, b"x")
-        lab.fetchers.follow(partition, lab.member())
-        await eventually_async(lambda: lab.leader.connections > 1, "another connection was made")
-        lab.leader.is_silent = False
-        await caught_up(partition, log)
-        await lab.fetchers.close()
-
-
-async def test_a_leader_that_does_not_say_what_it_has_is_connected_to_anew(tmp_path: Path) -> None:
-    """A fetcher with a single partition sends no fetch while it asks where to go on."""
-    lab = Lab(tmp_path, replica_socket_timeout_ms=100)
-    lab.leader.is_silent_about_offsets = True
+    setattr(lab.leader, silence, True)
     async with lab.leader.serving():
         log, partition = lab.led(), lab.replica()
         append(log, b"x")
@@ -349,7 +337,7 @@ async def test_a_leader_that_does_not_say_what_it_has_is_connected_to_anew(tmp_p
             append(partition.log, b"longer")
         lab.fetchers.follow(partition, lab.member())
         await eventually_async(lambda: lab.leader.connections > 1, "another connection was made")
-        lab.leader.is_silent_about_offsets = False
+        setattr(lab.leader, silence, False)
         await eventually_async(lambda: partition.log.log_end_offset == 1, "it is cut at the leader's end")
         await lab.fetchers.close()
 
