@@ -25,7 +25,7 @@ def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     password.write_text("from-file\n")
     client = {"sasl.username": "${env:OTTLA_TEST_USER}", "sasl.password": f"${{file:{password}}}"}
     registry = {"basic.auth.user.info": "${env:OTTLA_TEST_USER}"}
-    made = Profile(bootstrap="a:1,b:2", schema_registry="http://r", client=client, registry=registry)
+    made = Profile(bootstrap="a:1,b:2", schema_registry="http://schemas", client=client, registry=registry)
     write_profiles(Profiles("p", {"p": made}))
 
 
@@ -34,7 +34,7 @@ def test_settings_go_to_the_profiles_own_cluster_and_registry_and_to_no_other(mo
     monkeypatch.setenv("OTTLA_TEST_USER", "me")
     chosen.choose_profile(None)
     assert chosen.client_settings("a:1,b:2") == {"sasl.username": "me", "sasl.password": "from-file"}
-    assert chosen.registry_settings("http://r") == {"basic.auth.user.info": "me"}
+    assert chosen.registry_settings("http://schemas") == {"basic.auth.user.info": "me"}
     assert chosen.client_settings("127.0.0.1:9092") == {}
     assert chosen.registry_settings("http://other") == {}
 
@@ -104,7 +104,7 @@ def test_a_profile_without_brokers_is_for_the_local_cluster_on_whatever_ports(lo
     own = identify(os.getpid())
     assert own is not None
     local_cluster(own.pid, own.start)
-    write_profiles(Profiles("lab", {"lab": Profile(schema_registry="http://r")}))
+    write_profiles(Profiles("lab", {"lab": Profile(schema_registry="http://schemas")}))
     chosen.choose_profile(None)
-    assert os.environ["OTTLA_SCHEMA_REGISTRY"] == "http://r"
+    assert os.environ["OTTLA_SCHEMA_REGISTRY"] == "http://schemas"
     assert os.environ["OTTLA_BOOTSTRAP"] == "127.0.0.1:7000"

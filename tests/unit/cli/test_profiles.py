@@ -129,8 +129,8 @@ def test_settings_without_an_address_and_passwords_in_urls_are_refused():
     for wrong in (
         Profile(client={"security.protocol": "ssl"}),
         Profile(registry={"ssl.ca.location": "/ca"}),
-        Profile(schema_registry="https://me:secret@registry"),
-        Profile(schema_registry="https://registry,https://me:secret@registry"),
+        Profile(schema_registry="https://me:secret@schemas"),
+        Profile(schema_registry="https://schemas,https://me:secret@schemas"),
         Profile(bootstrap="a:1", client={"sasl.password": "x${env:A}"}),
     ):
         with pytest.raises(BadProfile):

@@ -6,10 +6,8 @@ high watermark (`replication/leader_replica.py`); as a follower it takes over th
 (`replication/follower_replica.py`).
 """
 
-import heapq
 from collections.abc import Collection
 from dataclasses import replace
-from itertools import count
 from uuid import UUID
 
 from ottla_broker.log.append_validation import AppendOrigin
@@ -26,6 +24,7 @@ from ottla_broker.partition_context import (
 )
 from ottla_broker.replication.follower_replica import FetchPosition, truncation_offset
 from ottla_broker.replication.leader_replica import FollowerContact, IsrProposal, LeaderReplica
+from ottla_broker.replication_waits import ReplicationWaits
 from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, PartitionState
 from ottla_core.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, UnknownLeaderEpoch
 from ottla_core.topic_partition import TopicPartition
@@ -51,7 +50,6 @@ class Partition:
         "_leader",
         "_led_epoch",
         "_unreplicated",
-        "_unreplicated_numbers",
         "_watchers",
         "has_lost_log",
         "leads",
@@ -78,8 +76,7 @@ class Partition:
         self._leader: LeaderReplica | None = None
         self._led_epoch = NO_EPOCH
         self._watchers: set[PartitionWatcher] = set()
-        self._unreplicated: list[tuple[int, int, ReplicationNotice]] = []
-        self._unreplicated_numbers = count()
+        self._unreplicated = ReplicationWaits()
         log.when_failed(self._log_failed)
 
     @property
@@ -175,7 +172,7 @@ class Partition:
             self.advance_high_watermark()
         else:
             self._leader = None
-            self._give_up_waiting()
+            self._unreplicated.give_up(self.not_leader)
         if led != leads or former is not state:
             self._tell_change()
             self.tell_if_unfit()
@@ -188,7 +185,7 @@ class Partition:
         """Lead no longer, whatever the state says: the partition is about to go."""
         self.leads = False
         self._leader = None
-        self._give_up_waiting()
+        self._unreplicated.give_up(self.not_leader)
         self._tell_change()
 
     def check_epoch(self, leader_epoch: int) -> None:
@@ -269,12 +266,11 @@ class Partition:
         elif self.log.high_watermark >= end_offset:
             notify(self._too_few_replicas())
         else:
-            heapq.heappush(self._unreplicated, (end_offset, next(self._unreplicated_numbers), notify))
+            self._unreplicated.add(end_offset, notify)
 
     def no_longer_wait(self, notify: ReplicationNotice) -> None:
         """Undo `when_replicated`."""
-        self._unreplicated = [waiting for waiting in self._unreplicated if waiting[2] != notify]
-        heapq.heapify(self._unreplicated)
+        self._unreplicated.remove(notify)
 
     def record_follower_fetch(self, contact: FollowerContact, *, offset: int, log_start_offset: int) -> None:
         """Note that a follower has everything below `offset`, because it fetches from there.
@@ -484,9 +480,7 @@ class Partition:
         self.log.high_watermark = offset
         for watcher in tuple(self._watchers):
             watcher.on_high_watermark(self)
-        waiting = self._unreplicated
-        while waiting and waiting[0][0] <= offset:
-            heapq.heappop(waiting)[2](self._too_few_replicas())
+        self._unreplicated.release(offset, self._too_few_replicas)
 
     def _too_few_replicas(self) -> NotEnoughReplicasAfterAppend | None:
         """Return the error for records that are replicated, but to fewer replicas than asked for."""
@@ -497,11 +491,6 @@ class Partition:
             f"{self.topic_partition} has {self._leader.in_sync_count_max} replicas in sync, "
             f"min.insync.replicas asks for {self.min_in_sync_replicas}"
         )
-
-    def _give_up_waiting(self) -> None:
-        waiting, self._unreplicated = self._unreplicated, []
-        for _, _, notify in waiting:
-            notify(self.not_leader())
 
     def _tell_change(self) -> None:
         for watcher in tuple(self._watchers):
