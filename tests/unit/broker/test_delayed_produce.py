@@ -131,5 +131,5 @@ async def test_a_producer_that_has_gone_is_forgotten(partition: Partition) -> No
     produce.delayed.answered.cancel()
     await asyncio.sleep(0)
 
-    assert partition._unreplicated == []
+    assert len(partition._unreplicated) == 0
     follower_fetches(partition, 1)

@@ -90,12 +90,12 @@ def test_a_secret_stands_in_no_profile_and_is_looked_up_when_it_is_used(run, tmp
 
 
 def test_a_registry_without_a_scheme_is_kept_with_one_and_without_a_password(run, tmp_path):
-    refused = run("profile", "create", "lab", "--schema-registry", "me:1234@registry:8081", fails_with=2).stderr
+    refused = run("profile", "create", "lab", "--schema-registry", "me:1234@schemas:8081", fails_with=2).stderr
     assert "a URL with a password in it is a secret" in refused
     assert "address 1 of 1 is empty" in run("profile", "create", "lab", "--schema-registry", "", fails_with=2).stderr
     assert not (tmp_path / "ottla").exists()
-    made = run("profile", "create", "lab", "--schema-registry", "registry:8081, https://other", "--json").stdout
-    assert json.loads(made)["schema_registry"] == "http://registry:8081, https://other"
+    made = run("profile", "create", "lab", "--schema-registry", "schemas:8081, https://other", "--json").stdout
+    assert json.loads(made)["schema_registry"] == "http://schemas:8081, https://other"
 
 
 def test_a_profile_that_is_damaged_is_one_sentence_and_can_be_replaced_by_hand(run, tmp_path):

@@ -16,13 +16,13 @@ from tests.support.schema_registry_server import running_schema_registry
     ("typed", "url"),
     [
         ("127.0.0.1:8081", "http://127.0.0.1:8081"),
-        ("registry", "http://registry"),
-        (" registry:8081 ", "http://registry:8081"),
-        ("registry:8081/apis/ccompat/v7", "http://registry:8081/apis/ccompat/v7"),
+        ("schemas", "http://schemas"),
+        (" schemas:8081 ", "http://schemas:8081"),
+        ("schemas:8081/apis/ccompat/v7", "http://schemas:8081/apis/ccompat/v7"),
         ("[::1]:8081", "http://[::1]:8081"),
-        ("me:secret@registry:8081", "http://me:secret@registry:8081"),
-        ("http://registry:8081", "http://registry:8081"),
-        ("https://registry", "https://registry"),
+        ("me:secret@schemas:8081", "http://me:secret@schemas:8081"),
+        ("http://schemas:8081", "http://schemas:8081"),
+        ("https://schemas", "https://schemas"),
         ("a:1,https://b,c", "http://a:1,https://b,http://c"),
         ("https://a, https://b", "https://a, https://b"),
     ],
@@ -40,7 +40,7 @@ def test_http_is_meant_where_no_scheme_stands(typed: str, url: str) -> None:
         ("a:1,", "address 2 of 2 is empty or has no host"),
         ("https://", "has no host"),
         (":8081", "has no host"),
-        ("//registry:8081", "has no host"),
+        ("//schemas:8081", "has no host"),
         ("registry:80x1", "has a port that is no number"),
         ("registry:99999", "has a port that is no number up to 65535"),
         ("::1", "an IPv6 address without its brackets"),
@@ -52,7 +52,7 @@ def test_what_is_no_address_is_refused_with_its_place(typed: str, reason: str) -
         registry_url(typed)
 
 
-@pytest.mark.parametrize("typed", ["me:sec/ret@registry", "me:sec,ret@registry"])
+@pytest.mark.parametrize("typed", ["me:sec/ret@schemas", "me:sec,ret@schemas"])
 def test_a_password_with_characters_of_urls_is_refused_and_not_shown(typed: str) -> None:
     with pytest.raises(UsageProblem, match="has a port that is no number") as refused:
         registry_url(typed)

@@ -137,7 +137,7 @@ def test_a_setting_that_was_never_set_cannot_be_taken_back():
     [
         "connect:value.converter.basic.auth.user.info=me:geheim",
         "connect:producer.sasl.oauthbearer.clientSecret=geheim",
-        "connect:value.converter.schema.registry.url=http://me:geheim@registry:8081",
+        "connect:value.converter.schema.registry.url=http://me:geheim@schemas:8081",
     ],
 )
 def test_a_login_of_a_connect_worker_is_not_shown_either(text):

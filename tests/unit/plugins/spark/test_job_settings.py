@@ -92,7 +92,7 @@ def test_a_sink_reads_all_its_topics_as_one_table() -> None:
         "starting.offsets": "latest",
         "include.headers": "true",
         "value.format": "avro",
-        "value.schema.registry.url": "http://registry:8081",
+        "value.schema.registry.url": "http://schemas:8081",
     }
     (table,) = plan(SparkSink, settings).tables
     assert isinstance(table.reading, TopicRead)
@@ -104,7 +104,7 @@ def test_a_sink_reads_all_its_topics_as_one_table() -> None:
         "maxOffsetsPerTrigger": "500",
     }
     assert table.reading.key == Format(name="string")
-    assert table.reading.value == Format(name="avro", registry_url="http://registry:8081")
+    assert table.reading.value == Format(name="avro", registry_url="http://schemas:8081")
     assert str(table.reading) == "topic a, b"
     by_pattern = plan(SparkSink, {**SINK, "topics": "", "topics.regex": "a.*"}).tables[0].reading
     assert isinstance(by_pattern, TopicRead)
