@@ -14,6 +14,8 @@ from ottla.profiles import chosen
 from ottla.profiles.profile import Profile
 from ottla.profiles.profile_store import Profiles, write_profiles
 
+SCHEMAS = "http://schemas"
+
 
 @pytest.fixture
 def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +27,7 @@ def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     password.write_text("from-file\n")
     client = {"sasl.username": "${env:OTTLA_TEST_USER}", "sasl.password": f"${{file:{password}}}"}
     registry = {"basic.auth.user.info": "${env:OTTLA_TEST_USER}"}
-    made = Profile(bootstrap="a:1,b:2", schema_registry="http://schemas", client=client, registry=registry)
+    made = Profile(bootstrap="a:1,b:2", schema_registry=SCHEMAS, client=client, registry=registry)
     write_profiles(Profiles("p", {"p": made}))
 
 
@@ -104,7 +106,7 @@ def test_a_profile_without_brokers_is_for_the_local_cluster_on_whatever_ports(lo
     own = identify(os.getpid())
     assert own is not None
     local_cluster(own.pid, own.start)
-    write_profiles(Profiles("lab", {"lab": Profile(schema_registry="http://schemas")}))
+    write_profiles(Profiles("lab", {"lab": Profile(schema_registry=SCHEMAS)}))
     chosen.choose_profile(None)
     assert os.environ["OTTLA_SCHEMA_REGISTRY"] == "http://schemas"
     assert os.environ["OTTLA_BOOTSTRAP"] == "127.0.0.1:7000"

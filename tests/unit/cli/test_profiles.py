@@ -13,6 +13,8 @@ from ottla.profiles.profile import BadProfile, Profile, check, is_secret, resolv
 from tests.support.free_ports import free_port
 from tests.support.ottla_cluster import ottla_command
 
+WITH_PASSWORD = "https://me:secret@schemas"
+
 RUN_DEADLINE_S = 60
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -129,8 +131,8 @@ def test_settings_without_an_address_and_passwords_in_urls_are_refused():
     for wrong in (
         Profile(client={"security.protocol": "ssl"}),
         Profile(registry={"ssl.ca.location": "/ca"}),
-        Profile(schema_registry="https://me:secret@schemas"),
-        Profile(schema_registry="https://schemas,https://me:secret@schemas"),
+        Profile(schema_registry=WITH_PASSWORD),
+        Profile(schema_registry=f"https://schemas,{WITH_PASSWORD}"),
         Profile(bootstrap="a:1", client={"sasl.password": "x${env:A}"}),
     ):
         with pytest.raises(BadProfile):
