@@ -89,7 +89,7 @@ def run(channel: socket.socket) -> int:
 def answer(conversation: Conversation, purpose: ToProcess) -> int:
     match purpose:
         case ListPlugins(entry_point="hangs"):
-            time.sleep(FOR_EVER_S)
+            time.sleep(FOR_EVER_S)  # until the test ends the process
         case ListPlugins(entry_point="dies"):
             print("about to die", file=sys.stderr)
             os._exit(EXIT_CODE)
@@ -123,7 +123,7 @@ def leak(conversation: Conversation) -> int:
 def hang(conversation: Conversation) -> int:
     conversation.say(Running())
     while True:
-        time.sleep(FOR_EVER_S)
+        time.sleep(FOR_EVER_S)  # until the test ends the process
 
 
 def leave(conversation: Conversation) -> int:
@@ -153,19 +153,19 @@ def talk(conversation: Conversation) -> int:
 
 def send_garbage(conversation: Conversation) -> int:
     conversation.channel.sendall(b"\0\0\0\4oops")
-    time.sleep(FOR_EVER_S)
+    time.sleep(FOR_EVER_S)  # until the test ends the process
     return 0
 
 
 def send_too_much(conversation: Conversation) -> int:
     conversation.channel.sendall(b"\xff\xff\xff\xff")
-    time.sleep(FOR_EVER_S)
+    time.sleep(FOR_EVER_S)  # until the test ends the process
     return 0
 
 
 def fail_and_stay(conversation: Conversation) -> int:
     conversation.say(Failed(reason="broken", trace="", outlook=Outlook.OPEN))
-    time.sleep(FOR_EVER_S)
+    time.sleep(FOR_EVER_S)  # until the test ends the process
     return 0
 
 
@@ -182,13 +182,13 @@ def raise_error(conversation: Conversation) -> int:
 
 def close_channel(conversation: Conversation) -> int:
     conversation.channel.close()
-    time.sleep(FOR_EVER_S)
+    time.sleep(FOR_EVER_S)  # until the test ends the process
     return 0
 
 
 def read_nothing(conversation: Conversation) -> int:
     conversation.say(Running())
-    time.sleep(FOR_EVER_S)
+    time.sleep(FOR_EVER_S)  # until the test ends the process
     return 0
 
 

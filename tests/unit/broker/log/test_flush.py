@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import os
 import resource
 from collections.abc import Iterator
@@ -33,6 +34,8 @@ def refuse_for_lack_of_space(*_arguments: object) -> None:
 @contextmanager
 def without_descriptors() -> Iterator[None]:
     """Leave this process no descriptor to open anything with."""
+    gc.collect()  # files that earlier tests have left open would be closed meanwhile, and their numbers be free
+    gc.disable()
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken = os.open("/dev/null", os.O_RDONLY)
     os.close(taken)
@@ -41,6 +44,7 @@ def without_descriptors() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        gc.enable()
 
 
 EVERY_RECORD = replace(TopicConfig(), flush_messages=1)
