@@ -1,0 +1,3 @@
+"""The mirror worker: one cluster follows another."""
+
+__version__ = "0.1.0"
