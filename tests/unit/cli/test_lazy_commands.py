@@ -107,6 +107,21 @@ def test_tls_and_logins_are_imported_where_they_are_used() -> None:
     assert not imported & {"ottla_core.client.tls", "ottla_core.client.sasl", "ottla_core.client.async_connection"}
 
 
+def test_questions_import_neither_messages_that_are_not_sent_nor_what_moves_replicas() -> None:
+    imported = modules_after("cluster", "describe", "-b", f"127.0.0.1:{free_port()}")
+    assert "kio.schema.metadata.v13.request" in imported
+    assert not imported & {"kio.schema.describe_log_dirs.v5.request", "kio.schema.describe_quorum.v2.request"}
+    assert "ottla.cluster.movement" not in imported
+
+
+def test_looking_at_partitions_after_a_start_plans_no_cluster() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys, ottla.local.partition_health; print(*sys.modules)"],
+        check=True, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert not {"ottla.local.plan", "ottla.local.health", "urllib.request"} & set(done.stdout.split())
+
+
 def test_the_package_says_which_program_it_installs() -> None:
     project = (Path(__file__).parents[3] / "cli" / "pyproject.toml").read_text()
     assert 'ottla = "ottla.main:program"' in project

@@ -2,7 +2,8 @@
 
 What any broker can answer goes to one of them, and to another one when it goes away. Every request may be sent twice
 without harm, so one that got no answer is repeated. Connections are secured as librdkafka's settings say. The
-messages of changes are imported when they are made, which takes a hundredth of a second each: most commands only ask.
+messages of a question or change are imported when it is sent, which takes up to a hundredth of a second each: most
+commands send one or two kinds.
 """
 
 import datetime as dt
@@ -11,10 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Self
 
-from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
-from kio.schema.describe_quorum.v2 import request as describe_quorum_v2
 from kio.schema.errors import ErrorCode
-from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
 from kio.schema.metadata.v13.request import MetadataRequest
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta
@@ -116,6 +114,8 @@ class ClusterAdmin:
 
     def controllers(self) -> tuple[int | None, tuple[int, ...]]:
         """Return the leading controller and all of them; nothing if the cluster does not tell."""
+        from kio.schema.describe_quorum.v2 import request as describe_quorum_v2  # noqa: PLC0415
+
         partition = describe_quorum_v2.PartitionData(partition_index=i32(0))
         topic = describe_quorum_v2.TopicData(topic_name=TopicName(METADATA_TOPIC), partitions=(partition,))
         try:
@@ -130,6 +130,8 @@ class ClusterAdmin:
 
     def disks(self, brokers: Iterable[BrokerView]) -> Disks:
         """Ask brokers which copies they keep; one that does not answer is left out."""
+        from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest  # noqa: PLC0415
+
         found = {}
         for broker in brokers:
             with suppress(Unreachable, UnsupportedApi):
@@ -148,6 +150,10 @@ class ClusterAdmin:
 
     def moves(self) -> dict[TopicPartition, Move]:
         """Return the reassignments that are going on."""
+        from kio.schema.list_partition_reassignments.v0.request import (  # noqa: PLC0415
+            ListPartitionReassignmentsRequest,
+        )
+
         response = self._ask(ListPartitionReassignmentsRequest(timeout=OPERATION_TIMEOUT, topics=None))
         _check(response.error_code, response.error_message)
         return {

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from ottla.cluster.cluster_connection import cluster_admin
 from ottla.cluster.cluster_view import ClusterView, describe_replicas
 from ottla.cluster.description import describe_cluster
-from ottla.commands.cluster_movement import cluster_admin
 from ottla.errors import CommandError, UsageProblem
 from ottla.groups.partition_selection import BadSelection, parse_selection, selected_partitions
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json

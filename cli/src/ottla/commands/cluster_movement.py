@@ -1,7 +1,7 @@
 """What the commands that move partitions share: showing a plan, asking, moving, and the result."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -12,7 +12,6 @@ from ottla.cluster.movement import Movement, Result
 from ottla.cluster.movement_display import MovementDisplay
 from ottla.cluster.plan_summary import PlanSummary, change_rows, summarize
 from ottla.errors import CommandError
-from ottla.kafka_client import check_settings, client_config
 from ottla.output import counted, human_bytes, note, print_json, print_table
 from ottla_core.topic_partition import TopicPartition
 
@@ -20,19 +19,6 @@ if TYPE_CHECKING:
     from ottla.cluster.cluster_admin import ClusterAdmin
 
 EXIT_INTERRUPTED = 130
-
-
-def cluster_admin(bootstrap: str, properties: Sequence[str] | None) -> "ClusterAdmin":
-    """Return the cluster; nothing is asked yet.
-
-    Raises:
-        CommandError: a property, or a setting of the profile, cannot be used.
-    """
-    from ottla.cluster.cluster_admin import ClusterAdmin  # noqa: PLC0415 - takes a third of a second
-
-    config = client_config(bootstrap, properties)
-    check_settings(config)
-    return ClusterAdmin(bootstrap, config)
 
 
 def check_nothing_moves(admin: "ClusterAdmin") -> None:

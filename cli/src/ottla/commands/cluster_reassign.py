@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ottla.cluster.cluster_connection import cluster_admin
 from ottla.cluster.cluster_view import Replicas, describe_replicas, partition_sizes
 from ottla.cluster.description import describe_move
 from ottla.cluster.plan_summary import summarize
@@ -21,7 +22,6 @@ from ottla.cluster.reassignment_plan import (
 from ottla.cluster.throttles import throttle_removal
 from ottla.commands.cluster_movement import (
     carry_out,
-    cluster_admin,
     finish,
     is_agreed,
     show_plan,

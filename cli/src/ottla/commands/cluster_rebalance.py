@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ottla.cluster.balance import NoRoom, plan_balance, plan_departure
+from ottla.cluster.cluster_connection import cluster_admin
 from ottla.cluster.cluster_view import ClusterView, Replicas, describe_replicas, partition_sizes
 from ottla.cluster.interrupts import Interrupts
 from ottla.cluster.plan_summary import summarize
@@ -14,7 +15,6 @@ from ottla.commands.cluster_movement import (
     EXIT_INTERRUPTED,
     carry_out,
     check_nothing_moves,
-    cluster_admin,
     finish,
     is_agreed,
     show_plan,

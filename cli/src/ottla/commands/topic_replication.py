@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 
+from ottla.cluster.cluster_connection import cluster_admin
 from ottla.cluster.cluster_view import ClusterView, partition_sizes
 from ottla.cluster.plan_summary import summarize
 from ottla.cluster.replication_factor import TooFewBrokers, plan_replication_factor
 from ottla.commands.cluster_movement import (
     carry_out,
     check_nothing_moves,
-    cluster_admin,
     finish,
     is_agreed,
     show_plan,

@@ -14,7 +14,7 @@ from typing import Any
 from ottla.cluster.cluster_admin import ClusterAdmin
 from ottla.cluster.cluster_view import ClusterView
 from ottla.errors import CommandError
-from ottla.local.plan import default_replicas
+from ottla.local.default_replicas import default_replicas
 from ottla.local.start_check import GROWN
 from ottla.output import counted
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ottla.local.cluster_directory import ClusterDirectory
 from ottla.local.cluster_report import process_name
+from ottla.local.default_replicas import default_replicas
 from ottla.local.health import GrpcHealth, HealthCheck, HttpHealth
 from ottla.local.ports import LOOPBACK
 from ottla.local.settings import Setting, properties_text, settings_for
@@ -43,8 +44,6 @@ FORKED_MODULES = {
 }
 """Services whose `main` runs in a process that is forked from one that has done their imports."""
 SERVICE_STAGES = (("controller", "group-coordinator", "broker"), ("connect",))
-REPLICAS_MAX = 3
-"""Copies of a partition where nobody says how many, if there are as many brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,11 +343,6 @@ def _replication_defaults(options: ClusterOptions) -> dict[str, str]:
     """Return what holds for topics that say nothing else: of three brokers, any can be lost."""
     replicas = default_replicas(options.brokers)
     return {"default.replication.factor": str(replicas), "min.insync.replicas": str(max(1, replicas - 1))}
-
-
-def default_replicas(brokers: int) -> int:
-    """Return how many replicas partitions get where nobody says how many."""
-    return min(REPLICAS_MAX, brokers)
 
 
 def _variable_of(key: str) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.cluster.cluster_admin import ClusterAdmin
-from ottla.commands.cluster_movement import cluster_admin
+from ottla.cluster.cluster_connection import cluster_admin
 from ottla.errors import CommandError, UsageProblem
 from tests.support.free_ports import free_port
 
