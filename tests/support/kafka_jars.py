@@ -1,4 +1,4 @@
-"""Apache Kafka's own jars: the reference broker, the command-line tools and Connect.
+"""Apache Kafka's own jars: the reference broker, the command-line tools, Connect and MirrorMaker.
 
 They come from Maven's default repository by `tests/compat/java/pom.xml` into the git-ignored `.work/`, once per
 content of that file. Where Java or Maven is missing, `unavailable_reason` says so.
