@@ -18,6 +18,10 @@ class UnsupportedByBroker(OttlaError):
     """The broker does not have an API, or no version of it that we know."""
 
 
+class Refused(OttlaError):
+    """We may not have what we ask for; asking again does not help."""
+
+
 def reason_of(error: Exception) -> str:
     """Return in words why a connection failed: an error of a socket, of an ended stream or of a name."""
     if isinstance(error, TimeoutError):

@@ -1,0 +1,269 @@
+"""A whole cluster as a client: any of its brokers, a certain one, its controller, a group's coordinator.
+
+For administration and whatever else is asked now and then: there is one connection to each broker, and one request at
+a time on it. Who waits for long (a fetch, a JoinGroup) takes a cluster, or a connection, of its own.
+
+A request is sent to one broker once, unless the method says otherwise: who does not know whether a change was made
+has to look. A failure closes the connection, and the next request opens another.
+"""
+
+import asyncio
+import random
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.schema.find_coordinator.v2.request import FindCoordinatorRequest as FindOneCoordinatorRequest
+from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
+from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
+
+from ottla_core.client.async_connection import AsyncConnection
+from ottla_core.client.cluster_metadata import NO_CONTROLLER, BrokerAddress, ClusterMetadata, cluster_metadata
+from ottla_core.client.errors import AuthenticationFailed, Refused, Unreachable, UnsupportedByBroker
+from ottla_core.client.security import ClientSecurity
+from ottla_core.wire.conversion import message_of
+
+ANSWER_TIMEOUT_S: Final = 30.0
+CONNECT_TIMEOUT_S: Final = 5.0
+COORDINATORS_REMEMBERED_MAX: Final = 10_000
+FIRST_OF_MANY_KEYS: Final = 4
+"""From this version FindCoordinator names many groups; brokers before Kafka 3.0 do not have it."""
+COORDINATOR_PAUSE_S: Final = 0.2
+_MOVED: Final = (
+    ErrorCode.not_coordinator,
+    ErrorCode.coordinator_not_available,
+    ErrorCode.coordinator_load_in_progress,
+)
+_NOT_ALLOWED: Final = (ErrorCode.group_authorization_failed, ErrorCode.transactional_id_authorization_failed)
+
+HostPort = tuple[str, int]
+
+
+class AsyncCluster:
+    """Asks the brokers of one cluster.
+
+    Args:
+        bootstrap: addresses of some of its brokers; the others are learnt from them.
+        security: TLS and login, for all brokers.
+        client_id: the name under which the brokers count us.
+    """
+
+    def __init__(self, bootstrap: Sequence[HostPort], *, security: ClientSecurity, client_id: str) -> None:
+        self.bootstrap = tuple(bootstrap)
+        self._security = security
+        self._client_id = client_id
+        self._brokers: dict[int, BrokerAddress] = {}
+        self._controller = NO_CONTROLLER
+        self._coordinators: dict[tuple[str, int], int] = {}
+        self._connections: dict[HostPort, AsyncConnection] = {}
+        self._opening: dict[HostPort, asyncio.Lock] = {}
+        self._is_closed = False
+
+    def __str__(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self.bootstrap)
+
+    async def close(self) -> None:
+        """Close all connections; whoever waits for an answer gets `Unreachable`."""
+        self._is_closed = True
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    async def metadata(
+        self, topics: Collection[str] | None = None, *, timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> ClusterMetadata:
+        """Return what a broker knows of the cluster and of some topics, or of all of them; no topic is created.
+
+        Raises:
+            Unreachable: no broker answers; the message has the reason of each.
+            AuthenticationFailed: a broker does not accept us, and no other one answers.
+            UnsupportedByBroker: what answers is too old.
+        """
+        named = None if topics is None else tuple(message_of(MetadataRequestTopic, name=each) for each in topics)
+        request = message_of(MetadataRequest, topics=named, allow_auto_topic_creation=False)
+        found = cluster_metadata(await self.ask_any(request, timeout_s=timeout_s))
+        if found.brokers:
+            self._brokers = dict(found.brokers)
+        self._controller = found.controller
+        return found
+
+    async def ask_any(self, request: Any, *, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+        """Send a request that may be repeated to one broker after the other, until one answers.
+
+        Args:
+            request: of the newest class; a question, or a change that may be made twice.
+            timeout_s: for all brokers together.
+
+        Raises:
+            Unreachable, AuthenticationFailed, UnsupportedByBroker: see `metadata`.
+        """
+        problems: list[str] = []
+        refused: AuthenticationFailed | UnsupportedByBroker | None = None
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        for address in self._addresses():
+            remaining_s = deadline - loop.time()
+            if remaining_s <= 0:
+                break
+            try:
+                return await self._ask(address, request, remaining_s)
+            except Unreachable as error:
+                problems.append(str(error))
+            except (AuthenticationFailed, UnsupportedByBroker) as error:
+                refused = error
+        raise refused or Unreachable("; ".join(problems) or f"{self} (no answer in time)")
+
+    async def ask_broker(self, broker_id: int, request: Any, *, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+        """Send a request to one broker and return the response, both in newest classes.
+
+        Raises:
+            Unreachable: it is no live broker of the cluster, or there was no answer; the request may have been
+                carried out.
+            AuthenticationFailed: it does not accept us.
+            UnsupportedByBroker: it does not have this API.
+        """
+        if broker_id not in self._brokers:
+            await self.metadata((), timeout_s=timeout_s)
+        broker = self._brokers.get(broker_id)
+        if broker is None:
+            raise Unreachable(f"{self} (broker {broker_id} is not there)")
+        try:
+            return await self._ask((broker.host, broker.port), request, timeout_s)
+        except Unreachable:
+            self._brokers.pop(broker_id, None)  # it may come back at another address
+            raise
+
+    async def ask_controller(self, request: Any, *, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+        """Send a change of the cluster to whoever makes or forwards it; see `ask_broker`.
+
+        In clusters with ZooKeeper the response may be NOT_CONTROLLER: ask again after `forget_controller`.
+        """
+        if self._controller == NO_CONTROLLER or self._controller not in self._brokers:
+            await self.metadata((), timeout_s=timeout_s)
+        if self._controller == NO_CONTROLLER:
+            raise Unreachable(f"{self} (the cluster has no controller at present)")
+        return await self.ask_broker(self._controller, request, timeout_s=timeout_s)
+
+    def forget_controller(self) -> None:
+        """Ask who the controller is before the next change."""
+        self._controller = NO_CONTROLLER
+
+    async def ask_coordinator(self, group_id: str, request: Any, *, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+        """Send a group's request to its coordinator, and again while that moves; see `ask_broker`.
+
+        The answer of a coordinator that is not there, is not the one any more, or still loads is asked for again
+        until the time is up, when it is returned as it is.
+
+        Raises:
+            Refused: we may not ask for the group.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        while True:
+            broker_id = await self._coordinator_of(group_id, deadline - loop.time())
+            response = await self.ask_broker(broker_id, request, timeout_s=max(deadline - loop.time(), 0.001))
+            if not _has_moved(response) or loop.time() + COORDINATOR_PAUSE_S >= deadline:
+                return response
+            self._coordinators.pop((group_id, 0), None)
+            await asyncio.sleep(COORDINATOR_PAUSE_S)
+
+    async def version_of(self, api_key: int, *, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
+        """Return the newest version of an API that a broker of the cluster and we know.
+
+        Raises:
+            UnsupportedByBroker: there is none.
+            Unreachable, AuthenticationFailed: see `metadata`.
+        """
+        problems: list[str] = []
+        for address in self._addresses():
+            try:
+                return (await self._connection(address, timeout_s)).version_of(api_key)
+            except Unreachable as error:
+                problems.append(str(error))
+        raise Unreachable("; ".join(problems))
+
+    async def _coordinator_of(self, group_id: str, timeout_s: float) -> int:
+        """Return the broker that coordinates a group; asks again while none does."""
+        key = (group_id, 0)
+        if (known := self._coordinators.get(key)) is not None and known in self._brokers:
+            return known
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        while True:
+            coordinator = await self._find_coordinator(group_id, max(deadline - loop.time(), 0.001))
+            if coordinator.error_code in _NOT_ALLOWED:
+                raise Refused(f"{self}: not allowed to use the group {group_id} (ACL: READ or DESCRIBE)")
+            if coordinator.error_code is ErrorCode.none:
+                break
+            if loop.time() + COORDINATOR_PAUSE_S >= deadline:
+                raise Unreachable(f"{self} (group {group_id} has no coordinator: {coordinator.error_code.name})")
+            await asyncio.sleep(COORDINATOR_PAUSE_S)
+        broker_id = int(coordinator.node_id)
+        self._brokers[broker_id] = BrokerAddress(id=broker_id, host=coordinator.host, port=int(coordinator.port))
+        if len(self._coordinators) >= COORDINATORS_REMEMBERED_MAX:
+            self._coordinators.clear()
+        self._coordinators[key] = broker_id
+        return broker_id
+
+    async def _find_coordinator(self, group_id: str, timeout_s: float) -> Any:
+        try:
+            version = await self.version_of(FindCoordinatorRequest.__api_key__, timeout_s=timeout_s)
+            if version >= FIRST_OF_MANY_KEYS:
+                many = message_of(FindCoordinatorRequest, key_type=0, coordinator_keys=(group_id,))
+                return (await self.ask_any(many, timeout_s=timeout_s)).coordinators[0]
+        except IndexError:
+            raise Unreachable(f"{self} (a broker does not say who coordinates {group_id})") from None
+        one = message_of(FindOneCoordinatorRequest, key=group_id, key_type=0)
+        return await self._ask_exactly_any(one, timeout_s)
+
+    async def _ask_exactly_any(self, request: Any, timeout_s: float) -> Any:
+        problems: list[str] = []
+        for address in self._addresses():
+            try:
+                connection = await self._connection(address, timeout_s)
+                return await connection.ask_exactly(request, timeout_s=timeout_s)
+            except Unreachable as error:
+                problems.append(str(error))
+        raise Unreachable("; ".join(problems))
+
+    def _addresses(self) -> list[HostPort]:
+        """Return where brokers may be: those with a connection first, then all that are known, in any order."""
+        known = dict.fromkeys([*((each.host, each.port) for each in self._brokers.values()), *self.bootstrap])
+        shuffled = random.sample(list(known), len(known))
+        return sorted(shuffled, key=lambda address: not self._is_connected(address))
+
+    def _is_connected(self, address: HostPort) -> bool:
+        connection = self._connections.get(address)
+        return connection is not None and connection.is_usable
+
+    async def _ask(self, address: HostPort, request: Any, timeout_s: float) -> Any:
+        """Ask once; the time covers a connection that has to be opened."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        connection = await self._connection(address, timeout_s)
+        return await connection.ask(request, timeout_s=max(deadline - loop.time(), 0.001))
+
+    async def _connection(self, address: HostPort, timeout_s: float) -> AsyncConnection:
+        async with self._opening.setdefault(address, asyncio.Lock()):
+            if self._is_connected(address):
+                return self._connections[address]
+            opened = await AsyncConnection.open(
+                *address,
+                security=self._security,
+                client_id=self._client_id,
+                timeout_s=min(timeout_s, CONNECT_TIMEOUT_S),
+            )
+            if self._is_closed:
+                opened.close()
+                raise Unreachable(f"{self} (it was closed here)")
+            if (former := self._connections.get(address)) is not None:
+                former.close()  # its login is about to end
+            self._connections[address] = opened
+            return opened
+
+
+def _has_moved(response: Any) -> bool:
+    """Return whether an answer about a group says that another broker has to be asked, or this one later."""
+    if getattr(response, "error_code", ErrorCode.none) in _MOVED:
+        return True
+    return any(getattr(each, "error_code", ErrorCode.none) in _MOVED for each in getattr(response, "groups", ()))
