@@ -4,6 +4,8 @@ A connector has `tasks.max` tasks, whose settings carry its `behaviour` on. `beh
 (with an ordinary error), ``fail-fatally``, ``crash`` (the process ends by itself), ``commit`` (a task that stores an
 offset with every lease that it gets) and ``commit-late`` (a task that is told to stop stores an offset when the file
 ``release`` is there, and ends).
+
+Whoever changes offsets in a target writes down its process id and its leases in the file ``told``, and never answers.
 """
 
 import os
@@ -13,6 +15,7 @@ from pathlib import Path
 
 from ottla_connect.processes.messages import (
     LENGTH_PREFIX_SIZE,
+    ChangeOffsets,
     CheckOffsets,
     CommitOffsets,
     DescribeConfig,
@@ -61,6 +64,8 @@ def run(channel: socket.socket) -> int:
             return _run_task(channel, purpose)
         case CheckOffsets():
             _send(channel, OffsetsChecked(problems=[], offsets=purpose.offsets))
+        case ChangeOffsets():
+            _tell_leases(channel, Path(purpose.settings["told"]))
         case DescribeConfig() | _:
             raise AssertionError(f"no script for {purpose}")
     return 0
@@ -105,6 +110,14 @@ def _commit_late(channel: socket.socket, release: Path) -> int:
     _send(channel, CommitOffsets(request=1, offsets=[({"file": "a"}, {"position": 7})]))
     _send(channel, Stopped())
     return 0
+
+
+def _tell_leases(channel: socket.socket, told: Path) -> None:
+    with told.open("w", buffering=1) as lines:
+        print(os.getpid(), file=lines)
+        while (message := _receive(channel)) is not None:
+            if isinstance(message, Lease):
+                print(message.until_s, file=lines)
 
 
 def _serve(channel: socket.socket, *, commits: bool = False) -> int:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ottla_sdk.config_provider import ConfigProvider
     from ottla_sdk.connectors import Connector, SinkConnector, SinkTask, SourceConnector, SourceTask
     from ottla_sdk.context import (
+        ChangePermit,
         ConnectorContext,
         Context,
         JobTaskContext,
@@ -27,7 +28,15 @@ if TYPE_CHECKING:
         TaskContext,
     )
     from ottla_sdk.converter import NO_VALUE, Converter, Role, SchemaAndValue
-    from ottla_sdk.errors import ConnectError, DataError, FatalError, InvalidConfig, Problem, RetriableError
+    from ottla_sdk.errors import (
+        ConnectError,
+        DataError,
+        FatalError,
+        InvalidConfig,
+        NotPermitted,
+        Problem,
+        RetriableError,
+    )
     from ottla_sdk.hookspecs import ENTRY_POINT_GROUP, hookimpl
     from ottla_sdk.jobs import JobTask
     from ottla_sdk.plugin import Plugin, class_name
@@ -41,6 +50,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ENTRY_POINT_GROUP",
     "NO_VALUE",
+    "ChangePermit",
     "CommaSeparated",
     "ConfigProvider",
     "ConnectError",
@@ -58,6 +68,7 @@ __all__ = [
     "JobTask",
     "JobTaskContext",
     "Metrics",
+    "NotPermitted",
     "OffsetReader",
     "Plugin",
     "PluginConfig",
@@ -93,6 +104,7 @@ _NAMES_OF = {
     "config_provider": ("ConfigProvider",),
     "connectors": ("Connector", "SinkConnector", "SinkTask", "SourceConnector", "SourceTask"),
     "context": (
+        "ChangePermit",
         "ConnectorContext",
         "Context",
         "JobTaskContext",
@@ -104,7 +116,15 @@ _NAMES_OF = {
         "TaskContext",
     ),
     "converter": ("NO_VALUE", "Converter", "Role", "SchemaAndValue"),
-    "errors": ("ConnectError", "DataError", "FatalError", "InvalidConfig", "Problem", "RetriableError"),
+    "errors": (
+        "ConnectError",
+        "DataError",
+        "FatalError",
+        "InvalidConfig",
+        "NotPermitted",
+        "Problem",
+        "RetriableError",
+    ),
     "hookspecs": ("ENTRY_POINT_GROUP", "hookimpl"),
     "jobs": ("JobTask",),
     "plugin": ("Plugin", "class_name"),

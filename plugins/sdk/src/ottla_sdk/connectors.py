@@ -12,7 +12,13 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic
 
-from ottla_sdk.context import ConnectorContext, SinkTaskContext, SourceConnectorContext, SourceTaskContext
+from ottla_sdk.context import (
+    ChangePermit,
+    ConnectorContext,
+    SinkTaskContext,
+    SourceConnectorContext,
+    SourceTaskContext,
+)
 from ottla_sdk.errors import Problem
 from ottla_sdk.plugin import ConfigT, Plugin
 from ottla_sdk.records import SinkRecord, SourceRecord, TopicPartition
@@ -142,7 +148,13 @@ class SourceConnector(Connector[ConfigT], Generic[ConfigT]):
 
 
 class SinkConnector(Connector[ConfigT], Generic[ConfigT]):
-    """Brings data of topics into a system outside."""
+    """Brings data of topics into a system outside.
+
+    Attributes:
+        permit: says in `change_offsets` whether they may still be changed.
+    """
+
+    permit: ChangePermit = ChangePermit()
 
     def task_configs(self, tasks_max: int) -> Sequence[Mapping[str, str]]:
         """Return the settings of each task: by default `tasks_max` times the connector's own."""
@@ -165,6 +177,12 @@ class SinkConnector(Connector[ConfigT], Generic[ConfigT]):
 
         No task runs meanwhile. It happens before the consumer group's offsets are changed, and may be repeated.
 
+        Call `permit.require()` immediately before each write. If the worker is cut off or paused, another one leads
+        after a while, whose change must not be undone by this one. The process is ended when its lease ends, but what
+        is on its way to the target then, or was paused between the question and the write, may still arrive. A target
+        with transactions excludes that: write everything, which locks it, then call `permit.require()`, then commit.
+
         Raises:
+            NotPermitted: by `permit.require`; nothing may be committed after it.
             Exception: they are not changed; the group's stay as they are, too.
         """

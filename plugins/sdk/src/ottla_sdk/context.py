@@ -79,6 +79,17 @@ class SourceConnectorContext(ConnectorContext):
     offsets: OffsetReader
 
 
+class ChangePermit:
+    """Whether a sink may still change the offsets in its target; always, unless the runtime says otherwise."""
+
+    def require(self) -> None:
+        """Return if nobody else can be changing them yet.
+
+        Raises:
+            NotPermitted: another worker may lead by now. Nothing may be written any more.
+        """
+
+
 class TaskContext(Context):
     """A task's.
 

@@ -42,6 +42,10 @@ class FatalError(ConnectError):
     """Trying again is of no use until somebody changes something."""
 
 
+class NotPermitted(ConnectError):
+    """Somebody else may be at it by now; nothing may be written. Leave it to the runtime."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something wrong with a configuration.

@@ -483,3 +483,10 @@ async def test_a_write_that_took_too_long_is_repeated_while_the_worker_leads(
     await parts.create("flights", tasks_max="1")
     assert parts.herder.connectors() == ["flights"]
     assert tries[0] == tries[1]
+
+
+async def test_a_worker_that_has_stopped_changes_nothing_any_more(parts: HerderParts):
+    await parts.create("flights", tasks_max="1")
+    await parts.herder.close()
+    with pytest.raises(Conflict):
+        await parts.herder.patch_connector_config("flights", {"one": "1"})

@@ -7,13 +7,12 @@ from contextlib import closing
 import pytest
 
 from ottla_connect.processes.messages import (
-    ChangeOffsets,
     CheckOffsets,
     DescribeConfig,
     ListPlugins,
     PluginDescription,
 )
-from ottla_connect.task.answers import change_offsets, check_offsets, describe_config, list_plugins
+from ottla_connect.task.answers import check_offsets, describe_config, list_plugins
 from ottla_connect.task.channel import Channel
 from ottla_connect.task.redaction import Redaction
 
@@ -109,7 +108,7 @@ def test_a_sinks_offsets_must_be_of_kafkas_form(parts):
     assert "kafka_partition" in offset_problems(parts, sink, ({"kafka_topic": "t"}, None))[0]
 
 
-def test_a_reset_covers_what_a_sink_keeps_in_its_target_and_changes_it_only_when_told(parts, tmp_path):
+def test_a_reset_covers_what_a_sink_keeps_in_its_target_and_asking_changes_nothing(parts, tmp_path):
     database = tmp_path / "target.db"
     with closing(sqlite3.connect(database)) as connection:
         connection.execute(
@@ -130,17 +129,8 @@ def test_a_reset_covers_what_a_sink_keeps_in_its_target_and_changes_it_only_when
     assert checked.problems == []
     assert checked.offsets == [*known, ({"kafka_topic": "t", "kafka_partition": 1}, None)]
 
-    def kept():
-        with closing(sqlite3.connect(database)) as connection:
-            return connection.execute("SELECT count(*) FROM progress").fetchone()[0]
-
-    assert kept() == 2
-    wanted = ChangeOffsets(connector="c", settings=settings, worker={}, offsets=checked.offsets)
-    assert change_offsets(*parts, wanted).error is None
-    assert kept() == 0
-    away = {**settings, "connection.url": f"sqlite:///{tmp_path / 'no' / 'such.db'}"}
-    wanted = ChangeOffsets(connector="c", settings=away, worker={}, offsets=checked.offsets)
-    assert "cannot be changed" in (change_offsets(*parts, wanted).error or "")
+    with closing(sqlite3.connect(database)) as connection:
+        assert connection.execute("SELECT count(*) FROM progress").fetchone() == (2,)
 
 
 def test_wrong_settings_are_told_too(parts):

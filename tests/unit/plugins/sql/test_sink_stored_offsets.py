@@ -1,11 +1,14 @@
 """The SQL sink keeps offsets in its target, in the transactions of the rows."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 from sqlalchemy import create_mock_engine
 from sqlalchemy.dialects import mssql, mysql, postgresql
 from sqlalchemy.schema import CreateTable
 
-from ottla_sdk import ConnectError, FatalError, RetriableError, TopicPartition
+from ottla_sdk import ChangePermit, ConnectError, FatalError, NotPermitted, RetriableError, TopicPartition
 from ottla_sql import SqlSink
 from ottla_sql.sink.stored_offsets import StoredOffsets
 from tests.support.sql_runs import SqliteFile, fed_sink
@@ -122,6 +125,36 @@ def test_offsets_that_a_user_sets_are_set_in_the_target(database):
     assert connector.kept_offsets() == wanted
     connector.change_offsets({PARTITION: None})
     assert stored(database) == [("sink", "u", 3, 7)]
+
+
+class Refused(ChangePermit):
+    def __init__(self, look):
+        self.look = look
+
+    def require(self):
+        self.look()
+        raise NotPermitted("another worker leads")
+
+
+def test_whether_offsets_may_be_changed_is_asked_when_nobody_else_can_change_them(database):
+    with fed_sink(database.url, **SETTINGS) as sink:
+        sink.open(PARTITION)
+        sink.put({"id": 1}, {"id": 2})
+
+    def look():
+        assert stored(database) == [("sink", "t", 0, 2)]  # nothing is committed yet
+        with closing(sqlite3.connect(database.path, timeout=0)) as other, pytest.raises(sqlite3.OperationalError):
+            other.execute("UPDATE progress SET next_offset = 7")
+        looked.append(1)
+
+    looked = []
+    connector = SqlSink()
+    connector.configure({"name": "sink", "connection.url": database.url, "offsets.table": "progress"})
+    connector.permit = Refused(look)
+    with pytest.raises(NotPermitted):
+        connector.change_offsets({PARTITION: 1, TopicPartition("u", 3): 7})
+    assert looked == [1]
+    assert stored(database) == [("sink", "t", 0, 2)]
 
 
 def test_whoever_asks_about_offsets_makes_no_table_for_them(database):

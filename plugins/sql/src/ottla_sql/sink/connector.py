@@ -8,7 +8,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from ottla_sdk import ConnectError, InvalidConfig, Problem, SinkConnector, TopicPartition
 from ottla_sql.connection import described, open_engine
 from ottla_sql.sink.config import SqlSinkConfig
-from ottla_sql.sink.stored_offsets import StoredOffsets
+from ottla_sql.sink.stored_offsets import OffsetMoved, StoredOffsets
 from ottla_sql.sink.task import SqlSinkTask
 
 
@@ -53,10 +53,11 @@ class SqlSink(SinkConnector[SqlSinkConfig]):
 
         Raises:
             ConnectError: they are not changed.
+            NotPermitted: likewise, as another worker may lead by now.
         """
         with self._stored_offsets("changed") as stored:
             if stored is not None:
-                stored.set(offsets)
+                stored.set(offsets, self.permit)
 
     @contextmanager
     def _stored_offsets(self, done: str) -> Iterator[StoredOffsets | None]:
@@ -66,6 +67,8 @@ class SqlSink(SinkConnector[SqlSinkConfig]):
         engine = open_engine(self.config)
         try:
             yield StoredOffsets(engine, self.config.offsets_table, self.settings.get("name", ""))
+        except OffsetMoved as moved:
+            raise ConnectError(f"somebody else changes the offset of {moved} at the same time") from None
         except SQLAlchemyError as error:
             raise ConnectError(f"the offsets in the target cannot be {done}: {described(error)}") from error
         finally:

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.schema import CreateColumn
 
-from ottla_sdk import FatalError, TopicPartition
+from ottla_sdk import ChangePermit, FatalError, TopicPartition
 from ottla_sql.connection import described, is_transient
 from ottla_sql.sink.tables import table_name
 
@@ -148,11 +148,17 @@ class StoredOffsets:
         if connection.execute(statement).rowcount != 1:
             raise OffsetMoved(f"{partition.topic}-{partition.partition}")
 
-    def set(self, offsets: Mapping[TopicPartition, int | None]) -> None:
+    def set(self, offsets: Mapping[TopicPartition, int | None], permit: ChangePermit) -> None:
         """Set offsets whatever they were; None removes one.
+
+        The permit is asked for between the last write and the commit. While it holds, nobody else has begun to set
+        them. Whoever does so later has to wait for what this transaction has locked, so this one comes first, also if
+        this process is paused before it commits, or the commit is long on its way.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database refuses, or cannot be reached.
+            OffsetMoved: somebody else sets them; nothing was changed.
+            NotPermitted: by the permit; nothing was changed.
         """
         self._create()
         with self._engine.begin() as connection:
@@ -160,6 +166,7 @@ class StoredOffsets:
                 connection.execute(sqlalchemy.delete(self._table).where(*self._is(partition)))
                 if offset is not None:
                     self.move(connection, partition, None, StoredOffset(offset))
+            permit.require()
 
     def _values(self, stored: StoredOffset) -> dict[str, object]:
         values: dict[str, object] = {"next_offset": stored.next_offset}

@@ -81,7 +81,9 @@ class WorkerHerder:
         self._views = Views(stores, catalog)
         self._loggers = Loggers(worker.set_log_level)
         self._session_keys = SessionKeys(config, stores.config)
-        self._offsets = OffsetRequests(config, stores=stores, validation=validation)
+        self._offsets = OffsetRequests(
+            config, stores=stores, validation=validation, leased_until_s=lambda: worker.leased_until_s
+        )
         self._membership: Membership | SoleMember | None = None
         self._viewed: Mapping[str, int] = {}
         self._changes = ConnectorChanges(
@@ -121,6 +123,7 @@ class WorkerHerder:
         """Stop everything: others take it over."""
         self._session_keys.lead(leads=False)
         await self._worker.abandon()
+        await self._offsets.end_changes()
 
     def on_config_change(self, change: ConfigChange) -> None:
         """Follow a change of the cluster's configuration."""
@@ -143,6 +146,7 @@ class WorkerHerder:
         """Stop what runs here."""
         self._session_keys.lead(leads=False)
         await self._worker.close()
+        await self._offsets.end_changes()
 
     def _rejoin_if_work_changed(self) -> None:
         view = self.group_view()

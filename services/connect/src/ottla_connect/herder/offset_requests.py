@@ -17,15 +17,18 @@ from ottla_connect.herder.connector_offsets import (
     sink_document,
     sink_group_id,
 )
-from ottla_connect.herder.errors import BadRequest, RequestError
+from ottla_connect.herder.errors import BadRequest, Conflict, RequestError
 from ottla_connect.herder.validation import Validation
+from ottla_connect.processes.host import ChildProcess
+from ottla_connect.processes.messages import Lease
 from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.sink_offsets import SinkOffsets, SinkOffsetsError
 from ottla_connect.state.stores import Stores
 from ottla_core.background import start_awaited
 
 ALTERED = "The offsets for this connector have been altered successfully"
-PERMIT_INTERVAL_S = 0.5
+PERMIT_INTERVAL_MAX_S = 0.5
+STOPPED_LEADING = "This worker stopped to lead while the offsets were changed; the request can be repeated"
 RESET = "The offsets for this connector have been reset successfully"
 
 
@@ -46,12 +49,28 @@ class OffsetRequest:
 
 
 class OffsetRequests:
-    """Carries out the requests about offsets; whether the connector is stopped is checked before."""
+    """Carries out the requests about offsets; whether the connector is stopped is checked before.
 
-    def __init__(self, config: WorkerConfig, *, stores: Stores, validation: Validation) -> None:
+    Args:
+        config: the worker's settings.
+        stores: the offsets of sources.
+        validation: asks plugin code.
+        leased_until_s: returns until when (CLOCK_BOOTTIME) nobody else can lead, if this worker leads.
+    """
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        *,
+        stores: Stores,
+        validation: Validation,
+        leased_until_s: Callable[[], float],
+    ) -> None:
         self._config = config
         self._stores = stores
         self._validation = validation
+        self._leased_until_s = leased_until_s
+        self._in_targets: set[asyncio.Task[None]] = set()
 
     async def read(self, connector: ConnectorInfo) -> ConnectorOffsets:
         """Return a connector's offsets.
@@ -105,7 +124,8 @@ class OffsetRequests:
 
         Args:
             request: the connector has consented to it.
-            permit: raises what forbids it; called again before every write, and while a sink's own code writes.
+            permit: raises what forbids it, such as that another worker may lead; called again before every write, and
+                while a sink's own code writes, whose process has no longer a lease than it was given then.
 
         Raises:
             RequestError: they cannot be stored.
@@ -123,21 +143,56 @@ class OffsetRequests:
         await self._change(connector, self._group(connector).alter(parse_sink(request.offsets)))
         return ALTERED
 
-    async def _change_in_target(self, request: OffsetRequest, permit: Callable[[], object]) -> None:
-        """Have a sink change what it keeps, and end its process as soon as that is not permitted any more."""
-        connector = request.connector
-        permit()
-        change = start_awaited(
-            "changing offsets in a target",
-            self._validation.change_offsets(connector.name, connector.config, request.offsets),
-        )
-        try:
-            while not (await asyncio.wait({change}, timeout=PERMIT_INTERVAL_S))[0]:
-                permit()
-            await change
-        finally:
+    async def end_changes(self) -> None:
+        """End what changes targets, and return when its processes have ended: another worker will lead."""
+        changes = set(self._in_targets)
+        for change in changes:
             change.cancel()
-            await asyncio.wait({change})
+        if changes:
+            await asyncio.wait(changes)
+
+    async def _change_in_target(self, request: OffsetRequest, permit: Callable[[], object]) -> None:
+        """Have a sink change what it keeps, as long as that is permitted.
+
+        Its process writes while it has a lease, and ends by itself without one, as this worker may be paused or cut
+        off. It has ended when this returns or raises, so whoever gets the connector's lock next comes after it.
+        """
+        connector = request.connector
+        process: ChildProcess | None = None
+
+        def grant() -> None:
+            permit()
+            if process is not None:
+                process.send(Lease(until_s=self._leased_until_s()))
+
+        def has_started(started: ChildProcess) -> None:
+            nonlocal process
+            process = started
+            grant()
+
+        async def change() -> None:
+            grant()
+            try:
+                await self._validation.change_offsets(
+                    connector.name, connector.config, request.offsets, on_started=has_started
+                )
+            finally:
+                if process is not None:
+                    await process.gone()
+
+        changing = start_awaited("changing offsets in a target", change())
+        self._in_targets.add(changing)
+        interval_s = min(self._config.heartbeat_interval_ms / 1000, PERMIT_INTERVAL_MAX_S)
+        try:
+            while not (await asyncio.wait({changing}, timeout=interval_s))[0]:
+                grant()
+            if changing.cancelled():
+                raise Conflict(STOPPED_LEADING)
+            await changing
+        finally:
+            changing.cancel()
+            await asyncio.wait({changing})
+            self._in_targets.discard(changing)
 
     def _group(self, connector: ConnectorInfo) -> SinkOffsets:
         settings = connector.config

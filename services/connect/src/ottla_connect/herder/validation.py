@@ -3,12 +3,12 @@
 Settings that a class's own code looks at may hang or end that process; the answer then says so.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ottla_connect.herder.errors import BadRequest, RequestError
 from ottla_connect.herder.views import CLASS_KEY
-from ottla_connect.processes.host import ProcessFailed, ProcessHost
+from ottla_connect.processes.host import ChildProcess, ProcessFailed, ProcessHost
 from ottla_connect.processes.messages import (
     ChangeOffsets,
     CheckOffsets,
@@ -97,8 +97,21 @@ class Validation:
         assert isinstance(answer, OffsetsChecked), answer
         return answer
 
-    async def change_offsets(self, connector: str, config: Mapping[str, str], offsets: Offsets) -> None:
+    async def change_offsets(
+        self,
+        connector: str,
+        config: Mapping[str, str],
+        offsets: Offsets,
+        *,
+        on_started: Callable[[ChildProcess], object],
+    ) -> None:
         """Have a sink change the offsets that it keeps in its target.
+
+        Args:
+            connector: its name.
+            config: its settings.
+            offsets: what they become; None removes one.
+            on_started: is given the process, which changes nothing before it has a lease; what it raises ends it.
 
         Raises:
             RequestError: they are not changed.
@@ -106,14 +119,19 @@ class Validation:
         purpose = ChangeOffsets(
             connector=connector, settings=dict(config), worker=self._worker_settings, offsets=_pairs(offsets)
         )
-        answer = await self._ask(purpose, "changing the offsets in the target")
+        answer = await self._ask(purpose, "changing the offsets in the target", on_started)
         assert isinstance(answer, OffsetsChanged), answer
         if answer.error is not None:
             raise RequestError(f"The offsets that connector {connector} keeps in its target: {answer.error}")
 
-    async def _ask(self, purpose: Validate | DescribeConfig | CheckOffsets | ChangeOffsets, what: str) -> Any:
+    async def _ask(
+        self,
+        purpose: Validate | DescribeConfig | CheckOffsets | ChangeOffsets,
+        what: str,
+        on_started: Callable[[ChildProcess], object] = lambda _: None,
+    ) -> Any:
         try:
-            return await self._host.ask(purpose, timeout_s=VALIDATION_TIMEOUT_S)
+            return await self._host.ask(purpose, timeout_s=VALIDATION_TIMEOUT_S, on_started=on_started)
         except ProcessFailed as error:
             raise RequestError(f"{what} did not come to an end: its process {error}") from None
 

@@ -77,6 +77,7 @@ class Worker:
         self._jobs: set[asyncio.Task[None]] = set()
         self._committing: dict[UnitId, set[asyncio.Task[None]]] = {}
         self._closed = False
+        self._has_ended = False
 
     @property
     def state(self) -> ConfigState:
@@ -96,14 +97,19 @@ class Worker:
         return self._units[unit].has_failed if unit in self._units and self.runs(unit) else None
 
     @property
+    def leased_until_s(self) -> float:
+        """Until when (CLOCK_BOOTTIME) nobody else does what this worker has to do, such as to lead."""
+        return 0.0 if self._has_ended else self._lease_until_s
+
+    @property
     def is_leased(self) -> bool:
         """Whether this worker surely is a member of the group, so that nobody else does what it has to do."""
-        return boot_time_s() <= self._lease_until_s
+        return boot_time_s() <= self.leased_until_s
 
     @property
     def may_write(self) -> bool:
         """Whether what it writes now is stored or given up before anybody else does what it has to do."""
-        return boot_time_s() + self._config.write_timeout_s <= self._lease_until_s
+        return boot_time_s() + self._config.write_timeout_s <= self.leased_until_s
 
     # What is to run.
 
@@ -161,7 +167,7 @@ class Worker:
         await self._committed([unit.id for unit in units])
 
     async def close(self) -> None:
-        """Stop everything, each in its time."""
+        """Stop everything, each in its time; then this worker may do nothing any more, as it leaves the group."""
         self._closed = True
         self._connectors, self._tasks = frozenset(), frozenset()
         units = list(self._units.values())
@@ -170,6 +176,7 @@ class Worker:
         await self._publisher.close()
         while self._jobs:
             await asyncio.gather(*self._jobs, return_exceptions=True)
+        self._has_ended = True
 
     def extend_lease(self, until_s: float) -> None:
         """Pass a lease on to every task; `until_s` is a time of CLOCK_BOOTTIME."""

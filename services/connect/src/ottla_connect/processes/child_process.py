@@ -76,6 +76,10 @@ class ChildProcess:
             self.kill_because(f"did not stop within {grace_s:g} s")
         await asyncio.shield(self._gone)
 
+    async def gone(self) -> None:
+        """Return when it has ended."""
+        await asyncio.shield(self._gone)
+
     def kill(self) -> None:
         """Have it killed."""
         self.kill_because("killed by its worker")

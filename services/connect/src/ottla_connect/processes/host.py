@@ -10,10 +10,8 @@ import itertools
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -36,6 +34,7 @@ from ottla_connect.processes.messages import (
     RunTask,
     Validate,
 )
+from ottla_connect.processes.orphans import kill_group_of_orphan, reap_orphan
 from ottla_connect.processes.output_lines import OutputLine
 from ottla_connect.processes.output_reader import OutputReader
 from ottla_connect.processes.process_logs import ProcessLogs
@@ -155,9 +154,18 @@ class ProcessHost:
         return await self._spawn(purpose, limits=limits, on_message=on_message, on_exit=on_exit)
 
     async def ask(
-        self, purpose: ListPlugins | Validate | DescribeConfig | CheckOffsets | ChangeOffsets, *, timeout_s: float
+        self,
+        purpose: ListPlugins | Validate | DescribeConfig | CheckOffsets | ChangeOffsets,
+        *,
+        timeout_s: float,
+        on_started: Callable[[ChildProcess], object] = lambda _: None,
     ) -> Answer:
         """Start a process, and return its answer. At most `ASKS_MAX` do so at a time, others wait.
+
+        Args:
+            purpose: what it is for.
+            timeout_s: seconds until it is given up, which has it killed.
+            on_started: is given the process; what it raises is raised here, and has it killed.
 
         Raises:
             ProcessFailed: it ended without an answer, or gave none within `timeout_s` seconds, all in all.
@@ -186,6 +194,7 @@ class ProcessHost:
                 except BaseException:
                     self._asks.release()
                     raise
+                on_started(child)
                 return await answer
         except TimeoutError:
             raise ProcessFailed(f"no answer within {timeout_s:g} s") from None
@@ -355,13 +364,13 @@ class ProcessHost:
         children = list(self._children.values())
         for child in children:
             if child.pid:
-                _kill_group_of_orphan(child.pid)
+                kill_group_of_orphan(child.pid)
         deadline_s = time.monotonic() + GONE_WITHIN_S
         for child in children:
             while not child.has_closed_channel and time.monotonic() < deadline_s:  # noqa: ASYNC110 - rare, and short
                 await asyncio.sleep(GONE_POLL_INTERVAL_S)
             if child.pid:
-                _reap_orphan(child.pid)
+                reap_orphan(child.pid)
             child.kill_because("died with the launcher of processes")
             child.ended(None, int(signal.SIGKILL))
 
@@ -387,18 +396,3 @@ def _identity(purpose: Purpose) -> tuple[str, int | None]:
             return purpose.settings.get("name", ""), None
         case _:
             return "", None
-
-
-def _kill_group_of_orphan(pid: int) -> None:
-    """Kill what is left of a process group: the process where the kernel does not, and what it has started."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
-    if sys.platform != "linux":
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def _reap_orphan(pid: int) -> None:
-    """Reap a process whose launcher has died, if this worker is its parent now: the first process of a container."""
-    with suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)

@@ -80,7 +80,7 @@ class CheckOffsets(Message, frozen=True, kw_only=True, tag="check-offsets"):
 
 
 class ChangeOffsets(Message, frozen=True, kw_only=True, tag="change-offsets"):
-    """Have a sink change the offsets that it keeps in its target: `OffsetsChanged`."""
+    """Have a sink change the offsets that it keeps in its target, once a lease allows it: `OffsetsChanged`."""
 
     connector: str
     settings: dict[str, str]
@@ -92,10 +92,10 @@ class ChangeOffsets(Message, frozen=True, kw_only=True, tag="change-offsets"):
 
 
 class Lease(Message, frozen=True, kw_only=True, tag="lease"):
-    """The task may work until this time of CLOCK_BOOTTIME, in seconds.
+    """The task may work, or offsets be changed, until this time of CLOCK_BOOTTIME, in seconds.
 
     Behind it, another worker may have taken the task over: it must not poll, put, produce or commit until a later
-    lease comes.
+    lease comes. A process that changes offsets ends then.
     """
 
     until_s: float

@@ -1,18 +1,15 @@
 """Answers the questions for which a worker starts a short-lived process, because they need plugin code."""
 
-import logging
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
 from ottla_connect.processes.messages import (
-    ChangeOffsets,
     CheckOffsets,
     ConfigDescribed,
     DescribeConfig,
     ListPlugins,
-    OffsetsChanged,
     OffsetsChecked,
     PluginDescription,
     PluginsListed,
@@ -43,8 +40,6 @@ from ottla_sdk import (
 )
 
 Pair = tuple[dict[str, Any], dict[str, Any] | None]
-
-log = logging.getLogger(__name__)
 
 
 def list_plugins(purpose: ListPlugins) -> PluginsListed:
@@ -112,7 +107,7 @@ def check_offsets(channel: Channel, redaction: Redaction, purpose: CheckOffsets)
     """Return what a connector finds wrong with offsets."""
     offsets = list(purpose.offsets)
     try:
-        connector = _configured(Process.make(channel, redaction, purpose.worker), purpose.settings)
+        connector = configured(Process.make(channel, redaction, purpose.worker), purpose.settings)
         if purpose.removes_all and isinstance(connector, SinkConnector):
             offsets += _removals(connector.kept_offsets(), beside=sink_offsets([*offsets]))
         problems = list(_offset_problems(connector, offsets))
@@ -123,19 +118,8 @@ def check_offsets(channel: Channel, redaction: Redaction, purpose: CheckOffsets)
     return OffsetsChecked(problems=[redaction.text(str(each)) for each in problems], offsets=offsets)
 
 
-def change_offsets(channel: Channel, redaction: Redaction, purpose: ChangeOffsets) -> OffsetsChanged:
-    """Have a sink change the offsets that it keeps in its target."""
-    try:
-        connector = _configured(Process.make(channel, redaction, purpose.worker), purpose.settings)
-        if isinstance(connector, SinkConnector):
-            connector.change_offsets(sink_offsets([*purpose.offsets]))
-    except Exception as error:
-        log.exception("the offsets that the sink keeps could not be changed")
-        return OffsetsChanged(error=redaction.text(f"{type(error).__name__}: {error}"))
-    return OffsetsChanged()
-
-
-def _configured(process: Process, settings: Mapping[str, str]) -> Connector[Any]:
+def configured(process: Process, settings: Mapping[str, str]) -> Connector[Any]:
+    """Return a connector with these settings, which is not started."""
     resolved = process.providers.resolve(settings)
     connector: Connector[Any] = process.lookup.find(resolved.get(CLASS_KEY, ""), Connector)()
     connector.configure(resolved)

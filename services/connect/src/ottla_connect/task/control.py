@@ -115,6 +115,11 @@ class Control:
         """Whether the task is surely this worker's, right now."""
         return boot_time_s() < self._leased_until_s
 
+    @property
+    def lease_left_s(self) -> float:
+        """For how many seconds it still is; none or fewer if it may be another's."""
+        return self._leased_until_s - boot_time_s()
+
     def standing(self) -> Standing:
         """Return what the process is to do."""
         if self._stopping:

@@ -19,10 +19,11 @@ from ottla_connect.processes.messages import (
     RunTask,
     Validate,
 )
-from ottla_connect.task.answers import change_offsets, check_offsets, describe_config, list_plugins, validate
+from ottla_connect.task.answers import check_offsets, describe_config, list_plugins, validate
 from ottla_connect.task.channel import Channel, ChannelClosed
 from ottla_connect.task.connector_process import run_connector
 from ottla_connect.task.json_logging import log_as_json
+from ottla_connect.task.offset_change import change_offsets
 from ottla_connect.task.process import failure
 from ottla_connect.task.redaction import Redaction
 from ottla_connect.task.task_process import run_task

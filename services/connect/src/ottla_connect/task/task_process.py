@@ -21,6 +21,7 @@ from ottla_connect.task.control import TICK_INTERVAL_S, Control, Standing
 from ottla_connect.task.health import Health
 from ottla_connect.task.job.progress import Progress
 from ottla_connect.task.job.runner import JobRunner
+from ottla_connect.task.lease_watch import EXIT_UNLEASED
 from ottla_connect.task.measures import PluginMetrics, TaskMeasures
 from ottla_connect.task.pipeline.converters import Converters
 from ottla_connect.task.pipeline.dead_letters import DeadLetters, DeadLetterSettings
@@ -50,7 +51,6 @@ FLUSH_INTERVAL_KEY = "offset.flush.interval.ms"
 BEGIN_WAIT_S = 60.0
 LAST_FLUSH_SHARE = 0.8
 GARBAGE_THRESHOLD = 50_000
-EXIT_UNLEASED = 5
 EXIT_HUNG = 6
 HANGS = (
     f"the consumer hangs: it gave neither records nor statistics for {SILENT_TICKS_MAX * TICK_INTERVAL_S:.0f} s; "

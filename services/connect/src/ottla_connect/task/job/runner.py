@@ -5,19 +5,13 @@ at once, and takes with it what the job has started. The worker, if it still has
 """
 
 import logging
-import threading
 from collections.abc import Callable
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from ottla_connect.task.control import Control, Standing
-from ottla_core.background import start_thread
+from ottla_connect.task.lease_watch import ended_with_the_lease
 from ottla_sdk import JobTask
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-LEASE_LOOK_INTERVAL_S = 0.2
 RESTING_WAIT_S = 60.0
 
 log = logging.getLogger(__name__)
@@ -64,7 +58,7 @@ class JobRunner:
             self._control.await_change(RESTING_WAIT_S)
 
     def _run_until_changed(self) -> None:
-        with self._ended_with_the_lease():
+        with ended_with_the_lease(self._control, self._lapse):
             task = self._make()
             try:
                 task.start()
@@ -83,19 +77,3 @@ class JobRunner:
     def _lapse(self) -> None:
         log.warning("the task's lease has lapsed, so its job ends at once")
         self._end()
-
-    @contextmanager
-    def _ended_with_the_lease(self) -> "Iterator[None]":
-        done = threading.Event()
-
-        def look() -> None:
-            while not done.wait(LEASE_LOOK_INTERVAL_S):
-                if not self._control.leased:
-                    self._lapse()
-
-        watcher = start_thread("lease of a job", look)
-        try:
-            yield
-        finally:
-            done.set()
-            watcher.join()
