@@ -134,10 +134,18 @@ class ClientProtocol:
         Raises:
             UnsupportedByBroker: there is none.
         """
-        oldest, newest = self._versions.get(api_key, (0, -1))
         known = schema_name_map[api_key_map[api_key]]
-        version = max((each for each in known if oldest <= each <= newest), default=None)
-        if version is None:
+        return self.version_among(api_key, min(known), max(known))
+
+    def version_among(self, api_key: int, oldest: int, newest: int) -> int:
+        """Return the newest version of an API that the broker knows, between two that we know.
+
+        Raises:
+            UnsupportedByBroker: there is none.
+        """
+        served_oldest, served_newest = self._versions.get(api_key, (0, -1))
+        version = min(newest, served_newest)
+        if version < max(oldest, served_oldest):
             raise UnsupportedByBroker(f"{self.address} does not have the API {api_name(api_key)}")
         return version
 

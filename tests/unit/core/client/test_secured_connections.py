@@ -1,4 +1,4 @@
-"""Both kinds of connection through real TLS and real logins, to a front before a server that answers heartbeats."""
+"""All kinds of connection through real TLS and real logins, to a front before a server that answers heartbeats."""
 
 import asyncio
 import socket
@@ -21,9 +21,10 @@ from kio.static.primitive import i16, i32
 from ottla_core.client.async_connection import AsyncConnection
 from ottla_core.client.blocking_connection import BlockingConnection
 from ottla_core.client.errors import AuthenticationFailed, Unreachable, UnsupportedByBroker
+from ottla_core.client.pipelined_connection import PipelinedConnection
 from ottla_core.client.security import ClientSecurity
 from ottla_core.wire.conversion import message_of
-from ottla_core.wire.messages import message_codec
+from ottla_core.wire.messages import RequestHeader, message_codec
 from tests.support.certificates import Certificates
 from tests.support.eventually import eventually
 from tests.support.eventually_async import eventually_async
@@ -103,7 +104,35 @@ def beat_async(port: int, settings: dict[str, str], host: str = LOOPBACK) -> Err
     return asyncio.run(beat())
 
 
-BEATS = pytest.mark.parametrize("beat", [beat_blocking, beat_async])
+def beat_pipelined(port: int, settings: dict[str, str], host: str = LOOPBACK) -> ErrorCode:
+    async def beat() -> ErrorCode:
+        security = ClientSecurity.of(settings)
+        connection = await PipelinedConnection.open(
+            host, port, security=security, client_id="test", timeout_s=WITHIN_S
+        )
+        answer: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+
+        def receive(found: Any) -> None:
+            if isinstance(found, Exception):
+                answer.set_exception(found)
+            else:
+                response = message_codec(HEARTBEAT, 4).read_response(bytes(4) + found)
+                answer.set_result(response.error_code)
+
+        try:
+            version = connection.version_among(HEARTBEAT, 4, 4)
+            body = message_codec(HEARTBEAT, version).encode_request(
+                RequestHeader(HEARTBEAT, version, 0, None, 0), BEAT
+            )
+            connection.send(HEARTBEAT, version, [body[11:]], receive, is_flexible=True, timeout_s=WITHIN_S)
+            return await answer
+        finally:
+            connection.close()
+
+    return asyncio.run(beat())
+
+
+BEATS = pytest.mark.parametrize("beat", [beat_blocking, beat_async, beat_pipelined])
 
 
 def trusting(certificates: Certificates, **more: str) -> dict[str, str]:

@@ -1,0 +1,329 @@
+"""A connection to one broker with many requests under way: for data, where `async_connection.py` is for questions.
+
+The caller gives the bytes of a request's body and a function that takes the bytes of the answer; nothing but headers
+is encoded or decoded here. A broker answers in order, so an answer belongs to the oldest request without one. Between
+the socket and the caller there are neither futures nor streams: at a request per batch they would cost more than the
+batch.
+
+What arrives goes into a small buffer. The rest of a frame that does not fit there is received right into a buffer of
+the frame's own. An answer can be wanted *owned*: then nobody else uses the buffer in which it lies, and the caller
+may keep it and write into it; otherwise it is gone after the call.
+
+A connection that is lost tells all who wait, once each.
+"""
+
+import asyncio
+import ssl
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, Self, cast
+
+from ottla_core.client.errors import CLOSED_THERE, NO_ANSWER, AuthenticationFailed, Unreachable, reason_of
+from ottla_core.client.framing import LENGTH_SIZE, CorrelationIds, response_size
+from ottla_core.client.protocol import RESPONSE_BYTES_MAX, ClientProtocol
+from ottla_core.client.security import ClientSecurity
+from ottla_core.client.tls import tls_problem
+from ottla_core.errors import InvalidResponse
+from ottla_core.wire.record_batch import Buffer
+
+CONNECT_TIMEOUT_S: Final = 5.0
+SMALL_BUFFER_BYTES: Final = 64 * 1024
+UNANSWERED_MAX: Final = 64
+"""So many requests may be under way; how many bytes they have is the caller's to bound."""
+
+_HEADER: Final = struct.Struct(">ihhih")
+_INT32: Final = struct.Struct(">i")
+
+Lost = Unreachable | AuthenticationFailed
+Receiver = Callable[[memoryview | Lost], None]
+"""Takes an answer from its correlation id on, or why there will be none. It must not raise."""
+
+
+class _Expected(NamedTuple):
+    """An answer that is to come."""
+
+    correlation_id: int
+    receiver: Receiver
+    is_owned: bool
+    deadline_s: float
+
+
+class PipelinedConnection(asyncio.BufferedProtocol):
+    """An open connection; `open` makes it.
+
+    Attributes:
+        address: HOST:PORT, for messages.
+        closed: whether nothing can be sent any more.
+    """
+
+    def __init__(self, address: str, client_id: str, protocol: ClientProtocol) -> None:
+        self.address = address
+        self.closed = False
+        self._protocol = protocol
+        name = client_id.encode()
+        self._client_id = name
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._correlation_ids = CorrelationIds()
+        self._expected: deque[_Expected] = deque()
+        self._small = memoryview(bytearray(SMALL_BUFFER_BYTES))
+        self._filled = 0
+        self._frame: memoryview | None = None
+        self._received = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_s = 0.0
+        self._expires_s: float | None = None
+
+    @classmethod
+    async def open(
+        cls, host: str, port: int, *, security: ClientSecurity, client_id: str, timeout_s: float = CONNECT_TIMEOUT_S
+    ) -> Self:
+        """Connect, and log in.
+
+        Args:
+            host: the broker's name or address, to which its certificate has to belong.
+            port: where it listens.
+            security: TLS and login.
+            client_id: the name under which the broker counts us.
+            timeout_s: for a token, for the connection, and for each answer of the login.
+
+        Raises:
+            Unreachable: nothing there speaks Kafka's protocol, or nobody gives a token, as far as we hear.
+            AuthenticationFailed: one of both sides is not whom the other expects.
+            UnsupportedByBroker: the broker does not know how to authenticate.
+        """
+        address = f"{host}:{port}"
+        # A token is asked for by a blocking call, and before the broker waits for it.
+        login = await asyncio.to_thread(security.login_now, timeout_s) if security.tokens else security.login
+        protocol = ClientProtocol(address, client_id, login)
+        connection = cls(address, client_id, protocol)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await connection._loop.create_connection(
+                    lambda: connection, host, port, ssl=security.tls, server_hostname=host if security.tls else None
+                )
+        except ssl.SSLError as error:
+            raise tls_problem(address, error) from None
+        except (OSError, UnicodeError) as error:
+            raise Unreachable(f"{address} ({reason_of(error)})") from None
+        try:
+            await connection._begin(timeout_s)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a request may be sent: it is open, and its SASL session is not about to end."""
+        return not self.closed and (self._expires_s is None or self._loop.time() < self._expires_s)
+
+    @property
+    def unanswered(self) -> int:
+        """How many requests are under way."""
+        return len(self._expected)
+
+    def version_among(self, api_key: int, oldest: int, newest: int) -> int:
+        """Return the newest version of an API that the broker and its codec know.
+
+        Args:
+            api_key: the API.
+            oldest: the oldest version that the caller can write and read.
+            newest: the newest one.
+
+        Raises:
+            UnsupportedByBroker: there is none.
+        """
+        return self._protocol.version_among(api_key, oldest, newest)
+
+    def close(self) -> None:
+        """Close it; whoever waits for an answer gets `Unreachable`."""
+        self._lose(Unreachable(f"{self.address} (the connection is closed)"))
+
+    def send(
+        self,
+        api_key: int,
+        version: int,
+        body: Sequence[Buffer],
+        receiver: Receiver,
+        *,
+        is_flexible: bool,
+        timeout_s: float,
+        is_owned: bool = False,
+    ) -> None:
+        """Send a request.
+
+        Args:
+            api_key: the API.
+            version: of the API.
+            body: what follows the header, in pieces; they may be changed after the call.
+            receiver: is called later with the answer, or with the reason why there is none.
+            is_flexible: whether the version has tagged fields.
+            timeout_s: when an answer is given up, and the connection with it.
+            is_owned: whether the answer is the receiver's for good.
+
+        Raises:
+            Unreachable: the connection is closed; the receiver is not called.
+        """
+        if self.closed:
+            raise Unreachable(f"{self.address} (the connection is closed)")
+        assert len(self._expected) < UNANSWERED_MAX, "too many requests under way"
+        assert self._transport is not None
+        correlation_id = self._correlation_ids.next()
+        name = self._client_id
+        head = b"%b\0" % name if is_flexible else name
+        size = _HEADER.size - LENGTH_SIZE + len(head) + sum(map(len, body))
+        prefix = _HEADER.pack(size, api_key, version, correlation_id, len(name))
+        deadline_s = self._loop.time() + timeout_s
+        self._expect(_Expected(correlation_id, receiver, is_owned, deadline_s))
+        self._transport.write(b"".join((prefix, head, *body)))
+
+    # The opening
+
+    async def _begin(self, timeout_s: float) -> None:
+        opening = self._protocol.opening()
+        frame = next(opening)
+        with suppress(StopIteration):
+            while True:
+                frame = opening.send(await self._exchange(frame, timeout_s))
+        if self._protocol.usable_for_s is not None:
+            self._expires_s = self._loop.time() + self._protocol.usable_for_s
+
+    async def _exchange(self, frame: bytes, timeout_s: float) -> Any:
+        if self.closed:
+            raise Unreachable(f"{self.address} (the connection is closed)")
+        assert self._transport is not None
+        answer: asyncio.Future[bytes] = self._loop.create_future()
+
+        def receive(found: memoryview | Lost) -> None:
+            if answer.done():
+                return
+            if isinstance(found, Exception):
+                answer.set_exception(found)
+            else:
+                answer.set_result(_INT32.pack(len(found)) + found)
+
+        (correlation_id,) = _INT32.unpack_from(frame, LENGTH_SIZE + 4)
+        self._expect(_Expected(correlation_id, receive, False, self._loop.time() + timeout_s))
+        self._transport.write(frame)
+        return self._protocol.response(await answer)
+
+    # Deadlines
+
+    def _expect(self, expected: _Expected) -> None:
+        self._expected.append(expected)
+        if self._timer is not None:
+            if self._timer_s <= expected.deadline_s:
+                return  # it looks again when it is due, which is cheaper than a timer for each request
+            self._timer.cancel()
+        self._set_timer(expected.deadline_s)
+
+    def _set_timer(self, deadline_s: float) -> None:
+        self._timer_s = deadline_s
+        self._timer = self._loop.call_at(deadline_s, self._on_timer)
+
+    def _on_timer(self) -> None:
+        """Give up if the oldest request is overdue, else look again at its deadline."""
+        self._timer = None
+        if not self._expected:
+            return
+        deadline_s = min(each.deadline_s for each in self._expected)
+        if self._loop.time() >= deadline_s:
+            self._lose(Unreachable(f"{self.address} ({NO_ANSWER})"))
+        else:
+            self._set_timer(deadline_s)
+
+    # asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport; called by the event loop."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the next bytes go; called by the event loop."""
+        if self._frame is not None:
+            return self._frame[self._received :]
+        return self._small[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what has arrived; called by the event loop."""
+        if self.closed:
+            return
+        if (frame := self._frame) is not None:
+            self._received += nbytes
+            if self._received == len(frame):
+                self._frame = None
+                self._hand_over(frame)
+            return
+        self._filled += nbytes
+        try:
+            self._take_frames()
+        except InvalidResponse:
+            self._lose(Unreachable(f"{self.address} (what listens there does not speak Kafka's protocol)"))
+
+    def eof_received(self) -> bool:
+        """Have the transport closed; called by the event loop."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell all who wait; called by the event loop."""
+        if isinstance(exc, ssl.SSLError):
+            self._lose(tls_problem(self.address, exc))
+        else:
+            self._lose(Unreachable(f"{self.address} ({reason_of(exc) if exc else CLOSED_THERE})"))
+
+    def _take_frames(self) -> None:
+        """Hand over the whole frames in the small buffer, and go on with what is left where it fits."""
+        small, filled, start = self._small, self._filled, 0
+        while filled - start >= LENGTH_SIZE:
+            size = response_size(small, start, RESPONSE_BYTES_MAX)
+            begin = start + LENGTH_SIZE
+            end = begin + size
+            if end > filled:
+                if end - start > SMALL_BUFFER_BYTES:
+                    self._begin_large(size, small[begin:filled])
+                    return
+                break
+            self._hand_over(small[begin:end])
+            if self.closed:
+                return
+            start = end
+        if start:
+            rest = filled - start
+            small[:rest] = bytes(small[start:filled])
+            self._filled = rest
+
+    def _begin_large(self, size: int, beginning: memoryview) -> None:
+        self._frame = memoryview(bytearray(size))
+        self._received = len(beginning)
+        self._frame[: self._received] = beginning
+        self._filled = 0
+
+    def _hand_over(self, answer: memoryview) -> None:
+        """Call who waits for this answer."""
+        if not self._expected:
+            self._lose(Unreachable(f"{self.address} (an answer that nobody asked for)"))
+            return
+        expected = self._expected.popleft()
+        if _INT32.unpack_from(answer)[0] != expected.correlation_id:
+            # The one at hand is told with the others.
+            self._expected.appendleft(expected)
+            self._lose(Unreachable(f"{self.address} (it answered another request)"))
+            return
+        if expected.is_owned and answer.obj is self._small.obj:
+            answer = memoryview(bytearray(answer))
+        expected.receiver(answer)
+
+    def _lose(self, reason: Lost) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._transport is not None:
+            self._transport.abort()  # nothing that has not been sent is worth waiting for
+        expected, self._expected = self._expected, deque()
+        for each in expected:
+            each.receiver(reason)
