@@ -1,8 +1,8 @@
-"""What a plugin of Ottla Connect is written against.
+"""What a plugin of Ottla Connect, or of mirrors, is written against.
 
 `ottla connect new-plugin NAME` writes a project to start from. `hookspecs.py` has the hooks, `connectors.py` the
 classes of connectors and tasks, `jobs.py` tasks that move their data by themselves, `transforms.py`, `converter.py`
-and `config_provider.py` the others, `conformance/` the tests.
+and `config_provider.py` the others, `mirror.py` what mirrors let one replace, `conformance/` the tests.
 
 Its names are imported when they are first asked for: whoever needs `ottla_sdk.kafka` only, such as a command, does
 not wait for Pydantic.
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from ottla_sdk.hookspecs import ENTRY_POINT_GROUP, hookimpl
     from ottla_sdk.jobs import JobTask
+    from ottla_sdk.mirror import ConfigPropertyFilter, GroupFilter, ReplicationPolicy, TopicFilter
     from ottla_sdk.plugin import Plugin, class_name
     from ottla_sdk.records import ConnectRecord, Header, SinkRecord, SourceRecord, TopicPartition
     from ottla_sdk.schema import Field, Schema, Type
@@ -52,6 +53,7 @@ __all__ = [
     "NO_VALUE",
     "ChangePermit",
     "CommaSeparated",
+    "ConfigPropertyFilter",
     "ConfigProvider",
     "ConnectError",
     "ConnectRecord",
@@ -62,6 +64,7 @@ __all__ = [
     "DataError",
     "FatalError",
     "Field",
+    "GroupFilter",
     "Header",
     "Importance",
     "InvalidConfig",
@@ -74,6 +77,7 @@ __all__ = [
     "PluginConfig",
     "Predicate",
     "Problem",
+    "ReplicationPolicy",
     "RetriableError",
     "Role",
     "Schema",
@@ -88,6 +92,7 @@ __all__ = [
     "SourceTask",
     "SourceTaskContext",
     "TaskContext",
+    "TopicFilter",
     "TopicIdentity",
     "TopicPartition",
     "Transform",
@@ -127,6 +132,7 @@ _NAMES_OF = {
     ),
     "hookspecs": ("ENTRY_POINT_GROUP", "hookimpl"),
     "jobs": ("JobTask",),
+    "mirror": ("ConfigPropertyFilter", "GroupFilter", "ReplicationPolicy", "TopicFilter"),
     "plugin": ("Plugin", "class_name"),
     "records": ("ConnectRecord", "Header", "SinkRecord", "SourceRecord", "TopicPartition"),
     "schema": ("Field", "Schema", "Type"),

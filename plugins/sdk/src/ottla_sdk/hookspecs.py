@@ -1,4 +1,4 @@
-"""The hooks of Ottla Connect: all there is to being a plugin.
+"""The hooks of Ottla Connect and of mirrors: all there is to being a plugin.
 
 A distribution declares an entry point in the group `ottla.plugins` that names a module; functions in it that are
 decorated with `ottla_sdk.hookimpl` answer these hooks. A worker asks every plugin in a process of its own, so an
@@ -13,6 +13,7 @@ import pluggy
 from ottla_sdk.config_provider import ConfigProvider
 from ottla_sdk.connectors import Connector
 from ottla_sdk.converter import Converter
+from ottla_sdk.mirror import ConfigPropertyFilter, GroupFilter, ReplicationPolicy, TopicFilter
 from ottla_sdk.transforms import Predicate, Transform
 
 ENTRY_POINT_GROUP = "ottla.plugins"
@@ -45,3 +46,23 @@ def ottla_converters() -> Sequence[type[Converter[Any]]]:  # type: ignore[empty-
 @hookspec
 def ottla_config_providers() -> Sequence[type[ConfigProvider[Any]]]:  # type: ignore[empty-body]
     """Return the config providers of the plugin."""
+
+
+@hookspec
+def ottla_topic_filters() -> Sequence[type[TopicFilter[Any]]]:  # type: ignore[empty-body]
+    """Return the plugin's classes that say which topics a mirror copies."""
+
+
+@hookspec
+def ottla_group_filters() -> Sequence[type[GroupFilter[Any]]]:  # type: ignore[empty-body]
+    """Return the plugin's classes that say which consumer groups a mirror translates."""
+
+
+@hookspec
+def ottla_config_property_filters() -> Sequence[type[ConfigPropertyFilter[Any]]]:  # type: ignore[empty-body]
+    """Return the plugin's classes that say which settings of topics a mirror copies."""
+
+
+@hookspec
+def ottla_replication_policies() -> Sequence[type[ReplicationPolicy[Any]]]:  # type: ignore[empty-body]
+    """Return the plugin's classes that say what topics are called at the target of a mirror."""

@@ -1,4 +1,7 @@
-"""The standard plugins: converters, transforms, predicates and config providers, as Kafka Connect comes with them."""
+"""The standard plugins: converters, transforms, predicates and config providers, as Kafka Connect comes with them.
+
+What mirrors come with is in `mirror/`.
+"""
 
 from ottla_standard.config_providers.providers import (
     DirectoryConfigProvider,

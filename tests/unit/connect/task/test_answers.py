@@ -14,7 +14,7 @@ from ottla_connect.processes.messages import (
 )
 from ottla_connect.task.answers import check_offsets, describe_config, list_plugins
 from ottla_connect.task.channel import Channel
-from ottla_connect.task.redaction import Redaction
+from ottla_sdk.runtime.redaction import Redaction
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from ottla_connect.task.json_logging import JsonLines
-from ottla_connect.task.redaction import Redaction
+from ottla_sdk.runtime.redaction import Redaction
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from ottla_connect.processes.messages import ChangeOffsets, Lease, OffsetsChange
 from ottla_connect.task.channel import Channel
 from ottla_connect.task.lease_watch import EXIT_UNLEASED
 from ottla_connect.task.offset_change import change_offsets
-from ottla_connect.task.redaction import Redaction
 from ottla_core.clock import boot_time_s
+from ottla_sdk.runtime.redaction import Redaction
 from ottla_sql import SqlSink
 from tests.support.eventually import eventually
 

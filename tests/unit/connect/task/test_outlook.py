@@ -8,9 +8,9 @@ from ottla_connect.task.control import OffsetsUnavailable
 from ottla_connect.task.pipeline.dead_letters import DeadLettersLost, DeadLettersUnavailable
 from ottla_connect.task.pipeline.error_handler import Unavailable
 from ottla_connect.task.process import failure
-from ottla_connect.task.redaction import Redaction
 from ottla_connect.task.topic_admin import TopicNotCreatedYet
 from ottla_sdk import DataError, FatalError, RetriableError
+from ottla_sdk.runtime.redaction import Redaction
 
 
 @pytest.mark.parametrize(

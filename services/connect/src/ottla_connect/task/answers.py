@@ -17,10 +17,8 @@ from ottla_connect.processes.messages import (
     Validated,
 )
 from ottla_connect.task.channel import Channel
-from ottla_connect.task.plugins.lookup import PluginNotFound, load
-from ottla_connect.task.plugins.names import names, rest_types
 from ottla_connect.task.process import Process
-from ottla_connect.task.redaction import Redaction
+from ottla_connect.task.rest_types import rest_types
 from ottla_connect.task.settings.config_infos import key_info, key_infos
 from ottla_connect.task.settings.connector_settings import TYPES, SinkSettings, SourceSettings
 from ottla_connect.task.settings.validation import CLASS_KEY, Validation
@@ -38,6 +36,9 @@ from ottla_sdk import (
     Transform,
     class_name,
 )
+from ottla_sdk.runtime.plugin_lookup import PluginNotFound, load
+from ottla_sdk.runtime.plugin_name import names
+from ottla_sdk.runtime.redaction import Redaction
 
 Pair = tuple[dict[str, Any], dict[str, Any] | None]
 

@@ -11,9 +11,9 @@ from ottla_connect.task.control import Control
 from ottla_connect.task.health import Health
 from ottla_connect.task.measures import PluginMetrics
 from ottla_connect.task.process import Process
-from ottla_connect.task.redaction import Redaction
-from ottla_connect.task.settings.references import put_back
 from ottla_sdk import Connector, SinkConnector, class_name
+from ottla_sdk.runtime.redaction import Redaction
+from ottla_sdk.runtime.references import put_back
 
 CLASS_KEY = "connector.class"
 TASK_CLASS_KEY = "task.class"

@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 
-from ottla_connect.task.redaction import RedactedStream, Redaction
+from ottla_sdk.runtime.redaction import RedactedStream, Redaction
 
 STANDARD_ERROR = 2
 TEXT_CHARACTERS_MAX = 100_000

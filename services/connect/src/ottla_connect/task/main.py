@@ -25,8 +25,8 @@ from ottla_connect.task.connector_process import run_connector
 from ottla_connect.task.json_logging import log_as_json
 from ottla_connect.task.offset_change import change_offsets
 from ottla_connect.task.process import failure
-from ottla_connect.task.redaction import Redaction
 from ottla_connect.task.task_process import run_task
+from ottla_sdk.runtime.redaction import Redaction
 
 EXIT_DONE = 0
 EXIT_FAILED = 1

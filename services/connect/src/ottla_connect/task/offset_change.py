@@ -22,9 +22,9 @@ from ottla_connect.task.channel import Channel
 from ottla_connect.task.control import Control
 from ottla_connect.task.lease_watch import EXIT_UNLEASED, ended_with_the_lease
 from ottla_connect.task.process import Process
-from ottla_connect.task.redaction import Redaction
 from ottla_connect.task.sink.offsets import sink_offsets
 from ottla_sdk import ChangePermit, NotPermitted, SinkConnector
+from ottla_sdk.runtime.redaction import Redaction
 
 log = logging.getLogger(__name__)
 

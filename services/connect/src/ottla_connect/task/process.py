@@ -10,10 +10,10 @@ from ottla_connect.processes.messages import Failed, Outlook
 from ottla_connect.task.channel import Channel
 from ottla_connect.task.pipeline.error_handler import Unavailable
 from ottla_connect.task.pipeline.errors import is_passing
-from ottla_connect.task.plugins.lookup import PluginLookup
-from ottla_connect.task.redaction import Redaction
-from ottla_connect.task.settings.config_providers import ConfigProviders
 from ottla_sdk import FatalError
+from ottla_sdk.runtime.config_providers import ConfigProviders
+from ottla_sdk.runtime.plugin_lookup import PluginLookup
+from ottla_sdk.runtime.redaction import Redaction
 
 TRACE_CHARACTERS_MAX = 100_000
 

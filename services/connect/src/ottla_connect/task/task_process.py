@@ -29,7 +29,6 @@ from ottla_connect.task.pipeline.error_handler import ErrorHandler
 from ottla_connect.task.pipeline.errors import ErrorPolicy
 from ottla_connect.task.pipeline.transform_chain import TransformChain, make_steps
 from ottla_connect.task.process import Process, failure
-from ottla_connect.task.redaction import Redaction
 from ottla_connect.task.sink.conversion import SinkConversion
 from ottla_connect.task.sink.conversion import described as described_message
 from ottla_connect.task.sink.group import raise_if_final
@@ -44,6 +43,7 @@ from ottla_connect.task.source.topic_creation import NewTopicPlan, TopicCreation
 from ottla_connect.task.topic_admin import TopicAdmin
 from ottla_sdk import Connector, FatalError, JobTask, RetriableError, SinkTask, SourceRecord, SourceTask, class_name
 from ottla_sdk.kafka.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch
+from ottla_sdk.runtime.redaction import Redaction
 
 LIST_TOPICS_TIMEOUT_S = 30.0
 METADATA_AGE_MAX_MS = 300_000

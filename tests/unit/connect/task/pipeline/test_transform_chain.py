@@ -6,8 +6,8 @@ from ottla_connect.task.measures import ErrorMeasures
 from ottla_connect.task.pipeline.error_handler import ErrorHandler, ToleranceExceeded
 from ottla_connect.task.pipeline.errors import ErrorPolicy
 from ottla_connect.task.pipeline.transform_chain import TransformChain, make_steps
-from ottla_connect.task.plugins.lookup import PluginLookup, PluginNotFound
 from ottla_sdk import InvalidConfig, SourceRecord
+from ottla_sdk.runtime.plugin_lookup import PluginLookup, PluginNotFound
 
 ADD = {"transforms": "add", "transforms.add.type": "AddOne", "transforms.add.field": "position"}
 WHERE_ODD = {

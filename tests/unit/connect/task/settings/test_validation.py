@@ -3,10 +3,10 @@
 import pytest
 
 from ottla_connect.config import WorkerConfig
-from ottla_connect.task.plugins.lookup import PluginLookup
-from ottla_connect.task.redaction import Redaction
-from ottla_connect.task.settings.config_providers import ConfigProviders
 from ottla_connect.task.settings.validation import Validation
+from ottla_sdk.runtime.config_providers import ConfigProviders
+from ottla_sdk.runtime.plugin_lookup import PluginLookup
+from ottla_sdk.runtime.redaction import Redaction
 
 SOURCE = {"name": "s", "connector.class": "ListSource", "topic": "t"}
 SINK = {"name": "s", "connector.class": "CollectingSink", "topics": "t"}

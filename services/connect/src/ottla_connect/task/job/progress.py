@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla_connect.processes.messages import Progressed
 from ottla_connect.task.control import Control
-from ottla_connect.task.redaction import Redaction
+from ottla_sdk.runtime.redaction import Redaction
 
 PROGRESS_CHARACTERS_MAX = 64 * 1024
 """The worker keeps it in the status topic."""

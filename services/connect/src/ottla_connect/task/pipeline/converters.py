@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ottla_connect.task.plugins.lookup import PluginLookup
 from ottla_sdk import Converter, Role
+from ottla_sdk.runtime.plugin_lookup import PluginLookup
 
 DEFAULT_CLASSES = {
     Role.KEY: "JsonConverter",

@@ -6,8 +6,8 @@ from typing import Any, Generic, TypeVar
 
 from ottla_connect.task.pipeline.error_handler import DROPPED, ErrorHandler
 from ottla_connect.task.pipeline.errors import Stage
-from ottla_connect.task.plugins.lookup import PluginLookup
 from ottla_sdk import ConnectRecord, Predicate, Transform
+from ottla_sdk.runtime.plugin_lookup import PluginLookup
 
 OriginalT = TypeVar("OriginalT")
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ottla_connect.task.redaction import HIDDEN
-from ottla_connect.task.settings.references import has_reference
 from ottla_sdk import PluginConfig
 from ottla_sdk.config_description import SettingDescription, describe
+from ottla_sdk.runtime.redaction import HIDDEN
+from ottla_sdk.runtime.references import has_reference
 
 PASSWORD = "PASSWORD"  # noqa: S105 - the name of a type
 

@@ -14,8 +14,6 @@ from ottla_connect.client_settings import ClientKind
 from ottla_connect.config import WorkerConfig
 from ottla_connect.task.clients import overrides
 from ottla_connect.task.pipeline.transform_chain import NEGATE_KEY, PREDICATE_KEY, aliases, below
-from ottla_connect.task.plugins.lookup import PluginLookup, PluginNotFound
-from ottla_connect.task.redaction import Redaction
 from ottla_connect.task.settings.client_check import client_setting_problems
 from ottla_connect.task.settings.config_infos import (
     Document,
@@ -25,7 +23,6 @@ from ottla_connect.task.settings.config_infos import (
     unknown_value_info,
     value_info,
 )
-from ottla_connect.task.settings.config_providers import ConfigProviders
 from ottla_connect.task.settings.connector_settings import (
     PREDICATES,
     TRANSFORMS,
@@ -35,7 +32,6 @@ from ottla_connect.task.settings.connector_settings import (
     SourceSettings,
     sink_problems,
 )
-from ottla_connect.task.settings.references import has_reference
 from ottla_connect.task.source import topic_creation
 from ottla_sdk import (
     Connector,
@@ -51,6 +47,10 @@ from ottla_sdk import (
     Transform,
 )
 from ottla_sdk.kafka.client_settings import ClientSettingError
+from ottla_sdk.runtime.config_providers import ConfigProviders
+from ottla_sdk.runtime.plugin_lookup import PluginLookup, PluginNotFound
+from ottla_sdk.runtime.redaction import Redaction
+from ottla_sdk.runtime.references import has_reference
 
 ALIKE = 0.85
 """How much alike a misspelt setting is to the one that was meant, from 0 to 1."""

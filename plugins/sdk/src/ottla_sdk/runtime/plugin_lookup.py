@@ -6,7 +6,7 @@ takes long. A plugin that cannot be imported is passed over, and mentioned if th
 
 import importlib
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
@@ -14,14 +14,32 @@ from typing import Any, TypeVar
 
 import pluggy
 
-from ottla_connect.task.plugins.names import PluginName
-from ottla_sdk import ENTRY_POINT_GROUP, FatalError, Plugin, hookspecs
+from ottla_sdk import hookspecs
+from ottla_sdk.errors import FatalError
+from ottla_sdk.hookspecs import ENTRY_POINT_GROUP
+from ottla_sdk.plugin import Plugin
+from ottla_sdk.runtime.plugin_name import PluginName
 
 PluginT = TypeVar("PluginT", bound=type[Plugin[Any]])
 ClassT = TypeVar("ClassT")
 
 COMMON_ENTRY_POINT = "standard"
-"""Has the converters and transforms that nearly every connector uses."""
+"""Has the converters and transforms that nearly every connector uses, and the filters of mirrors."""
+
+CONNECT_HOOKS = (
+    "ottla_connectors",
+    "ottla_transforms",
+    "ottla_predicates",
+    "ottla_converters",
+    "ottla_config_providers",
+)
+MIRROR_HOOKS = (
+    "ottla_topic_filters",
+    "ottla_group_filters",
+    "ottla_config_property_filters",
+    "ottla_replication_policies",
+    "ottla_config_providers",
+)
 
 
 class PluginNotFound(FatalError):
@@ -43,15 +61,15 @@ class LoadedPlugin:
     version: str
 
 
-def load(entry_point: EntryPoint) -> LoadedPlugin:
-    """Import the plugin behind an entry point and ask its hooks; what goes wrong there is raised as it is."""
+def load(entry_point: EntryPoint, hooks: Sequence[str] = CONNECT_HOOKS) -> LoadedPlugin:
+    """Import the plugin behind an entry point and ask some hooks; what goes wrong there is raised as it is."""
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     module: ModuleType = importlib.import_module(entry_point.module)
     manager.register(module)
     classes: list[type[Plugin[Any]]] = []
-    for hook in ("connectors", "transforms", "predicates", "converters", "config_providers"):
-        for answer in getattr(manager.hook, f"ottla_{hook}")():
+    for hook in hooks:
+        for answer in getattr(manager.hook, hook)():
             classes.extend(answer)
     distribution = entry_point.dist
     return LoadedPlugin(
@@ -63,8 +81,13 @@ def load(entry_point: EntryPoint) -> LoadedPlugin:
 
 @dataclass(slots=True)
 class PluginLookup:
-    """Finds classes, and remembers within this process what was imported already."""
+    """Finds classes, and remembers within this process what was imported already.
 
+    Attributes:
+        hooks: which hooks of plugins are asked.
+    """
+
+    hooks: Sequence[str] = CONNECT_HOOKS
     _loaded: dict[EntryPoint, LoadedPlugin] = field(default_factory=dict)
     _broken: dict[EntryPoint, str] = field(default_factory=dict)
     _versions: dict[type[Any], str] = field(default_factory=dict)
@@ -104,7 +127,7 @@ class PluginLookup:
                 continue
             if each not in self._loaded:
                 try:
-                    self._loaded[each] = load(each)
+                    self._loaded[each] = load(each, self.hooks)
                 except Exception as error:  # noqa: BLE001 - whatever a plugin does when it is imported
                     self._broken[each] = "".join(traceback.format_exception_only(error)).strip()
                     continue

@@ -1,6 +1,6 @@
 """How references to config providers are written."""
 
-from ottla_connect.task.settings.references import Reference, has_reference, put_back, replaced
+from ottla_sdk.runtime.references import Reference, has_reference, put_back, replaced
 
 
 def test_references_are_found():

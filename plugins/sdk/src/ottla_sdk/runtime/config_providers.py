@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ottla_connect.task.plugins.lookup import PluginLookup
-from ottla_connect.task.redaction import Redaction
-from ottla_connect.task.settings.references import Reference, has_reference, references, replaced
-from ottla_sdk import ConfigProvider, ConnectError, FatalError, RetriableError
+from ottla_sdk.config_provider import ConfigProvider
+from ottla_sdk.errors import ConnectError, FatalError, RetriableError
+from ottla_sdk.runtime.plugin_lookup import PluginLookup
+from ottla_sdk.runtime.redaction import Redaction
+from ottla_sdk.runtime.references import Reference, has_reference, references, replaced
 
 PROVIDERS_KEY = "config.providers"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")

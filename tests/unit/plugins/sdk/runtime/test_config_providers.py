@@ -2,10 +2,10 @@
 
 import pytest
 
-from ottla_connect.task.plugins.lookup import PluginLookup
-from ottla_connect.task.redaction import Redaction
-from ottla_connect.task.settings.config_providers import ConfigProviders, ProviderAway, UnresolvedReference
 from ottla_sdk import RetriableError
+from ottla_sdk.runtime.config_providers import ConfigProviders, ProviderAway, UnresolvedReference
+from ottla_sdk.runtime.plugin_lookup import PluginLookup
+from ottla_sdk.runtime.redaction import Redaction
 
 
 @pytest.fixture

@@ -2,17 +2,7 @@
 
 from typing import Any
 
-from ottla_sdk import (
-    ConfigProvider,
-    Connector,
-    Converter,
-    Plugin,
-    Predicate,
-    SinkConnector,
-    SourceConnector,
-    Transform,
-    class_name,
-)
+from ottla_sdk.plugin import Plugin, class_name
 
 ENDINGS = ("Connector", "Converter", "Predicate", "Transformation", "Transform", "ConfigProvider")
 """Kafka Connect's short aliases leave these off (its `PluginUtils.prunedName`)."""
@@ -42,19 +32,3 @@ def names(plugin: type[Plugin[Any]]) -> list[str]:
     bare = plugin.__name__
     short = next((bare.removesuffix(each) for each in ENDINGS if bare.endswith(each) and bare != each), bare)
     return list(dict.fromkeys((bare, short, *plugin.aliases)))
-
-
-def rest_types(plugin: type[Plugin[Any]]) -> tuple[str, ...]:
-    """Return a class's types as Kafka Connect's REST API calls them; a converter is also one for headers."""
-    for kind, types in (
-        (SourceConnector, ("source",)),
-        (SinkConnector, ("sink",)),
-        (Transform, ("transformation",)),
-        (Predicate, ("predicate",)),
-        (Converter, ("converter", "header_converter")),
-        (ConfigProvider, ("configprovider",)),
-    ):
-        if issubclass(plugin, kind):
-            return types
-    kind_name = "SourceConnector or SinkConnector" if issubclass(plugin, Connector) else "kind of plugin"
-    raise TypeError(f"{class_name(plugin)} is a subclass of no {kind_name}")

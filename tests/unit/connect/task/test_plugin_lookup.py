@@ -2,9 +2,10 @@
 
 import pytest
 
-from ottla_connect.task.plugins.lookup import PluginLookup, PluginNotFound
-from ottla_connect.task.plugins.names import names, rest_types
+from ottla_connect.task.rest_types import rest_types
 from ottla_sdk import Connector, Converter, Transform, class_name
+from ottla_sdk.runtime.plugin_lookup import PluginLookup, PluginNotFound
+from ottla_sdk.runtime.plugin_name import names
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import io
 import json
 from urllib.parse import quote, quote_plus
 
-from ottla_connect.task.redaction import RedactedStream, Redaction
+from ottla_sdk.runtime.redaction import RedactedStream, Redaction
 
 
 def test_values_are_replaced_by_their_references():

@@ -1,1 +1,0 @@
-"""How plugin classes are found, described and made."""
