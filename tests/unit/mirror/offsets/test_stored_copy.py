@@ -1,0 +1,53 @@
+"""A new session goes on with what the one before has copied of the same history, and with nothing else."""
+
+from dataclasses import replace
+from uuid import UUID
+
+from ottla_mirror.offsets.map_chunk import Run
+from ottla_mirror.offsets.offset_map import OffsetMap
+from ottla_mirror.offsets.stored_copy import Session, StoredCopy, begun
+
+FIRST = Session(
+    producer_id=7,
+    producer_epoch=0,
+    source_topic_id=UUID(int=1),
+    source_start_offset=10,
+    target_topic_id=UUID(int=2),
+    target_start_offset=5,
+    replaces=None,
+)
+
+
+def copied() -> StoredCopy:
+    """Source offsets 10 to 29 are at 5 to 24 of the target."""
+    offsets = OffsetMap(10, 5)
+    offsets.append(10, 5, 20)
+    return StoredCopy(session=FIRST, next_sequence=20, map=offsets)
+
+
+def test_a_first_session_begins_with_an_empty_map() -> None:
+    copy = begun(FIRST, None)
+    assert (copy.next_source_offset, copy.target_offset, copy.next_sequence) == (10, 5, 0)
+    assert not list(copy.map.runs())
+
+
+def test_a_session_after_a_truncation_keeps_the_map_of_what_the_source_still_has() -> None:
+    session = replace(FIRST, producer_epoch=1, source_start_offset=15, target_start_offset=30, replaces=FIRST.name)
+    copy = begun(session, copied())
+    assert list(copy.map.runs()) == [Run(10, 5, 5)]
+    assert (copy.next_source_offset, copy.target_offset, copy.next_sequence) == (15, 30, 0)
+
+
+def test_a_session_after_a_gap_has_dealt_with_what_is_before_it() -> None:
+    session = replace(FIRST, producer_epoch=1, source_start_offset=40, target_start_offset=25, replaces=FIRST.name)
+    copy = begun(session, copied())
+    assert list(copy.map.runs()) == [Run(10, 5, 20)]
+    assert (copy.next_source_offset, copy.target_offset) == (40, 25)
+
+
+def test_a_session_of_a_topic_created_anew_knows_nothing_of_the_former_one() -> None:
+    anew = replace(FIRST, producer_epoch=1, source_start_offset=0, target_start_offset=25, replaces=FIRST.name)
+    for session in (replace(anew, source_topic_id=UUID(int=9)), replace(anew, target_topic_id=UUID(int=9))):
+        copy = begun(session, copied())
+        assert not list(copy.map.runs())
+        assert (copy.next_source_offset, copy.target_offset, copy.next_sequence) == (0, 25, 0)
