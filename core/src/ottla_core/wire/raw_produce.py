@@ -1,0 +1,203 @@
+"""ProduceRequest and ProduceResponse, versions 3 to 13, as a producer of finished batches writes and reads them.
+
+The batches stay where they are: a request is a list of pieces of memory. Version 13 names topics by their ids, so
+nothing is written into a topic that was created anew under the same name.
+
+Source of the layouts: Kafka's ProduceRequest.json and ProduceResponse.json.
+"""
+
+import struct
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from ottla_core.errors import InvalidRequest, InvalidResponse
+from ottla_core.wire.bounds import ITEMS_MAX, read_unsigned_varint, skip_tagged_fields
+from ottla_core.wire.primitives import INT16, INT32, NO_TAGGED_FIELDS, array_length, bytes_length, string
+from ottla_core.wire.produce_request import FIRST_FLEXIBLE_VERSION, FIRST_VERSION_BY_TOPIC_ID
+from ottla_core.wire.record_batch import Buffer
+
+PRODUCE_KEY: Final = 0
+OLDEST_VERSION: Final = 3
+NEWEST_VERSION: Final = 13
+ALL_IN_SYNC_REPLICAS: Final = -1
+NO_OFFSET: Final = -1
+TOPIC_IDS_KEPT_MAX: Final = 10_000
+_FIRST_VERSION_WITH_LOG_START: Final = 5
+_FIRST_VERSION_WITH_MESSAGES: Final = 8
+
+_ACKS_AND_TIMEOUT = struct.Struct(">hi")
+_TOPIC_ID = struct.Struct("16s")
+_PRODUCED_V3 = struct.Struct(">ihqq")
+_PRODUCED_V5 = struct.Struct(">ihqqq")
+
+TopicKey = str | UUID
+"""A topic's name, or in version 13 its id."""
+
+
+class ProduceOutcome(NamedTuple):
+    """What became of one partition's batch.
+
+    Attributes:
+        topic: as it was named in the request.
+        partition: its number.
+        error_code: of this partition.
+        base_offset: offset of the first record; of the earlier append, if the batch repeats one; -1 if unknown.
+        log_start_offset: -1 before version 5.
+        error_message: what the broker says besides, from version 8 on.
+    """
+
+    topic: TopicKey
+    partition: int
+    error_code: ErrorCode
+    base_offset: int
+    log_start_offset: int
+    error_message: str | None
+
+
+def produce_request_body(
+    version: int,
+    timeout_ms: int,
+    batches: Mapping[TopicKey, Collection[tuple[int, Collection[Buffer]]]],
+    *,
+    acks: int = ALL_IN_SYNC_REPLICAS,
+) -> list[Buffer]:
+    """Return what follows the header of a request, in pieces.
+
+    Args:
+        version: of the API.
+        timeout_ms: how long the broker may wait for in-sync replicas.
+        batches: by topic, each partition's number and the pieces of its one batch.
+        acks: who has to have written before the answer.
+    """
+    flexible = version >= FIRST_FLEXIBLE_VERSION
+    pieces: list[Buffer] = [
+        string(None, flexible=flexible)
+        + _ACKS_AND_TIMEOUT.pack(acks, timeout_ms)
+        + array_length(len(batches), flexible=flexible)
+    ]
+    end = NO_TAGGED_FIELDS if flexible else b""
+    for topic, partitions in batches.items():
+        assert isinstance(topic, UUID) == (version >= FIRST_VERSION_BY_TOPIC_ID), f"v{version} names topics otherwise"
+        key = topic.bytes if isinstance(topic, UUID) else string(topic, flexible=flexible)
+        pieces.append(key + array_length(len(partitions), flexible=flexible))
+        for partition, batch in partitions:
+            pieces.append(INT32.pack(partition) + bytes_length(sum(map(len, batch)), flexible=flexible))
+            pieces.extend(batch)
+            pieces.append(end)
+        pieces.append(end)
+    pieces.append(end)
+    return pieces
+
+
+def read_produce_response(frame: memoryview, version: int) -> list[ProduceOutcome]:
+    """Return the outcomes that a frame holds, from its correlation id on.
+
+    Raises:
+        InvalidResponse: the bytes are no such response.
+    """
+    try:
+        return _read(frame, version)
+    except (IndexError, struct.error):
+        raise InvalidResponse(f"ProduceResponse v{version} ends before it is complete") from None
+    except UnicodeDecodeError:
+        raise InvalidResponse(f"ProduceResponse v{version} has a string that is not UTF-8") from None
+    except InvalidRequest as error:  # what the shared primitives raise
+        raise InvalidResponse(f"malformed ProduceResponse v{version}: {error.message}") from None
+
+
+def _read(frame: memoryview, version: int) -> list[ProduceOutcome]:
+    flexible = version >= FIRST_FLEXIBLE_VERSION
+    position = INT32.size
+    if flexible:
+        position = skip_tagged_fields(frame, position)
+    outcomes: list[ProduceOutcome] = []
+    topic_count, position = _read_count(frame, position, flexible=flexible)
+    for _ in range(topic_count):
+        topic: TopicKey | None
+        if version >= FIRST_VERSION_BY_TOPIC_ID:
+            topic = _topic_id(*_TOPIC_ID.unpack_from(frame, position))
+            position += _TOPIC_ID.size
+        else:
+            topic, position = _read_string(frame, position, flexible=flexible)
+        if topic is None:
+            raise InvalidResponse("a topic of a ProduceResponse has no name")
+        count, position = _read_count(frame, position, flexible=flexible)
+        for _ in range(count):
+            outcome, position = _read_outcome(frame, position, version, topic)
+            outcomes.append(outcome)
+        if flexible:
+            position = skip_tagged_fields(frame, position)
+    INT32.unpack_from(frame, position)  # how long the broker wants not to be asked; it mutes us by itself
+    return outcomes
+
+
+def _read_outcome(frame: memoryview, position: int, version: int, topic: TopicKey) -> tuple[ProduceOutcome, int]:
+    log_start_offset, message = NO_OFFSET, None
+    if version >= _FIRST_VERSION_WITH_LOG_START:
+        partition, error, base_offset, _, log_start_offset = _PRODUCED_V5.unpack_from(frame, position)
+        position += _PRODUCED_V5.size
+    else:
+        partition, error, base_offset, _ = _PRODUCED_V3.unpack_from(frame, position)
+        position += _PRODUCED_V3.size
+    if version >= _FIRST_VERSION_WITH_MESSAGES:
+        flexible = version >= FIRST_FLEXIBLE_VERSION
+        count, position = _read_count(frame, position, flexible=flexible)
+        reasons = []
+        for _ in range(count):
+            reason, position = _read_string(frame, position + INT32.size, flexible=flexible)
+            if reason:
+                reasons.append(reason)
+            if flexible:
+                position = skip_tagged_fields(frame, position)
+        message, position = _read_string(frame, position, flexible=flexible)
+        message = message or (reasons[0] if reasons else None)
+        if flexible:
+            position = skip_tagged_fields(frame, position)
+    code = ErrorCode.none if error == 0 else _error_code(error)
+    return ProduceOutcome(topic, partition, code, base_offset, log_start_offset, message), position
+
+
+@lru_cache(TOPIC_IDS_KEPT_MAX)
+def _topic_id(raw: bytes) -> UUID:
+    return UUID(bytes=raw)
+
+
+def _read_size(frame: memoryview, position: int) -> tuple[int, int]:
+    size, position = read_unsigned_varint(frame, position)
+    return size - 1, position
+
+
+def _read_count(frame: memoryview, position: int, *, flexible: bool) -> tuple[int, int]:
+    if flexible:
+        count, position = _read_size(frame, position)
+    else:
+        (count,) = INT32.unpack_from(frame, position)
+        position += INT32.size
+    if count > min(ITEMS_MAX, len(frame) - position):
+        raise InvalidResponse(f"{count} items are announced in a ProduceResponse, which cannot follow")
+    return max(count, 0), position
+
+
+def _read_string(frame: memoryview, position: int, *, flexible: bool) -> tuple[str | None, int]:
+    if flexible:
+        size, position = _read_size(frame, position)
+    else:
+        (size,) = INT16.unpack_from(frame, position)
+        position += INT16.size
+    if size < 0:
+        return None, position
+    end = position + size
+    if end > len(frame):
+        raise InvalidResponse(f"a string of {size} bytes, {len(frame) - position} follow")
+    return str(frame[position:end], "utf-8"), end
+
+
+def _error_code(number: int) -> ErrorCode:
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.unknown_server_error

@@ -1,0 +1,87 @@
+"""The hand-written side of a producer agrees with the broker's reader and writer, in every version."""
+
+import random
+from uuid import UUID
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from ottla_core.errors import InvalidResponse
+from ottla_core.wire.leader_hint import CurrentLeader, NodeEndpoint
+from ottla_core.wire.messages import message_codec
+from ottla_core.wire.produce_request import read_produce_request
+from ottla_core.wire.produce_response import PartitionProduced, encode_produce_response
+from ottla_core.wire.raw_produce import (
+    NEWEST_VERSION,
+    OLDEST_VERSION,
+    PRODUCE_KEY,
+    ProduceOutcome,
+    TopicKey,
+    produce_request_body,
+    read_produce_response,
+)
+
+TOPIC_ID, OTHER_ID = UUID(int=7), UUID(int=8)
+VERSIONS = pytest.mark.parametrize("version", range(OLDEST_VERSION, NEWEST_VERSION + 1))
+
+
+def keys(version: int) -> tuple[TopicKey, TopicKey]:
+    return (TOPIC_ID, OTHER_ID) if version >= 13 else ("flights", "other")
+
+
+@VERSIONS
+def test_a_request_is_what_a_broker_reads(version: int):
+    first, second = keys(version)
+    batches = {first: [(3, (b"ab", memoryview(b"cd"))), (4, (b"x" * 200,))], second: [(0, (b"y",))]}
+    frame = b"".join(produce_request_body(version, 5000, batches))
+    request = read_produce_request(memoryview(frame), 0, version)
+    assert (request.transactional_id, request.acks, request.timeout_ms) == (None, -1, 5000)
+    found = {
+        (topic.topic, each.partition): bytes(each.records or b"")
+        for topic in request.topics
+        for each in topic.partitions
+    }
+    assert found == {(first, 3): b"abcd", (first, 4): b"x" * 200, (second, 0): b"y"}
+
+
+def response_frame(version: int) -> memoryview:
+    first, second = keys(version)
+    accepted = PartitionProduced(3, ErrorCode.none, base_offset=42, log_start_offset=5)
+    refused = PartitionProduced(
+        4,
+        ErrorCode.not_leader_or_follower,
+        error_message="ask broker 2",
+        current_leader=CurrentLeader(2, 9),
+        record_errors=[(7, "no key"), (9, "no key")],
+    )
+    unexplained = PartitionProduced(5, ErrorCode.invalid_record, record_errors=[(7, "no key")])
+    header = message_codec(PRODUCE_KEY, version).response_header(7)
+    endpoint = NodeEndpoint(2, "127.0.0.1", 9093, None)
+    topics = [(first, [accepted, refused]), (second, [unexplained])]
+    return memoryview(encode_produce_response(version, header, topics, [endpoint]))[4:]
+
+
+@VERSIONS
+def test_a_response_is_read_as_a_broker_wrote_it(version: int):
+    first, second = keys(version)
+    start = 5 if version >= 5 else -1
+    message, reason = ("ask broker 2", "no key") if version >= 8 else (None, None)
+    assert read_produce_response(response_frame(version), version) == [
+        ProduceOutcome(first, 3, ErrorCode.none, 42, start, None),
+        ProduceOutcome(first, 4, ErrorCode.not_leader_or_follower, -1, -1, message),
+        ProduceOutcome(second, 5, ErrorCode.invalid_record, -1, -1, reason),
+    ]
+
+
+@VERSIONS
+def test_broken_responses_are_refused_as_such(version: int):
+    whole = response_frame(version)
+    chosen = random.Random(version)
+    for _ in range(3000):
+        broken = bytearray(whole[: chosen.randrange(4, len(whole) + 1)])
+        for _ in range(chosen.randrange(0, 4)):
+            broken[chosen.randrange(len(broken))] = chosen.randrange(256)
+        try:
+            read_produce_response(memoryview(broken), version)
+        except InvalidResponse:
+            continue
