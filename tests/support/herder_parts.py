@@ -51,7 +51,7 @@ class HerderParts:
             worker=self.worker,
             stores=self.stores,
             catalog=self.catalog,
-            validation=Validation(host, config.raw),
+            validation=Validation(host, self.catalog, config.raw),
             logs=host.logs,
             server=ServerInfo(version="1", commit="c", kafka_cluster_id="k"),
         )

@@ -13,9 +13,9 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-PROBE_WITHIN_S = 4.0
-"""With the start of the command, a person waits five seconds at most."""
-SILENCE_S = 1.5
+PROBE_WITHIN_S = 3.0
+"""With the start of the command, which takes longer on a busy machine, a person waits five seconds at most."""
+SILENCE_S = 1.0
 """So long after the first question other protocols are tried, too, while an answer may still come."""
 OTHER_PROTOCOL_S = 1.0
 SLACK_S = 0.5

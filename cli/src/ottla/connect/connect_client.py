@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 URL_DEFAULT = "http://127.0.0.1:8083"
 URL_VARIABLE = "OTTLA_CONNECT_URL"
-CONNECT_TIMEOUT_S = 4.0
+CONNECT_TIMEOUT_S = 3.0
 ANSWER_TIMEOUT_S = 95.0
 """Workers answer within 90 s, if only that they could not carry it out."""
 REBALANCE_PATIENCE_S = 20.0

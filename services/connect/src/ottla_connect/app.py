@@ -130,7 +130,7 @@ def _herder(
         worker=worker,
         stores=stores,
         catalog=catalog,
-        validation=Validation(host, config.raw),
+        validation=Validation(host, catalog, config.raw),
         logs=host.logs,
         server=server,
     )

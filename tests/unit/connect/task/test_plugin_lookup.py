@@ -3,9 +3,9 @@
 import pytest
 
 from ottla_connect.task.rest_types import rest_types
-from ottla_sdk import Connector, Converter, Transform, class_name
+from ottla_sdk import Connector, Converter, SourceConnector, Transform, class_name
 from ottla_sdk.runtime.plugin_lookup import PluginLookup, PluginNotFound
-from ottla_sdk.runtime.plugin_name import names
+from ottla_sdk.runtime.plugin_name import KnownClass, names
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,40 @@ def test_the_obvious_plugin_is_imported_and_no_other():
 
 def test_kafkas_own_names_are_found():
     assert PluginLookup().find("org.apache.kafka.connect.json.JsonConverter", Converter).__name__ == "JsonConverter"
+
+
+KNOWN = [
+    KnownClass(
+        "ottla_test_plugins.sources.ListSource", ["ListSource", "org.example.ListSourceConnector"], SourceConnector
+    ),
+    KnownClass("x.JsonConverter", ["JsonConverter", "Json"], Converter),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("ListSorce", "has a connector ListSorce; did you mean ListSource?"),
+        ("org.other.ListSourceConnectr", "; did you mean ListSource?"),
+        ("JsonConvertr", "has a connector JsonConvertr"),
+        ("sources.ListSource", "has a connector sources.ListSource; did you mean ListSource?"),
+    ],
+)
+def test_where_all_classes_are_known_an_unknown_name_is_refused_before_any_plugin_is_imported(name: str, told: str):
+    lookup = PluginLookup(known=KNOWN)
+    with pytest.raises(PluginNotFound) as refusal:
+        lookup.find(name, Connector)
+    assert str(refusal.value).endswith(told)
+    assert not lookup._loaded
+
+
+@pytest.mark.parametrize(
+    "name", ["ottla_test_plugins.sources.ListSource", "ottla_test_plugins.ListSource", "ListSource", " ListSource "]
+)
+def test_where_all_classes_are_known_the_plugin_that_has_it_is_imported_and_no_other(name: str):
+    lookup = PluginLookup(known=KNOWN)
+    assert lookup.find(name, Connector).__name__ == "ListSource"
+    assert [each.name for each in lookup._loaded] == ["test-plugins"]
 
 
 @pytest.mark.usefixtures("broken_plugin")

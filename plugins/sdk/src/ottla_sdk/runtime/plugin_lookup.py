@@ -6,7 +6,7 @@ takes long. A plugin that cannot be imported is passed over, and mentioned if th
 
 import importlib
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
@@ -18,7 +18,7 @@ from ottla_sdk import hookspecs
 from ottla_sdk.errors import FatalError
 from ottla_sdk.hookspecs import ENTRY_POINT_GROUP
 from ottla_sdk.plugin import Plugin
-from ottla_sdk.runtime.plugin_name import PluginName
+from ottla_sdk.runtime.plugin_name import KnownClass, PluginName
 
 PluginT = TypeVar("PluginT", bound=type[Plugin[Any]])
 ClassT = TypeVar("ClassT")
@@ -85,9 +85,12 @@ class PluginLookup:
 
     Attributes:
         hooks: which hooks of plugins are asked.
+        known: what these hooks of all plugins have answered somebody else, if anybody. A name that is none of these
+            classes' is then refused before all plugins are imported, and those that have it are imported first.
     """
 
     hooks: Sequence[str] = CONNECT_HOOKS
+    known: Sequence[KnownClass] = ()
     _loaded: dict[EntryPoint, LoadedPlugin] = field(default_factory=dict)
     _broken: dict[EntryPoint, str] = field(default_factory=dict)
     _versions: dict[type[Any], str] = field(default_factory=dict)
@@ -99,7 +102,12 @@ class PluginLookup:
             PluginNotFound: there is none.
         """
         wanted = PluginName(name)
-        for plugin in self._plugins(wanted):
+        having = [each for each in self.known if wanted.means_known(each)]
+        if self.known and not having:
+            nearest = wanted.nearest(kind, self.known)
+            meant = f"; did you mean {nearest}?" if nearest else ""
+            raise PluginNotFound(f"no installed plugin has a {kind.__name__.lower()} {name}{meant}")
+        for plugin in self._plugins(wanted, {_package(each.full_name) for each in having}):
             for each in plugin.classes:
                 if issubclass(each, kind) and wanted.means(each):
                     self._versions[each] = each.version or plugin.version
@@ -111,17 +119,24 @@ class PluginLookup:
 
     def classes(self, kind: type[ClassT]) -> list[type[ClassT]]:
         """Return the classes of a kind in all plugins that can be imported."""
-        return [each for plugin in self._plugins(PluginName("")) for each in plugin.classes if issubclass(each, kind)]
+        plugins = self._plugins(PluginName(""), ())
+        return [each for plugin in plugins for each in plugin.classes if issubclass(each, kind)]
 
     def version(self, plugin: type[Any]) -> str:
         """Return the version of a class that `find` has returned."""
         return self._versions.get(plugin, "")
 
-    def _plugins(self, wanted: PluginName) -> Iterator[LoadedPlugin]:
+    def _plugins(self, wanted: PluginName, packages: Container[str]) -> Iterator[LoadedPlugin]:
+        """Import plugins one by one: those first that the name suggests, and then those of packages that have it."""
         found = entry_points(group=ENTRY_POINT_GROUP)
         for each in sorted(
             found,
-            key=lambda each: (not wanted.is_within(each.module), each.name != COMMON_ENTRY_POINT, each.name),
+            key=lambda each: (
+                not wanted.is_within(each.module),
+                _package(each.module) not in packages,
+                each.name != COMMON_ENTRY_POINT,
+                each.name,
+            ),
         ):
             if each in self._broken:
                 continue
@@ -132,3 +147,8 @@ class PluginLookup:
                     self._broken[each] = "".join(traceback.format_exception_only(error)).strip()
                     continue
             yield self._loaded[each]
+
+
+def _package(name: str) -> str:
+    """Return the package at the top of a module's or class's name."""
+    return name.partition(".")[0]

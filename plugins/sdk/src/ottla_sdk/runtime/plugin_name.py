@@ -1,11 +1,36 @@
 """The names under which a plugin class can be asked for."""
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from ottla_sdk.plugin import Plugin, class_name
 
 ENDINGS = ("Connector", "Converter", "Predicate", "Transformation", "Transform", "ConfigProvider")
 """Kafka Connect's short aliases leave these off (its `PluginUtils.prunedName`)."""
+ALIKE = 0.7
+"""How much alike a misspelt name is to the one that was meant, from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownClass:
+    """A plugin class that somebody else has imported.
+
+    Attributes:
+        full_name: module and name.
+        names: its others, as `names` returns them.
+        kind: such as `SourceConnector`.
+    """
+
+    full_name: str
+    names: Sequence[str]
+    kind: type[Any]
+
+    @property
+    def bare_name(self) -> str:
+        """The name without its module."""
+        return self.full_name.rpartition(".")[2]
 
 
 class PluginName:
@@ -22,9 +47,23 @@ class PluginName:
 
     def means(self, plugin: type[Plugin[Any]]) -> bool:
         """Return whether it is a name of a class; a class in `package.module` also goes by `package.Class`."""
-        if self._name == class_name(plugin) or self._name in names(plugin):
+        return self.means_known(KnownClass(class_name(plugin), names(plugin), plugin))
+
+    def means_known(self, plugin: KnownClass) -> bool:
+        """Return whether it is a name of a class, as `means` does, which needs the class itself."""
+        if self._name == plugin.full_name or self._name in plugin.names:
             return True
-        return self._bare == plugin.__name__ and plugin.__module__.startswith(f"{self._package}.")
+        return self._bare == plugin.bare_name and plugin.full_name.startswith(f"{self._package}.")
+
+    def nearest(self, kind: type[Any], known: Iterable[KnownClass]) -> str | None:
+        """Return the bare name of the class of a kind that may be meant where none has this name."""
+        bare = {
+            name: each.bare_name
+            for each in known
+            if issubclass(each.kind, kind)
+            for name in (each.bare_name, *each.names)
+        }
+        return next((bare[each] for each in get_close_matches(self._bare, bare, 1, cutoff=ALIKE)), None)
 
 
 def names(plugin: type[Plugin[Any]]) -> list[str]:

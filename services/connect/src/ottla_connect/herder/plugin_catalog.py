@@ -6,7 +6,7 @@ is asked for; only those that are new or changed are asked again, so a plugin th
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
@@ -97,6 +97,17 @@ class PluginCatalog:
     def find(self, name: str) -> PluginDescription | None:
         """Return the plugin class of this name or alias."""
         return self._by_name.get(name)
+
+    async def all_classes(self, names: Iterable[str]) -> list[PluginDescription]:
+        """Return the classes of all plugins, after another look if one of the names is unknown.
+
+        Returns:
+            Nothing if a plugin could not be imported, since a class that is asked for may be one of its.
+        """
+        if any(self.find(name.strip()) is None for name in names):
+            await self.refresh()
+        listed = list(self._listed.values())
+        return [] if any(each.error for each in listed) else [plugin for each in listed for plugin in each.plugins]
 
     def connector_type(self, name: str) -> ConnectorType:
         """Return what a connector class does."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ottla_connect.herder.errors import BadRequest, RequestError
+from ottla_connect.herder.plugin_catalog import PluginCatalog
 from ottla_connect.herder.views import CLASS_KEY
 from ottla_connect.processes.host import ChildProcess, ProcessFailed, ProcessHost
 from ottla_connect.processes.messages import (
@@ -28,8 +29,9 @@ Offsets = Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
 class Validation:
     """Asks plugin code what it thinks of settings and offsets."""
 
-    def __init__(self, host: ProcessHost, worker_settings: Mapping[str, str]) -> None:
+    def __init__(self, host: ProcessHost, catalog: PluginCatalog, worker_settings: Mapping[str, str]) -> None:
         self._host = host
+        self._catalog = catalog
         self._worker_settings = dict(worker_settings)
 
     async def validate(self, config: Mapping[str, str]) -> Mapping[str, Any]:
@@ -41,7 +43,12 @@ class Validation:
         """
         if not config.get(CLASS_KEY, "").strip():
             raise BadRequest(f"Connector config {dict.fromkeys(config, '…')} contains no connector type")
-        answer = await self._ask(Validate(settings=dict(config), worker=self._worker_settings), "the validation")
+        purpose = Validate(
+            settings=dict(config),
+            worker=self._worker_settings,
+            plugins=await self._catalog.all_classes(_class_names(config)),
+        )
+        answer = await self._ask(purpose, "the validation")
         assert isinstance(answer, Validated), answer
         return answer.infos
 
@@ -134,6 +141,11 @@ class Validation:
             return await self._host.ask(purpose, timeout_s=VALIDATION_TIMEOUT_S, on_started=on_started)
         except ProcessFailed as error:
             raise RequestError(f"{what} did not come to an end: its process {error}") from None
+
+
+def _class_names(config: Mapping[str, str]) -> list[str]:
+    """Return what a connector's settings name as plugin classes; a few other words among them do no harm."""
+    return [value for key, value in config.items() if key == CLASS_KEY or key.endswith((".converter", ".type"))]
 
 
 def _pairs(offsets: Offsets) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:

@@ -52,10 +52,15 @@ class ListPlugins(Message, frozen=True, kw_only=True, tag="list-plugins"):
 
 
 class Validate(Message, frozen=True, kw_only=True, tag="validate"):
-    """Validate a connector's settings: `Validated`."""
+    """Validate a connector's settings: `Validated`.
+
+    `plugins` are the classes of all plugins, so that a name that is none of theirs is refused before all have been
+    imported; empty if the worker does not know them all.
+    """
 
     settings: dict[str, str]
     worker: dict[str, str]
+    plugins: "list[PluginDescription]" = []
 
 
 class DescribeConfig(Message, frozen=True, kw_only=True, tag="describe-config"):

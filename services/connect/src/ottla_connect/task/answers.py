@@ -18,7 +18,7 @@ from ottla_connect.processes.messages import (
 )
 from ottla_connect.task.channel import Channel
 from ottla_connect.task.process import Process
-from ottla_connect.task.rest_types import rest_types
+from ottla_connect.task.rest_types import kind_of, rest_types
 from ottla_connect.task.settings.config_infos import key_info, key_infos
 from ottla_connect.task.settings.connector_settings import TYPES, SinkSettings, SourceSettings
 from ottla_connect.task.settings.validation import CLASS_KEY, Validation
@@ -37,7 +37,7 @@ from ottla_sdk import (
     class_name,
 )
 from ottla_sdk.runtime.plugin_lookup import PluginNotFound, load
-from ottla_sdk.runtime.plugin_name import names
+from ottla_sdk.runtime.plugin_name import KnownClass, names
 from ottla_sdk.runtime.redaction import Redaction
 
 Pair = tuple[dict[str, Any], dict[str, Any] | None]
@@ -65,7 +65,8 @@ def list_plugins(purpose: ListPlugins) -> PluginsListed:
 
 def validate(channel: Channel, redaction: Redaction, purpose: Validate) -> Validated:
     """Return what is wrong with a connector's settings."""
-    process = Process.make(channel, redaction, purpose.worker)
+    known = [KnownClass(each.class_name, each.aliases, kind_of(each.type)) for each in purpose.plugins]
+    process = Process.make(channel, redaction, purpose.worker, known=known)
     validation = Validation(
         purpose.settings,
         worker=process.worker,

@@ -2,7 +2,7 @@
 
 import logging
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ottla_connect.config import WorkerConfig
@@ -13,6 +13,7 @@ from ottla_connect.task.pipeline.errors import is_passing
 from ottla_sdk import FatalError
 from ottla_sdk.runtime.config_providers import ConfigProviders
 from ottla_sdk.runtime.plugin_lookup import PluginLookup
+from ottla_sdk.runtime.plugin_name import KnownClass
 from ottla_sdk.runtime.redaction import Redaction
 
 TRACE_CHARACTERS_MAX = 100_000
@@ -41,14 +42,21 @@ class Process:
     worker: WorkerConfig = field(init=False)
 
     @classmethod
-    def make(cls, channel: Channel, redaction: Redaction, worker: Mapping[str, str]) -> "Process":
-        """Return the parts for a worker with these settings.
+    def make(
+        cls,
+        channel: Channel,
+        redaction: Redaction,
+        worker: Mapping[str, str],
+        *,
+        known: Sequence[KnownClass] = (),
+    ) -> "Process":
+        """Return the parts for a worker with these settings, and all plugin classes if it knows them.
 
         Raises:
             UnresolvedReference: they refer to what a config provider does not have.
             ConfigurationError: they are wrong.
         """
-        lookup = PluginLookup()
+        lookup = PluginLookup(known=known)
         made = cls(channel, redaction, lookup, ConfigProviders(worker, lookup, redaction))
         made.worker_settings = made.providers.resolve_worker_settings()
         made.worker = WorkerConfig.parse({**worker, **made.worker_settings})
