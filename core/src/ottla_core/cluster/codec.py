@@ -11,15 +11,17 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 from uuid import UUID
 
-from ottla_core.cluster.keys import MemberKey, PartitionKey, RegistrationKey, ShardKey
+from ottla_core.cluster.keys import LinkKey, MemberKey, PartitionKey, RegistrationKey, ShardKey
 from ottla_core.cluster.model import (
     NO_EPOCH,
     BrokerRegistration,
     ControllerLeader,
     Endpoint,
+    Link,
     Member,
     PartitionState,
     Shard,
+    TopicOrigin,
 )
 from ottla_core.errors import OttlaError
 
@@ -38,6 +40,7 @@ class TopicRecord:
     id: UUID
     partition_count: int
     configs: Mapping[str, str] = field(default_factory=dict)
+    origin: TopicOrigin | None = None
 
 
 def encode_member(member: Member) -> bytes:
@@ -144,7 +147,18 @@ def decode_controller(value: bytes, create_revision: int) -> ControllerLeader:
 
 def encode_topic(record: TopicRecord) -> bytes:
     """Return the value of a topic's key."""
-    return _to_bytes({"id": str(record.id), "partitions": record.partition_count, "configs": dict(record.configs)})
+    value: dict[str, object] = {
+        "id": str(record.id),
+        "partitions": record.partition_count,
+        "configs": dict(record.configs),
+    }
+    if record.origin is not None:
+        value["origin"] = {
+            "link": str(record.origin.link_id),
+            "topic": record.origin.source_topic,
+            "topic_id": str(record.origin.source_topic_id),
+        }
+    return _to_bytes(value)
 
 
 def decode_topic(name: str, value: bytes) -> TopicRecord:
@@ -155,24 +169,74 @@ def decode_topic(name: str, value: bytes) -> TopicRecord:
     """
     fields = _Fields(f"topic {name}", value)
     return TopicRecord(
-        id=fields.uuid("id"), partition_count=fields.integer("partitions"), configs=fields.texts("configs")
+        id=fields.uuid("id"),
+        partition_count=fields.integer("partitions"),
+        configs=fields.texts("configs"),
+        origin=_decode_origin(f"topic {name}.origin", fields.json.get("origin")),
+    )
+
+
+def _decode_origin(where: str, item: object) -> TopicOrigin | None:
+    if item is None:
+        return None
+    fields = _Fields(where, item)
+    return TopicOrigin(
+        link_id=fields.uuid("link"), source_topic=fields.text("topic"), source_topic_id=fields.uuid("topic_id")
+    )
+
+
+def encode_link(link: Link) -> bytes:
+    """Return the value of a link's key."""
+    return _to_bytes(
+        {
+            "id": str(link.id),
+            "source_cluster_id": link.source_cluster_id,
+            "bootstrap_servers": link.bootstrap_servers,
+            "settings": dict(link.settings),
+            "topics": link.topics,
+            "groups": link.groups,
+            "paused": link.paused,
+            "bytes_per_second": link.bytes_per_second,
+        }
+    )
+
+
+def decode_link(key: LinkKey, value: bytes, mod_revision: int) -> Link:
+    """Return the link under `key`.
+
+    Raises:
+        BadValue: the value is not a link.
+    """
+    fields = _Fields(str(key), value)
+    return Link(
+        name=key.name,
+        id=fields.uuid("id"),
+        source_cluster_id=fields.text("source_cluster_id"),
+        bootstrap_servers=fields.list_of_texts("bootstrap_servers"),
+        settings=fields.texts("settings"),
+        topics=fields.list_of_texts("topics"),
+        groups=fields.list_of_texts("groups"),
+        paused=fields.flag("paused"),
+        bytes_per_second=None if fields.json.get("bytes_per_second") is None else fields.integer("bytes_per_second"),
+        revision=mod_revision,
     )
 
 
 def encode_partition(partition: PartitionState) -> bytes:
     """Return the value of a partition's key."""
-    return _to_bytes(
-        {
-            "replicas": partition.replicas,
-            "isr": partition.isr,
-            "leader": partition.leader,
-            "leader_epoch": partition.leader_epoch,
-            "leader_broker_epoch": partition.leader_broker_epoch,
-            "adding": partition.adding,
-            "removing": partition.removing,
-            "eligible_leaders": partition.eligible_leaders,
-        }
-    )
+    value: dict[str, object] = {
+        "replicas": partition.replicas,
+        "isr": partition.isr,
+        "leader": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "leader_broker_epoch": partition.leader_broker_epoch,
+        "adding": partition.adding,
+        "removing": partition.removing,
+        "eligible_leaders": partition.eligible_leaders,
+    }
+    if partition.link is not None:
+        value["link"] = str(partition.link)
+    return _to_bytes(value)
 
 
 def decode_partition(key: PartitionKey, value: bytes, mod_revision: int) -> PartitionState:
@@ -194,6 +258,7 @@ def decode_partition(key: PartitionKey, value: bytes, mod_revision: int) -> Part
         removing=fields.integers("removing"),
         partition_epoch=mod_revision,
         eligible_leaders=fields.integers("eligible_leaders", ()),
+        link=None if fields.json.get("link") is None else fields.uuid("link"),
     )
 
 
@@ -303,6 +368,9 @@ class _Fields:
         if not isinstance(found, dict):
             raise BadValue(f"{self._where}.{name}: not an object: {found!r}")
         return {key: _text(f"{self._where}.{name}.{key}", item) for key, item in found.items()}
+
+    def list_of_texts(self, name: str) -> tuple[str, ...]:
+        return tuple(_text(f"{self._where}.{name}", item) for item in self.items(name))
 
     def uuid(self, name: str) -> UUID:
         return self._read(name, _uuid)

@@ -12,6 +12,7 @@ cluster never overlaps another's, since a cluster's name holds no slash.
 ``partitions/<topic id>/<index>``       one partition's replicas, ISR and leader
 ``configs/brokers/<id or "default">``   dynamic broker settings
 ``configs/groups/<group id>``           settings of a group; the id is quoted as in a URL
+``links/<name>``                        a source cluster of which topics here are followed
 ``shards/<internal topic>/<index>``     which coordinator owns a partition of the topic, and as which producer
 ``producer-ids``                        first producer id that was never handed out
 ======================================  ==================================================================
@@ -81,6 +82,13 @@ class ShardKey:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkKey:
+    """Holds one link."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class GroupConfigKey:
     """Holds the settings of one group."""
 
@@ -105,6 +113,7 @@ Key = (
     | ShardKey
     | BrokerConfigKey
     | GroupConfigKey
+    | LinkKey
 )
 
 
@@ -154,6 +163,10 @@ class KeySpace:
         """Return the key of the owner of a partition of an internal topic."""
         return f"{self.prefix}shards/{topic}/{index}"
 
+    def link(self, name: str) -> str:
+        """Return the key of a link."""
+        return f"{self.prefix}links/{name}"
+
     def broker_config(self, broker_id: int | None) -> str:
         """Return the key of a broker's dynamic settings; None stands for the default of all brokers."""
         return f"{self.prefix}configs/brokers/{DEFAULT_BROKER if broker_id is None else broker_id}"
@@ -186,6 +199,8 @@ def _parse(parts: list[str]) -> Key | None:
             return ShardKey(topic, int(index))
         case ["topics", name]:
             return TopicKey(name)
+        case ["links", name]:
+            return LinkKey(name)
         case ["members", role, member_id]:
             return MemberKey(Role(role), int(member_id))
         case ["registrations", broker_id]:

@@ -115,6 +115,8 @@ class PartitionState:
             under the registration that it was elected with; that makes a restart visible to every controller.
         adding: replicas that a reassignment is adding.
         removing: replicas that a reassignment will remove.
+        link: the id of the link that the partition follows, so that its leader takes batches from the source cluster
+            and none from clients; None if it is written here.
         partition_epoch: mod revision of the key, for compare-and-set; not part of the stored value.
     """
 
@@ -129,19 +131,60 @@ class PartitionState:
     removing: tuple[int, ...] = ()
     partition_epoch: int = 0
     eligible_leaders: tuple[int, ...] = ()
+    link: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """Another cluster, the source, of which topics here are followed offset by offset.
+
+    Attributes:
+        id: drawn at its creation; a later link of the same name is another one.
+        source_cluster_id: the cluster that must answer at `bootstrap_servers`.
+        bootstrap_servers: HOST:PORT of brokers of the source.
+        settings: of connections to it, under librdkafka's names; secrets are `${provider:path:key}` references.
+        topics: patterns of topic names (regular expressions that match whole names), for those who create topics.
+        groups: patterns of ids of consumer groups whose offsets go along.
+        paused: whether nothing is fetched.
+        bytes_per_second: the most that each broker fetches through it; None for no limit.
+        revision: mod revision of the key, for compare-and-set; not part of the stored value.
+    """
+
+    name: str
+    id: UUID
+    source_cluster_id: str
+    bootstrap_servers: tuple[str, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    topics: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    paused: bool = False
+    bytes_per_second: int | None = None
+    revision: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicOrigin:
+    """What a linked topic follows: the link's id, and the topic's name and id in the source cluster."""
+
+    link_id: UUID
+    source_topic: str
+    source_topic_id: UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     """A topic with all its partitions, `partitions[i].index == i`.
 
-    `mod_revision` is that of the topic's key, for compare-and-set; not part of the stored value.
+    Attributes:
+        origin: of what the topic is a linked copy; whether a partition still follows it, its state says.
+        mod_revision: that of the topic's key, for compare-and-set; not part of the stored value.
     """
 
     name: str
     id: UUID
     partitions: tuple[PartitionState, ...]
     configs: Mapping[str, str] = field(default_factory=dict)
+    origin: TopicOrigin | None = None
     mod_revision: int = 0
 
 
@@ -181,6 +224,7 @@ class ClusterState:
             are assigned a moment after it has appeared, and go a moment after it has gone.
         broker_configs: dynamic broker settings by broker id; the key None holds the cluster-wide default.
         group_configs: the settings of the groups that have any, by group id.
+        links: the links to source clusters, by name.
         deleted_topics: topics whose deletion this process has seen happen, with the revision at which it happened;
             the oldest are forgotten (see `state.DELETIONS_REMEMBERED_MAX`). A topic that has gone from `topics_by_id`
             without being here is merely missing: it was not in a new listing, lost a partition's key, or had its
@@ -200,9 +244,14 @@ class ClusterState:
     shards: Mapping[int, Shard] = field(default_factory=dict)
     broker_configs: Mapping[int | None, Mapping[str, str]] = field(default_factory=dict)
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    links: Mapping[str, Link] = field(default_factory=dict)
     deleted_topics: Mapping[UUID, int] = field(default_factory=dict, compare=False)
 
     @property
     def highest_producer_id(self) -> int:
         """The highest producer id that a live broker has found in its logs, or -1."""
         return max((broker.highest_producer_id for broker in self.brokers.values()), default=-1)
+
+    def link_of(self, link_id: UUID | None) -> Link | None:
+        """Return the link of an id, if it is there."""
+        return next((link for link in self.links.values() if link.id == link_id), None)

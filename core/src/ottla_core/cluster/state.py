@@ -27,6 +27,7 @@ from ottla_core.cluster.keys import (
     ControllerKey,
     GroupConfigKey,
     KeySpace,
+    LinkKey,
     MemberKey,
     PartitionKey,
     ProducerIdsKey,
@@ -129,6 +130,7 @@ class StateTracker:
             shards=_keep_identity(before.shards, after.shards),
             broker_configs=_keep_identity(before.broker_configs, after.broker_configs),
             group_configs=_keep_identity(before.group_configs, after.group_configs),
+            links=_keep_identity(before.links, after.links),
             deleted_topics={i: at for i, at in before.deleted_topics.items() if i not in fresh._topics},
         )
         self.state = fresh.state
@@ -228,6 +230,8 @@ class StateTracker:
             case BrokerConfigKey(broker_id):
                 configs = former.broker_configs.get(broker_id)
                 return replace(draft, broker_configs=_with(draft.broker_configs, broker_id, configs))
+            case LinkKey(name):
+                return replace(draft, links=_with(draft.links, name, former.links.get(name)))
             case GroupConfigKey(group_id):
                 configs = former.group_configs.get(group_id)
                 return replace(draft, group_configs=_with(draft.group_configs, group_id, configs))
@@ -262,12 +266,8 @@ class StateTracker:
                 return replace(draft, controller=leader)
             case ClusterIdKey():
                 return replace(draft, cluster_id=codec.decode_cluster_id(entry.value) if entry else "")
-            case BrokerConfigKey(broker_id):
-                configs = codec.decode_config(entry.value) if entry else None
-                return replace(draft, broker_configs=_with(draft.broker_configs, broker_id, configs))
-            case GroupConfigKey(group_id):
-                configs = codec.decode_config(entry.value) if entry else None
-                return replace(draft, group_configs=_with(draft.group_configs, group_id, configs))
+            case BrokerConfigKey() | GroupConfigKey() | LinkKey() as key:
+                return _with_administered(draft, key, entry)
             case ShardKey() | ProducerIdsKey() | None:
                 pass
         return draft
@@ -346,6 +346,7 @@ class StateTracker:
             id=topic_id,
             partitions=complete,
             configs=stored.record.configs,
+            origin=stored.record.origin,
             mod_revision=stored.mod_revision,
         )
 
@@ -369,6 +370,22 @@ def _with_member(draft: ClusterState, key: MemberKey, member: Member | None) -> 
             return replace(draft, controllers=members)
         case Role.GROUP_COORDINATOR:
             return replace(draft, coordinators=members)
+
+
+def _with_administered(
+    draft: ClusterState, key: BrokerConfigKey | GroupConfigKey | LinkKey, entry: KeyValue | None
+) -> ClusterState:
+    """Return the state with what administrators have set or made under a key."""
+    match key:
+        case BrokerConfigKey(broker_id):
+            configs = codec.decode_config(entry.value) if entry else None
+            return replace(draft, broker_configs=_with(draft.broker_configs, broker_id, configs))
+        case GroupConfigKey(group_id):
+            configs = codec.decode_config(entry.value) if entry else None
+            return replace(draft, group_configs=_with(draft.group_configs, group_id, configs))
+        case LinkKey(name):
+            link = codec.decode_link(key, entry.value, entry.mod_revision) if entry else None
+            return replace(draft, links=_with(draft.links, name, link))
 
 
 def _with(mapping: Mapping[K, V], key: K, value: V | None) -> Mapping[K, V]:

@@ -8,24 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from grpc import aio
 
-from ottla_controller.active_controller import ActiveController
-from ottla_controller.leadership_loop import LeadershipLoop
+from ottla_controller.link_service import LinkService
 from ottla_core.cluster import controller_messages as messages
 from ottla_core.cluster.controller_api import ElectionType
-from ottla_core.errors import NotController
 from ottla_core.topic_partition import TopicPartition
 from ottla_proto.gen.ottla import controller_pb2 as pb
-from ottla_proto.gen.ottla.controller_pb2_grpc import ControllerServicer
 
 if TYPE_CHECKING:  # generic in the stubs only
     Context = aio.ServicerContext[Any, Any]
 
 
-class ControllerService(ControllerServicer):
+class ControllerService(LinkService):
     """Answers while this process leads, and refuses with NOT_CONTROLLER otherwise."""
-
-    def __init__(self, leadership: LeadershipLoop) -> None:
-        self._leadership = leadership
 
     async def CreateTopics(self, request: pb.CreateTopicsRequest, context: "Context") -> pb.CreateTopicsResponse:
         """Create topics."""
@@ -129,9 +123,3 @@ class ControllerService(ControllerServicer):
             request.broker_id, timeout_s=context.time_remaining()
         )
         return pb.UnregisterBrokerResponse(revision=revision)
-
-    def _active(self) -> ActiveController:
-        active = self._leadership.active
-        if active is None:
-            raise NotController("this controller does not lead")
-        return active

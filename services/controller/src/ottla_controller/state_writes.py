@@ -10,7 +10,7 @@ from ottla_controller.state_writer import Write
 from ottla_core.cluster import codec
 from ottla_core.cluster.codec import TopicRecord
 from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.model import BrokerRegistration, Member, PartitionState, Shard, Topic
+from ottla_core.cluster.model import BrokerRegistration, Link, Member, PartitionState, Shard, Topic
 from ottla_core.group_shards import GROUP_TOPIC
 
 
@@ -34,7 +34,9 @@ class StateWrites:
 
     def topic(self, topic: Topic) -> Write:
         """Return the write of a topic's own record."""
-        record = TopicRecord(id=topic.id, partition_count=len(topic.partitions), configs=topic.configs)
+        record = TopicRecord(
+            id=topic.id, partition_count=len(topic.partitions), configs=topic.configs, origin=topic.origin
+        )
         return Write(key=self.keys.topic(topic.name), value=codec.encode_topic(record), replaces=topic.mod_revision)
 
     def partition(self, partition: PartitionState, joining: Iterable[Member] = ()) -> Write:
@@ -65,6 +67,14 @@ class StateWrites:
     def shard_deletion(self, shard: Shard) -> Write:
         """Return the deletion of a shard's ownership."""
         return Write(key=self.keys.shard(GROUP_TOPIC, shard.index), value=None, replaces=shard.revision)
+
+    def link(self, link: Link) -> Write:
+        """Return the write of a link."""
+        return Write(key=self.keys.link(link.name), value=codec.encode_link(link), replaces=link.revision)
+
+    def link_deletion(self, link: Link) -> Write:
+        """Return the write that forgets a link."""
+        return Write(key=self.keys.link(link.name), value=None, replaces=link.revision)
 
     def registration(self, registration: BrokerRegistration) -> Write:
         """Return the write of what is remembered of a broker."""

@@ -152,7 +152,11 @@ def plan_growths(requested: Sequence[NewPartitions], state: ClusterState) -> Ite
             if new.topic in repeated:
                 raise InvalidRequest(f"Topic '{new.topic}' appears more than once in the request.")
             topic = _find(TopicReference(name=new.topic), state)
-            added = _added_partitions(new, topic, state)
+            if any(partition.link is not None for partition in topic.partitions):
+                raise PolicyViolation(
+                    f"'{new.topic}' follows a topic of another cluster and gets its partitions from there"
+                )
+            added = added_partitions(new, topic, state)
         except KafkaError as error:
             yield GrowthPlan(GrownTopic(topic=new.topic, error_code=error.code, error_message=error.message))
         else:
@@ -258,7 +262,12 @@ def _placed(new: NewTopic, state: ClusterState, defaults: TopicDefaults) -> list
     return place_replicas(state.brokers, partitions=range(count), replication_factor=factor, start=new.topic_id.int)
 
 
-def _added_partitions(new: NewPartitions, topic: Topic, state: ClusterState) -> tuple[PartitionState, ...]:
+def added_partitions(new: NewPartitions, topic: Topic, state: ClusterState) -> tuple[PartitionState, ...]:
+    """Return the partitions that a topic gets besides those that it has.
+
+    Raises:
+        KafkaError: it cannot get them.
+    """
     present = len(topic.partitions)
     if topic.name == GROUP_TOPIC:
         # Which partition keeps a group depends on their number: all groups would be without their offsets at once.

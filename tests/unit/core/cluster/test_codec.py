@@ -9,15 +9,17 @@ import pytest
 
 from ottla_core.cluster import codec
 from ottla_core.cluster.codec import BadValue, TopicRecord
-from ottla_core.cluster.keys import MemberKey, PartitionKey, RegistrationKey, ShardKey
+from ottla_core.cluster.keys import LinkKey, MemberKey, PartitionKey, RegistrationKey, ShardKey
 from ottla_core.cluster.model import (
     BrokerRegistration,
     ControllerLeader,
     Endpoint,
+    Link,
     Member,
     PartitionState,
     Role,
     Shard,
+    TopicOrigin,
 )
 
 TOPIC_ID = UUID(int=1)
@@ -131,3 +133,50 @@ def decode_partition(value: bytes) -> object:
 def test_a_bad_value_is_refused_by_name(decode: Callable[[bytes], object], value: bytes, named: str) -> None:
     with pytest.raises(BadValue, match=named):
         decode(value)
+
+
+LINK = Link(
+    name="from-kafka",
+    id=UUID(int=70),
+    source_cluster_id="there",
+    bootstrap_servers=("a:1", "b:2"),
+    settings={"sasl.password": "${env:PASSWORD}"},
+    topics=("orders.*",),
+    groups=(".*",),
+    paused=True,
+    bytes_per_second=1000,
+    revision=12,
+)
+
+
+@pytest.mark.parametrize("link", [LINK, replace(LINK, paused=False, bytes_per_second=None, topics=())])
+def test_a_link_comes_back_and_fields_of_newer_writers_are_passed_over(link: Link) -> None:
+    value = codec.encode_link(link)
+    assert codec.decode_link(LinkKey("from-kafka"), value, 12) == link
+    newer = json.dumps({**json.loads(value), "colour": "red"}).encode()
+    assert codec.decode_link(LinkKey("from-kafka"), newer, 12) == link
+    assert "from-kafka" in str(LinkKey("from-kafka"))
+
+
+def test_values_from_before_there_were_links_read_as_of_partitions_and_topics_that_follow_nothing() -> None:
+    value = codec.encode_partition(PARTITION)
+    assert b"link" not in value
+    assert codec.decode_partition(PartitionKey(TOPIC_ID, 2), value, 77).link is None
+    record = codec.encode_topic(TopicRecord(id=TOPIC_ID, partition_count=1))
+    assert b"origin" not in record
+    assert codec.decode_topic("t", record).origin is None
+
+
+def test_what_follows_a_link_comes_back() -> None:
+    linked = replace(PARTITION, link=LINK.id)
+    assert codec.decode_partition(PartitionKey(TOPIC_ID, 2), codec.encode_partition(linked), 77) == linked
+    origin = TopicOrigin(link_id=LINK.id, source_topic="s", source_topic_id=UUID(int=71))
+    record = TopicRecord(id=TOPIC_ID, partition_count=1, origin=origin)
+    assert codec.decode_topic("t", codec.encode_topic(record)) == record
+
+
+@pytest.mark.parametrize("damage", [{"id": "x"}, {"bootstrap_servers": "a:1"}, {"topics": [1]}, {"paused": 1}])
+def test_a_damaged_link_is_refused_by_name(damage: dict[str, object]) -> None:
+    value = json.dumps({**json.loads(codec.encode_link(LINK)), **damage}).encode()
+    with pytest.raises(BadValue, match=next(iter(damage))):
+        codec.decode_link(LinkKey("from-kafka"), value, 1)

@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from ottla_proto.gen.ottla import controller_pb2 as ottla__proto_dot_gen_dot_ottla_dot_controller__pb2
+from ottla_proto.gen.ottla import links_pb2 as ottla__proto_dot_gen_dot_ottla_dot_links__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -79,6 +80,41 @@ class ControllerStub:
                 request_serializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UnregisterBrokerRequest.SerializeToString,
                 response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UnregisterBrokerResponse.FromString,
                 _registered_method=True)
+        self.CreateLink = channel.unary_unary(
+                '/ottla.controller.v1.Controller/CreateLink',
+                request_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.CreateLinkRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.CreateLinkResponse.FromString,
+                _registered_method=True)
+        self.AlterLink = channel.unary_unary(
+                '/ottla.controller.v1.Controller/AlterLink',
+                request_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.AlterLinkRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.AlterLinkResponse.FromString,
+                _registered_method=True)
+        self.DeleteLink = channel.unary_unary(
+                '/ottla.controller.v1.Controller/DeleteLink',
+                request_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.DeleteLinkRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.DeleteLinkResponse.FromString,
+                _registered_method=True)
+        self.CreateLinkedTopics = channel.unary_unary(
+                '/ottla.controller.v1.Controller/CreateLinkedTopics',
+                request_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.CreateLinkedTopicsRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.CreateLinkedTopicsResponse.FromString,
+                _registered_method=True)
+        self.AddLinkedPartitions = channel.unary_unary(
+                '/ottla.controller.v1.Controller/AddLinkedPartitions',
+                request_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.AddLinkedPartitionsRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.AddLinkedPartitionsResponse.FromString,
+                _registered_method=True)
+        self.RaiseLeaderEpochs = channel.unary_unary(
+                '/ottla.controller.v1.Controller/RaiseLeaderEpochs',
+                request_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.RaiseLeaderEpochsRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.RaiseLeaderEpochsResponse.FromString,
+                _registered_method=True)
+        self.PromoteLinked = channel.unary_unary(
+                '/ottla.controller.v1.Controller/PromoteLinked',
+                request_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.PromoteRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.PromoteResponse.FromString,
+                _registered_method=True)
 
 
 class ControllerServicer:
@@ -138,6 +174,48 @@ class ControllerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateLink(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterLink(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteLink(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateLinkedTopics(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AddLinkedPartitions(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RaiseLeaderEpochs(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PromoteLinked(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControllerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -185,6 +263,41 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.UnregisterBroker,
                     request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UnregisterBrokerRequest.FromString,
                     response_serializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UnregisterBrokerResponse.SerializeToString,
+            ),
+            'CreateLink': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateLink,
+                    request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.CreateLinkRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.CreateLinkResponse.SerializeToString,
+            ),
+            'AlterLink': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterLink,
+                    request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.AlterLinkRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.AlterLinkResponse.SerializeToString,
+            ),
+            'DeleteLink': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteLink,
+                    request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.DeleteLinkRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.DeleteLinkResponse.SerializeToString,
+            ),
+            'CreateLinkedTopics': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateLinkedTopics,
+                    request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.CreateLinkedTopicsRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.CreateLinkedTopicsResponse.SerializeToString,
+            ),
+            'AddLinkedPartitions': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddLinkedPartitions,
+                    request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.AddLinkedPartitionsRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.AddLinkedPartitionsResponse.SerializeToString,
+            ),
+            'RaiseLeaderEpochs': grpc.unary_unary_rpc_method_handler(
+                    servicer.RaiseLeaderEpochs,
+                    request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.RaiseLeaderEpochsRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.RaiseLeaderEpochsResponse.SerializeToString,
+            ),
+            'PromoteLinked': grpc.unary_unary_rpc_method_handler(
+                    servicer.PromoteLinked,
+                    request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.PromoteRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.PromoteResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -430,6 +543,195 @@ class Controller:
             '/ottla.controller.v1.Controller/UnregisterBroker',
             ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UnregisterBrokerRequest.SerializeToString,
             ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UnregisterBrokerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateLink(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ottla.controller.v1.Controller/CreateLink',
+            ottla__proto_dot_gen_dot_ottla_dot_links__pb2.CreateLinkRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_ottla_dot_links__pb2.CreateLinkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterLink(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ottla.controller.v1.Controller/AlterLink',
+            ottla__proto_dot_gen_dot_ottla_dot_links__pb2.AlterLinkRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_ottla_dot_links__pb2.AlterLinkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteLink(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ottla.controller.v1.Controller/DeleteLink',
+            ottla__proto_dot_gen_dot_ottla_dot_links__pb2.DeleteLinkRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_ottla_dot_links__pb2.DeleteLinkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateLinkedTopics(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ottla.controller.v1.Controller/CreateLinkedTopics',
+            ottla__proto_dot_gen_dot_ottla_dot_links__pb2.CreateLinkedTopicsRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_ottla_dot_links__pb2.CreateLinkedTopicsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddLinkedPartitions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ottla.controller.v1.Controller/AddLinkedPartitions',
+            ottla__proto_dot_gen_dot_ottla_dot_links__pb2.AddLinkedPartitionsRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_ottla_dot_links__pb2.AddLinkedPartitionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RaiseLeaderEpochs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ottla.controller.v1.Controller/RaiseLeaderEpochs',
+            ottla__proto_dot_gen_dot_ottla_dot_links__pb2.RaiseLeaderEpochsRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_ottla_dot_links__pb2.RaiseLeaderEpochsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PromoteLinked(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ottla.controller.v1.Controller/PromoteLinked',
+            ottla__proto_dot_gen_dot_ottla_dot_links__pb2.PromoteRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_ottla_dot_links__pb2.PromoteResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -11,6 +11,7 @@ response is the etcd revision that contains the changes: who has seen it in its 
 from collections import abc as _abc
 from grpc import aio as _aio
 from ottla_proto.gen.ottla import controller_pb2 as _controller_pb2
+from ottla_proto.gen.ottla import links_pb2 as _links_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -45,6 +46,13 @@ class ControllerStub:
     ElectLeaders: _grpc.UnaryUnaryMultiCallable[_controller_pb2.ElectLeadersRequest, _controller_pb2.ElectLeadersResponse]
     AlterReassignments: _grpc.UnaryUnaryMultiCallable[_controller_pb2.AlterReassignmentsRequest, _controller_pb2.AlterReassignmentsResponse]
     UnregisterBroker: _grpc.UnaryUnaryMultiCallable[_controller_pb2.UnregisterBrokerRequest, _controller_pb2.UnregisterBrokerResponse]
+    CreateLink: _grpc.UnaryUnaryMultiCallable[_links_pb2.CreateLinkRequest, _links_pb2.CreateLinkResponse]
+    AlterLink: _grpc.UnaryUnaryMultiCallable[_links_pb2.AlterLinkRequest, _links_pb2.AlterLinkResponse]
+    DeleteLink: _grpc.UnaryUnaryMultiCallable[_links_pb2.DeleteLinkRequest, _links_pb2.DeleteLinkResponse]
+    CreateLinkedTopics: _grpc.UnaryUnaryMultiCallable[_links_pb2.CreateLinkedTopicsRequest, _links_pb2.CreateLinkedTopicsResponse]
+    AddLinkedPartitions: _grpc.UnaryUnaryMultiCallable[_links_pb2.AddLinkedPartitionsRequest, _links_pb2.AddLinkedPartitionsResponse]
+    RaiseLeaderEpochs: _grpc.UnaryUnaryMultiCallable[_links_pb2.RaiseLeaderEpochsRequest, _links_pb2.RaiseLeaderEpochsResponse]
+    PromoteLinked: _grpc.UnaryUnaryMultiCallable[_links_pb2.PromoteRequest, _links_pb2.PromoteResponse]
 
 @_typing.type_check_only
 class ControllerAsyncStub(ControllerStub):
@@ -58,6 +66,13 @@ class ControllerAsyncStub(ControllerStub):
     ElectLeaders: _aio.UnaryUnaryMultiCallable[_controller_pb2.ElectLeadersRequest, _controller_pb2.ElectLeadersResponse]  # type: ignore[assignment]
     AlterReassignments: _aio.UnaryUnaryMultiCallable[_controller_pb2.AlterReassignmentsRequest, _controller_pb2.AlterReassignmentsResponse]  # type: ignore[assignment]
     UnregisterBroker: _aio.UnaryUnaryMultiCallable[_controller_pb2.UnregisterBrokerRequest, _controller_pb2.UnregisterBrokerResponse]  # type: ignore[assignment]
+    CreateLink: _aio.UnaryUnaryMultiCallable[_links_pb2.CreateLinkRequest, _links_pb2.CreateLinkResponse]  # type: ignore[assignment]
+    AlterLink: _aio.UnaryUnaryMultiCallable[_links_pb2.AlterLinkRequest, _links_pb2.AlterLinkResponse]  # type: ignore[assignment]
+    DeleteLink: _aio.UnaryUnaryMultiCallable[_links_pb2.DeleteLinkRequest, _links_pb2.DeleteLinkResponse]  # type: ignore[assignment]
+    CreateLinkedTopics: _aio.UnaryUnaryMultiCallable[_links_pb2.CreateLinkedTopicsRequest, _links_pb2.CreateLinkedTopicsResponse]  # type: ignore[assignment]
+    AddLinkedPartitions: _aio.UnaryUnaryMultiCallable[_links_pb2.AddLinkedPartitionsRequest, _links_pb2.AddLinkedPartitionsResponse]  # type: ignore[assignment]
+    RaiseLeaderEpochs: _aio.UnaryUnaryMultiCallable[_links_pb2.RaiseLeaderEpochsRequest, _links_pb2.RaiseLeaderEpochsResponse]  # type: ignore[assignment]
+    PromoteLinked: _aio.UnaryUnaryMultiCallable[_links_pb2.PromoteRequest, _links_pb2.PromoteResponse]  # type: ignore[assignment]
 
 class ControllerServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -122,5 +137,54 @@ class ControllerServicer(metaclass=_abc_1.ABCMeta):
         request: _controller_pb2.UnregisterBrokerRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_controller_pb2.UnregisterBrokerResponse, _abc.Awaitable[_controller_pb2.UnregisterBrokerResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def CreateLink(
+        self,
+        request: _links_pb2.CreateLinkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_links_pb2.CreateLinkResponse, _abc.Awaitable[_links_pb2.CreateLinkResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def AlterLink(
+        self,
+        request: _links_pb2.AlterLinkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_links_pb2.AlterLinkResponse, _abc.Awaitable[_links_pb2.AlterLinkResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def DeleteLink(
+        self,
+        request: _links_pb2.DeleteLinkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_links_pb2.DeleteLinkResponse, _abc.Awaitable[_links_pb2.DeleteLinkResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def CreateLinkedTopics(
+        self,
+        request: _links_pb2.CreateLinkedTopicsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_links_pb2.CreateLinkedTopicsResponse, _abc.Awaitable[_links_pb2.CreateLinkedTopicsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def AddLinkedPartitions(
+        self,
+        request: _links_pb2.AddLinkedPartitionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_links_pb2.AddLinkedPartitionsResponse, _abc.Awaitable[_links_pb2.AddLinkedPartitionsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def RaiseLeaderEpochs(
+        self,
+        request: _links_pb2.RaiseLeaderEpochsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_links_pb2.RaiseLeaderEpochsResponse, _abc.Awaitable[_links_pb2.RaiseLeaderEpochsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def PromoteLinked(
+        self,
+        request: _links_pb2.PromoteRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_links_pb2.PromoteResponse, _abc.Awaitable[_links_pb2.PromoteResponse]]: ...
 
 def add_ControllerServicer_to_server(servicer: ControllerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

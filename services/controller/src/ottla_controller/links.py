@@ -1,0 +1,367 @@
+"""What creating and changing links, linked topics and their promotion comes to; pure.
+
+A linked partition follows its source: its leader takes batches from there, leader epochs included, and none from
+clients. Two rules make that safe:
+
+- The leader epoch here is never below that of a batch in the log, since clients reject metadata that is older than
+  what they have read. Leaders ask for it to be raised before they append (`plan_raises`).
+- Promotion ends the following and raises the leader epoch in one change of the partition. The new epoch is far above
+  (`PROMOTION_LEAP`): the source may hold elections after it was given up, and what it writes then must not bear an
+  epoch that is used here for other records.
+
+Topics are followed under the names they have in the source and must not exist here before. So no topic can follow
+itself through other clusters.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ottla_controller.broker_standing import Standings
+from ottla_controller.partition_change import has_valid_leader
+from ottla_controller.topics import CreationPlan, TopicDefaults, added_partitions, plan_creations
+from ottla_core.cluster.controller_api import NewPartitions, NewTopic
+from ottla_core.cluster.link_api import (
+    UNLIMITED,
+    LeaderEpochRaise,
+    LinkChange,
+    LinkedTopicResult,
+    MorePartitions,
+    NewLink,
+    NewLinkedTopic,
+    PromotedPartition,
+)
+from ottla_core.cluster.model import ClusterState, Link, PartitionState, Topic, TopicOrigin
+from ottla_core.errors import (
+    InvalidPartitions,
+    InvalidRequest,
+    InvalidTopic,
+    KafkaError,
+    PolicyViolation,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
+from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.topic_name import check_topic_name
+
+PROMOTION_LEAP = 1 << 16
+"""A partition can be promoted thirty thousand times before its leader epochs run out, and a source would have to hold
+as many elections as this after it was given up for its epochs to reach those that are used here."""
+LEADER_EPOCH_MAX = 2**31 - 1
+LINKS_MAX = 100
+
+
+class UnknownLink(InvalidRequest):
+    """There is no link of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedTopicPlan:
+    """The answer for one linked topic and, unless it is refused or done already, what to write."""
+
+    result: LinkedTopicResult
+    topic: Topic | None = None
+    added: tuple[PartitionState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PromotionPlan:
+    """The partitions as they shall be, the topics that then have none that follows, and the answer."""
+
+    partitions: tuple[PartitionState, ...]
+    topics: tuple[Topic, ...]
+    results: tuple[PromotedPartition, ...]
+
+
+def is_linked(topic: Topic) -> bool:
+    """Return whether a partition of a topic follows a source."""
+    return any(partition.link is not None for partition in topic.partitions)
+
+
+def find_link(name: str, state: ClusterState) -> Link:
+    """Return a link.
+
+    Raises:
+        UnknownLink: there is none.
+    """
+    link = state.links.get(name)
+    if link is None:
+        raise UnknownLink(f"there is no link '{name}'")
+    return link
+
+
+def plan_link(new: NewLink, state: ClusterState) -> Link | None:
+    """Return the link to write, or None if it is there already by this very request.
+
+    Raises:
+        InvalidRequest, InvalidTopic, PolicyViolation, TopicAlreadyExists: it is refused.
+    """
+    link = new.link
+    existing = state.links.get(link.name)
+    if existing is not None and existing.id == link.id:
+        return None
+    if existing is not None:
+        raise PolicyViolation(f"link '{link.name}' exists already")
+    if len(state.links) >= LINKS_MAX:
+        raise PolicyViolation(f"a cluster may have at most {LINKS_MAX} links")
+    check_topic_name(link.name)
+    _check_link(link, state)
+    matching = _matching(link.topics, new.matching_topics)
+    for other in state.links.values():
+        shared = [name for name in matching if _matches(other.topics, name)]
+        if shared or set(other.topics) & set(link.topics):
+            what = f"topic '{shared[0]}'" if shared else f"the pattern '{min(set(other.topics) & set(link.topics))}'"
+            raise PolicyViolation(f"links overlap: {what} belongs to link '{other.name}' already")
+    for back in new.source_links:
+        if back.source_cluster_id == state.cluster_id and (
+            set(back.topics) & set(link.topics) or any(_matches(back.topics, name) for name in matching)
+        ):
+            raise PolicyViolation(
+                f"links would form a cycle: link '{back.name}' of the source follows the same topics here"
+            )
+    present = [name for name in matching if name in state.topics]
+    if present:
+        others = f" and {len(present) - 1} others that match" if len(present) > 1 else ""
+        raise TopicAlreadyExists(f"topic '{present[0]}'{others} exist here already; a linked topic must be new")
+    return link
+
+
+def plan_change(change: LinkChange, state: ClusterState) -> Link:
+    """Return a link as it shall be.
+
+    Raises:
+        InvalidRequest, PolicyViolation: the change is refused.
+    """
+    link = find_link(change.name, state)
+    settings = {**link.settings, **{name: value for name, value in change.settings.items() if value is not None}}
+    for name, value in change.settings.items():
+        if value is None:
+            settings.pop(name, None)
+    rate = link.bytes_per_second if change.bytes_per_second is None else change.bytes_per_second
+    changed = replace(
+        link,
+        paused=link.paused if change.paused is None else change.paused,
+        bytes_per_second=None if rate == UNLIMITED else rate,
+        bootstrap_servers=change.bootstrap_servers or link.bootstrap_servers,
+        topics=link.topics if change.topics is None else change.topics,
+        groups=link.groups if change.groups is None else change.groups,
+        settings=settings,
+    )
+    _check_link(changed, state)
+    return changed
+
+
+def plan_link_deletion(name: str, state: ClusterState) -> Link:
+    """Return the link to forget.
+
+    Raises:
+        UnknownLink: there is none.
+        PolicyViolation: topics follow it; they would stay read-only for ever.
+    """
+    link = find_link(name, state)
+    linked = [topic.name for topic in topics_of(link, state) if is_linked(topic)]
+    if linked:
+        others = f" and {len(linked) - 1} other topics follow" if len(linked) > 1 else " follows"
+        raise PolicyViolation(f"'{min(linked)}'{others} link '{name}'; promote or delete them first")
+    return link
+
+
+def topics_of(link: Link, state: ClusterState) -> Iterator[Topic]:
+    """Yield the topics that follow a link, or did as far as they have not been promoted as a whole."""
+    return (topic for topic in state.topics.values() if topic.origin and topic.origin.link_id == link.id)
+
+
+def plan_linked_topics(
+    link_name: str, requested: Sequence[NewLinkedTopic], state: ClusterState, defaults: TopicDefaults
+) -> list[LinkedTopicPlan]:
+    """Return one plan per topic to create, in order.
+
+    Raises:
+        UnknownLink: there is no such link.
+        PolicyViolation: they have more partitions than a request may create or the cluster may have.
+    """
+    link = find_link(link_name, state)
+    by_name = {new.name: new for new in requested}
+    plain = [
+        NewTopic(
+            name=new.name,
+            partition_count=len(new.source_leader_epochs),
+            replication_factor=new.replication_factor,
+            configs=new.configs,
+            topic_id=new.topic_id,
+        )
+        for new in requested
+    ]
+    return [_linked(plan, by_name[plan.result.name], link, state) for plan in plan_creations(plain, state, defaults)]
+
+
+def _linked(plan: CreationPlan, new: NewLinkedTopic, link: Link, state: ClusterState) -> LinkedTopicPlan:
+    if plan.topic is None:
+        return LinkedTopicPlan(
+            LinkedTopicResult(
+                topic=new.name, error_code=plan.result.error_code, error_message=plan.result.error_message
+            )
+        )
+    try:
+        if new.name == GROUP_TOPIC or new.name.startswith("__"):
+            raise InvalidTopic(f"'{new.name}' is internal to each cluster and cannot follow another one's")
+        if not new.source_leader_epochs:
+            raise InvalidPartitions(f"'{new.name}' has no partitions")
+        other = next(
+            (each for each in state.links.values() if each is not link and _matches(each.topics, new.name)), None
+        )
+        if other is not None:
+            raise PolicyViolation(f"links overlap: topic '{new.name}' belongs to link '{other.name}' already")
+    except KafkaError as error:
+        return LinkedTopicPlan(LinkedTopicResult(topic=new.name, error_code=error.code, error_message=error.message))
+    topic = replace(
+        plan.topic,
+        partitions=tuple(
+            _following(partition, link, epoch)
+            for partition, epoch in zip(plan.topic.partitions, new.source_leader_epochs, strict=True)
+        ),
+        origin=TopicOrigin(link_id=link.id, source_topic=new.source_topic, source_topic_id=new.source_topic_id),
+    )
+    return LinkedTopicPlan(LinkedTopicResult(topic=new.name), topic)
+
+
+def plan_more_partitions(requested: Sequence[MorePartitions], state: ClusterState) -> list[LinkedTopicPlan]:
+    """Return one plan per linked topic that shall grow, in order; one that has grown already needs nothing."""
+    plans: list[LinkedTopicPlan] = []
+    for more in requested:
+        try:
+            plans.append(_grown(more, state))
+        except KafkaError as error:
+            result = LinkedTopicResult(topic=more.topic, error_code=error.code, error_message=error.message)
+            plans.append(LinkedTopicPlan(result))
+    return plans
+
+
+def _grown(more: MorePartitions, state: ClusterState) -> LinkedTopicPlan:
+    topic = state.topics.get(more.topic)
+    if topic is None:
+        raise UnknownTopicOrPartition(f"Topic '{more.topic}' does not exist.")
+    link = state.link_of(topic.origin.link_id) if topic.origin is not None else None
+    if link is None or not all(partition.link == link.id for partition in topic.partitions):
+        raise PolicyViolation(f"'{more.topic}' does not follow a link, or no longer as a whole")
+    wanted = len(more.source_leader_epochs)
+    if wanted == len(topic.partitions):
+        return LinkedTopicPlan(LinkedTopicResult(topic=more.topic))
+    added = tuple(
+        _following(partition, link, more.source_leader_epochs[partition.index])
+        for partition in added_partitions(NewPartitions(topic=more.topic, total_count=wanted), topic, state)
+    )
+    grown = replace(topic, partitions=topic.partitions + added)
+    return LinkedTopicPlan(LinkedTopicResult(topic=more.topic), grown, added)
+
+
+def plan_raises(
+    broker_id: int,
+    broker_epoch: int,
+    requested: Iterable[LeaderEpochRaise],
+    state: ClusterState,
+    standings: Standings,
+) -> list[PartitionState]:
+    """Return the partitions whose leader epochs are to be raised.
+
+    What is outdated (another leader, another epoch, promoted meanwhile) is passed over: the leader finds out.
+    """
+    raised: list[PartitionState] = []
+    for wanted in requested:
+        topic = state.topics_by_id.get(wanted.topic_id)
+        if topic is None or not 0 <= wanted.index < len(topic.partitions):
+            continue
+        partition = topic.partitions[wanted.index]
+        is_of_leader = (
+            partition.leader == broker_id
+            and partition.leader_broker_epoch == broker_epoch
+            and has_valid_leader(partition, standings)
+        )
+        if (
+            is_of_leader
+            and partition.link == wanted.link_id
+            and partition.leader_epoch == wanted.leader_epoch
+            and partition.leader_epoch < wanted.raised_to <= LEADER_EPOCH_MAX
+        ):
+            raised.append(replace(partition, leader_epoch=wanted.raised_to))
+    return raised
+
+
+def plan_promotion(link_name: str, names: Sequence[str], state: ClusterState) -> PromotionPlan:
+    """Return what ends the following of some topics, or of all of a link.
+
+    Partitions that an attempt has promoted which was cut short stay as they are.
+
+    Raises:
+        UnknownLink: there is no such link.
+        PolicyViolation: a topic does not follow it.
+    """
+    link = find_link(link_name, state)
+    following = {topic.name: topic for topic in topics_of(link, state)}
+    strangers = [name for name in names if name not in following]
+    if strangers:
+        raise PolicyViolation(f"'{strangers[0]}' does not follow link '{link_name}'")
+    chosen = [following[name] for name in dict.fromkeys(names)] if names else list(following.values())
+    promoted: dict[str, tuple[PartitionState, ...]] = {
+        topic.name: tuple(_promoted(partition) for partition in topic.partitions) for topic in chosen
+    }
+    return PromotionPlan(
+        partitions=tuple(
+            new
+            for topic in chosen
+            for former, new in zip(topic.partitions, promoted[topic.name], strict=True)
+            if new is not former
+        ),
+        topics=tuple(replace(topic, partitions=promoted[topic.name], origin=None) for topic in chosen),
+        results=tuple(
+            PromotedPartition(topic=topic.name, index=partition.index, leader_epoch=partition.leader_epoch)
+            for topic in chosen
+            for partition in promoted[topic.name]
+        ),
+    )
+
+
+def _promoted(partition: PartitionState) -> PartitionState:
+    if partition.link is None:
+        return partition
+    leap = partition.leader_epoch + PROMOTION_LEAP
+    return replace(
+        partition, link=None, leader_epoch=leap if leap <= LEADER_EPOCH_MAX else partition.leader_epoch + 1
+    )
+
+
+def _following(partition: PartitionState, link: Link, source_leader_epoch: int) -> PartitionState:
+    return replace(partition, link=link.id, leader_epoch=max(partition.leader_epoch, source_leader_epoch))
+
+
+def _check_link(link: Link, state: ClusterState) -> None:
+    problems = [
+        *(["no bootstrap servers"] if not link.bootstrap_servers else []),
+        *(["no id of the source cluster"] if not link.source_cluster_id else []),
+        *(
+            [f"bytes per second: {link.bytes_per_second} is not above 0"]
+            if link.bytes_per_second is not None and link.bytes_per_second <= 0
+            else []
+        ),
+        *(problem for pattern in (*link.topics, *link.groups) if (problem := _problem_of(pattern))),
+    ]
+    if problems:
+        raise InvalidRequest(f"link '{link.name}': {'; '.join(problems)}")
+    if link.source_cluster_id == state.cluster_id:
+        raise InvalidRequest(f"link '{link.name}' would link this cluster to itself")
+
+
+def _problem_of(pattern: str) -> str | None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return f"the pattern '{pattern}': {error}"
+    return None
+
+
+def _matches(patterns: Iterable[str], name: str) -> bool:
+    return any(re.fullmatch(pattern, name) for pattern in patterns)
+
+
+def _matching(patterns: Sequence[str], names: Iterable[str]) -> list[str]:
+    return [name for name in names if _matches(patterns, name)]
