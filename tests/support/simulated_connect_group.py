@@ -29,15 +29,20 @@ from ottla_connect.group.member_messages import (
     GrantLease,
     MakePlan,
     MemberSettings,
-    SendHeartbeat,
-    SendJoin,
-    SendSync,
     Warn,
 )
-from ottla_connect.group.requests import heartbeat_request, join_request, joined_of, sync_request, synced_of
 from ottla_connect.group.view import GroupView
 from ottla_connect.group.work import NO_WORK, Work, union
-from ottla_connect.group.worker_protocol import COMPATIBLE, SESSIONED
+from ottla_connect.group.worker_protocol import COMPATIBLE, PROTOCOL_TYPE, SESSIONED
+from ottla_core.client.group.messages import SendHeartbeat, SendJoin, SendSync
+from ottla_core.client.group.requests import (
+    GroupTerms,
+    heartbeat_request,
+    join_request,
+    joined_of,
+    sync_request,
+    synced_of,
+)
 from tests.support.shard_under_test import ShardUnderTest
 
 GROUP = "connect-cluster"
@@ -207,7 +212,7 @@ class SimulatedGroup:
             case SendJoin(ticket=ticket):
                 self._note(f"{worker.url} joins as {action.member_id}: {action.reason}")
                 protocols = member.metadata(worker.view.config_offset)
-                request = join_request(GROUP, worker.settings, action, protocols)
+                request = join_request(_terms(worker.settings), action, protocols)
                 self._ask(
                     worker,
                     (JOIN_GROUP, 9, request, REBALANCE_MS + 5_000),
@@ -221,7 +226,7 @@ class SimulatedGroup:
             case SendSync(ticket=ticket):
                 self._ask(
                     worker,
-                    (SYNC_GROUP, 5, sync_request(GROUP, action), REBALANCE_MS + 5_000),
+                    (SYNC_GROUP, 5, sync_request(_terms(worker.settings), action), REBALANCE_MS + 5_000),
                     lambda answer: member.synced(ticket, synced_of(answer), self.now_ms),
                     lambda: member.sync_unanswered(ticket, self.now_ms),
                 )
@@ -323,3 +328,12 @@ class SimulatedGroup:
 
     def _note(self, text: str) -> None:
         self.log.append(f"{self.now_ms - 1_700_000_000_000:>8} {text}")
+
+
+def _terms(settings: MemberSettings) -> GroupTerms:
+    return GroupTerms(
+        group_id=GROUP,
+        protocol_type=PROTOCOL_TYPE,
+        session_timeout_ms=settings.session_timeout_ms,
+        rebalance_timeout_ms=settings.rebalance_timeout_ms,
+    )

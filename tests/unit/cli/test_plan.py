@@ -9,8 +9,8 @@ from ottla.local.health import HttpHealth
 from ottla.local.plan import ClusterOptions, ClusterPlan, ProcessSpec, internal_port_count, plan_cluster
 from ottla.local.settings import parse_setting
 from ottla_connect.config import WorkerConfig
-from ottla_connect.rest_settings import Listener
 from ottla_core.cluster.etcd_connection import ATTEMPT_TIMEOUT_S
+from ottla_core.rest.settings import Listener
 
 
 def plan(options: ClusterOptions) -> ClusterPlan:

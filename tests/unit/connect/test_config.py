@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ottla_connect.config import WorkerConfig
-from ottla_connect.group.lease import Lease
+from ottla_core.client.group.lease import Lease
 from ottla_core.client.security import ClientSecurity
 from ottla_core.errors import ConfigurationError
 from ottla_sdk.kafka.client_settings import ClientSettingError

@@ -29,7 +29,6 @@ from ottla_connect.herder.worker_client import WorkerClient
 from ottla_connect.processes.host import ProcessFailed, ProcessHost
 from ottla_connect.rest.application import create_application
 from ottla_connect.rest.options import RestOptions
-from ottla_connect.rest.server import RestServer, client_tls
 from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.stores import Stores, open_distributed, open_standalone
 from ottla_connect.worker_counts import CountRequests, WorkerCounts
@@ -37,6 +36,7 @@ from ottla_connect.worker_metrics import WorkerReadings, serve_metrics
 from ottla_core.errors import OttlaError
 from ottla_core.lifecycle import run_service, wait_for_end
 from ottla_core.observe.logs import configure_logs
+from ottla_core.rest.server import RestServer, client_tls
 
 PROGRAM = "ottla-connect"
 

@@ -20,10 +20,10 @@ from ottla_connect.client_settings import (
     layered,
     override_problems,
 )
-from ottla_connect.rest_settings import RestSettings
 from ottla_connect.storage_settings import StorageSettings
 from ottla_connect.task_defaults import TaskDefaults
 from ottla_core.config import Address, CommaSeparated, argument_parser, validated, variable_name, written_settings
+from ottla_core.rest.settings import RestSettings
 from ottla_sdk import Problem
 from ottla_sdk.kafka.client_settings import ClientSettingError, librdkafka_settings
 

@@ -16,12 +16,12 @@ from ottla.commands import connect_state
 from ottla.connect import connect_client
 from ottla.main import main
 from ottla_connect.herder.api import ConnectorStatus, TargetState
-from ottla_connect.herder.errors import Conflict
 from ottla_connect.herder.views import NOT_STARTED
 from ottla_connect.ids import TaskId
 from ottla_connect.rest.application import create_application
-from ottla_connect.rest.server import RestServer
-from ottla_connect.rest_settings import Listener
+from ottla_core.rest.errors import Conflict
+from ottla_core.rest.server import RestServer
+from ottla_core.rest.settings import Listener
 from tests.support.free_ports import free_port
 from tests.unit.connect.rest.scripted_herder import ScriptedHerder
 

@@ -15,13 +15,8 @@ from ottla_connect.group.member_messages import (
     Fail,
     ForgetCoordinator,
     GrantLease,
-    Joined,
     MakePlan,
     MemberSettings,
-    SendHeartbeat,
-    SendJoin,
-    SendSync,
-    Synced,
     Warn,
 )
 from ottla_connect.group.view import GroupView
@@ -37,6 +32,7 @@ from ottla_connect.group.worker_protocol import (
     encode_state,
 )
 from ottla_connect.ids import TaskId
+from ottla_core.client.group.messages import Joined, SendHeartbeat, SendJoin, SendSync, Synced
 
 SETTINGS = MemberSettings(
     url="http://me:8083",

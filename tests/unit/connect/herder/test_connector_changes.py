@@ -12,7 +12,6 @@ import pytest
 
 from ottla_connect.group.work import NO_WORK
 from ottla_connect.herder.api import State, TargetState
-from ottla_connect.herder.errors import BadRequest, Conflict, Elsewhere, NotFound, RequestError
 from ottla_connect.herder.task_config_publisher import TaskSettings
 from ottla_connect.herder.unit import Unit
 from ottla_connect.processes.messages import OffsetsChecked, TaskConfigs
@@ -26,6 +25,7 @@ from ottla_connect.state.config_records import (
 )
 from ottla_connect.state.keyed_log import NotInTime
 from ottla_core.clock import boot_time_s
+from ottla_core.rest.errors import BadRequest, Conflict, Elsewhere, NotFound, RequestError
 from tests.support.eventually_async import eventually_async
 from tests.support.herder_parts import HerderParts
 from tests.support.scripted_connectors import CLASS

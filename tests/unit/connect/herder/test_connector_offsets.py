@@ -12,7 +12,7 @@ from ottla_connect.herder.connector_offsets import (
     sink_document,
     sink_group_id,
 )
-from ottla_connect.herder.errors import BadRequest
+from ottla_core.rest.errors import BadRequest
 from ottla_sdk import TopicPartition
 
 

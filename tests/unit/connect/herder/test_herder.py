@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from ottla_connect.herder.api import ConnectorType, State, Status, TargetState
-from ottla_connect.herder.errors import BadRequest, Conflict, Elsewhere, NotFound
 from ottla_connect.ids import TaskId
 from ottla_connect.processes.messages import Progressed
 from ottla_connect.state.config_records import ConnectorRecord, Write
 from ottla_connect.state.config_state import ConnectorChanged, ConnectorRemoved
 from ottla_core.clock import boot_time_s
+from ottla_core.rest.errors import BadRequest, Conflict, Elsewhere, NotFound
 from tests.support.eventually_async import eventually_async
 from tests.support.herder_parts import HerderParts as Parts
 from tests.support.scripted_connectors import CLASS

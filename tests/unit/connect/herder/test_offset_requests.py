@@ -8,13 +8,14 @@ import pytest
 
 from ottla_connect.config import WorkerConfig
 from ottla_connect.herder.api import ConnectorInfo, ConnectorType
-from ottla_connect.herder.errors import Conflict
 from ottla_connect.herder.herder import WorkerHerder
 from ottla_connect.herder.offset_requests import OffsetRequest, OffsetRequests
+from ottla_connect.herder.plugin_catalog import PluginCatalog
 from ottla_connect.herder.validation import Validation
 from ottla_connect.processes.host import ProcessHost
 from ottla_connect.state.stores import open_standalone
 from ottla_core.clock import boot_time_s
+from ottla_core.rest.errors import Conflict
 from tests.support.eventually_async import eventually_async
 from tests.support.herder_parts import SETTINGS, HerderParts
 
@@ -35,7 +36,7 @@ class Change:
         self.requests = OffsetRequests(
             config,
             stores=open_standalone(config),
-            validation=Validation(host, config.raw),
+            validation=Validation(host, PluginCatalog(host, config.raw), config.raw),
             leased_until_s=lambda: boot_time_s() + LEASE_S,
         )
         self._told = directory / "told"

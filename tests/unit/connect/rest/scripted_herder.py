@@ -21,9 +21,9 @@ from ottla_connect.herder.api import (
     Status,
     TargetState,
 )
-from ottla_connect.herder.errors import BadRequest, Conflict, Elsewhere, NotFound
 from ottla_connect.ids import TaskId
 from ottla_connect.rest.signatures import verify
+from ottla_core.rest.errors import BadRequest, Conflict, Elsewhere, NotFound
 
 WORKER = "127.0.0.1:8083"
 SESSION_KEY = b"the cluster's session key"

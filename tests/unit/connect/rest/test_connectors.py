@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ottla_connect.herder.api import TargetState
-from ottla_connect.herder.errors import NotFound
+from ottla_core.rest.errors import NotFound
 
 SOURCE = {"connector.class": "ottla_file.FileSource", "topic": "t"}
 

@@ -10,13 +10,13 @@ import pytest_asyncio
 from fastapi import FastAPI
 
 from ottla_connect.herder.api import TargetState
-from ottla_connect.herder.errors import Conflict
 from ottla_connect.rest.application import create_application
-from ottla_connect.rest.forwarding import next_hop, with_hop
 from ottla_connect.rest.options import RestOptions
-from ottla_connect.rest.server import RestServer
 from ottla_connect.rest.signatures import sign
-from ottla_connect.rest_settings import Listener
+from ottla_core.rest.errors import Conflict
+from ottla_core.rest.forwarding import next_hop, with_hop
+from ottla_core.rest.server import RestServer
+from ottla_core.rest.settings import Listener
 from tests.support.free_ports import free_port
 from tests.unit.connect.rest.scripted_herder import SESSION_KEY, ScriptedHerder
 

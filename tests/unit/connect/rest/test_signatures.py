@@ -5,8 +5,8 @@ import json
 import pytest
 
 from ottla_connect.config import SIGNATURE_HASHES
-from ottla_connect.herder.errors import BadRequest
 from ottla_connect.rest.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER, InvalidSignature, sign, verify
+from ottla_core.rest.errors import BadRequest
 from tests.unit.connect.rest.scripted_herder import SESSION_KEY
 
 KEY = b"key"

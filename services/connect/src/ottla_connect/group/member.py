@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from kio.schema.errors import ErrorCode
 
 from ottla_connect.group.leader import Leader
-from ottla_connect.group.lease import Lease
 from ottla_connect.group.member_messages import (
     AbandonRequest,
     Action,
@@ -28,13 +27,8 @@ from ottla_connect.group.member_messages import (
     Fail,
     ForgetCoordinator,
     GrantLease,
-    Joined,
     MakePlan,
     MemberSettings,
-    SendHeartbeat,
-    SendJoin,
-    SendSync,
-    Synced,
     Warn,
 )
 from ottla_connect.group.view import Assignment, GroupView, work_of
@@ -47,6 +41,8 @@ from ottla_connect.group.worker_protocol import (
     decode_assignment,
     encode_state,
 )
+from ottla_core.client.group.lease import Lease
+from ottla_core.client.group.messages import Joined, SendHeartbeat, SendJoin, SendSync, Synced
 
 RETRY_BACKOFF_FIRST_MS = 50
 RETRY_BACKOFF_MAX_MS = 1000

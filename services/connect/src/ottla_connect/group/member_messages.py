@@ -1,11 +1,9 @@
 """What the member tells its shell to do, and what the shell tells it of the coordinator's answers."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
-from kio.schema.errors import ErrorCode
+from dataclasses import dataclass
 
 from ottla_connect.group.view import Assignment, Revoked
+from ottla_core.client.group.messages import SendHeartbeat, SendJoin, SendSync
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,40 +31,11 @@ class MemberSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SendJoin:
-    """Send a JoinGroup with `Member.metadata`, then call `joined` or `join_unanswered`."""
-
-    ticket: int
-    member_id: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MakePlan:
     """We lead: wait until the config topic is read up to this offset, or for a while, and call `plan`."""
 
     ticket: int
     config_offset: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendSync:
-    """Send a SyncGroup, then call `synced` or `sync_unanswered`; `assignments` are the leader's, by member id."""
-
-    ticket: int
-    member_id: str
-    generation: int
-    protocol: str
-    assignments: Mapping[str, bytes]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendHeartbeat:
-    """Send a Heartbeat beside all else, then call `heartbeat_answered` or `heartbeat_unanswered`."""
-
-    ticket: int
-    member_id: str
-    generation: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,26 +95,3 @@ Action = (
     | Warn
     | Fail
 )
-
-
-# The coordinator's answers.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
-    """JoinGroup's answer; `members` is the leader's only: the states of all members."""
-
-    error: ErrorCode
-    member_id: str = ""
-    generation: int = -1
-    protocol: str = ""
-    leader: str = ""
-    members: Mapping[str, bytes] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Synced:
-    """SyncGroup's answer."""
-
-    error: ErrorCode
-    assignment: bytes = b""

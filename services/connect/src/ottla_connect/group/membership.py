@@ -13,7 +13,6 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from ottla_connect.config import WorkerConfig
-from ottla_connect.group.coordinator_client import Channel, CoordinatorClient, Refused
 from ottla_connect.group.member import Member
 from ottla_connect.group.member_messages import (
     AbandonRequest,
@@ -25,12 +24,16 @@ from ottla_connect.group.member_messages import (
     GrantLease,
     MakePlan,
     MemberSettings,
-    SendHeartbeat,
-    SendJoin,
-    SendSync,
     Warn,
 )
-from ottla_connect.group.requests import (
+from ottla_connect.group.view import Assignment, GroupView, Revoked
+from ottla_connect.group.worker_protocol import COMPATIBLE, PROTOCOL_TYPE, SESSIONED
+from ottla_core.background import note_failure, start_awaited
+from ottla_core.client.errors import Refused, Unreachable
+from ottla_core.client.group.coordinator_client import Channel, CoordinatorClient
+from ottla_core.client.group.messages import SendHeartbeat, SendJoin, SendSync
+from ottla_core.client.group.requests import (
+    GroupTerms,
     heartbeat_request,
     join_request,
     joined_of,
@@ -38,10 +41,6 @@ from ottla_connect.group.requests import (
     sync_request,
     synced_of,
 )
-from ottla_connect.group.view import Assignment, GroupView, Revoked
-from ottla_connect.group.worker_protocol import COMPATIBLE, SESSIONED
-from ottla_core.background import note_failure, start_awaited
-from ottla_core.client.errors import Unreachable
 from ottla_core.client.security import ClientSecurity
 from ottla_core.clock import boot_time_s
 
@@ -102,6 +101,12 @@ class Membership:
         self._on_lost = on_lost
         self._on_lease = on_lease
         self._member_settings = _member_settings(settings, url)
+        self._terms = GroupTerms(
+            group_id=settings.group_id,
+            protocol_type=PROTOCOL_TYPE,
+            session_timeout_ms=settings.session_timeout_ms,
+            rebalance_timeout_ms=settings.rebalance_timeout_ms,
+        )
         self._member = Member(self._member_settings)
         self._client = _client(settings)
         self._heartbeat_timeout_s = max(settings.session_timeout_ms / 3, settings.heartbeat_interval_ms) / 1000
@@ -225,7 +230,7 @@ class Membership:
     async def _join(self, action: SendJoin) -> None:
         log.info("joining", group=self._group_id, member=action.member_id, reason=action.reason)
         protocols = self._member.metadata(self._view().config_offset)
-        request = join_request(self._group_id, self._member_settings, action, protocols)
+        request = join_request(self._terms, action, protocols)
         answer = await self._ask(Channel.REBALANCE, request, self._rebalance_timeout_s)
         if answer is None:
             self._do(self._member.join_unanswered(action.ticket, _now_ms()))
@@ -240,7 +245,7 @@ class Membership:
         self._do(self._member.plan(action.ticket, self._view(), _now_ms()))
 
     async def _sync(self, action: SendSync) -> None:
-        request = sync_request(self._group_id, action)
+        request = sync_request(self._terms, action)
         answer = await self._ask(Channel.REBALANCE, request, self._rebalance_timeout_s)
         if answer is None:
             self._do(self._member.sync_unanswered(action.ticket, _now_ms()))

@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 
 from ottla_connect.group.view import Assignment
 from ottla_connect.herder.api import ConnectorInfo, ConnectorOffsets, ConnectorStatus, TargetState
-from ottla_connect.herder.errors import BadRequest, Conflict, NotFound, RequestError
 from ottla_connect.herder.name_locks import NameLocks
 from ottla_connect.herder.offset_requests import OffsetRequest, OffsetRequests
 from ottla_connect.herder.restarts import restart_plan
@@ -24,6 +23,7 @@ from ottla_connect.state.config_records import RestartRequest
 from ottla_connect.state.config_state import ConfigState
 from ottla_connect.state.config_store import ConfigStore
 from ottla_connect.state.keyed_log import LogError, NotInTime
+from ottla_core.rest.errors import BadRequest, Conflict, NotFound, RequestError
 
 NAME_KEY = "name"
 ATTEMPTS_MAX = 10

@@ -26,7 +26,6 @@ from ottla_connect.herder.api import (
     TargetState,
 )
 from ottla_connect.herder.connector_changes import ConnectorChanges
-from ottla_connect.herder.errors import Conflict, Elsewhere, NotFound, RequestError
 from ottla_connect.herder.loggers import Loggers
 from ottla_connect.herder.offset_requests import OffsetRequests
 from ottla_connect.herder.plugin_catalog import PluginCatalog
@@ -50,6 +49,7 @@ from ottla_connect.state.config_state import (
 )
 from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.stores import Stores
+from ottla_core.rest.errors import Conflict, Elsewhere, NotFound, RequestError
 
 STATUS_TIMEOUT_S = 5.0
 NOT_A_MEMBER = "This worker is not in the group at the moment, as during a rebalance; try again shortly"

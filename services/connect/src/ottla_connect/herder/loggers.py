@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from ottla_connect.herder.api import LoggerLevel
-from ottla_connect.herder.errors import NotFound
+from ottla_core.rest.errors import NotFound
 
 ROOT = "root"
 LEVELS = {

@@ -17,7 +17,6 @@ from ottla_connect.herder.connector_offsets import (
     sink_document,
     sink_group_id,
 )
-from ottla_connect.herder.errors import BadRequest, Conflict, RequestError
 from ottla_connect.herder.validation import Validation
 from ottla_connect.processes.host import ChildProcess
 from ottla_connect.processes.messages import Lease
@@ -25,6 +24,7 @@ from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.sink_offsets import SinkOffsets, SinkOffsetsError
 from ottla_connect.state.stores import Stores
 from ottla_core.background import start_awaited
+from ottla_core.rest.errors import BadRequest, Conflict, RequestError
 
 ALTERED = "The offsets for this connector have been altered successfully"
 PERMIT_INTERVAL_MAX_S = 0.5

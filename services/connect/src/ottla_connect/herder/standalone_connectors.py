@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ottla_connect.herder.connector_changes import NAME_KEY
-from ottla_connect.herder.errors import RequestError
 from ottla_connect.herder.herder import WorkerHerder
 from ottla_core.config import read_properties
 from ottla_core.errors import ConfigurationError
+from ottla_core.rest.errors import RequestError
 
 
 async def put_connectors(herder: WorkerHerder, files: Sequence[str]) -> None:

@@ -10,8 +10,8 @@ from functools import partial
 
 import structlog
 
-from ottla_connect.herder.errors import Elsewhere, RequestError
 from ottla_core.background import start_recurring
+from ottla_core.rest.errors import Elsewhere, RequestError
 
 PAUSE_FIRST_S = 0.25
 PAUSE_MAX_S = 10.0

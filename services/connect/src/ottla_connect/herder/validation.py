@@ -6,7 +6,6 @@ Settings that a class's own code looks at may hang or end that process; the answ
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ottla_connect.herder.errors import BadRequest, RequestError
 from ottla_connect.herder.plugin_catalog import PluginCatalog
 from ottla_connect.herder.views import CLASS_KEY
 from ottla_connect.processes.host import ChildProcess, ProcessFailed, ProcessHost
@@ -20,6 +19,7 @@ from ottla_connect.processes.messages import (
     Validate,
     Validated,
 )
+from ottla_core.rest.errors import BadRequest, RequestError
 
 VALIDATION_TIMEOUT_S = 60.0
 

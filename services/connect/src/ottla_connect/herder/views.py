@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from ottla_connect.herder.api import ConnectorInfo, ConnectorStatus, ConnectorType, State, Status
-from ottla_connect.herder.errors import NotFound
 from ottla_connect.herder.plugin_catalog import PluginCatalog
 from ottla_connect.ids import TaskId
 from ottla_connect.state.config_state import ConfigState
 from ottla_connect.state.stores import Stores
+from ottla_core.rest.errors import NotFound
 
 CLASS_KEY = "connector.class"
 

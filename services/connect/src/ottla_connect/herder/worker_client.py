@@ -8,9 +8,9 @@ from urllib.parse import quote
 import httpx
 
 from ottla_connect.config import WorkerConfig
-from ottla_connect.herder.errors import RequestError
 from ottla_connect.rest.signatures import sign
 from ottla_connect.state.config_records import SessionKey
+from ottla_core.rest.errors import RequestError
 
 REQUEST_TIMEOUT_S = 30.0
 

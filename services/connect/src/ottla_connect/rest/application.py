@@ -13,13 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, Response
 
 from ottla_connect.herder.api import Herder
-from ottla_connect.herder.errors import Elsewhere, RequestError
-from ottla_connect.rest.docs_page import docs_page
-from ottla_connect.rest.error_answers import answer_http_exception, answer_request_error, error_answer
-from ottla_connect.rest.forwarding import Forwarder, ForwardRetries
 from ottla_connect.rest.options import RestOptions
-from ottla_connect.rest.path_segments import EncodedPaths
-from ottla_connect.rest.request_guard import RequestGuard
 from ottla_connect.rest.resources import (
     connector_state,
     connectors,
@@ -31,6 +25,13 @@ from ottla_connect.rest.resources import (
     tasks,
     topics,
 )
+from ottla_connect.rest.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER
+from ottla_core.rest.docs_page import docs_page
+from ottla_core.rest.error_answers import answer_http_exception, answer_request_error, error_answer
+from ottla_core.rest.errors import Elsewhere, RequestError
+from ottla_core.rest.forwarding import Forwarder, ForwardRetries
+from ottla_core.rest.path_segments import EncodedPaths
+from ottla_core.rest.request_guard import RequestGuard
 
 DESCRIPTION = "Runs connectors: their settings, states, tasks and offsets. The resources are Kafka Connect's."
 CORS_METHODS_DEFAULT = ("GET", "POST", "HEAD")
@@ -53,7 +54,7 @@ def create_application(
         forwarding_tls: how other workers with an https URL are trusted.
     """
     options = options or RestOptions()
-    forwarder = Forwarder(own_url, forwarding_tls)
+    forwarder = Forwarder(own_url, forwarding_tls, passed_headers=(SIGNATURE_HEADER, ALGORITHM_HEADER))
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

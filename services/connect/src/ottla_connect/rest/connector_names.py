@@ -1,6 +1,6 @@
 """Which names a connector may be given (Kafka's ConnectorConfig and KIP-212). Pure."""
 
-from ottla_connect.herder.errors import BadRequest
+from ottla_core.rest.errors import BadRequest
 
 
 def check_new_name(name: str) -> None:

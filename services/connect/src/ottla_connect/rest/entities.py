@@ -9,13 +9,6 @@ from ottla_connect.herder import api
 from ottla_connect.ids import TaskId
 
 
-class ErrorMessage(BaseModel):
-    """Why a request was not carried out."""
-
-    error_code: int = Field(description="The HTTP status.")
-    message: str = Field(description="What was wrong.")
-
-
 class ServerInfo(BaseModel):
     """What a worker says of itself."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Never
 
 from ottla_connect.herder.api import ConnectorOffsets, TargetState
-from ottla_connect.herder.errors import BadRequest, RequestError
+from ottla_core.rest.errors import BadRequest, RequestError
 
 INITIAL_STATES = {
     "RUNNING": TargetState.STARTED,

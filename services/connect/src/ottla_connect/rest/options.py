@@ -8,8 +8,8 @@ from pydantic import BeforeValidator
 
 from ottla_connect.config import WorkerConfig
 from ottla_connect.herder.api import Herder
-from ottla_connect.rest.forwarding import PATIENCE_S
-from ottla_connect.rest.request_guard import REQUEST_TIMEOUT_S
+from ottla_core.rest.forwarding import PATIENCE_S
+from ottla_core.rest.request_guard import REQUEST_TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

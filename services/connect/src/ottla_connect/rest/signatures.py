@@ -12,7 +12,7 @@ from collections.abc import Collection
 from urllib.parse import unquote
 
 from ottla_connect.config import SIGNATURE_HASHES
-from ottla_connect.herder.errors import BadRequest, RequestError
+from ottla_core.rest.errors import BadRequest, RequestError
 
 SIGNATURE_HEADER = "X-Connect-Authorization"
 ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"

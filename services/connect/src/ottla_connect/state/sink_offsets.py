@@ -23,10 +23,10 @@ from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32
 
 from ottla_connect.config import WorkerConfig
-from ottla_connect.group.coordinator_client import Channel, CoordinatorClient, Refused
 from ottla_connect.state.kafka_clients import REQUEST_TIMEOUT_S, KafkaClients
 from ottla_connect.state.keyed_log import LogError
-from ottla_core.client.errors import Unreachable
+from ottla_core.client.errors import Refused, Unreachable
+from ottla_core.client.group.coordinator_client import Channel, CoordinatorClient
 from ottla_core.client.security import ClientSecurity
 from ottla_core.config import parse_address
 from ottla_core.errors import ConfigurationError

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Depends, Query, Response
 from ottla_connect.herder.api import TargetState
 from ottla_connect.rest.entities import ConnectorStateInfo
 from ottla_connect.rest.options import Flag, TheHerder
-from ottla_connect.rest.request_bodies import check_media_type
 from ottla_connect.rest.resources.documented import ConnectorName, errors
+from ottla_core.rest.request_bodies import check_media_type
 
 router = APIRouter(prefix="/connectors/{connector:segment}", tags=["state"], dependencies=[Depends(check_media_type)])
 

@@ -5,13 +5,13 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request, Response
 
-from ottla_connect.herder.errors import NotFound
 from ottla_connect.rest.connector_names import check_new_name, settings_with_name
 from ottla_connect.rest.entities import ConnectorInfo, ConnectorStateInfo, CreateConnectorRequest, ExpandedConnector
 from ottla_connect.rest.json_bodies import parse_create_request, parse_patch, parse_settings
 from ottla_connect.rest.options import TheHerder
-from ottla_connect.rest.request_bodies import Body
 from ottla_connect.rest.resources.documented import ConnectorName, errors, takes
+from ottla_core.rest.errors import NotFound
+from ottla_core.rest.request_bodies import Body
 
 CONFIG_EXAMPLE = {"connector.class": "ottla_datagen.DatagenSource", "tasks.max": "1", "topic": "orders"}
 

@@ -5,24 +5,12 @@ from typing import Annotated, Any
 from fastapi import Path
 from pydantic import BaseModel, TypeAdapter
 
-from ottla_connect.rest.entities import ErrorMessage
+from ottla_core.rest.documented import errors
 
-_REASONS = {
-    400: "The request is wrong.",
-    403: "Not allowed.",
-    404: "There is no such thing.",
-    409: "Not possible in this state, or the workers are rebalancing.",
-    500: "Not carried out.",
-    503: "Not ready yet.",
-}
+__all__ = ["ConnectorName", "TaskNumber", "errors", "takes"]
 
 ConnectorName = Annotated[str, Path(alias="connector", description="The connector's name, escaped as in any URL.")]
 TaskNumber = Annotated[str, Path(alias="task", description="The task's number, from 0.")]
-
-
-def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the description of the errors that a resource can answer with."""
-    return {status: {"model": ErrorMessage, "description": _REASONS[status]} for status in (*statuses, 500)}
 
 
 def takes(shape: Any, example: Any) -> dict[str, Any]:

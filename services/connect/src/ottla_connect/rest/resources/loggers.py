@@ -7,8 +7,8 @@ from fastapi import APIRouter, Path, Query, Response
 from ottla_connect.rest.entities import LoggerLevel, WantedLevel
 from ottla_connect.rest.json_bodies import parse_level
 from ottla_connect.rest.options import TheHerder
-from ottla_connect.rest.request_bodies import Body
 from ottla_connect.rest.resources.documented import errors, takes
+from ottla_core.rest.request_bodies import Body
 
 CLUSTER_SCOPE = "cluster"
 

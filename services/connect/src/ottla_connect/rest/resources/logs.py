@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from ottla_connect.herder.errors import BadRequest
 from ottla_connect.rest.entities import LogLines
 from ottla_connect.rest.options import TheHerder
 from ottla_connect.rest.resources.documented import ConnectorName, errors
+from ottla_core.rest.errors import BadRequest
 
 LINES_DEFAULT = 100
 LINES_MAX = 10_000

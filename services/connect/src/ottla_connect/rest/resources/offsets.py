@@ -5,8 +5,8 @@ from fastapi import APIRouter, Depends
 from ottla_connect.rest.entities import ConnectorOffsets, Message
 from ottla_connect.rest.json_bodies import parse_offsets
 from ottla_connect.rest.options import TheHerder
-from ottla_connect.rest.request_bodies import Body, check_media_type
 from ottla_connect.rest.resources.documented import ConnectorName, errors, takes
+from ottla_core.rest.request_bodies import Body, check_media_type
 
 EXAMPLE = {
     "offsets": [{"partition": {"kafka_topic": "orders", "kafka_partition": 0}, "offset": {"kafka_offset": 1000}}]

@@ -5,13 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from ottla_connect.herder.api import ConnectorType
-from ottla_connect.herder.errors import BadRequest
 from ottla_connect.rest.entities import ConfigInfos, ConfigKeyInfo, PluginInfo
 from ottla_connect.rest.json_bodies import parse_settings
 from ottla_connect.rest.options import Flag, TheHerder
-from ottla_connect.rest.request_bodies import Body
 from ottla_connect.rest.resources.connectors import CONFIG_EXAMPLE
 from ottla_connect.rest.resources.documented import errors, takes
+from ottla_core.rest.errors import BadRequest
+from ottla_core.rest.request_bodies import Body
 
 CLASS_KEY = "connector.class"
 SUFFIX = "Connector"

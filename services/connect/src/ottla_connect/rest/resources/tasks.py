@@ -2,14 +2,14 @@
 
 from fastapi import APIRouter, Depends, Request
 
-from ottla_connect.herder.errors import BadRequest, NotFound
 from ottla_connect.ids import TaskId
 from ottla_connect.rest.entities import TaskInfo, TaskState, task_infos
 from ottla_connect.rest.json_bodies import parse_task_configs
 from ottla_connect.rest.options import TheHerder
-from ottla_connect.rest.request_bodies import Body, check_media_type
 from ottla_connect.rest.resources.documented import ConnectorName, TaskNumber, errors
 from ottla_connect.rest.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER
+from ottla_core.rest.errors import BadRequest, NotFound
+from ottla_core.rest.request_bodies import Body, check_media_type
 
 router = APIRouter(prefix="/connectors/{connector:segment}/tasks", tags=["tasks"])
 

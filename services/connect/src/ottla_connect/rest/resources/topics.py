@@ -2,11 +2,11 @@
 
 from fastapi import APIRouter, Depends, Response
 
-from ottla_connect.herder.errors import RequestError
 from ottla_connect.rest.entities import ActiveTopics
 from ottla_connect.rest.options import RestOptions, TheHerder, TheOptions
-from ottla_connect.rest.request_bodies import check_media_type
 from ottla_connect.rest.resources.documented import ConnectorName, errors
+from ottla_core.rest.errors import RequestError
+from ottla_core.rest.request_bodies import check_media_type
 
 router = APIRouter(prefix="/connectors/{connector:segment}/topics", tags=["topics"])
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from ottla_connect.herder.errors import RequestError
+from ottla_core.rest.errors import RequestError
 
 BODY_BYTES_MAX = 20_000_000
 """Also the longest string that Kafka Connect takes in a body."""

@@ -8,6 +8,7 @@ disagree about who leads cannot send a request in circles.
 import asyncio
 import ssl
 import time
+from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import httpx
@@ -15,10 +16,9 @@ from fastapi import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ottla_connect.herder.errors import Conflict, Elsewhere, RequestError
-from ottla_connect.rest.error_answers import error_answer
-from ottla_connect.rest.request_guard import REQUEST_TIMEOUT_S
-from ottla_connect.rest.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER
+from ottla_core.rest.error_answers import error_answer
+from ottla_core.rest.errors import Conflict, Elsewhere, RequestError
+from ottla_core.rest.request_guard import REQUEST_TIMEOUT_S
 
 CONNECT_TIMEOUT_S = 5.0
 CONNECTIONS_MAX = 50
@@ -27,7 +27,7 @@ FORWARD = "forward"
 PATIENCE_S = 20.0
 """A worker that has died is replaced as soon as its session has run out, and the others have joined a rebalance."""
 RETRY_S = 0.5
-PASSED_REQUEST_HEADERS = ("authorization", "content-type", SIGNATURE_HEADER.lower(), ALGORITHM_HEADER.lower())
+PASSED_REQUEST_HEADERS = ("authorization", "content-type")
 
 
 class Unreached(Exception):
@@ -71,11 +71,15 @@ class Forwarder:
     Args:
         own_url: this worker's own URL, to which nothing is forwarded.
         tls: how workers with an https URL are trusted; by default as the system's authorities say.
+        passed_headers: headers of requests that go along, beside `PASSED_REQUEST_HEADERS`.
     """
 
-    def __init__(self, own_url: str, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, own_url: str, tls: ssl.SSLContext | None = None, *, passed_headers: Sequence[str] = ()
+    ) -> None:
         self._own_url = own_url.rstrip("/")
         self._tls = tls
+        self._passed_headers = (*PASSED_REQUEST_HEADERS, *passed_headers)
         self._client: httpx.AsyncClient | None = None
 
     async def close(self) -> None:
@@ -97,7 +101,7 @@ class Forwarder:
         if not target or target == self._own_url:
             raise Conflict("No worker is known that can answer this just now; there is probably a rebalance")
         url = target + request.scope["raw_path"].decode("ascii") + "?" + with_hop(request.url.query, hop)
-        headers = {key: request.headers[key] for key in PASSED_REQUEST_HEADERS if key in request.headers}
+        headers = {key: request.headers[key] for key in self._passed_headers if key in request.headers}
         return await self._send(request, url, headers)
 
     async def _send(self, request: Request, url: str, headers: dict[str, str]) -> Response:

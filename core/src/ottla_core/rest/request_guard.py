@@ -8,7 +8,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ottla_connect.rest.error_answers import error_answer, internal_error_answer
+from ottla_core.rest.error_answers import error_answer, internal_error_answer
 
 log = structlog.get_logger("rest")
 

@@ -1,6 +1,6 @@
 """Paths whose segments may hold any character, escaped.
 
-ASGI servers give the path with its escapes resolved, in which a connector named ``a/b`` would be two segments.
+ASGI servers give the path with its escapes resolved, in which what is named ``a/b`` would be two segments.
 `EncodedPaths` has the routes look at the path as it was sent instead, and the convertor ``segment``, which every
 parameter of our paths uses, resolves the escapes of that one segment.
 """
@@ -11,7 +11,7 @@ from urllib.parse import unquote, unquote_to_bytes
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ottla_connect.rest.error_answers import error_answer
+from ottla_core.rest.error_answers import error_answer
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 

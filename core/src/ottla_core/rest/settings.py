@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from ottla_core.config import CommaSeparated, HostPort, ServiceConfig
 
 DEFAULT_HOST = "127.0.0.1"
-"""Whoever reaches the REST API may run connectors: with the rights of the worker, and with what plugins can do."""
+"""Whoever reaches the REST API may do what the worker can, with its rights."""
 DEFAULT_PORT = 8083
 WILDCARD_HOSTS = ("", "0.0.0.0", "::")  # noqa: S104 - recognised, not bound here
 

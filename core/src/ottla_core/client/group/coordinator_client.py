@@ -17,7 +17,7 @@ from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.schema.metadata.v13.request import MetadataRequest
 
 from ottla_core.client.async_connection import AsyncConnection
-from ottla_core.client.errors import AuthenticationFailed, Unreachable, UnsupportedByBroker
+from ottla_core.client.errors import AuthenticationFailed, Refused, Unreachable, UnsupportedByBroker
 from ottla_core.client.security import ClientSecurity
 from ottla_core.wire.conversion import message_of
 
@@ -26,13 +26,9 @@ LEARNT_BROKERS_MAX = 100
 FIRST_OF_MANY_KEYS = 4
 """From this version FindCoordinator names many groups; brokers before Kafka 3.0 do not have it."""
 
-log = structlog.get_logger("connect.group")
+log = structlog.get_logger("group")
 
 HostPort = tuple[str, int]
-
-
-class Refused(Exception):
-    """The brokers will not have us; asking again does not help."""
 
 
 class Channel(enum.Enum):

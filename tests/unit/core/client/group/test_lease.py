@@ -1,6 +1,6 @@
 """A lease always ends before the coordinator gives the work away."""
 
-from ottla_connect.group.lease import Lease
+from ottla_core.client.group.lease import Lease
 
 
 def test_without_an_answer_there_is_no_lease():

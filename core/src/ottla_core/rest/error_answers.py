@@ -2,14 +2,21 @@
 
 import structlog
 from fastapi import Request
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Match
 
-from ottla_connect.herder.errors import RequestError
-from ottla_connect.rest.entities import ErrorMessage
+from ottla_core.rest.errors import RequestError
 
 log = structlog.get_logger("rest")
+
+
+class ErrorMessage(BaseModel):
+    """Why a request was not carried out."""
+
+    error_code: int = Field(description="The HTTP status.")
+    message: str = Field(description="What was wrong.")
 
 
 def error_answer(status: int, message: str) -> JSONResponse:

@@ -1,4 +1,4 @@
-"""Why a request about connectors is not carried out, in the terms of the REST API."""
+"""Why a request is not carried out, in the terms of a REST API."""
 
 
 class RequestError(Exception):
@@ -23,13 +23,13 @@ class BadRequest(RequestError):
 
 
 class NotFound(RequestError):
-    """There is no such connector, task, plugin or logger."""
+    """There is nothing of the name."""
 
     status = 404
 
 
 class Conflict(RequestError):
-    """It cannot be done in this state: the connector exists already, or the workers are rebalancing."""
+    """It cannot be done in this state: it exists already, or the workers are rebalancing."""
 
     status = 409
 

@@ -1,6 +1,7 @@
 """The group protocol's requests, from what the member wants to send; and its answers, as the member takes them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -13,23 +14,37 @@ from kio.schema.sync_group.v5.response import SyncGroupResponse
 from kio.schema.types import GroupId
 from kio.static.primitive import i32, i32Timedelta
 
-from ottla_connect.group.member_messages import Joined, MemberSettings, SendHeartbeat, SendJoin, SendSync, Synced
-from ottla_connect.group.worker_protocol import PROTOCOL_TYPE
+from ottla_core.client.group.messages import Joined, SendHeartbeat, SendJoin, SendSync, Synced
 
 REASON_CHARACTERS_MAX = 255
 """Brokers refuse longer reasons (KIP-800)."""
 
 
-def join_request(
-    group_id: str, settings: MemberSettings, action: SendJoin, protocols: Sequence[tuple[str, bytes]]
-) -> JoinGroupRequest:
-    """Return a JoinGroup; `protocols` is the member's `metadata`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupTerms:
+    """What a group is, and how patient its coordinator shall be with a member.
+
+    Attributes:
+        group_id: its name.
+        protocol_type: what its members are, such as `connect`.
+        session_timeout_ms: after so long without a heartbeat a member is none any more.
+        rebalance_timeout_ms: so long may it take to join a rebalance.
+    """
+
+    group_id: str
+    protocol_type: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+
+
+def join_request(terms: GroupTerms, action: SendJoin, protocols: Sequence[tuple[str, bytes]]) -> JoinGroupRequest:
+    """Return a JoinGroup; `protocols` are names, and what the member says of itself in each."""
     return JoinGroupRequest(
-        group_id=GroupId(group_id),
-        session_timeout=_milliseconds(settings.session_timeout_ms),
-        rebalance_timeout=_milliseconds(settings.rebalance_timeout_ms),
+        group_id=GroupId(terms.group_id),
+        session_timeout=_milliseconds(terms.session_timeout_ms),
+        rebalance_timeout=_milliseconds(terms.rebalance_timeout_ms),
         member_id=action.member_id,
-        protocol_type=PROTOCOL_TYPE,
+        protocol_type=terms.protocol_type,
         protocols=tuple(JoinGroupRequestProtocol(name=name, metadata=metadata) for name, metadata in protocols),
         reason=action.reason[:REASON_CHARACTERS_MAX],
     )
@@ -48,13 +63,13 @@ def joined_of(answer: Any) -> Joined:
     )
 
 
-def sync_request(group_id: str, action: SendSync) -> SyncGroupRequest:
+def sync_request(terms: GroupTerms, action: SendSync) -> SyncGroupRequest:
     """Return a SyncGroup."""
     return SyncGroupRequest(
-        group_id=GroupId(group_id),
+        group_id=GroupId(terms.group_id),
         generation_id=i32(action.generation),
         member_id=action.member_id,
-        protocol_type=PROTOCOL_TYPE,
+        protocol_type=terms.protocol_type,
         protocol_name=action.protocol,
         assignments=tuple(
             SyncGroupRequestAssignment(member_id=member_id, assignment=assignment)

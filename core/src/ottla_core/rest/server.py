@@ -14,9 +14,9 @@ import structlog
 import uvicorn
 from fastapi import FastAPI
 
-from ottla_connect.rest_settings import Listener, RestTls
 from ottla_core.background import start_awaited
 from ottla_core.errors import OttlaError
+from ottla_core.rest.settings import Listener, RestTls
 
 BACKLOG = 512
 CLOSE_TIMEOUT_S = 5
