@@ -183,6 +183,38 @@ async def test_a_connector_that_is_recreated_before_its_end_was_noticed_begins_a
     assert not set(parts.pids().values()) & set(before.values())
 
 
+async def test_who_hears_late_of_a_connectors_end_leaves_what_its_successor_says(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+):
+    await parts.create("flights", tasks_max="1")
+    await parts.reach("flights", RUNNING, RUNNING)
+    replay, refresh = parts.stores.config._replay, parts.stores.config.refresh
+    settings, at = parts.herder.connector_info("flights").config, replay.snapshot().offset - 1
+    monkeypatch.setattr(parts.worker, "reconcile", lambda: None)  # its successor's units run elsewhere
+
+    async def read_what_came_after(timeout_s: float) -> None:
+        await refresh(timeout_s)
+        replay.apply(ConnectorRecord("flights", settings), at)
+
+    monkeypatch.setattr(parts.stores.config, "refresh", read_what_came_after)
+    replay.apply(ConnectorRecord("flights", None), at)
+    parts.herder.on_config_change(ConnectorRemoved("flights"))
+    await eventually_async(lambda: not parts.worker._jobs, "all is looked at")
+    assert await parts.stores.status.written(5)
+    assert parts.stores.status.connector_status("flights").state is RUNNING
+    assert parts.stores.status.task_status(TaskId("flights", 0)).state is RUNNING
+
+
+async def test_what_was_said_of_a_connector_is_gone_before_it_can_be_created_anew(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+):
+    await parts.herder.create_connector("flights", {"connector.class": CLASS}, TargetState.STOPPED)
+    await parts.reach("flights", STOPPED)
+    monkeypatch.setattr(parts.worker, "forget_connector", lambda _: None)
+    await parts.herder.delete_connector("flights")
+    assert parts.stores.status.connector_status("flights") is None
+
+
 async def test_a_paused_connector_without_tasks_that_is_stopped_says_so(parts: Parts):
     await parts.herder.create_connector("flights", {"connector.class": CLASS}, TargetState.PAUSED)
     await parts.reach("flights", PAUSED)

@@ -42,6 +42,7 @@ class ConnectorChanges:
         validation: asks plugin code.
         offsets: reads and changes offsets.
         lead: returns what this worker leads, or raises what refuses the request.
+        forget: removes what was said of a deleted connector, and returns when that is stored, or after a while.
         sync_timeout_s: how long the configuration topic may take to be read to its end.
     """
 
@@ -53,6 +54,7 @@ class ConnectorChanges:
         validation: Validation,
         offsets: OffsetRequests,
         lead: Callable[[], Assignment],
+        forget: Callable[[str], Awaitable[None]],
         sync_timeout_s: float,
     ) -> None:
         self._store = store
@@ -60,6 +62,7 @@ class ConnectorChanges:
         self._validation = validation
         self._offsets = offsets
         self._lead = lead
+        self._forget = forget
         self._sync_timeout_s = sync_timeout_s
         self._changing = NameLocks()
         self._patching = NameLocks()
@@ -128,6 +131,7 @@ class ConnectorChanges:
         async with self._leading(name):
             self._views.config(name)
             await self._write(lambda: self._store.remove_connector(name))
+            await self._forget(name)  # under the lock, so that it is not of a successor
 
     # What runs.
 

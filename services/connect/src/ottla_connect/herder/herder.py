@@ -92,6 +92,7 @@ class WorkerHerder:
             validation=validation,
             offsets=self._offsets,
             lead=self._lead,
+            forget=self._forget,
             sync_timeout_s=config.worker_sync_timeout_ms / 1000,
         )
 
@@ -133,7 +134,7 @@ class WorkerHerder:
             case LoggerLevelChanged():
                 self._loggers.set(change.logger, change.level)
             case ConnectorRemoved():
-                self._stores.status.remove(change.name)
+                self._worker.forget_connector(change.name)
                 self._worker.reconcile()
             case TargetStateChanged():
                 self._worker.reconcile()
@@ -178,6 +179,10 @@ class WorkerHerder:
         if not assignment.is_leader:
             raise Elsewhere(assignment.leader_url)
         return assignment
+
+    async def _forget(self, name: str) -> None:
+        self._stores.status.remove(name)
+        await self._stores.status.written(STATUS_TIMEOUT_S)
 
     async def _refresh(self) -> None:
         try:

@@ -39,6 +39,7 @@ from ottla_connect.state.stores import Stores
 from ottla_core.background import start_detached
 from ottla_core.clock import boot_time_s
 
+FORGET_RETRY_S = 1.0
 SAYING_STATES = (State.RUNNING, State.FAILED)
 RESTING_STATES = {TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
 
@@ -206,11 +207,30 @@ class Worker:
         if isinstance(unit.id, str):
             self._publisher.forget(unit.id)
         if unit.connector not in self.state.connectors:
-            self._stores.status.remove(unit.connector)
+            self.forget_connector(unit.connector)
         elif isinstance(unit.id, str):
             self.report_resting(unit.id)
         elif unit.id.task >= self.state.task_counts.get(unit.connector, 0):
             self._stores.status.remove_task(unit.id)
+
+    def forget_connector(self, name: str) -> None:
+        """Remove what was said of a deleted connector, unless it was created anew meanwhile."""
+        self._start_job(self._forget_connector(name))
+
+    async def _forget_connector(self, name: str) -> None:
+        """Look whether it is still deleted when everything is read: what is said of its successor must stay."""
+        while True:
+            try:
+                await self._stores.config.refresh(self._config.worker_sync_timeout_ms / 1000)
+            except LogError as error:
+                if self._closed:
+                    return
+                log.warning("cannot see whether a connector was created anew", connector=name, reason=str(error))
+                await asyncio.sleep(FORGET_RETRY_S)
+            else:
+                break
+        if name not in self.state.connectors:
+            self._stores.status.remove(name)
 
     def report_resting(self, name: str) -> None:
         """Say that a connector is paused or stopped, if it is and has no process, which would say so at its end."""
