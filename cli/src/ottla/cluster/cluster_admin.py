@@ -148,6 +148,20 @@ class ClusterAdmin:
                 ]
         return found
 
+    def disk_space(self, brokers: Iterable[BrokerView]) -> dict[int, list[tuple[int, int]]]:
+        """Ask brokers how many bytes are free in each log directory, and of how many; -1 where they do not know.
+
+        One that does not answer is left out.
+        """
+        from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest  # noqa: PLC0415
+
+        found = {}
+        for broker in brokers:
+            with suppress(Unreachable, UnsupportedApi):
+                response = self._ask_broker(broker, DescribeLogDirsRequest(topics=()))
+                found[broker.id] = [(each.usable_bytes, each.total_bytes) for each in response.results]
+        return found
+
     def moves(self) -> dict[TopicPartition, Move]:
         """Return the reassignments that are going on."""
         from kio.schema.list_partition_reassignments.v0.request import (  # noqa: PLC0415

@@ -10,6 +10,7 @@ from ottla.errors import CommandError
 from ottla.kafka_client import Json
 from ottla.local.cluster_directory import ClusterDirectory, default_directory
 from ottla.local.cluster_report import ClusterReport
+from ottla.local.disk_space import disk_space
 from ottla.local.report_display import StartDisplay, print_report, print_report_json, shown_settings
 from ottla.local.shutdown import bring_down, look_at
 from ottla.output import print_json
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 def status(*, directory: Directory = None, as_json: Json = False) -> None:
     """Show a local cluster's processes, each asked for its health, and whether all partitions have leaders.
 
-    Exits with 0 if the cluster runs, every process is ready and every partition has a leader, else with 1.
+    Exits with 0 if the cluster runs, every process is ready, every partition has a leader and the disk has room, else
+    with 1.
 
     [bold]Examples[/bold]
 
@@ -31,19 +33,21 @@ def status(*, directory: Directory = None, as_json: Json = False) -> None:
     """
     report = _look_at(directory)
     partitions = _partitions(report.bootstrap) if report.state == "running" else None
+    disk = disk_space(Path(report.directory))
     if as_json:
         print_json(
             {
                 **report.to_document(),
                 "settings": shown_settings(report),
                 "partitions": None if partitions is None else partitions.to_document(),
+                "disk": None if disk is None else disk.to_document(),
             }
         )
     else:
-        print_report(report, partitions)
+        print_report(report, partitions, disk)
     if partitions is None or any(process.state != "ready" for process in report.processes):
         raise typer.Exit(1)
-    if partitions.count is None or partitions.offline:
+    if partitions.count is None or partitions.offline or (disk is not None and disk.is_full):
         raise typer.Exit(1)
 
 

@@ -24,6 +24,7 @@ from ottla.kafka_client import (
     ClientProperties,
     Json,
     admin_client,
+    client_config,
     describe_error,
     partition_count,
     plain_errors,
@@ -32,6 +33,7 @@ from ottla.kafka_client import (
 from ottla.output import counted, note, print_json, progress_bar
 from ottla.records.publication import UNSET_PARTITION, Publication
 from ottla.records.record_line import BadLine, Format, LineOptions, record_reader
+from ottla.records.stalled_publishing import StalledPublishing, why_nothing_is_acknowledged
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -139,7 +141,10 @@ def produce(
     _see_to_topic(topic, bootstrap, properties, create=create)
     producer = producer_client(bootstrap, properties, settings)
     chosen_partition = _chosen_partition(producer, topic, partition, bootstrap)
-    publication = Publication(producer, topic, chosen_partition, fixed_headers)
+    stalled = StalledPublishing(
+        lambda: why_nothing_is_acknowledged(topic, bootstrap, client_config(bootstrap, properties))
+    )
+    publication = Publication(producer, topic, chosen_partition, fixed_headers, stalled)
     problem = _publish_files(publication, files or [], line_options)
     _report(publication, as_json=as_json)
     if problem is not None:

@@ -19,6 +19,7 @@ from ottla.local import ports
 from ottla.local.cluster_directory import ClusterDirectory, DirectoryInUse, UnusableDirectory
 from ottla.local.cluster_report import ClusterPhase, ClusterReport, ProcessReport, process_name
 from ottla.local.departure import DepartureCheck
+from ottla.local.disk_space import disk_space
 from ottla.local.etcd_binary import EtcdNotFound, find_etcd
 from ottla.local.health import http_get
 from ottla.local.plan import ClusterOptions, ClusterPlan, internal_port_count, plan_cluster
@@ -80,6 +81,7 @@ def _run_locked(directory: ClusterDirectory, wish: Wish, on_change: OnChange, st
     settings = _settle_settings(wish, directory)
     options = settle(replace(wish, settings=settings), last)
     plan = _plan(options, directory)
+    _check_room(directory, is_new=not options.etcd_endpoints and not any(directory.path.glob("etcd*")))
     if settings:
         _check_settings(plan, directory)
     directory.write_settings([each.text for each in settings])
@@ -92,6 +94,18 @@ def _run_locked(directory: ClusterDirectory, wish: Wish, on_change: OnChange, st
         force=wish.force,
     )
     asyncio.run(_supervise(plan, directory, on_change, stop_on, departure))
+
+
+def _check_room(directory: ClusterDirectory, *, is_new: bool) -> None:
+    """See that the disk has room, without which services end with traces of their own.
+
+    Raises:
+        CommandError: it has none.
+    """
+    space = disk_space(directory.path)
+    problem = None if space is None else space.problem_of_start(directory.path, is_new=is_new)
+    if problem is not None:
+        raise CommandError(problem)
 
 
 def _settle_settings(wish: Wish, directory: ClusterDirectory) -> tuple[Setting, ...]:

@@ -9,6 +9,7 @@ from ottla.output import note, note_console, print_json, print_table
 
 if TYPE_CHECKING:
     from ottla.local.cluster_report import ClusterReport
+    from ottla.local.disk_space import DiskSpace
     from ottla.local.partition_health import PartitionHealth
 
 
@@ -82,7 +83,9 @@ def print_report_json(report: "ClusterReport") -> None:
     print_json({**report.to_document(), "settings": shown_settings(report)})
 
 
-def print_report(report: "ClusterReport", partitions: "PartitionHealth | None" = None) -> None:
+def print_report(
+    report: "ClusterReport", partitions: "PartitionHealth | None" = None, disk: "DiskSpace | None" = None
+) -> None:
     """Print it for people."""
     print_table(
         ["process", "state", "pid#", "address", "restarts#", "log"],
@@ -105,4 +108,6 @@ def print_report(report: "ClusterReport", partitions: "PartitionHealth | None" =
         print(f"setting    {setting}")
     if partitions is not None:
         print(f"partitions {partitions.line()}")
+    if disk is not None:
+        print(f"disk       {disk.line()}")
     print(f"directory  {report.directory}", flush=True)

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.records.number_ranges import NumberRanges
 from ottla.records.record_line import Record
+from ottla.records.stalled_publishing import StalledPublishing
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
 
 INTERRUPT_FLUSH_S = 1.0
+POLL_S = 0.1
 UNSET_PARTITION = -1
 """For librdkafka: by the key."""
 
@@ -17,7 +19,14 @@ UNSET_PARTITION = -1
 class Publication:
     """The records of one command and what became of each."""
 
-    def __init__(self, producer: "Producer", topic: str, partition: int, headers: list[tuple[str, bytes]]) -> None:
+    def __init__(
+        self,
+        producer: "Producer",
+        topic: str,
+        partition: int,
+        headers: list[tuple[str, bytes]],
+        stalled: StalledPublishing,
+    ) -> None:
         self.topic = topic
         self.read = 0
         self.delivered: Counter[int] = Counter()
@@ -28,6 +37,7 @@ class Publication:
         self._producer = producer
         self._partition = partition
         self._headers = headers
+        self._stalled = stalled
 
     def publish(self, record: Record, line_number: int) -> None:
         """Hand one record to the client, waiting while its queue is full."""
@@ -49,7 +59,7 @@ class Publication:
                     **optional,
                 )
             except BufferError:
-                self._producer.poll(0.1)
+                self._wait()
                 continue
             except KafkaException as exception:
                 self.fail(line_number, str(exception.args[0].str()))
@@ -63,19 +73,34 @@ class Publication:
 
     def finish(self) -> None:
         """Wait until the fate of every record is known."""
-        while self._producer.flush(0.1):
-            pass
+        while self._producer.flush(POLL_S):
+            self._look()
 
     def finish_interrupted(self) -> None:
         """Give records under way `INTERRUPT_FLUSH_S`; those without an answer then count as unconfirmed."""
         self.is_interrupted = True
         self.unconfirmed = self._producer.flush(INTERRUPT_FLUSH_S)
 
+    def _wait(self) -> None:
+        """Wait a moment for room in the client's queue."""
+        self._producer.poll(POLL_S)
+        self._look()
+
+    def _look(self) -> None:
+        self._stalled.look(self.delivered.total() + self.failed_count)
+
     def _outcome_of(self, line_number: int) -> Any:
         def on_delivery(error: "KafkaError | None", message: "Message") -> None:
             if error is None:
                 self.delivered[message.partition() or 0] += 1
             else:
-                self.fail(line_number, str(error.str()))
+                self.fail(line_number, self._reason_of(error))
 
         return on_delivery
+
+    def _reason_of(self, error: "KafkaError") -> str:
+        from confluent_kafka import KafkaError  # noqa: PLC0415
+
+        if error.code() != KafkaError._MSG_TIMED_OUT:  # noqa: SLF001 - a public name
+            return str(error.str())
+        return f"not acknowledged in time{self._stalled.reason and f': {self._stalled.reason}'}"
