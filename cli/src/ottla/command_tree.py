@@ -98,6 +98,15 @@ _CONNECT = Group(
         ),
     },
 )
+_MIRROR = Group(
+    "Mirroring: one cluster follows another.",
+    {
+        "verify": Command(
+            "mirror_verify:verify",
+            "Compare a source's topics with their copies, partition by partition, and say where they first differ.",
+        ),
+    },
+)
 TREE = Group(
     "Ottla: a streaming platform that speaks the Kafka protocol.\n\n"
     "Start a cluster with [bold]ottla up[/bold], then use it with any Kafka client or with the commands below. "
@@ -157,6 +166,7 @@ TREE = Group(
             },
         ),
         "connect": _CONNECT,
+        "mirror": _MIRROR,
         "cluster": _CLUSTER,
         "log": Group(
             "Look into a broker's log files.",

@@ -54,8 +54,22 @@ ClientProperties = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-def client_config(bootstrap: str, properties: Sequence[str] | None) -> dict[str, Any]:
+def client_config(
+    bootstrap: str,
+    properties: Sequence[str] | None,
+    *,
+    option: str = "--property",
+    address_option: str = "--bootstrap",
+    of_profile: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """Return librdkafka's configuration for a command: what was typed wins over what the profile has.
+
+    Args:
+        bootstrap: where the cluster is.
+        properties: what was typed, each as KEY=VALUE.
+        option: by which option, for messages.
+        address_option: the option that names the brokers, for messages.
+        of_profile: what the profile has; by default that of the profile in use, if it is about this cluster.
 
     Raises:
         UsageProblem: a property is no KEY=VALUE, names other brokers, or has no counterpart in librdkafka.
@@ -65,15 +79,16 @@ def client_config(bootstrap: str, properties: Sequence[str] | None) -> dict[str,
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False
     config: dict[str, Any] = {"bootstrap.servers": bootstrap, "client.id": CLIENT_ID, "logger": quiet}
-    typed = typed_settings(parse_assignments(properties or (), "--property"), "--property")
-    kept = {key: value for key, value in client_settings(bootstrap).items() if key not in typed}
+    typed = typed_settings(parse_assignments(properties or (), option), option)
+    known = client_settings(bootstrap) if of_profile is None else of_profile
+    kept = {key: value for key, value in known.items() if key not in typed}
     settings = {**kept, **typed}  # of two names for the same thing the later one wins
     for key in BROKERS_OTHERWISE & settings.keys():  # nobody would have asked them, and they would be sent the logins
-        raise UsageProblem(f"--property {key}: name brokers with --bootstrap")
-    return {**config, **_translated(settings, kept)} if settings else config
+        raise UsageProblem(f"{option} {key}: name brokers with {address_option}")
+    return {**config, **_translated(settings, kept, option)} if settings else config
 
 
-def _translated(settings: Mapping[str, str], of_profile: Container[str]) -> dict[str, str]:
+def _translated(settings: Mapping[str, str], of_profile: Container[str], option: str) -> dict[str, str]:
     from ottla_sdk.kafka.client_settings import (  # noqa: PLC0415 - most commands have no settings
         ClientRules,
         ClientSettingError,
@@ -84,7 +99,7 @@ def _translated(settings: Mapping[str, str], of_profile: Container[str]) -> dict
         # Who types a command could as well run what Kerberos, a library or a simulated broker would run.
         return librdkafka_settings(settings, ClientRules(may_run_code=True))
     except ClientSettingError as error:
-        told = [f"{'the profile: ' if each.key in of_profile else '--property '}{each}" for each in error.problems]
+        told = [f"{'the profile:' if each.key in of_profile else option} {each}" for each in error.problems]
         raise UsageProblem("; ".join(told)) from None
 
 
@@ -222,12 +237,15 @@ def topics_of(client: "AdminClient | Producer | Consumer", topic: str | None = N
     return interruptible(lambda: client.list_topics(topic, timeout=REQUEST_TIMEOUT_S)).topics
 
 
-def check_reachable(bootstrap: str, config: Mapping[str, Any] | None = None) -> None:
+def check_reachable(
+    bootstrap: str, config: Mapping[str, Any] | None = None, *, address_option: str = "--bootstrap"
+) -> None:
     """Check that a broker answers at one of the addresses, and lets this client in.
 
     Args:
         bootstrap: the addresses.
         config: the client's settings, which say whether it uses TLS or logs in.
+        address_option: the option that names them, for messages.
 
     Raises:
         CommandError: none does, within `broker_probe.PROBE_WITHIN_S`.
@@ -237,7 +255,7 @@ def check_reachable(bootstrap: str, config: Mapping[str, Any] | None = None) -> 
 
     names = [address.strip() for address in bootstrap.split(",")]
     protocol = str((config or {}).get("security.protocol", PLAINTEXT)).lower()
-    problems = problems_of([split_address(name) for name in names], with_tls=protocol.endswith("ssl"))
+    problems = problems_of([split_address(name, address_option) for name in names], with_tls=protocol.endswith("ssl"))
     if problems is None:
         if config is not None and protocol != PLAINTEXT:
             _check_login(config, bootstrap)
@@ -245,10 +263,10 @@ def check_reachable(bootstrap: str, config: Mapping[str, Any] | None = None) -> 
     told = ", ".join(f"{name} ({problem})" for name, problem in zip(names, problems, strict=True))
     if AN_HTTP_SERVER in problems:
         raise CommandError(
-            f"cannot reach {told}; name a broker with --bootstrap, and a Connect worker with --connect-url"
+            f"cannot reach {told}; name a broker with {address_option}, and a Connect worker with --connect-url"
         )
     raise CommandError(
-        f"cannot reach {told}; start a local cluster with `ottla up`, or name another with --bootstrap"
+        f"cannot reach {told}; start a local cluster with `ottla up`, or name another with {address_option}"
     )
 
 
@@ -277,7 +295,7 @@ def _check_login(config: Mapping[str, Any], bootstrap: str) -> None:
         raise CommandError(f"{bootstrap} did not let this client in within {LOGIN_WITHIN_S:.0f} s{reason}")
 
 
-def split_address(address: str) -> tuple[str, int]:
+def split_address(address: str, option: str = "--bootstrap") -> tuple[str, int]:
     """Return host and port of HOST, HOST:PORT or [IPV6]:PORT.
 
     Raises:
@@ -287,7 +305,7 @@ def split_address(address: str) -> tuple[str, int]:
         return address.strip("[]"), KAFKA_PORT_DEFAULT
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
-        raise UsageProblem(f"--bootstrap {address}: write it as HOST:PORT")
+        raise UsageProblem(f"{option} {address}: write it as HOST:PORT")
     return host.strip("[]"), int(port)
 
 

@@ -91,7 +91,7 @@ def client_settings(bootstrap: str) -> dict[str, str]:
     """
     if _chosen is None or _chosen[1].bootstrap != bootstrap:
         return {}
-    return _resolved(_chosen[1].client, f"profile {_chosen[0]}")
+    return resolved_settings(_chosen[1].client, f"profile {_chosen[0]}")
 
 
 def registry_settings(url: str) -> dict[str, str]:
@@ -102,7 +102,7 @@ def registry_settings(url: str) -> dict[str, str]:
     """
     if _chosen is None or _chosen[1].schema_registry != url:
         return {}
-    return _resolved(_chosen[1].registry, f"profile {_chosen[0]}")
+    return resolved_settings(_chosen[1].registry, f"profile {_chosen[0]}")
 
 
 def typed_settings(settings: Mapping[str, str], option: str) -> dict[str, str]:
@@ -111,10 +111,15 @@ def typed_settings(settings: Mapping[str, str], option: str) -> dict[str, str]:
     Raises:
         CommandError: a reference in them leads nowhere.
     """
-    return _resolved(settings, option)
+    return resolved_settings(settings, option)
 
 
-def _resolved(settings: Mapping[str, str], where: str) -> dict[str, str]:
+def resolved_settings(settings: Mapping[str, str], where: str) -> dict[str, str]:
+    """Return settings with what their references stand for.
+
+    Raises:
+        CommandError: a reference leads nowhere; the message begins with `where`.
+    """
     try:
         return resolved(settings, look_up)
     except BadProfile as problem:

@@ -1,0 +1,1 @@
+"""What `ottla mirror` does: comparing two clusters, and asking mirror workers and links."""
