@@ -269,18 +269,26 @@ def validated(model: type[Model], values: Mapping[str, str], origins: Mapping[st
     Raises:
         ConfigurationError: lists every unknown key and bad value with where it came from.
     """
+    config, problems = checked(model, values, origins)
+    if config is None or problems:
+        raise ConfigurationError("bad configuration:\n  " + "\n  ".join(problems))
+    return config
+
+
+def checked(
+    model: type[Model], values: Mapping[str, str], origins: Mapping[str, str]
+) -> tuple[Model | None, list[str]]:
+    """Return the settings that were written, if each of them can be read, and a sentence for all that is wrong."""
     known = model.fields_by_key()
     problems = [f"{key}: {model.why_refused(key)}{_origin(key, origins)}" for key in values if not model.accepts(key)]
     problems += model.problems_of(values)
     accepted = {known.get(key, key): value for key, value in values.items() if model.accepts(key)}
     try:
-        config = model.model_validate(accepted)
+        return model.model_validate(accepted), problems
     except ValidationError as error:
         aliases = {name: key for key, name in known.items()}
         problems += [_describe(problem, aliases, origins) for problem in error.errors()]
-    if problems:
-        raise ConfigurationError("bad configuration:\n  " + "\n  ".join(problems))
-    return config
+        return None, problems
 
 
 def variable_name(key: str) -> str:

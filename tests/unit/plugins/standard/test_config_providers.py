@@ -3,8 +3,8 @@
 import pytest
 
 from ottla_sdk import FatalError, InvalidConfig
+from ottla_sdk.runtime.java_properties import parse_properties
 from ottla_standard import DirectoryConfigProvider, EnvVarConfigProvider, FileConfigProvider
-from ottla_standard.config_providers.properties_file import parse_properties
 
 
 def provider(kind, **config):

@@ -4,8 +4,8 @@ import os
 import re
 
 from ottla_sdk import ConfigProvider, FatalError, PluginConfig, setting
+from ottla_sdk.runtime.java_properties import parse_properties
 from ottla_standard.config_providers.allowed_paths import AllowedPathsConfig
-from ottla_standard.config_providers.properties_file import parse_properties
 from ottla_standard.java_regex import JavaPattern
 
 _JAVA_PACKAGE = "org.apache.kafka.common.config.provider."
