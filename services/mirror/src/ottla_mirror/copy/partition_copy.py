@@ -1,0 +1,392 @@
+"""The copy of one partition as a state machine: what is fetched and sent, what the map says, what an error means.
+
+A shell shows it what was fetched and what the target answered, and asks what to send. Batches are sent in the order
+of the source and noted in the map once the target has acknowledged them and all before them. Up to `IN_FLIGHT_MAX`
+are under way, but the first alone, after a pause too: a broker that does not know a producer takes whatever sequence
+comes first, so a second batch could get in where the first does not.
+
+After an error nothing more is sent until all that is under way was answered; then what the *first* error means is
+decided, as those behind it are mostly its consequences:
+
+- it may pass: `may_repeat` is true, and after `repeat` the batch and all behind it are sent again. Sequences make
+  that safe;
+- otherwise `needed` says what has to be done, and nothing is sent any more. The shell does it, and goes on with
+  another PartitionCopy, or after `pass_over` with this one.
+
+Nothing is passed over silently. What the map skips is a marker, an aborted record, a gap of compaction, what
+retention has removed (counted in `missed`), or what was refused and has gone to the dead letter topic.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from ottla_core.errors import KafkaError
+from ottla_core.wire.consumer_fetch import AbortedTransaction
+from ottla_core.wire.record_batch import increment_sequence
+from ottla_mirror.copy.deliverable import DeliverableBatches
+from ottla_mirror.copy.refusals import Meaning, meaning_of
+from ottla_mirror.copy.restamp import restamp
+from ottla_mirror.copy.source_batch import NO_LEADER_EPOCH, SourceBatch, read_batches
+from ottla_mirror.copy.takeover import Pairing, Placement
+from ottla_mirror.offsets.stored_copy import StoredCopy
+
+IN_FLIGHT_MAX: Final = 5
+"""As many batches of a producer does a broker remember, to know them again."""
+NO_OFFSET: Final = -1
+
+
+class Need(Enum):
+    """What has to be done before a partition goes on.
+
+    Attributes:
+        LOOK: read what the target has of the session, and go on from the acknowledged position.
+        LOOK_AT_RECORDS: likewise, with fingerprints of the records.
+        NEW_SESSION: begin one at `Needed.source_offset`.
+        REFUSED: decide about the first batch, which the target does not take.
+        DAMAGED: the source has something that cannot be read.
+    """
+
+    LOOK = auto()
+    LOOK_AT_RECORDS = auto()
+    NEW_SESSION = auto()
+    REFUSED = auto()
+    DAMAGED = auto()
+
+
+class Needed(NamedTuple):
+    """What has to be done, from which source offset on, and why."""
+
+    need: Need
+    source_offset: int
+    reason: str
+
+
+class _State(Enum):
+    WAITING = auto()
+    SENT = auto()
+    ACKNOWLEDGED = auto()
+    FAILED = auto()
+
+
+@dataclass(slots=True, eq=False)
+class OutgoingBatch:
+    """A batch on its way.
+
+    Attributes:
+        batch: of the source.
+        sequence: of its first record.
+        covers_to: the source offset up to which all is dealt with once the batch is acknowledged.
+        is_stamped: whether its bytes bear the session and the sequence.
+        target_offset: where the target has it, or -1.
+        error: why it failed; `none` if there was no answer.
+        message: likewise, in words.
+    """
+
+    batch: SourceBatch
+    sequence: int
+    covers_to: int
+    is_stamped: bool = False
+    target_offset: int = NO_OFFSET
+    state: _State = _State.WAITING
+    error: ErrorCode = ErrorCode.none
+    message: str = ""
+
+
+class PartitionCopy:
+    """One partition in one session.
+
+    Args:
+        stored: the session and the position; its map is written on.
+        pairing: what the target has beyond the position.
+
+    Attributes:
+        map: of offsets; its `source_end` is the position up to which everything is acknowledged.
+        next_sequence: of the record at that position.
+        fetch_offset: the source offset to fetch next.
+        last_leader_epoch: of the source's batch before that, or -1.
+        high_watermark: the source's, as of the last answer; -1 before.
+        readable_end: the end of what the source gives to readers of committed records; -1 before.
+        buffered_bytes: of batches that were taken in and are not acknowledged.
+        unsent_bytes: of those that were not sent.
+        in_flight: how many batches are under way.
+        missed: offsets that the source's retention removed before they were copied.
+        target_stamps: whether the target's topic gives records the time of their append, as far as is known.
+        needed: what has to be done, if anything; no batch is sent then.
+        records: acknowledged since this object was made.
+        bytes: of the batches of these.
+    """
+
+    __slots__ = (
+        "_damage", "_entries", "_has_failed", "_in_flight_max", "_pairing", "_sent", "_tail_sequence",
+        "buffered_bytes", "bytes", "fetch_offset", "high_watermark", "in_flight", "last_leader_epoch", "map",
+        "missed", "needed", "next_sequence", "readable_end", "records", "session", "target_stamps", "unsent_bytes",
+    )  # fmt: skip
+
+    def __init__(self, stored: StoredCopy, pairing: Pairing) -> None:
+        self.session = stored.session
+        self.map = stored.map
+        self.next_sequence = self._tail_sequence = stored.next_sequence
+        self.fetch_offset = stored.next_source_offset
+        self.last_leader_epoch = NO_LEADER_EPOCH
+        self.high_watermark = self.readable_end = NO_OFFSET
+        self.buffered_bytes = self.unsent_bytes = self.in_flight = 0
+        self.records = self.bytes = self.missed = 0
+        self.target_stamps = False
+        self.needed: Needed | None = None
+        self._pairing = None if pairing.is_over else pairing
+        self._entries: deque[OutgoingBatch] = deque()
+        self._sent = 0
+        self._has_failed = False
+        self._in_flight_max = 1
+        self._damage: Needed | None = None
+
+    @property
+    def copied(self) -> StoredCopy:
+        """The acknowledged position."""
+        return StoredCopy(session=self.session, next_sequence=self.next_sequence, map=self.map)
+
+    @property
+    def lag(self) -> int:
+        """Offsets of the source that are not dealt with, up to the high watermark as it was last seen."""
+        return max(0, self.high_watermark - self.map.source_end)
+
+    @property
+    def first(self) -> OutgoingBatch | None:
+        """The first batch that is not acknowledged."""
+        return self._entries[0] if self._entries else None
+
+    # What comes from the source
+
+    def take(
+        self,
+        records: memoryview,
+        aborted: Iterable[AbortedTransaction],
+        *,
+        high_watermark: int,
+        last_stable_offset: int,
+    ) -> None:
+        """Take in what was fetched from `fetch_offset` on; batches stay where they lie, and are written into.
+
+        Damage ends the copy where it begins, when all before it is acknowledged: see `needed`.
+        """
+        self.high_watermark = high_watermark
+        self.readable_end = high_watermark if last_stable_offset < 0 else last_stable_offset
+        if not self.takes() or not records:
+            return
+        batches = read_batches(
+            records, DeliverableBatches(aborted), from_offset=self.fetch_offset, target_stamps=self.target_stamps
+        )
+        try:
+            for batch in batches:
+                self._take_batch(batch)
+                if not self.takes():
+                    return
+                self.fetch_offset = batch.next_offset
+                self.last_leader_epoch = batch.leader_epoch
+        except (KafkaError, IndexError) as error:
+            self._damage = Needed(Need.DAMAGED, self.fetch_offset, str(error))
+            self._stop_at_damage()
+
+    def takes(self) -> bool:
+        """Whether `take` has any use for what follows."""
+        return self.needed is None and self._damage is None
+
+    def begin_at(self, log_start_offset: int) -> None:
+        """Go on where the source's log begins: retention has removed what was to be fetched next."""
+        if log_start_offset <= self.fetch_offset:
+            return
+        self.missed += log_start_offset - self.fetch_offset
+        self.fetch_offset = log_start_offset
+        self.last_leader_epoch = NO_LEADER_EPOCH
+        self._cover(log_start_offset)
+
+    def part_at(self, source_offset: int, reason: str) -> None:
+        """Take note that the source has another history from this offset on."""
+        self._need(Need.NEW_SESSION, source_offset, reason)
+
+    def _take_batch(self, batch: SourceBatch) -> None:
+        if not batch.record_count:
+            if self._pairing is not None:
+                self._pairing.skip(batch)
+            self._cover(batch.next_offset)
+            return
+        if self._pairing is not None and not self._is_to_send(self._pairing, batch):
+            return
+        self._entries.append(OutgoingBatch(batch, self._tail_sequence, batch.next_offset))
+        self._tail_sequence = increment_sequence(self._tail_sequence, batch.record_count)
+        self.buffered_bytes += len(batch.data)
+        self.unsent_bytes += len(batch.data)
+
+    def _is_to_send(self, pairing: Pairing, batch: SourceBatch) -> bool:
+        """Return whether the target lacks a batch; note it in the map if not, or say what is needed to find out."""
+        placement, runs = pairing.place(batch)
+        # Sequences go on without a batch, too, where the source has lost what the target has.
+        self.next_sequence = self._tail_sequence = pairing.next_sequence
+        self.missed, pairing.passed_over = max(0, self.missed - pairing.passed_over), 0
+        if placement is Placement.IS_THERE:
+            for run in runs:
+                self.map.append(*run)
+            self.map.skip_to(batch.next_offset)
+        elif placement is Placement.TO_SEND:
+            self._pairing = None
+        elif placement is Placement.UNSURE:
+            self._need(Need.LOOK_AT_RECORDS, self.map.source_end, "records have to be compared with the target's")
+        else:
+            parts_at = batch.base_offset if pairing.doubtful_from is None else pairing.doubtful_from
+            self._need(Need.NEW_SESSION, parts_at, f"the target has other records in place of offset {parts_at}")
+        return placement is Placement.TO_SEND
+
+    def _cover(self, source_offset: int) -> None:
+        """Note that all below an offset is dealt with as soon as what is on its way is acknowledged."""
+        if self._entries:
+            self._entries[-1].covers_to = source_offset
+        elif self._pairing is None:  # else what was found may belong before it, which who takes over has to see too
+            self.map.skip_to(max(source_offset, self.map.source_end))
+
+    def _stop_at_damage(self) -> None:
+        if self._damage is not None and not self._entries:
+            self._need(*self._damage)
+
+    def _need(self, need: Need, source_offset: int, reason: str) -> None:
+        if self.needed is None:
+            self.needed = Needed(need, source_offset, reason)
+
+    # What goes to the target
+
+    @property
+    def has_to_send(self) -> bool:
+        """Whether `next_to_send` has a batch, unless that is damaged."""
+        return (
+            self._sent < len(self._entries)
+            and self.in_flight < self._in_flight_max
+            and self.needed is None
+            and not self._has_failed
+        )
+
+    def next_to_send(self) -> OutgoingBatch | None:
+        """Return the next batch, which counts as sent, with session and sequence stamped on; None if there is none.
+
+        A damaged one ends the copy: see `needed`.
+        """
+        if not self.has_to_send:
+            return None
+        entry = self._entries[self._sent]
+        if not entry.is_stamped:
+            session, batch = self.session, entry.batch
+            try:
+                restamp(batch.data, batch.base_offset, session.producer_id, session.producer_epoch, entry.sequence)
+            except KafkaError as error:
+                self._need(Need.DAMAGED, batch.base_offset, str(error))
+                return None
+            entry.is_stamped = True
+        entry.state = _State.SENT
+        self._sent += 1
+        self.in_flight += 1
+        self.unsent_bytes -= len(entry.batch.data)
+        return entry
+
+    def on_acknowledged(self, entry: OutgoingBatch, target_offset: int) -> None:
+        """Take the target's word that it has a batch, at this offset, or at one that it has forgotten (-1)."""
+        assert entry.state is _State.SENT, "a batch is answered once"
+        if target_offset < 0:
+            self.on_failed(entry, ErrorCode.duplicate_sequence_number, "the target has it, and does not say where")
+            return
+        self.in_flight -= 1
+        entry.state, entry.target_offset = _State.ACKNOWLEDGED, target_offset
+        entries, offset_map = self._entries, self.map
+        while entries and entries[0].state is _State.ACKNOWLEDGED:
+            entry = entries[0]
+            batch = entry.batch
+            if entry.target_offset < offset_map.target_end:
+                # What was acknowledged before stands behind it: the target's log has been cut, or it knows another.
+                self._need(Need.LOOK, offset_map.source_end, "the target's offsets went backwards")
+                return
+            entries.popleft()
+            self._sent -= 1
+            if batch.offsets is None:
+                offset_map.append(batch.base_offset, entry.target_offset, batch.record_count)
+            else:
+                for number, source_offset in enumerate(batch.offsets):
+                    offset_map.append(source_offset, entry.target_offset + number, 1)
+            offset_map.skip_to(entry.covers_to)
+            self.next_sequence = increment_sequence(entry.sequence, batch.record_count)
+            self.buffered_bytes -= len(batch.data)
+            self.records += batch.record_count
+            self.bytes += len(batch.data)
+            self._in_flight_max = IN_FLIGHT_MAX if entries else 1
+        self._stop_at_damage()
+        if self._has_failed and not self.in_flight:
+            self._settle()
+
+    def on_failed(self, entry: OutgoingBatch, error: ErrorCode, message: str) -> None:
+        """Take note of an error, or with `none` that there was no answer: the target may have the batch or not."""
+        assert entry.state is _State.SENT, "a batch is answered once"
+        self.in_flight -= 1
+        entry.state, entry.error, entry.message = _State.FAILED, error, message
+        self._has_failed = True
+        if not self.in_flight:
+            self._settle()
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether `repeat` has something to do: an error may have passed, and nothing is under way."""
+        return self._has_failed and not self.in_flight and self.needed is None
+
+    @property
+    def failure(self) -> OutgoingBatch | None:
+        """The first batch that failed, while it was not sent again."""
+        return next((each for each in self._entries if each.state is _State.FAILED), None)
+
+    def repeat(self) -> None:
+        """Have the first batch that failed sent again, and all behind it."""
+        assert self.may_repeat
+        self._has_failed, self._in_flight_max = False, 1
+        for entry in self._entries:
+            if entry.state is not _State.WAITING:
+                entry.state = _State.WAITING
+                self.unsent_bytes += len(entry.batch.data)
+        self._sent = 0
+
+    def pass_over(self) -> SourceBatch:
+        """Leave out the first batch, which was refused and is kept elsewhere now; return it."""
+        assert self.needed is not None
+        assert self.needed.need is Need.REFUSED
+        assert not self.in_flight
+        refused = self._entries.popleft()
+        self.map.skip_to(refused.covers_to)
+        self.buffered_bytes -= len(refused.batch.data)
+        self.needed, self._has_failed, self._sent, self._in_flight_max = None, False, 0, 1
+        self.unsent_bytes = self.buffered_bytes
+        sequence = self.next_sequence
+        for entry in self._entries:
+            entry.sequence, entry.is_stamped, entry.state = sequence, False, _State.WAITING
+            sequence = increment_sequence(sequence, entry.batch.record_count)
+        self._tail_sequence = sequence
+        self._stop_at_damage()
+        return refused.batch
+
+    def drop(self) -> None:
+        """Forget what was taken in, to free its memory; nothing can be sent after that."""
+        assert not self.in_flight
+        self._entries.clear()
+        self._sent = self.buffered_bytes = self.unsent_bytes = 0
+
+    def _settle(self) -> None:
+        """Decide by the first error what is to be done, now that nothing is under way."""
+        failed = self.failure
+        if failed is None:  # what failed was acknowledged as a repetition
+            self._has_failed = False
+            return
+        if failed.error is ErrorCode.none:
+            return
+        meaning = meaning_of(failed.error)
+        reason = f"{failed.error.name}{': ' if failed.message else ''}{failed.message}"
+        if meaning is Meaning.LOOK:
+            self._need(Need.LOOK, self.map.source_end, reason)
+        elif meaning is Meaning.REFUSED:
+            self._need(Need.REFUSED, failed.batch.base_offset, reason)

@@ -1,0 +1,137 @@
+"""Simulated histories of a partition's copy: whatever happens, each deliverable record is copied once and in order."""
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
+
+from tests.support.mirror_model import SourceModel, StoreModel, TargetModel, WorkerModel
+
+SEEDS = st.integers(0, 2**32)
+
+
+class History:
+    """Some hundred events, then a worker that copies to the end without any."""
+
+    def __init__(self, seed: int, *, workers: int, compacts: bool = False, trims: bool = False, foreign: bool = True):
+        self.chosen = random.Random(seed)
+        self.source, self.target, self.store = SourceModel(self.chosen), TargetModel(), StoreModel()
+        self.workers = [WorkerModel(self.source, self.target, self.store) for _ in range(workers)]
+        self.compacts, self.trims, self.foreign = compacts, trims, foreign
+        for _ in range(self.chosen.randrange(20, 400)):
+            self.step()
+        self.source.close_transactions()
+        for worker in self.workers:
+            worker.crash()
+            while worker.late:
+                worker.arrive()
+        self.last = WorkerModel(self.source, self.target, self.store)
+        self.last.finish()
+
+    def step(self) -> None:
+        chosen = self.chosen
+        worker = chosen.choice(self.workers)
+        kind = chosen.random()
+        if kind < 0.15:
+            self.source.append()
+        elif kind < 0.17 and self.foreign:
+            self.target.append_foreign()
+        elif kind < 0.19 and self.compacts:
+            self.source.compact(chosen.randrange(self.source.end + 1))
+        elif kind < 0.20 and self.trims:
+            self.source.trim(chosen.randrange(self.source.end + 1))
+        elif kind < 0.22:
+            worker.crash()
+        elif kind < 0.24:
+            worker.lose_connection(arrives_late=chosen.random() < 0.5)
+        elif kind < 0.26:
+            worker.refuse(chosen.choice((ErrorCode.not_leader_or_follower, ErrorCode.not_enough_replicas)))
+        elif kind < 0.32:
+            worker.save()
+        elif kind < 0.42:
+            if worker.copy is None:
+                while worker.late and self.compacts:
+                    worker.arrive()  # see `test_retention_and_compaction_between_several_workers_lose_no_record`
+                worker.start()
+        elif kind < 0.57:
+            worker.fetch(chosen.randrange(1, 6))
+        elif kind < 0.75:
+            worker.send()
+        elif kind < 0.85:
+            worker.arrive()
+        elif kind < 0.95:
+            worker.answer()
+        else:
+            worker.go_on()
+
+    @property
+    def copied(self) -> list[bytes | None]:
+        return [each.value for each in self.target.records()]
+
+    @property
+    def expected(self) -> list[bytes | None]:
+        return [each.value for _, each in sorted(self.source.expected.items())]
+
+    def check_map(self) -> None:
+        """Every record of the source is where the map says, and so is whatever lies between."""
+        assert self.last.copy is not None
+        offset_map = self.last.copy.map
+        by_offset = {}
+        for batch in self.target.log:
+            from ottla_core.wire.record_batch import parse_header
+            from ottla_core.wire.records import iterate_records
+
+            by_offset.update({each.offset: each.value for each in iterate_records(batch, parse_header(batch))})
+        expected = sorted(self.source.expected.items())
+        for offset, record in expected:
+            assert by_offset[offset_map.translate(offset).target_offset] == record.value
+        for offset in range(offset_map.source_start, self.source.end):
+            following = next((record for each, record in expected if each >= offset), None)
+            found = offset_map.translate(offset).target_offset
+            if following is None:
+                assert found == offset_map.target_end
+            else:
+                assert by_offset[found] == following.value
+
+
+@settings(max_examples=150, deadline=None)
+@given(SEEDS)
+def test_one_worker_that_crashes_copies_each_record_once_and_in_order(seed: int):
+    history = History(seed, workers=1)
+    assert history.copied == history.expected
+    history.check_map()
+
+
+@settings(max_examples=150, deadline=None)
+@given(SEEDS)
+def test_workers_that_copy_the_same_partition_copy_each_record_once_and_in_order(seed: int):
+    history = History(seed, workers=3)
+    assert history.copied == history.expected
+    history.check_map()
+
+
+@settings(max_examples=150, deadline=None)
+@given(SEEDS)
+def test_compaction_between_neither_loses_nor_repeats_a_record(seed: int):
+    history = History(seed, workers=1, compacts=True)
+    copied = history.copied
+    assert len(set(copied)) == len(copied), "a record was copied twice"
+    assert copied == sorted(copied, key=lambda value: int((value or b"v0")[1:])), "records changed their order"
+    assert not set(history.expected) - set(copied), "a record is missing"
+
+
+@settings(max_examples=100, deadline=None)
+@given(SEEDS)
+def test_retention_and_compaction_between_several_workers_lose_no_record(seed: int):
+    history = History(seed, workers=3, compacts=True, trims=True)
+    assert not set(history.expected) - set(history.copied), "a record is missing"
+
+
+@settings(max_examples=100, deadline=None)
+@given(SEEDS)
+def test_retention_between_neither_loses_nor_repeats_what_is_left(seed: int):
+    history = History(seed, workers=1, trims=True)
+    copied = history.copied
+    assert len(set(copied)) == len(copied), "a record was copied twice"
+    assert not set(history.expected) - set(copied), "a record is missing"
