@@ -1,4 +1,4 @@
-"""Simulated histories of a partition's copy: whatever happens, each deliverable record is copied once and in order."""
+"""Simulated histories of a partition's copy: whatever happens, each record is copied once and in order."""
 
 import random
 
@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
+from ottla_core.wire.record_batch import parse_header
+from ottla_core.wire.records import iterate_records
 from tests.support.mirror_model import SourceModel, StoreModel, TargetModel, WorkerModel
 
 SEEDS = st.integers(0, 2**32)
@@ -51,8 +53,8 @@ class History:
             worker.save()
         elif kind < 0.42:
             if worker.copy is None:
-                while worker.late and self.compacts:
-                    worker.arrive()  # see `test_retention_and_compaction_between_several_workers_lose_no_record`
+                while worker.late and (self.compacts or self.trims):
+                    worker.arrive()  # else a batch may be copied twice, behind a gap
                 worker.start()
         elif kind < 0.57:
             worker.fetch(chosen.randrange(1, 6))
@@ -79,9 +81,6 @@ class History:
         offset_map = self.last.copy.map
         by_offset = {}
         for batch in self.target.log:
-            from ottla_core.wire.record_batch import parse_header
-            from ottla_core.wire.records import iterate_records
-
             by_offset.update({each.offset: each.value for each in iterate_records(batch, parse_header(batch))})
         expected = sorted(self.source.expected.items())
         for offset, record in expected:
@@ -95,7 +94,7 @@ class History:
                 assert by_offset[found] == following.value
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(SEEDS)
 def test_one_worker_that_crashes_copies_each_record_once_and_in_order(seed: int):
     history = History(seed, workers=1)
@@ -103,7 +102,7 @@ def test_one_worker_that_crashes_copies_each_record_once_and_in_order(seed: int)
     history.check_map()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(SEEDS)
 def test_workers_that_copy_the_same_partition_copy_each_record_once_and_in_order(seed: int):
     history = History(seed, workers=3)
@@ -111,7 +110,7 @@ def test_workers_that_copy_the_same_partition_copy_each_record_once_and_in_order
     history.check_map()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(SEEDS)
 def test_compaction_between_neither_loses_nor_repeats_a_record(seed: int):
     history = History(seed, workers=1, compacts=True)
@@ -126,6 +125,9 @@ def test_compaction_between_neither_loses_nor_repeats_a_record(seed: int):
 def test_retention_and_compaction_between_several_workers_lose_no_record(seed: int):
     history = History(seed, workers=3, compacts=True, trims=True)
     assert not set(history.expected) - set(history.copied), "a record is missing"
+    at_source = {each.key: each.value for _, each in sorted(history.source.expected.items())}
+    at_target = {each.key: each.value for each in history.target.records()}
+    assert not at_source.items() - at_target.items(), "a key has a value from before"
 
 
 @settings(max_examples=100, deadline=None)

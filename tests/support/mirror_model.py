@@ -1,28 +1,30 @@
 """A source, a target, a store and workers in memory, for the rules of copying: no connections and no clock.
 
 The target has Kafka's rules for idempotent producers (ProducerAppendInfo, ProducerStateEntry): five batches are known
-again, the next has to follow, and of a producer that nobody knows any sequence is taken. Requests of a worker arrive in
-order, late or never, and so do their answers.
+again, the next has to follow, and of a producer that nobody knows any sequence is taken. Requests of a worker arrive
+in order, late or never, and so do their answers.
 """
 
 import random
 from collections import deque
 from dataclasses import dataclass, field, replace
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from kio.schema.errors import ErrorCode
 
 from ottla_core.wire.consumer_fetch import AbortedTransaction
 from ottla_core.wire.record_batch import (
-    INT32_MAX,
+    HEADER_SIZE_BYTES,
+    LOG_OVERHEAD_BYTES,
+    RecordBatchHeader,
     batch_prefix,
     crc_is_valid,
     increment_sequence,
+    pack_header,
     parse_header,
 )
-from ottla_core.wire.records import Record, encode_batch, iterate_records
+from ottla_core.wire.records import Record, encode_batch, encode_record, iterate_records
 from ottla_mirror.copy.partition_copy import Need, OutgoingBatch, PartitionCopy
-from ottla_mirror.copy.sparse_batch import rebuild
 from ottla_mirror.copy.takeover import Pairing, TargetScan
 from ottla_mirror.offsets.offset_map import OffsetMap
 from ottla_mirror.offsets.stored_copy import Session, SessionName, StoredCopy, begun
@@ -128,11 +130,8 @@ class SourceModel:
         return memoryview(bytearray(b"".join(found))), aborted
 
 
-def _with_records(header, wanted: list[Record]) -> bytes:
+def _with_records(header: RecordBatchHeader, wanted: list[Record]) -> bytes:
     """A compacted batch: the base and last offsets stay those of the original."""
-    from ottla_core.wire.record_batch import HEADER_SIZE_BYTES, LOG_OVERHEAD_BYTES, pack_header
-    from ottla_core.wire.records import encode_record
-
     section = bytearray()
     for record in wanted:
         encode_record(section, record, header.base_offset, wanted[0].timestamp)
@@ -191,7 +190,7 @@ class TargetModel:
         batch = encode_batch([Record(0, 1, b"foreign", b"foreign")])
         self._put(batch, parse_header(batch))
 
-    def _put(self, batch: bytes, header) -> None:
+    def _put(self, batch: bytes, header: RecordBatchHeader) -> None:
         self.log.append(batch_prefix(self.end, header.batch_length, 9) + batch[16:])
         self.end += header.record_count
 
@@ -239,6 +238,7 @@ class WorkerModel:
 
     def __init__(self, source: SourceModel, target: TargetModel, store: StoreModel):
         self.source, self.target, self.store = source, target, store
+        self.id = uuid4()
         self.copy: PartitionCopy | None = None
         self.under_way: deque[tuple[OutgoingBatch, bytes]] = deque()
         self.answers: deque[tuple[OutgoingBatch, ErrorCode, int]] = deque()
@@ -258,12 +258,13 @@ class WorkerModel:
         scan.begin_at(self.target.start)
         scan.take(self.target.read(scan.next_offset))
         pairing = Pairing(scan.found, stored.next_sequence, stored.next_source_offset)
-        self.copy = PartitionCopy(stored, pairing)
+        self.copy = PartitionCopy(stored, pairing, self.id)
 
     def crash(self) -> None:
         """Ends without a word; what it has sent may arrive late."""
         self.lose_connection(arrives_late=True)
         self.copy = None
+        self.id = uuid4()
 
     def fetch(self, batches_max: int) -> None:
         if self.copy is None or not self.copy.takes():
@@ -326,14 +327,14 @@ class WorkerModel:
             return
         need, source_offset, reason = self.copy.needed
         self.save()
-        assert need in (Need.LOOK, Need.LOOK_AT_RECORDS, Need.NEW_SESSION), reason
+        assert need not in (Need.REFUSED, Need.DAMAGED), reason
         session = self.copy.session
         position = (session.name, self.copy.next_sequence, self.copy.map.source_end)
         looked_in_vain = need is Need.LOOK and self.looked_at == position
-        if need is Need.NEW_SESSION or looked_in_vain:
+        if need in (Need.NEW_SESSION, Need.OWN_SESSION) or looked_in_vain:
             replacement = replace(
                 session, producer_epoch=session.producer_epoch + 1, source_start_offset=source_offset,
-                target_start_offset=self.target.end, replaces=session.name,
+                target_start_offset=self.target.end, replaces=session.name, owner=self.id,
             )  # fmt: skip
             self.store.begin_session(replacement)
         self.looked_at = position if need is Need.LOOK else None
@@ -361,6 +362,3 @@ class WorkerModel:
             if self.has_come_to_the_end and not self.late:
                 return
         raise AssertionError(f"it does not come to the end: {self.copy and self.copy.needed}")
-
-
-__all__ = ["INT32_MAX", "SourceModel", "StoreModel", "TargetModel", "WorkerModel", "rebuild"]

@@ -1,7 +1,7 @@
 """Messages of the formats 0 and 1, which topics from before Kafka 0.11 hold, as batches of format 2.
 
-A message stands alone, or is a *wrapper* whose value is a compressed set of messages. Each becomes one batch, whatever
-the answer that it came in holds besides: which batches there are must follow from the source alone.
+A message stands alone, or is a *wrapper* whose value is a compressed set of messages. Each becomes one batch,
+whatever else the answer holds: which batches there are must follow from the source alone.
 
 Source: Kafka's LegacyRecord and AbstractLegacyRecordBatch; KIP-31 (relative offsets), KIP-32 (timestamps).
 """
@@ -72,7 +72,7 @@ def read_old_messages(message: memoryview) -> OldMessages:
         Record(base + each.offset, each.timestamp if stamped is None else stamped, each.key, each.value)
         for each in inner
     ]
-    return OldMessages(records, codec, outer.offset + 1)
+    return OldMessages(records, codec, records[-1].offset + 1)
 
 
 def dense_batch(messages: OldMessages) -> bytearray:

@@ -13,6 +13,12 @@ decided, as those behind it are mostly its consequences:
 - otherwise `needed` says what has to be done, and nothing is sent any more. The shell does it, and goes on with
   another PartitionCopy, or after `pass_over` with this one.
 
+Several workers may write in one session, which the target's idempotence makes harmless as long as all of them have
+the same batches for the same sequences. That is so where the source's log has no gaps: what follows an offset is then
+the same for all, at all times. Behind a gap, which compaction or retention has made, another worker may have seen
+batches that are not there any more, and send one of them with the same sequence and as many records. So what follows
+a gap is sent in a session only that belongs to this worker; its higher producer epoch keeps out all others.
+
 Nothing is passed over silently. What the map skips is a marker, an aborted record, a gap of compaction, what
 retention has removed (counted in `missed`), or what was refused and has gone to the dead letter topic.
 """
@@ -22,6 +28,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -46,7 +53,8 @@ class Need(Enum):
     Attributes:
         LOOK: read what the target has of the session, and go on from the acknowledged position.
         LOOK_AT_RECORDS: likewise, with fingerprints of the records.
-        NEW_SESSION: begin one at `Needed.source_offset`.
+        NEW_SESSION: begin one of this worker's own at `Needed.source_offset`: both sides have parted there.
+        OWN_SESSION: likewise, since what follows may not be sent in the present one.
         REFUSED: decide about the first batch, which the target does not take.
         DAMAGED: the source has something that cannot be read.
     """
@@ -54,6 +62,7 @@ class Need(Enum):
     LOOK = auto()
     LOOK_AT_RECORDS = auto()
     NEW_SESSION = auto()
+    OWN_SESSION = auto()
     REFUSED = auto()
     DAMAGED = auto()
 
@@ -103,6 +112,7 @@ class PartitionCopy:
     Args:
         stored: the session and the position; its map is written on.
         pairing: what the target has beyond the position.
+        worker: this worker, in this life of its process.
 
     Attributes:
         map: of offsets; its `source_end` is the position up to which everything is acknowledged.
@@ -122,13 +132,16 @@ class PartitionCopy:
     """
 
     __slots__ = (
-        "_damage", "_entries", "_has_failed", "_in_flight_max", "_pairing", "_sent", "_tail_sequence",
+        "_crosses_gap", "_ends_with", "_entries", "_has_failed", "_in_flight_max", "_pairing", "_sent",
+        "_tail_sequence", "_worker",
         "buffered_bytes", "bytes", "fetch_offset", "high_watermark", "in_flight", "last_leader_epoch", "map",
         "missed", "needed", "next_sequence", "readable_end", "records", "session", "target_stamps", "unsent_bytes",
     )  # fmt: skip
 
-    def __init__(self, stored: StoredCopy, pairing: Pairing) -> None:
+    def __init__(self, stored: StoredCopy, pairing: Pairing, worker: UUID) -> None:
         self.session = stored.session
+        self._worker = worker
+        self._crosses_gap = False
         self.map = stored.map
         self.next_sequence = self._tail_sequence = stored.next_sequence
         self.fetch_offset = stored.next_source_offset
@@ -143,7 +156,7 @@ class PartitionCopy:
         self._sent = 0
         self._has_failed = False
         self._in_flight_max = 1
-        self._damage: Needed | None = None
+        self._ends_with: Needed | None = None
 
     @property
     def copied(self) -> StoredCopy:
@@ -189,12 +202,11 @@ class PartitionCopy:
                 self.fetch_offset = batch.next_offset
                 self.last_leader_epoch = batch.leader_epoch
         except (KafkaError, IndexError) as error:
-            self._damage = Needed(Need.DAMAGED, self.fetch_offset, str(error))
-            self._stop_at_damage()
+            self._end_with(Need.DAMAGED, self.fetch_offset, str(error))
 
     def takes(self) -> bool:
         """Whether `take` has any use for what follows."""
-        return self.needed is None and self._damage is None
+        return self.needed is None and self._ends_with is None
 
     def begin_at(self, log_start_offset: int) -> None:
         """Go on where the source's log begins: retention has removed what was to be fetched next."""
@@ -203,6 +215,7 @@ class PartitionCopy:
         self.missed += log_start_offset - self.fetch_offset
         self.fetch_offset = log_start_offset
         self.last_leader_epoch = NO_LEADER_EPOCH
+        self._crosses_gap = True
         self._cover(log_start_offset)
 
     def part_at(self, source_offset: int, reason: str) -> None:
@@ -210,6 +223,7 @@ class PartitionCopy:
         self._need(Need.NEW_SESSION, source_offset, reason)
 
     def _take_batch(self, batch: SourceBatch) -> None:
+        self._crosses_gap |= batch.base_offset > self.fetch_offset
         if not batch.record_count:
             if self._pairing is not None:
                 self._pairing.skip(batch)
@@ -217,10 +231,21 @@ class PartitionCopy:
             return
         if self._pairing is not None and not self._is_to_send(self._pairing, batch):
             return
+        if not self._may_send(batch):
+            why = "the source has gaps" if self.session.owner is None else "another worker has copied this partition"
+            self._end_with(Need.OWN_SESSION, self.fetch_offset, why)
+            return
         self._entries.append(OutgoingBatch(batch, self._tail_sequence, batch.next_offset))
         self._tail_sequence = increment_sequence(self._tail_sequence, batch.record_count)
         self.buffered_bytes += len(batch.data)
         self.unsent_bytes += len(batch.data)
+
+    def _may_send(self, batch: SourceBatch) -> bool:
+        """Return whether a batch may be sent in this session."""
+        if self.session.owner is not None:
+            return self.session.owner == self._worker
+        is_whole = batch.offsets is None and batch.base_offset + batch.record_count == batch.next_offset
+        return is_whole and not self._crosses_gap
 
     def _is_to_send(self, pairing: Pairing, batch: SourceBatch) -> bool:
         """Return whether the target lacks a batch; note it in the map if not, or say what is needed to find out."""
@@ -232,6 +257,8 @@ class PartitionCopy:
             for run in runs:
                 self.map.append(*run)
             self.map.skip_to(batch.next_offset)
+            if pairing.doubtful_from is None:
+                self._crosses_gap = False  # the target has had the same there
         elif placement is Placement.TO_SEND:
             self._pairing = None
         elif placement is Placement.UNSURE:
@@ -248,9 +275,14 @@ class PartitionCopy:
         elif self._pairing is None:  # else what was found may belong before it, which who takes over has to see too
             self.map.skip_to(max(source_offset, self.map.source_end))
 
-    def _stop_at_damage(self) -> None:
-        if self._damage is not None and not self._entries:
-            self._need(*self._damage)
+    def _end_with(self, need: Need, source_offset: int, reason: str) -> None:
+        """Have something be needed once all that was taken in is acknowledged."""
+        self._ends_with = Needed(need, source_offset, reason)
+        self._look_for_end()
+
+    def _look_for_end(self) -> None:
+        if self._ends_with is not None and not self._entries:
+            self._need(*self._ends_with)
 
     def _need(self, need: Need, source_offset: int, reason: str) -> None:
         if self.needed is None:
@@ -319,7 +351,7 @@ class PartitionCopy:
             self.records += batch.record_count
             self.bytes += len(batch.data)
             self._in_flight_max = IN_FLIGHT_MAX if entries else 1
-        self._stop_at_damage()
+        self._look_for_end()
         if self._has_failed and not self.in_flight:
             self._settle()
 
@@ -367,7 +399,7 @@ class PartitionCopy:
             entry.sequence, entry.is_stamped, entry.state = sequence, False, _State.WAITING
             sequence = increment_sequence(sequence, entry.batch.record_count)
         self._tail_sequence = sequence
-        self._stop_at_damage()
+        self._look_for_end()
         return refused.batch
 
     def drop(self) -> None:

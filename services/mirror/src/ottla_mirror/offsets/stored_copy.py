@@ -39,6 +39,8 @@ class Session:
         target_topic_id: the life of the target's topic; the zero UUID where the target has no topic ids.
         target_start_offset: the target's log end before it began: none of its records is below.
         replaces: the session before; None for the first of a partition.
+        owner: the worker, in this life of its process, that alone writes in it; None if any worker may. A source with
+            gaps (compaction) is not the same for all, so what follows a gap is only sent by an owner.
     """
 
     producer_id: int
@@ -48,6 +50,7 @@ class Session:
     target_topic_id: UUID
     target_start_offset: int
     replaces: SessionName | None
+    owner: UUID | None = None
 
     @property
     def name(self) -> SessionName:

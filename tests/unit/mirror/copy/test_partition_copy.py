@@ -1,0 +1,249 @@
+"""One partition as a state machine; whole histories are in `tests/property/test_partition_copy_model.py`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from ottla_core.wire.record_batch import parse_header
+from ottla_core.wire.records import Record, encode_batch
+from ottla_mirror.copy.partition_copy import IN_FLIGHT_MAX, Need, OutgoingBatch, PartitionCopy
+from ottla_mirror.copy.takeover import Pairing, TargetScan
+from ottla_mirror.offsets.map_chunk import Run
+from ottla_mirror.offsets.offset_map import OffsetMap
+from ottla_mirror.offsets.stored_copy import Session, StoredCopy
+
+ZERO, WORKER, OTHER = UUID(int=0), UUID(int=1), UUID(int=2)
+SHARED = Session(
+    producer_id=9,
+    producer_epoch=0,
+    source_topic_id=ZERO,
+    source_start_offset=0,
+    target_topic_id=ZERO,
+    target_start_offset=0,
+    replaces=None,
+)
+OWN = replace(SHARED, owner=WORKER)
+
+
+def batch(offset: int, count: int = 2) -> bytes:
+    return encode_batch([Record(offset + n, 1, b"k", b"v%d" % (offset + n)) for n in range(count)])
+
+
+def copy_of(session: Session = SHARED, pairing: Pairing | None = None) -> PartitionCopy:
+    stored = StoredCopy(session=session, next_sequence=0, map=OffsetMap(0, 0))
+    return PartitionCopy(stored, pairing or Pairing((), 0, 0), WORKER)
+
+
+def take(copy: PartitionCopy, *batches: bytes) -> None:
+    copy.take(memoryview(bytearray(b"".join(batches))), (), high_watermark=100, last_stable_offset=-1)
+
+
+def send_all(copy: PartitionCopy) -> list[OutgoingBatch]:
+    sent = []
+    while (entry := copy.next_to_send()) is not None:
+        sent.append(entry)
+    return sent
+
+
+def running(copy: PartitionCopy, count: int = 8) -> list[OutgoingBatch]:
+    """Lets the first batch be acknowledged, after which several may be under way."""
+    take(copy, *(batch(2 * number) for number in range(count)))
+    (first,) = send_all(copy)
+    copy.on_acknowledged(first, 0)
+    return send_all(copy)
+
+
+def sequences(entries: Sequence[OutgoingBatch]) -> list[int]:
+    return [parse_header(each.batch.data).base_sequence for each in entries]
+
+
+def test_the_first_batch_goes_alone_and_then_five_at_a_time():
+    copy = copy_of()
+    sent = running(copy)
+    assert len(sent) == IN_FLIGHT_MAX
+    assert sequences(sent) == [2, 4, 6, 8, 10]
+    assert send_all(copy) == []
+    copy.on_acknowledged(sent[0], 2)
+    assert sequences(send_all(copy)) == [12]
+
+
+def test_after_a_pause_the_first_batch_goes_alone_again():
+    copy = copy_of()
+    sent = running(copy, count=2)
+    copy.on_acknowledged(sent[0], 2)
+    take(copy, batch(4), batch(6))
+    assert sequences(send_all(copy)) == [4]
+
+
+def test_the_map_follows_the_acknowledged_batches_in_order():
+    copy = copy_of()
+    sent = running(copy)
+    copy.on_acknowledged(sent[1], 14)
+    assert copy.map.source_end == 2
+    copy.on_acknowledged(sent[0], 12)
+    assert copy.map.source_end == 6
+    assert list(copy.map.runs()) == [Run(0, 0, 2), Run(2, 12, 4)]
+    assert (copy.next_sequence, copy.records) == (6, 6)
+
+
+def test_nothing_is_sent_behind_a_failure_until_all_is_answered():
+    copy = copy_of()
+    sent = running(copy)
+    copy.on_failed(sent[0], ErrorCode.not_leader_or_follower, "")
+    assert not copy.may_repeat
+    for entry in sent[1:]:
+        assert send_all(copy) == []
+        copy.on_failed(entry, ErrorCode.out_of_order_sequence_number, "")
+    assert copy.may_repeat
+    assert copy.needed is None, "what follows a failure is its consequence"
+    copy.repeat()
+    assert sequences(send_all(copy)) == [2], "alone, as it is unclear what the target knows"
+
+
+def test_batches_of_a_lost_connection_are_sent_again_even_those_that_were_acknowledged_behind_a_failure():
+    copy = copy_of()
+    sent = running(copy)
+    copy.on_failed(sent[0], ErrorCode.none, "lost")
+    copy.on_acknowledged(sent[1], 4)
+    for entry in sent[2:]:
+        copy.on_failed(entry, ErrorCode.none, "lost")
+    copy.repeat()
+    (first,) = send_all(copy)
+    copy.on_acknowledged(first, 2)
+    assert sequences(send_all(copy)) == [4, 6, 8, 10, 12]
+
+
+@pytest.mark.parametrize(
+    "error", [ErrorCode.out_of_order_sequence_number, ErrorCode.invalid_producer_epoch, ErrorCode.unknown_producer_id]
+)
+def test_a_sequence_that_is_not_taken_makes_it_look(error: ErrorCode):
+    copy = copy_of()
+    take(copy, batch(0))
+    copy.on_failed(send_all(copy)[0], error, "")
+    assert copy.needed is not None
+    assert (copy.needed.need, copy.needed.source_offset) == (Need.LOOK, 0)
+
+
+def test_an_acknowledgement_without_an_offset_or_with_an_earlier_one_makes_it_look():
+    copy = copy_of()
+    take(copy, batch(0))
+    copy.on_acknowledged(send_all(copy)[0], -1)
+    assert copy.needed is not None
+    assert copy.needed.need is Need.LOOK
+    copy = copy_of()
+    sent = running(copy)
+    copy.on_acknowledged(sent[0], 1)
+    assert copy.needed is not None
+    assert copy.needed.need is Need.LOOK
+    assert copy.map.source_end == 2
+
+
+def test_a_refused_batch_is_left_out_only_when_told_and_sequences_go_on_without_it():
+    copy = copy_of(OWN)
+    sent = running(copy)
+    copy.on_failed(sent[0], ErrorCode.message_too_large, "too large")
+    for entry in sent[1:]:
+        copy.on_failed(entry, ErrorCode.out_of_order_sequence_number, "")
+    assert copy.needed == (Need.REFUSED, 2, "message_too_large: too large")
+    assert send_all(copy) == []
+    assert copy.pass_over().base_offset == 2
+    assert copy.map.source_end == 4
+    (following,) = send_all(copy)
+    assert (following.batch.base_offset, sequences([following])) == (4, [2])
+    copy.on_acknowledged(following, 9)
+    assert sequences(send_all(copy)) == [4, 6, 8, 10, 12]
+    assert list(copy.map.runs()) == [Run(0, 0, 2), Run(4, 9, 2)]
+
+
+def test_damage_ends_the_copy_when_all_before_it_is_acknowledged():
+    copy = copy_of()
+    broken = bytearray(encode_batch([Record(2, 1, b"k", b"v")], is_control=True, is_transactional=True))
+    broken[8:12] = b"\0\0\0\5"
+    take(copy, batch(0), bytes(broken))
+    assert copy.needed is None
+    copy.on_acknowledged(send_all(copy)[0], 0)
+    assert copy.needed is not None
+    assert (copy.needed.need, copy.needed.source_offset) == (Need.DAMAGED, 2)
+
+
+def test_a_batch_that_does_not_match_its_crc_is_not_sent():
+    copy = copy_of()
+    broken = bytearray(batch(0))
+    broken[-1] ^= 1
+    take(copy, bytes(broken))
+    assert send_all(copy) == []
+    assert copy.needed is not None
+    assert copy.needed.need is Need.DAMAGED
+
+
+def test_behind_a_gap_only_the_owner_of_a_session_sends():
+    copy = copy_of(OWN)
+    take(copy, batch(5))
+    assert len(send_all(copy)) == 1
+    for session in (SHARED, replace(SHARED, owner=OTHER)):
+        copy = copy_of(session)
+        take(copy, batch(5))
+        assert send_all(copy) == []
+        assert copy.needed is not None
+        assert (copy.needed.need, copy.needed.source_offset) == (Need.OWN_SESSION, 0)
+
+
+def test_in_a_session_of_another_worker_nothing_is_sent_at_all():
+    copy = copy_of(replace(SHARED, owner=OTHER))
+    take(copy, batch(0))
+    assert send_all(copy) == []
+    assert copy.needed is not None
+    assert copy.needed.need is Need.OWN_SESSION
+
+
+def test_what_retention_has_removed_is_counted_and_the_map_has_a_gap():
+    copy = copy_of(OWN)
+    copy.begin_at(50)
+    assert (copy.missed, copy.fetch_offset, copy.map.source_end) == (50, 50, 50)
+    take(copy, batch(50))
+    copy.on_acknowledged(send_all(copy)[0], 0)
+    assert list(copy.map.runs()) == [Run(50, 0, 2)]
+
+
+def written(*batches: tuple[int, int, bytes]) -> memoryview:
+    """Batches as the target has them: of a sequence and an offset of their own."""
+    log = b""
+    for sequence, target_offset, data in batches:
+        header = parse_header(data)
+        records = [
+            Record(target_offset + n, 1, b"k", b"v%d" % (header.base_offset + n)) for n in range(header.record_count)
+        ]
+        log += encode_batch(records, producer_id=9, producer_epoch=0, base_sequence=sequence)
+    return memoryview(log)
+
+
+def test_what_the_target_has_is_not_sent_again():
+    scan = TargetScan(SHARED.name, 0, 0)
+    scan.take(written((0, 3, batch(0)), (2, 9, batch(2))))
+    assert scan.next_offset == 11
+    copy = copy_of(SHARED, Pairing(scan.found, 0, 0))
+    take(copy, batch(0), batch(2), batch(4))
+    assert sequences(send_all(copy)) == [4]
+    assert list(copy.map.runs()) == [Run(0, 3, 2), Run(2, 9, 2)]
+
+
+def test_what_the_target_has_of_others_or_from_before_is_not_found():
+    scan = TargetScan(SHARED.name, 2, 0)
+    scan.take(written((0, 3, batch(0)), (2, 9, batch(2)), (2, 11, batch(2))))
+    assert [each.target_offset for each in scan.found] == [9]
+    scan = TargetScan(SHARED.name._replace(producer_epoch=1), 0, 0)
+    scan.take(written((0, 3, batch(0))))
+    assert scan.found == []
+
+
+def test_a_source_with_other_records_than_the_target_has_parted():
+    scan = TargetScan(SHARED.name, 0, 0, with_records=True)
+    scan.take(written((0, 3, batch(0)), (2, 5, batch(90))))
+    copy = copy_of(SHARED, Pairing(scan.found, 0, 0))
+    take(copy, batch(0), batch(2))
+    assert copy.needed is not None
+    assert (copy.needed.need, copy.needed.source_offset) == (Need.NEW_SESSION, 2)
+    assert copy.map.source_end == 2
