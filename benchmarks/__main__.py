@@ -22,6 +22,7 @@ from benchmarks import (
     floor,
     latency,
     many_partitions,
+    mirror,
     replication,
     small_requests,
     spark,
@@ -34,6 +35,7 @@ from benchmarks.connections import ConnectionsPlan
 from benchmarks.footprint import footprint, memory
 from benchmarks.group_cases import CASES, GroupPlan
 from benchmarks.group_cases import run as run_groups
+from benchmarks.mirror import MirrorPlan
 from benchmarks.process_stats import NoListenerError
 from benchmarks.side_by_side import Plan, case_table, run
 from benchmarks.spark import SparkPlan
@@ -93,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_spark(programs)
     _add_spark_cluster(programs)
     _add_sql_start(programs)
+    _add_mirror(programs)
     _add_floor(programs)
     _add_all(programs)
     return parser
@@ -227,6 +230,22 @@ def _add_sql_start(programs: Programs) -> None:
     program.set_defaults(run=_run_sql_start)
     program.add_argument("--records", type=int, default=SqlStartPlan.records, help="of the topic (%(default)s)")
     program.add_argument("--repetitions", type=int, default=SqlStartPlan.repetitions, help="rounds (%(default)s)")
+    program.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def _add_mirror(programs: Programs) -> None:
+    purpose = (
+        "copying topics between two clusters that are started here, beside MirrorMaker 2 (needs Java and its jars)"
+    )
+    program = programs.add_parser("mirror", help=purpose, description=purpose)
+    program.set_defaults(run=_run_mirror)
+    program.add_argument("--mirrors", nargs="+", choices=mirror.MIRRORS, default=list(MirrorPlan.mirrors))
+    program.add_argument("--clusters", choices=("kafka", "ottla"), default=MirrorPlan.clusters)
+    program.add_argument("--record-bytes", type=int, nargs="*", default=list(MirrorPlan.record_bytes), metavar="N")
+    program.add_argument("--codecs", nargs="+", choices=mirror.CODECS, default=list(MirrorPlan.codecs))
+    program.add_argument("--records", type=int, help="in each topic (default: what is work for a minute)")
+    program.add_argument("--many-partitions", type=int, default=MirrorPlan.many_partitions, help="0: without")
+    program.add_argument("--watched-s", type=float, default=MirrorPlan.watched_s, metavar="SECONDS")
     program.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
@@ -404,6 +423,20 @@ def _run_sql_start(chosen: argparse.Namespace) -> None:
     plan = SqlStartPlan(records=chosen.records, repetitions=chosen.repetitions)
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
         _report(sql_start.measure(Path(directory), plan, _say), chosen)
+
+
+def _run_mirror(chosen: argparse.Namespace) -> None:
+    plan = MirrorPlan(
+        mirrors=chosen.mirrors,
+        clusters=chosen.clusters,
+        record_bytes=chosen.record_bytes,
+        codecs=chosen.codecs,
+        records=chosen.records,
+        many_partitions=chosen.many_partitions,
+        watched_s=chosen.watched_s,
+    )
+    with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
+        _report(mirror.measure(Path(directory), plan, _say), chosen)
 
 
 def _run_spark(chosen: argparse.Namespace) -> None:
