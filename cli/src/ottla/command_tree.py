@@ -101,6 +101,43 @@ _CONNECT = Group(
 _MIRROR = Group(
     "Mirroring: one cluster follows another.",
     {
+        "create": Command(
+            "mirror_flows:create", "Create a flow: its workers copy topics from a source to a target from now on."
+        ),
+        "list": Command(
+            "mirror_state:list_",
+            "List the flows with their states and lags, and what keeps any from its work; exits with 1 if something "
+            "does.",
+        ),
+        "status": Command(
+            "mirror_state:status",
+            "Show flows with their workers and topics, and what keeps any from its work; exits with 1 if something "
+            "does.",
+        ),
+        "lag": Command(
+            "mirror_state:lag",
+            "Show how far targets are behind their sources, in records, bytes and time, and when they will have "
+            "caught up.",
+        ),
+        "pause": Command("mirror_flows:pause", "Pause flows: nothing is copied until they are resumed."),
+        "resume": Command("mirror_flows:resume", "Have flows go on that were paused."),
+        "throttle": Command(
+            "mirror_flows:throttle", "Limit how many bytes a flow copies per second, by all workers together."
+        ),
+        "delete": Command("mirror_flows:delete", "Delete flows."),
+        "group": Group(
+            "Consumer groups that move to the target.",
+            {
+                "list": Command(
+                    "mirror_flows:group_list",
+                    "List the source's groups whose offsets a flow translates, and what became of them.",
+                ),
+                "sync": Command(
+                    "mirror_flows:group_sync",
+                    "Translate groups' offsets now, and say per partition what is not copied yet.",
+                ),
+            },
+        ),
         "verify": Command(
             "mirror_verify:verify",
             "Compare a source's topics with their copies, partition by partition, and say where they first differ.",

@@ -62,6 +62,23 @@ def connectors(ctx: typer.Context, incomplete: str) -> list[str]:
     return in_time(ask, incomplete)
 
 
+def flows(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the mirrors' flows whose names begin so."""
+
+    def ask() -> Iterable[str]:
+        from urllib.request import ProxyHandler, build_opener  # noqa: PLC0415 - only a shell asks for this
+
+        from ottla.mirror.mirror_client import URL_DEFAULT, URL_VARIABLE  # noqa: PLC0415
+
+        url = _address(ctx, "url", URL_VARIABLE, URL_DEFAULT).partition(",")[0].strip().rstrip("/")
+        if not url.startswith(("http://", "https://")):
+            return []
+        with build_opener(ProxyHandler({})).open(f"{url}/flows", timeout=ASKED_WITHIN_S) as answer:
+            return [each["name"] for each in json.load(answer)]
+
+    return in_time(ask, incomplete)
+
+
 def profiles(incomplete: str) -> list[str]:
     """Return the profiles whose names begin so."""
 

@@ -16,7 +16,7 @@ from ottla.connect.connector_files import (
     parse_connectors,
     with_changes,
 )
-from ottla.connect.each import do_each
+from ottla.each import do_each
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import Json, parse_assignments
 from ottla.output import counted, note, print_json, print_table

@@ -16,6 +16,7 @@ from ottla.kafka_client import (
     check_settings,
     client_config,
 )
+from ottla.mirror.duration_text import duration_text
 from ottla.mirror.sides import SourceAddress, SourceProfile, SourceProperties, reader_of, source_config
 from ottla.output import ProgressBar, counted, human_bytes, note, print_json, print_table, progress_bar
 
@@ -148,16 +149,6 @@ class _Display:
             rate=f"{human_bytes(self._size_bytes / elapsed_s)}/s",
             left="" if left_s is None else f"{duration_text(left_s)} left",
         )
-
-
-def duration_text(seconds: float) -> str:
-    """Return a time that is left, in its two largest units."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def _document(outcome: "PartitionOutcome") -> dict[str, Any]:

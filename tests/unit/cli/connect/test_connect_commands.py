@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from ottla import worker_client
 from ottla.commands import connect_state
-from ottla.connect import connect_client
 from ottla.main import main
 from ottla_connect.herder.api import ConnectorStatus, TargetState
 from ottla_connect.herder.views import NOT_STARTED
@@ -225,7 +225,7 @@ def test_a_connector_that_was_just_created_is_given_a_moment(ottla, first, monke
     looks = -1000
     done = ottla(command)
     assert done.returncode == 1
-    assert "does not work yet: it is still being started" in done.stdout
+    assert "no worker runs it yet" in done.stdout
 
 
 def test_the_status_shows_how_jobs_go(ottla, first):
@@ -366,7 +366,7 @@ def test_a_rebalance_is_waited_out(ottla, first, monkeypatch):
         await stop(name, state)
 
     monkeypatch.setattr(first, "set_target_state", rebalancing)
-    monkeypatch.setattr(connect_client, "REBALANCE_RETRY_S", 0.01)
+    monkeypatch.setattr(worker_client, "REBALANCE_RETRY_S", 0.01)
     assert ottla("stop", "first").returncode == 0
     assert first.targets["first"] is TargetState.STOPPED
 

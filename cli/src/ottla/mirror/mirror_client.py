@@ -1,0 +1,65 @@
+"""How `ottla mirror` reaches mirror workers: their REST API."""
+
+from collections.abc import Sequence
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from ottla import completion
+from ottla.errors import UsageProblem
+from ottla.worker_client import WorkerClient, WorkerKind
+
+URL_DEFAULT = "http://127.0.0.1:8084"
+URL_VARIABLE = "OTTLA_MIRROR_URL"
+ARROW = "->"
+
+MirrorUrl = Annotated[
+    str,
+    typer.Option(
+        "--mirror-url",
+        envvar=URL_VARIABLE,
+        metavar="URL[,…]",
+        help="Where a mirror worker listens; of several the first that is there.",
+    ),
+]
+FlowNames = Annotated[
+    list[str], typer.Argument(metavar="FLOW", autocompletion=completion.flows, help="One or more flows, as A->B.")
+]
+FlowsOrAll = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="FLOW", autocompletion=completion.flows, show_default="all", help="The flows, as A->B."),
+]
+
+
+class MirrorClient(WorkerClient):
+    """A connection to mirror workers."""
+
+    kind = WorkerKind(
+        name="mirror worker",
+        option="--mirror-url",
+        start="ottla up --mirror 1",
+        mark=frozenset({"version", "targets", "flows"}),
+    )
+
+
+def flow_path(name: str, *below: str) -> str:
+    """Return the path of a flow, or of something below it."""
+    return "/".join(["/flows", *(quote(each, safe="") for each in (name, *below))])
+
+
+def existing_flows(client: MirrorClient, names: Sequence[str]) -> list[str]:
+    """Return the named flows, or all if none is named."""
+    return list(names) or sorted(each["name"] for each in client.get("/flows"))
+
+
+def aliases_of(flow: str) -> tuple[str, str]:
+    """Return the aliases of a flow's source and target.
+
+    Raises:
+        UsageProblem: it is not written as A->B.
+    """
+    source, arrow, target = flow.partition(ARROW)
+    if not (arrow and source and target):
+        raise UsageProblem(f"{flow}: write a flow as SOURCE->TARGET, in quotation marks")
+    return source, target

@@ -1,1 +1,0 @@
-"""The small topics that mirrors keep their own records in."""
