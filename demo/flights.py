@@ -43,6 +43,8 @@ from demo.through_spark import Analysed, analyse_flights
 from ottla.local import tied_exec
 
 TOPIC = "flights"
+WARNINGS = 4
+"""A level of librdkafka's log, which goes to standard error."""
 PARTITIONS = 6
 FLIGHTS = 336_776
 INTEGER_FIELDS = frozenset(
@@ -207,7 +209,7 @@ def first_document(output: Any, log: Path) -> dict[str, Any]:
 
 def create_topic(bootstrap: str) -> None:
     """Create the topic with its partitions."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": WARNINGS})
     admin.create_topics([NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1)])[TOPIC].result(30)
 
 

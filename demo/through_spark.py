@@ -35,6 +35,8 @@ from demo.through_connect import (
 
 FLIGHTS, AIRLINES, DELAYS = "flights", "airlines", "delays"
 CONNECTOR = "delays"
+WARNINGS = 4
+"""A level of librdkafka's log, which goes to standard error."""
 # Of a known airline: Spark filters rows that no join can match before they count for the watermark.
 CLOSING_FLIGHT = {"carrier": "UA", "dep_delay": 0, "time_hour": "2016-01-01T00:00:00Z"}
 HOUR_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
@@ -173,7 +175,7 @@ def pipeline_config(table: Path, checkpoint: Path) -> dict[str, str]:
 
 def publish_airlines(bootstrap: str, file: Path) -> None:
     """Publish the airlines as JSON, keyed by their codes."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": WARNINGS})
     admin.create_topics([NewTopic(AIRLINES, num_partitions=1, replication_factor=1)])[AIRLINES].result(30)
     with file.open(encoding="utf-8", newline="") as opened:
         airlines = list(csv.DictReader(opened))

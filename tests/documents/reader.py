@@ -25,7 +25,7 @@ from tests.support.eventually import eventually
 from tests.support.requirements import lack
 
 PORTS = (9092, 8083)
-FOLDERS = ("/tmp/flights", "/tmp/three")
+FOLDERS = ("/tmp/flights", "/tmp/flights-cluster", "/tmp/three")
 IN_THE_CLONE = (".venv", "docs", "examples", "Makefile", "README.md")
 COMMAND_DEADLINE_S = 600.0
 AGAIN_AFTER_S = 0.5

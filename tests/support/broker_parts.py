@@ -43,6 +43,7 @@ def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any
             "reconciler",
             "isr_updates",
             "fetchers",
+            "links",
             "fetch_sessions",
             "producer_ids",
             "groups",

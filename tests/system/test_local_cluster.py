@@ -93,7 +93,7 @@ def test_a_directory_in_use_is_refused_and_the_cluster_there_is_untouched(direct
     for extra in ([], ["--detach"]):
         second = ottla("up", "--dir", str(directory), "--base-port", "0", *extra)
         assert second.returncode == 1
-        assert second.stderr.startswith(f"ottla: the directory {directory} is in use by another cluster (process ")
+        assert second.stderr.startswith(f"ottla: a cluster runs in {directory} already (process ")
         assert second.stderr.count("\n") == 1
     assert ottla("status", "--dir", str(directory)).returncode == 0
 

@@ -82,7 +82,7 @@ MISTAKES = [
     ("up --dir {fresh} --base-port 0 --unset broker:x", USAGE, "broker:x was not set in this directory"),
     # The machine.
     ("up --dir {fresh} --base-port {http}", FAILED, "port {http} is in use, so broker-1 cannot listen"),
-    ("up --dir {directory}", FAILED, "is in use by another cluster"),
+    ("up --dir {directory}", FAILED, "a cluster runs in {directory} already (process "),
     ("up --dir /proc/nowhere", FAILED, "cannot use the directory /proc/nowhere"),
     ("status --dir {fresh}", FAILED, "there is no cluster in {fresh}"),
     # Connectors.

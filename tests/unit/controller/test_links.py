@@ -11,7 +11,6 @@ from ottla_controller.broker_standing import standings
 from ottla_controller.leader_election import first_state
 from ottla_controller.links import (
     LEADER_EPOCH_MAX,
-    PROMOTION_LEAP,
     UnknownLink,
     plan_change,
     plan_link,
@@ -34,6 +33,7 @@ from ottla_core.cluster.link_api import (
 )
 from ottla_core.cluster.model import ClusterState, Link, PartitionState, Topic, TopicOrigin
 from ottla_core.errors import InvalidRequest, KafkaError, PolicyViolation, TopicAlreadyExists
+from ottla_core.promotion import PROMOTION_LEAP
 from tests.unit.controller.test_topics import BROKERS
 
 DEFAULTS = TopicDefaults(partition_count=4, replication_factor=2)

@@ -45,8 +45,8 @@ def logs(
         print_json(document)
         return
     _print(document["lines"][-lines:] if lines else [])
-    if not document["lines"] and task is None:
-        note("it has logged nothing; what a task has logged is shown by --task")
+    if not document["lines"]:
+        note("it has logged nothing" + ("; what a task has logged is shown by --task" if task is None else ""))
     seen = document["lines"]
     while follow:
         time.sleep(FOLLOW_INTERVAL_S)

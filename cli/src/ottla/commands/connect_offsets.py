@@ -33,10 +33,18 @@ def show(*, name: ConnectorName, url: Url = URL_DEFAULT, as_json: Json = False) 
     if as_json:
         print_json(document)
     else:
+        offsets = sorted(document["offsets"], key=lambda each: _place(each["partition"]))
         print_table(
-            ["partition", "offset"],
-            [(_compact(each["partition"]), _compact(each["offset"])) for each in document["offsets"]],
+            ["partition", "offset"], [(_compact(each["partition"]), _compact(each["offset"])) for each in offsets]
         )
+
+
+def _place(partition: dict[str, Any]) -> list[tuple[str, float, str]]:
+    """Return what partitions are shown in the order of: 2 before 10."""
+    return [
+        (key, float(value), "") if isinstance(value, int | float) else (key, 0.0, str(value))
+        for key, value in sorted(partition.items())
+    ]
 
 
 def set_(

@@ -8,7 +8,7 @@ import typer
 from ottla.connect.connect_client import URL_DEFAULT, ConnectClient, Url, plugin_path
 from ottla.errors import UsageProblem
 from ottla.kafka_client import Json
-from ottla.output import print_json, print_table
+from ottla.output import note, print_json, print_table
 
 
 def plugins(
@@ -94,3 +94,4 @@ def new_plugin(
         return
     for path in written:
         print(f"wrote {path}")
+    note(f"{directory / name / 'README.md'} says how to install and test it")

@@ -15,7 +15,7 @@ from ottla.errors import UsageProblem
 from ottla.kafka_client import Json
 from ottla.output import print_json, print_table
 
-ASSIGNED_WITHIN_S: Final = 3.0
+ASSIGNED_WITHIN_S: Final = 4.0
 """A connector that was just created has a worker within so long: nothing is wrong with it before."""
 LOOK_INTERVAL_S: Final = 0.2
 

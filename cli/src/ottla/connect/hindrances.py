@@ -20,12 +20,14 @@ class Hindrance:
         reason: why not.
         since_ms: since when, in milliseconds since 1970; None if it is not known.
         next_try_ms: when it is tried again, likewise.
+        is_beginning: whether it has not worked so far, and may do so in a moment.
     """
 
     part: str
     reason: str
     since_ms: int | None = None
     next_try_ms: int | None = None
+    is_beginning: bool = False
 
 
 def parts_of(status: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -55,7 +57,8 @@ def print_hindrances(statuses: Iterable[Mapping[str, Any]]) -> None:
     now_ms = time.time() * 1000
     for status in statuses:
         for each in hindrances(status):
-            print(f"{status['name']}, {each.part}, does not work{_times(each, now_ms)}: {each.reason}")
+            yet = " yet" if each.is_beginning else ""
+            print(f"{status['name']}, {each.part}, does not work{yet}{_times(each, now_ms)}: {each.reason}")
 
 
 def _hindrance(part: str, document: Mapping[str, Any]) -> Hindrance | None:
@@ -64,7 +67,7 @@ def _hindrance(part: str, document: Mapping[str, Any]) -> Hindrance | None:
         reason = health.get("reason") or (document.get("trace") or "it has failed").strip().partition("\n")[0]
         return Hindrance(part, reason, next_try_ms=health.get("next_try_ms"))
     if document["state"] == UNASSIGNED:
-        return Hindrance(part, "no worker runs it yet")
+        return Hindrance(part, "it is still being started", is_beginning=True)
     if document["state"] == RUNNING and health.get("state") == WAITING:
         return Hindrance(part, health.get("reason") or "it waits", health.get("since_ms"), health.get("next_try_ms"))
     return None

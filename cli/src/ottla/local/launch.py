@@ -285,10 +285,9 @@ def identify_self() -> ProcessIdentity:
 
 def _describe_owner(directory: ClusterDirectory) -> str:
     last = directory.read_report()
-    what = f"the directory {directory.path} is in use by another cluster"
     if last is None or not is_alive(last.supervisor):
-        return f"{what}, which is just starting"
+        return f"a cluster is just starting in {directory.path}"
     return (
-        f"{what} (process {last.supervisor_pid}, bootstrap {last.bootstrap}); "
+        f"a cluster runs in {directory.path} already (process {last.supervisor_pid}, bootstrap {last.bootstrap}); "
         f"stop it with `ottla down --dir {directory.path}`, or choose another --dir"
     )

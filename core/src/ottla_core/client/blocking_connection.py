@@ -90,6 +90,13 @@ class BlockingConnection:
         """
         return self._exchange(self._protocol.request(request))
 
+    def ask_exactly(self, request: Any) -> Any:
+        """Send a request in the version of its class, and return the response in that version's class.
+
+        For APIs that no broker names among its own. Errors as with `ask`.
+        """
+        return self._exchange(self._protocol.request_exactly(request))
+
     def version_of(self, api_key: int) -> int:
         """Return the newest version of an API that both sides know.
 

@@ -122,16 +122,11 @@ class AsyncCluster:
             AuthenticationFailed: it does not accept us.
             UnsupportedByBroker: it does not have this API.
         """
-        if broker_id not in self._brokers:
-            await self.metadata((), timeout_s=timeout_s)
-        broker = self._brokers.get(broker_id)
-        if broker is None:
-            raise Unreachable(f"{self} (broker {broker_id} is not there)")
-        try:
-            return await self._ask((broker.host, broker.port), request, timeout_s)
-        except Unreachable:
-            self._brokers.pop(broker_id, None)  # it may come back at another address
-            raise
+        return await self._ask_broker(broker_id, request, timeout_s, is_exact=False)
+
+    async def ask_broker_exactly(self, broker_id: int, request: Any, *, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+        """Send a request in the version of its class; see `ask_broker` and `AsyncConnection.ask_exactly`."""
+        return await self._ask_broker(broker_id, request, timeout_s, is_exact=True)
 
     async def ask_controller(self, request: Any, *, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
         """Send a change of the cluster to whoever makes or forwards it; see `ask_broker`.
@@ -181,6 +176,18 @@ class AsyncCluster:
             except Unreachable as error:
                 problems.append(str(error))
         raise Unreachable("; ".join(problems))
+
+    async def _ask_broker(self, broker_id: int, request: Any, timeout_s: float, *, is_exact: bool) -> Any:
+        if broker_id not in self._brokers:
+            await self.metadata((), timeout_s=timeout_s)
+        broker = self._brokers.get(broker_id)
+        if broker is None:
+            raise Unreachable(f"{self} (broker {broker_id} is not there)")
+        try:
+            return await self._ask((broker.host, broker.port), request, timeout_s, is_exact=is_exact)
+        except Unreachable:
+            self._brokers.pop(broker_id, None)  # it may come back at another address
+            raise
 
     async def _coordinator_of(self, group_id: str, timeout_s: float) -> int:
         """Return the broker that coordinates a group; asks again while none does."""
@@ -236,12 +243,13 @@ class AsyncCluster:
         connection = self._connections.get(address)
         return connection is not None and connection.is_usable
 
-    async def _ask(self, address: HostPort, request: Any, timeout_s: float) -> Any:
+    async def _ask(self, address: HostPort, request: Any, timeout_s: float, *, is_exact: bool = False) -> Any:
         """Ask once; the time covers a connection that has to be opened."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         connection = await self._connection(address, timeout_s)
-        return await connection.ask(request, timeout_s=max(deadline - loop.time(), 0.001))
+        ask = connection.ask_exactly if is_exact else connection.ask
+        return await ask(request, timeout_s=max(deadline - loop.time(), 0.001))
 
     async def _connection(self, address: HostPort, timeout_s: float) -> AsyncConnection:
         async with self._opening.setdefault(address, asyncio.Lock()):

@@ -12,8 +12,9 @@ because its answer got lost may come back as an error saying that it has happene
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from google.protobuf.message import Message
 from grpc import aio
 
 from ottla_core.background import ensure_awaited
@@ -249,6 +250,25 @@ class ControllerClient:
         response = await self._call(lambda stub, left_s: stub.UnregisterBroker(request, timeout=left_s), deadline)
         await self._read_own_write(response.revision, deadline)
         return response.revision
+
+    async def forward(self, method: str, request: Message, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> Any:
+        """Have the controller answer a message about links, and return its answer.
+
+        Args:
+            method: of the controller's service, with a `revision` in its answer.
+            request: the method's.
+            timeout_s: how long to wait.
+
+        Raises:
+            RequestTimedOut: as in `create_topics`.
+            KafkaError: the controller refuses.
+        """
+        deadline = self._deadline(timeout_s)
+        response: Any = await self._call(
+            lambda stub, left_s: getattr(stub, method)(request, timeout=left_s), deadline
+        )
+        await self._read_own_write(response.revision, deadline)
+        return response
 
     async def _call(self, call: Call[Response], deadline: float) -> Response:
         """Ask the leader, and whoever leads next, until one answers.

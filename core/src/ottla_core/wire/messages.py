@@ -1,4 +1,4 @@
-"""Framing and encoding of Kafka requests and responses, over kio's message classes.
+"""Framing and encoding of Kafka requests and responses, over kio's message classes and those of our own API.
 
 A frame is a four-byte length and that many bytes. A request begins with a header: API key, version, correlation
 id, client id and, in flexible versions, tagged fields. A response begins with the correlation id and, in flexible
@@ -22,6 +22,7 @@ from kio.static.protocol import Entity, RequestPayload
 from ottla_core.errors import InvalidRequest
 from ottla_core.wire.bounds import ITEMS_MAX, bounds_checker, skip_tagged_fields
 from ottla_core.wire.conversion import convert
+from ottla_core.wire.links_messages import LINKS_KEY, LinksRequest, LinksResponse
 from ottla_core.wire.primitives import NO_TAGGED_FIELDS
 
 API_VERSIONS_KEY = 18
@@ -85,11 +86,11 @@ class MessageCodec:
     )
 
     def __init__(self, api_key: int, version: int) -> None:
-        self.request_type: type[RequestPayload] = load_request_schema(api_key, version)
+        self.request_type: type[RequestPayload] = _request_type(api_key, version)
         self.flexible: bool = self.request_type.__flexible__
         self._tagged_header = self.flexible and api_key != API_VERSIONS_KEY
-        self._newest_request: type[Entity] = load_request_schema(api_key, newest_version(api_key))
-        self.response_type: type[Entity] = load_response_schema(api_key, version)
+        self._newest_request: type[Entity] = _request_type(api_key, newest_version(api_key))
+        self.response_type: type[Entity] = _response_type(api_key, version)
         self._check_bounds = bounds_checker(self.request_type)
         self._read = entity_reader(self.request_type)
         self._write: Callable[[Any, Any], None] = entity_writer(self.response_type)
@@ -184,13 +185,29 @@ def message_codec(api_key: int, version: int) -> MessageCodec:
     return MessageCodec(api_key, version)
 
 
+def _request_type(api_key: int, version: int) -> type[RequestPayload]:
+    if api_key == LINKS_KEY:
+        return LinksRequest
+    return load_request_schema(api_key, version)
+
+
+def _response_type(api_key: int, version: int) -> type[Entity]:
+    if api_key == LINKS_KEY:
+        return LinksResponse
+    return load_response_schema(api_key, version)
+
+
 def newest_version(api_key: int) -> int:
     """Return the newest version of an API that kio knows."""
+    if api_key == LINKS_KEY:
+        return 0
     return max(schema_name_map[api_key_map[api_key]])
 
 
 def oldest_version(api_key: int) -> int:
     """Return the oldest version of an API that kio knows."""
+    if api_key == LINKS_KEY:
+        return 0
     return min(schema_name_map[api_key_map[api_key]])
 
 

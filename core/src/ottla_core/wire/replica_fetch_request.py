@@ -63,7 +63,7 @@ class ReplicaFetchRequestWriter:
 
     Args:
         client_id: the follower's name in the leader's logs.
-        replica_id: the follower's broker id.
+        replica_id: the follower's broker id; -1 for a consumer.
         limits: the same for all requests.
     """
 
@@ -94,6 +94,19 @@ class ReplicaFetchRequestWriter:
         """
         frame = bytearray(_FRAME_HEADER.pack(0, FETCH_KEY, FETCH_VERSION, correlation_id))
         frame += self._client_id
+        frame += self.body(replica_epoch, session, asked, forgotten)
+        INT32.pack_into(frame, 0, len(frame) - INT32.size)
+        return bytes(frame)
+
+    def body(
+        self,
+        replica_epoch: int,
+        session: tuple[int, int],
+        asked: Mapping[UUID, Collection[PartitionAsked]],
+        forgotten: Mapping[UUID, Collection[int]],
+    ) -> bytearray:
+        """Return what follows the header; see `write`."""
+        frame = bytearray()
         frame += _BEFORE_TOPICS.pack(*self._limits, _READ_UNCOMMITTED, *session)
         frame += array_length(len(asked), flexible=True)
         for topic_id, partitions in asked.items():
@@ -112,5 +125,4 @@ class ReplicaFetchRequestWriter:
         frame += b"\x01"  # one tagged field
         frame += unsigned_varint(_REPLICA_STATE_TAG) + unsigned_varint(_REPLICA_STATE.size)
         frame += _REPLICA_STATE.pack(self._replica_id, replica_epoch, 0)
-        INT32.pack_into(frame, 0, len(frame) - INT32.size)
-        return bytes(frame)
+        return frame

@@ -12,6 +12,7 @@ from ottla_broker.connection import Connection
 from ottla_broker.fetch_sessions import FetchSessionCache
 from ottla_broker.groups.group_topic import GroupTopicCreation
 from ottla_broker.groups.relay import GroupRelay
+from ottla_broker.links.link_fetchers import LinkFetchers
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.outcome import Parts
 from ottla_broker.partitions import PartitionTable
@@ -82,6 +83,7 @@ class Broker:
     reconciler: Reconciler
     isr_updates: IsrUpdates
     fetchers: ReplicaFetchers
+    links: LinkFetchers
     fetch_sessions: FetchSessionCache
     refused_batches: RefusedBatches
     producer_ids: ProducerIds

@@ -1,6 +1,6 @@
 """The list of every API the broker serves, and the way from a frame to its handler.
 
-`APIS` is the only such list: what is advertised by ApiVersions is derived from it.
+`APIS` is the only such list: what is advertised by ApiVersions is derived from it. `OWN_APIS` is not advertised.
 """
 
 from collections import Counter
@@ -41,6 +41,7 @@ from ottla_broker.handlers import (
     init_producer_id,
     join_group,
     leave_group,
+    links,
     list_config_resources,
     list_groups,
     list_offsets,
@@ -60,6 +61,7 @@ from ottla_broker.request_parts import ItemLists, without_repetitions
 from ottla_core.errors import InvalidRequest
 from ottla_core.slices import started
 from ottla_core.wire.group_id import GroupMessage, read_group_id
+from ottla_core.wire.links_messages import LINKS_KEY
 from ottla_core.wire.messages import (
     API_VERSIONS_KEY,
     MessageCodec,
@@ -189,6 +191,10 @@ APIS: Mapping[int, Api] = dict(
 )
 
 
+OWN_APIS: Mapping[int, Api] = dict([_api(LINKS_KEY, links.handle)])
+"""What only Ottla's own programs ask for; not advertised, so that no client of others has to bear it."""
+
+
 class Dispatcher:
     """Decodes frames and calls handlers.
 
@@ -208,7 +214,7 @@ class Dispatcher:
             InvalidRequest: the frame is no request this broker can answer; close the connection.
         """
         header = read_request_header(frame)
-        api = APIS.get(header.api_key)
+        api = APIS.get(header.api_key) or OWN_APIS.get(header.api_key)
         if api is None:
             raise InvalidRequest(f"unknown API key {header.api_key}")
         if not api.oldest <= header.api_version <= api.newest:

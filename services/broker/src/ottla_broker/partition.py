@@ -26,7 +26,13 @@ from ottla_broker.replication.follower_replica import FetchPosition, truncation_
 from ottla_broker.replication.leader_replica import FollowerContact, IsrProposal, LeaderReplica
 from ottla_broker.replication_waits import ReplicationWaits
 from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, PartitionState
-from ottla_core.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, UnknownLeaderEpoch
+from ottla_core.errors import (
+    FencedLeaderEpoch,
+    KafkaError,
+    NotLeaderOrFollower,
+    PolicyViolation,
+    UnknownLeaderEpoch,
+)
 from ottla_core.topic_partition import TopicPartition
 
 NO_EPOCH_GIVEN = -1
@@ -158,7 +164,8 @@ class Partition:
                 self.log.lost_from = None  # nobody has what is lost, and what is here is all that there is
             now_ms = self._context.monotonic_ms()
             if self._leader is None or self._leader.state.leader_epoch != state.leader_epoch:
-                self.log.start_leader_epoch(state.leader_epoch)
+                if state.link is None:  # else all epochs in the log are the source's
+                    self.log.start_leader_epoch(state.leader_epoch)
                 self._leader = LeaderReplica(
                     self.broker_id,
                     state,
@@ -176,6 +183,7 @@ class Partition:
         if led != leads or former is not state:
             self._tell_change()
             self.tell_if_unfit()
+            self._tell_link(former)
 
     def counts_as_complete(self, state: PartitionState) -> bool:
         """Return whether a state takes this replica for one that has every committed record, and may lead."""
@@ -187,6 +195,7 @@ class Partition:
         self._leader = None
         self._unreplicated.give_up(self.not_leader)
         self._tell_change()
+        self._tell_link(self.state)
 
     def check_epoch(self, leader_epoch: int) -> None:
         """Compare the leader epoch that somebody knows (-1: none) with the present one.
@@ -227,6 +236,7 @@ class Partition:
         leader = self._leader
         if leader is None:
             raise self.not_leader()
+        self.check_takes_writes()
         if all_in_sync and len(self.state.isr) < self.min_in_sync_replicas:
             raise self._not_enough_replicas(records)
         former_end_offset = self.log.log_end_offset
@@ -234,13 +244,77 @@ class Partition:
             records, leader_epoch=self.state.leader_epoch, now_ms=now_ms, origin=origin, looked_into=looked_into
         )
         if not appended.duplicate:
-            if leader.followers:
-                leader.appended(former_end_offset, self._context.monotonic_ms())
-            if leader.is_alone:
-                self.advance_high_watermark()
-            for watcher in tuple(self._watchers):
-                watcher.on_append(self, len(records))
+            self._has_grown(leader, former_end_offset, len(records))
         return appended
+
+    def _has_grown(self, leader: LeaderReplica, former_end_offset: int, size_bytes: int) -> None:
+        if leader.followers:
+            leader.appended(former_end_offset, self._context.monotonic_ms())
+        if leader.is_alone:
+            self.advance_high_watermark()
+        for watcher in tuple(self._watchers):
+            watcher.on_append(self, size_bytes)
+
+    # Leading a partition that follows one of another cluster
+
+    def check_takes_writes(self) -> None:
+        """See that the partition's records are not those of another cluster.
+
+        Raises:
+            PolicyViolation: they are; no client tries again.
+        """
+        if self.state.link is not None:
+            raise PolicyViolation(
+                f"{self.topic_partition.topic} follows a topic of another cluster through link"
+                f" '{self._context.name_of_link(self.state.link)}' and takes no writes until it is promoted"
+            )
+
+    def append_from_source(
+        self, records: bytes | memoryview, *, leader_epoch: int, link: UUID, end_offset: int, now_ms: int
+    ) -> None:
+        """Append batches of the source as they are, as the leader that follows it.
+
+        The records belong at one place of one history. So what they were fetched for is compared again in this step:
+        the role, the leader epoch, the link, and the log's end.
+
+        Args:
+            records: whole batches.
+            leader_epoch: in which they were asked for.
+            link: the id of the link that they came through.
+            end_offset: where the log ended when they were asked for.
+            now_ms: the broker's clock.
+
+        Raises:
+            NotLeaderOrFollower, FencedLeaderEpoch: this broker leads no longer, or anew, or follows another link or
+                none, or the log has changed; nothing was appended.
+            UnknownLeaderEpoch: a batch is of a later epoch than this leader's; those before it are appended.
+            KafkaError: a batch is damaged or the disk refuses it; those before it are appended.
+        """
+        leader, log = self._leader, self.log
+        if leader is None:
+            raise self.not_leader()
+        if self.state.leader_epoch != leader_epoch or self.state.link != link or log.log_end_offset != end_offset:
+            raise FencedLeaderEpoch(f"{self.topic_partition} is not what it was when its source was asked")
+        try:
+            log.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
+        finally:
+            if log.log_end_offset != end_offset:
+                self._has_grown(leader, end_offset, len(records))
+
+    def begin_at(self, offset: int, *, leader_epoch: int, link: UUID, now_ms: int) -> None:
+        """Have a log that is empty begin where the source's does; prepared and settled as with `restart_at`.
+
+        Raises:
+            FencedLeaderEpoch: this broker does not lead under this epoch and link, or the log is not empty.
+            KafkaStorageError: the disk failed.
+        """
+        log = self.log
+        is_due = self._leader is not None and self.state.leader_epoch == leader_epoch and self.state.link == link
+        if not is_due or log.log_start_offset != log.log_end_offset or log.log_end_offset > offset:
+            raise FencedLeaderEpoch(f"{self.topic_partition} is not what it was when its source was asked")
+        log.truncate_fully_and_start_at(offset, now_ms)
+        self._set_high_watermark(offset)
+        self._tell_change()
 
     def _not_enough_replicas(self, records: bytes | memoryview) -> KafkaError:
         """Return the refusal of a batch; one that came before must not be told that it is not in the log."""
@@ -491,6 +565,10 @@ class Partition:
             f"{self.topic_partition} has {self._leader.in_sync_count_max} replicas in sync, "
             f"min.insync.replicas asks for {self.min_in_sync_replicas}"
         )
+
+    def _tell_link(self, former: PartitionState) -> None:
+        if self._context.on_link is not None and (self.state.link or former.link) is not None:
+            self._context.on_link(self, former)
 
     def _tell_change(self) -> None:
         for watcher in tuple(self._watchers):

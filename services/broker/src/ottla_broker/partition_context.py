@@ -3,9 +3,11 @@
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from ottla_core.cluster.model import PartitionState
 from ottla_core.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -53,6 +55,9 @@ class ReplicationContext:
         on_lost_log: told when a replica has found out that it has lost its log, so that the controller learns of it.
         on_failed_log: told when a log has failed for good, or was found to lack records, and again whenever the
             controller has decided something else about its partition.
+        on_link: told when the role or the state has changed of a partition that follows another cluster, or did until
+            now, with its former state; it must not fail.
+        name_of_link: what to call a link.
     """
 
     broker_id: int
@@ -62,3 +67,5 @@ class ReplicationContext:
     on_out_of_sync_fetch: Callable[["Partition"], None] | None = None
     on_lost_log: Callable[["Partition"], None] | None = None
     on_failed_log: Callable[["Partition"], None] | None = None
+    on_link: Callable[["Partition", PartitionState], None] | None = None
+    name_of_link: Callable[[UUID], str] = str

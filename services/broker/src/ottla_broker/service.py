@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
 from secrets import randbelow
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import structlog
 
@@ -28,6 +28,9 @@ from ottla_broker.file_shares import share_files
 from ottla_broker.groups.group_topic import GroupTopicCreation
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.groups.shard_log import ShardLog
+from ottla_broker.links.epoch_raising import EpochRaising
+from ottla_broker.links.link_fetchers import LinkFetchers
+from ottla_broker.links.link_settings import resolved
 from ottla_broker.listener import Listener, bind
 from ottla_broker.log.cleaner import CleanerSettings
 from ottla_broker.log.log_compaction import RoundLimits
@@ -38,7 +41,7 @@ from ottla_broker.partitions import PartitionTable
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.reconciliation import Reconciler
 from ottla_broker.refused_batches import RefusedBatches
-from ottla_broker.replication.fetchers import ReplicaFetchers
+from ottla_broker.replication.fetchers import ReplicaFetchers, fetch_settings
 from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.replication.throttle import ReplicationThrottles
 from ottla_core import health_names
@@ -128,6 +131,7 @@ class _Replication:
     reconciler: Reconciler
     isr_updates: IsrUpdates
     fetchers: ReplicaFetchers
+    links: LinkFetchers
 
 
 async def _open_broker(
@@ -154,6 +158,7 @@ async def _open_broker(
         reconciler=replication.reconciler,
         isr_updates=replication.isr_updates,
         fetchers=replication.fetchers,
+        links=replication.links,
         fetch_sessions=FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots, lambda: 1 + randbelow(FETCH_SESSION_ID_MAX)
         ),
@@ -224,6 +229,8 @@ async def _start_replication(
         throttles=throttles,
     )
     closing.push_async_callback(fetchers.close)
+    links = _start_links(config, place, context, clock)
+    closing.push_async_callback(links.close)
     reconciler = Reconciler(
         config=config,
         store=place.store,
@@ -248,7 +255,30 @@ async def _start_replication(
     await reconciler.start()
     closing.push_async_callback(reconciler.close)
     await _wait_for_elections(feed, membership, reconciler, config.node_id)
-    return _Replication(partitions, reconciler, isr_updates, fetchers)
+    return _Replication(partitions, reconciler, isr_updates, fetchers, links)
+
+
+def _start_links(config: BrokerConfig, place: _Place, context: ReplicationContext, clock: Clock) -> LinkFetchers:
+    """Have what this broker leads of linked topics fetched from their sources."""
+    feed = place.feed
+    started = as_started(config, feed.state.broker_configs)
+    links = LinkFetchers(
+        config,
+        fetch_settings(started),
+        state=lambda: feed.state,
+        clock=clock,
+        epochs=EpochRaising(place.controller, config.node_id, place.membership),
+        resolve=resolved,
+    )
+
+    def name_of_link(link_id: UUID) -> str:
+        link = feed.state.link_of(link_id)
+        return str(link_id) if link is None else link.name
+
+    context.on_link = links.on_link
+    context.name_of_link = name_of_link
+    feed.subscribe(links.links_changed)
+    return links
 
 
 def _keep_throttles(throttles: ReplicationThrottles, feed: ClusterStateFeed, broker_id: int) -> None:

@@ -42,11 +42,9 @@ from ottla_core.errors import (
     UnknownTopicOrPartition,
 )
 from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.promotion import PROMOTION_LEAP
 from ottla_core.topic_name import check_topic_name
 
-PROMOTION_LEAP = 1 << 16
-"""A partition can be promoted thirty thousand times before its leader epochs run out, and a source would have to hold
-as many elections as this after it was given up for its epochs to reach those that are used here."""
 LEADER_EPOCH_MAX = 2**31 - 1
 LINKS_MAX = 100
 

@@ -225,7 +225,7 @@ def test_a_connector_that_was_just_created_is_given_a_moment(ottla, first, monke
     looks = -1000
     done = ottla(command)
     assert done.returncode == 1
-    assert "no worker runs it yet" in done.stdout
+    assert "does not work yet: it is still being started" in done.stdout
 
 
 def test_the_status_shows_how_jobs_go(ottla, first):

@@ -44,7 +44,7 @@ def test_whoever_waits_or_has_failed_is_named_with_the_reason_and_the_times(caps
     assert capsys.readouterr().out.splitlines() == [
         "flights, task 0, does not work for 3 min, next try in 31 s: there is no file at /a.csv",
         "flights, task 1, does not work: FatalError: wrong password",
-        "flights, task 2, does not work: no worker runs it yet",
+        "flights, task 2, does not work yet: it is still being started",
     ]
 
 

@@ -179,8 +179,11 @@ async def test_a_connector_that_is_recreated_before_its_end_was_noticed_begins_a
     parts.herder.on_config_change(ConnectorRemoved("flights"))
     replay.apply(ConnectorRecord("flights", settings), replay.snapshot().offset - 1)
     parts.herder.on_config_change(ConnectorChanged("flights"))
+    await eventually_async(
+        lambda: len(parts.pids()) == 2 and not set(parts.pids().values()) & set(before.values()),
+        "both have other processes",
+    )
     await parts.reach("flights", RUNNING, RUNNING)
-    assert not set(parts.pids().values()) & set(before.values())
 
 
 async def test_who_hears_late_of_a_connectors_end_leaves_what_its_successor_says(

@@ -1,7 +1,9 @@
 """The offsets of a consumer group, read and changed in a real cluster."""
 
+from collections.abc import Callable
+
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as ClientTopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -23,8 +25,24 @@ def topic(cluster: OttlaCluster) -> None:
     admin.create_topics([NewTopic("sunk", 3, 1)])["sunk"].result()
 
 
-def offsets_of(cluster: OttlaCluster, group: str) -> SinkOffsets:
-    return SinkOffsets(WorkerConfig.parse({"bootstrap.servers": cluster.bootstrap}), group, {})
+def offsets_of(cluster: OttlaCluster, group: str, permit: Callable[[], object] = lambda: None) -> SinkOffsets:
+    config = WorkerConfig.parse({"bootstrap.servers": cluster.bootstrap})
+    return SinkOffsets(config, group, {}, permit)
+
+
+class Forbidden(Exception):
+    """Another worker leads."""
+
+
+def permits(count: int) -> Callable[[], None]:
+    """Permits so many requests."""
+    left = iter(range(count))
+
+    def permit() -> None:
+        if next(left, None) is None:
+            raise Forbidden
+
+    return permit
 
 
 async def test_offsets_are_set_removed_and_deleted(cluster: OttlaCluster) -> None:
@@ -39,6 +57,31 @@ async def test_offsets_are_set_removed_and_deleted(cluster: OttlaCluster) -> Non
     assert await offsets.read() == {}
     await offsets.delete()
     await offsets.alter({P0: None})
+
+
+async def test_whether_a_change_is_permitted_is_asked_before_each_request(cluster: OttlaCluster) -> None:
+    await offsets_of(cluster, "connect-c").alter({P0: 5, P1: 7})
+    with pytest.raises(Forbidden):
+        await offsets_of(cluster, "connect-c", permits(1)).alter({P0: 6, P1: None})
+    assert await offsets_of(cluster, "connect-c", permits(0)).read() == {P0: 6, P1: 7}
+    for change in ({P0: 8}, {P0: None}):
+        with pytest.raises(Forbidden):
+            await offsets_of(cluster, "connect-c", permits(0)).alter(change)
+    with pytest.raises(Forbidden):
+        await offsets_of(cluster, "connect-c", permits(0)).delete()
+    assert await offsets_of(cluster, "connect-c").read() == {P0: 6, P1: 7}
+
+
+async def test_whether_a_change_is_permitted_is_asked_again_before_it_is_repeated(
+    cluster: OttlaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # There is no such group, as if its coordinator were about to change.
+    passing = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
+    monkeypatch.setattr("ottla_connect.state.sink_offsets.PASSING_CODES", passing)
+    with pytest.raises(Forbidden):
+        await offsets_of(cluster, "connect-d", permits(1)).alter({P0: None})
+    with pytest.raises(Forbidden):
+        await offsets_of(cluster, "connect-d", permits(1)).delete()
 
 
 async def test_nothing_changes_while_the_group_has_members(cluster: OttlaCluster) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from ottla_mirror.offsets.map_chunk import Run
-from ottla_mirror.offsets.offset_map import OffsetMap
+from ottla_mirror.offsets.offset_map import Hole, OffsetMap, Translation
 from ottla_mirror.offsets.stored_copy import Session, StoredCopy, begun
 
 FIRST = Session(
@@ -38,11 +38,22 @@ def test_a_session_after_a_truncation_keeps_the_map_of_what_the_source_still_has
     assert (copy.next_source_offset, copy.target_offset, copy.next_sequence) == (15, 30, 0)
 
 
-def test_a_session_after_a_gap_has_dealt_with_what_is_before_it() -> None:
+def test_a_session_after_lost_records_goes_on_behind_them() -> None:
     session = replace(FIRST, producer_epoch=1, source_start_offset=40, target_start_offset=25, replaces=FIRST.name)
-    copy = begun(session, copied())
+    before = copied()
+    before.map.skip_to(40)
+    copy = begun(session, before)
     assert list(copy.map.runs()) == [Run(10, 5, 20)]
     assert (copy.next_source_offset, copy.target_offset) == (40, 25)
+    assert not copy.map.holes()
+
+
+def test_what_the_former_session_may_have_copied_behind_its_position_is_a_hole() -> None:
+    session = replace(FIRST, producer_epoch=1, source_start_offset=40, target_start_offset=35, replaces=FIRST.name)
+    copy = begun(session, copied())
+    assert copy.map.holes() == [Hole(0, 30, 25, 40, 35)]
+    assert copy.map.translate(33) == Translation(25, 0)
+    assert begun(session, None).map.translate(33) == Translation(0, 0)
 
 
 def test_a_session_of_a_topic_created_anew_knows_nothing_of_the_former_one() -> None:

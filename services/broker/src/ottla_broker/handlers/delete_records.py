@@ -75,6 +75,7 @@ def _delete(broker: Broker, topic: str, wanted: Any) -> _Outcome:
         if topic in INTERNAL_TOPICS:
             raise InvalidTopic(f"records of the internal topic {topic} cannot be deleted")
         partition = broker.partitions.leader_of(topic, wanted.partition_index)
+        partition.check_takes_writes()
         log = partition.log
         offset = log.high_watermark if wanted.offset == HIGH_WATERMARK else wanted.offset
         if not 0 <= offset <= log.high_watermark:

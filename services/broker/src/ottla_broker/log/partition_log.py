@@ -34,6 +34,7 @@ from ottla_broker.log.storage_errors import StorageErrors
 from ottla_broker.log.truncation import LogTruncation
 from ottla_broker.log.unpacking import Found, LongSearch, LookedInto, is_long, look_into
 from ottla_core.errors import DuplicateSequenceNumber, KafkaError, KafkaStorageError, OffsetOutOfRange
+from ottla_core.promotion import PROMOTION_LEAP
 from ottla_core.topic_config import TopicConfig
 from ottla_core.wire.record_batch import (
     CODEC_MASK,
@@ -276,7 +277,7 @@ class PartitionLog:
             raise self._refused_append(error) from error
         for header in run.headers:
             if header.leader_epoch > self.leader_epochs.latest:
-                self.leader_epochs.assign(header.leader_epoch, header.base_offset)
+                self._begin_epoch(header.leader_epoch, header.base_offset)
             self.producers.replay(header)
         self.log_end_offset = run.end_offset
 
@@ -378,7 +379,17 @@ class PartitionLog:
     def start_leader_epoch(self, epoch: int) -> None:
         """Note that this leader's epoch begins at the log's end."""
         if epoch > self.leader_epochs.latest:
-            self.leader_epochs.assign(epoch, self.log_end_offset)
+            self._begin_epoch(epoch, self.log_end_offset)
+
+    def _begin_epoch(self, epoch: int, start_offset: int) -> None:
+        """Note where an epoch begins; behind a promotion, the producers so far are those of another cluster.
+
+        Each cluster draws ids for itself. A producer of this one that has the id of one of the other would be
+        refused, or worse, be told that its records are stored already.
+        """
+        if self.leader_epochs.latest >= 0 and epoch - self.leader_epochs.latest >= PROMOTION_LEAP:
+            self.producers.clear()
+        self.leader_epochs.assign(epoch, start_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the largest known epoch up to `epoch` and where it ends; (-1, -1) if there is none."""

@@ -14,7 +14,9 @@ from ottla_broker.log.producer_snapshot import decode_snapshot, snapshot_offsets
 from ottla_broker.log.producer_state import ProducerStates
 from ottla_broker.log.segments import Segments
 from ottla_core.errors import CorruptMessage
+from ottla_core.promotion import PROMOTION_LEAP
 from ottla_core.topic_partition import TopicPartition
+from ottla_core.wire.record_batch import NO_LEADER_EPOCH
 
 _logger: Final = structlog.get_logger("log.loading")
 
@@ -84,10 +86,14 @@ def remove_snapshots(directory: Path, segments: Segments, log_end_offset: int) -
 def _replay(producers: ProducerStates, segments: Segments, from_offset: int, end_offset: int) -> None:
     if from_offset >= end_offset:
         return
+    latest_epoch = NO_LEADER_EPOCH
     for segment in list(segments)[segments.number_for(from_offset) :]:
         start = segment.offset_index.position_for_offset(from_offset)
         for _, header in segment.walk(start):
             if header.last_offset >= end_offset:
                 return
             if header.base_offset >= from_offset:
+                if latest_epoch >= 0 and header.leader_epoch - latest_epoch >= PROMOTION_LEAP:
+                    producers.clear()  # those so far are of another cluster
+                latest_epoch = header.leader_epoch
                 producers.replay(header)

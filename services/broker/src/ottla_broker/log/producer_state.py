@@ -104,6 +104,10 @@ class ProducerStates:
     def __iter__(self) -> Iterator[ProducerEntry]:
         return iter(self._entries.values())
 
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._entries.clear()
+
     @property
     def highest_id(self) -> int:
         """The highest producer id, or -1."""

@@ -14,12 +14,13 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from ottla_broker.partition import Partition
+from ottla_broker.replication.follower_replica import FetchPosition
+from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.replica_fetch_request import FIRST_EPOCH, NO_SESSION, PartitionAsked
 
 PartitionKey = tuple[UUID, int]
@@ -31,8 +32,26 @@ than its followers. Each further failure in a row doubles the pause, up to `repl
 SESSION_EPOCH_MAX: Final = 2**31 - 1
 
 
+class Fetchable(Protocol):
+    """What a plan needs of this broker's replica of a partition."""
+
+    @property
+    def topic_id(self) -> UUID:
+        """The topic's id where it is fetched."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition's name here."""
+
+    def fetch_position(self) -> FetchPosition:
+        """Return from where it has to be fetched."""
+
+
+Fetched = TypeVar("Fetched", bound=Fetchable)
+
+
 @dataclass(slots=True, eq=False)
-class FollowedPartition:
+class FollowedPartition(Generic[Fetched]):
     """One partition that is fetched.
 
     Attributes:
@@ -46,7 +65,7 @@ class FollowedPartition:
         is_paused: whether it is left out for the time being.
     """
 
-    partition: Partition
+    partition: Fetched
     leader_epoch: int
     asked: PartitionAsked | None = None
     end_offset: int = 0
@@ -70,7 +89,7 @@ class PlannedFetch(NamedTuple):
     forgotten: dict[UUID, list[int]]
 
 
-class FetchPlan:
+class FetchPlan(Generic[Fetched]):
     """The partitions that one fetcher follows, and its session.
 
     Args:
@@ -86,17 +105,17 @@ class FetchPlan:
 
     def __init__(
         self,
-        bytes_max: Callable[[FollowedPartition], int],
+        bytes_max: Callable[[FollowedPartition[Fetched]], int],
         pause_ms_max: int,
-        throttled_ms: Callable[[FollowedPartition, int], int] = lambda _followed, _now_ms: 0,
+        throttled_ms: Callable[[FollowedPartition[Fetched], int], int] = lambda _followed, _now_ms: 0,
     ) -> None:
         self._bytes_max = bytes_max
         self._pause_ms_max = pause_ms_max
         self._throttled_ms = throttled_ms
-        self._followed: dict[PartitionKey, FollowedPartition] = {}
-        self._changed: dict[PartitionKey, FollowedPartition] = {}
+        self._followed: dict[PartitionKey, FollowedPartition[Fetched]] = {}
+        self._changed: dict[PartitionKey, FollowedPartition[Fetched]] = {}
         self._forgotten: set[PartitionKey] = set()
-        self._paused: list[tuple[int, int, FollowedPartition]] = []
+        self._paused: list[tuple[int, int, FollowedPartition[Fetched]]] = []
         self._pause_numbers = count(1)
         self._in_session = 0
         self._session_id = NO_SESSION
@@ -105,20 +124,20 @@ class FetchPlan:
     def __len__(self) -> int:
         return len(self._followed)
 
-    def get(self, topic_id: UUID, index: int) -> FollowedPartition | None:
+    def get(self, topic_id: UUID, index: int) -> FollowedPartition[Fetched] | None:
         """Return a partition that is followed."""
         return self._followed.get((topic_id, index))
 
-    def is_present(self, followed: FollowedPartition) -> bool:
+    def is_present(self, followed: FollowedPartition[Fetched]) -> bool:
         """Return whether a partition is still followed, and not anew."""
         return self._followed.get(followed.key) is followed
 
     # Which partitions
 
-    def follow(self, partition: Partition) -> bool:
+    def follow(self, partition: Fetched) -> bool:
         """Fetch a partition and return True; or return False if it is fetched already in its present leader epoch."""
         key = partition.topic_id, partition.topic_partition.partition
-        leader_epoch = partition.state.leader_epoch
+        leader_epoch = partition.fetch_position().leader_epoch
         followed = self._followed.get(key)
         if followed is not None and followed.partition is partition and followed.leader_epoch == leader_epoch:
             return False
@@ -134,23 +153,23 @@ class FetchPlan:
             self._leave_out(followed)
             followed.is_paused = False
 
-    def moved(self, followed: FollowedPartition) -> None:
+    def moved(self, followed: FollowedPartition[Fetched]) -> None:
         """Note that a partition is to be fetched from another offset than the leader knows."""
         if not followed.is_paused and self.is_present(followed):
             self._changed[followed.key] = followed
 
-    def succeeded(self, followed: FollowedPartition) -> None:
+    def succeeded(self, followed: FollowedPartition[Fetched]) -> None:
         """Note that a fetch of a partition went well."""
         followed.failures = 0
         followed.failure = None
 
-    def failed(self, followed: FollowedPartition, now_ms: int) -> None:
+    def failed(self, followed: FollowedPartition[Fetched], now_ms: int) -> None:
         """Leave a partition out for a while, the longer the more often it has failed."""
         pause_ms = min(FIRST_PAUSE_MS << min(followed.failures, 16), self._pause_ms_max)
         followed.failures += 1
         self.pause(followed, now_ms + pause_ms)
 
-    def pause(self, followed: FollowedPartition, until_ms: int | None) -> None:
+    def pause(self, followed: FollowedPartition[Fetched], until_ms: int | None) -> None:
         """Leave a partition out until a time, or until `resume`."""
         if not self.is_present(followed):
             return
@@ -160,12 +179,12 @@ class FetchPlan:
         if until_ms is not None:
             heapq.heappush(self._paused, (until_ms, followed.pause, followed))
 
-    def resume(self, followed: FollowedPartition) -> None:
+    def resume(self, followed: FollowedPartition[Fetched]) -> None:
         """End a pause."""
         followed.is_paused = False
         self.moved(followed)
 
-    def _leave_out(self, followed: FollowedPartition) -> None:
+    def _leave_out(self, followed: FollowedPartition[Fetched]) -> None:
         key = followed.key
         self._changed.pop(key, None)
         if followed.asked is not None:
@@ -198,7 +217,7 @@ class FetchPlan:
         """Return when a pause ends, or None."""
         return self._paused[0][0] if self._paused else None
 
-    def _ask(self, followed: FollowedPartition) -> PartitionAsked:
+    def _ask(self, followed: FollowedPartition[Fetched]) -> PartitionAsked:
         partition = followed.partition
         position = partition.fetch_position()
         if followed.asked is None:

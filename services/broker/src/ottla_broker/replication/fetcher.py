@@ -81,8 +81,8 @@ class Fetcher:
         self._link = LeaderLink(leader, settings, self._open, self._look_again, self._disconnected)
         self._is_hurried = False
         self._timer: asyncio.TimerHandle | None = None
-        self._to_flush: dict[PartitionKey, FollowedPartition] = {}
-        self._unflushed: set[FollowedPartition] = set()
+        self._to_flush: dict[PartitionKey, FollowedPartition[Partition]] = {}
+        self._unflushed: set[FollowedPartition[Partition]] = set()
         self._is_flushing = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._keep(start_recurring("fetcher", self._link.keep, leader=self.leader.broker_id))
@@ -99,7 +99,7 @@ class Fetcher:
                 self._to_flush[followed.key] = followed
             self._begin(followed)
 
-    def _begin(self, followed: FollowedPartition) -> None:
+    def _begin(self, followed: FollowedPartition[Partition]) -> None:
         """Fetch a partition, once its log is one whose end may be claimed."""
         if followed.partition.lacks_records:
             self._plan.pause(followed, None)
@@ -111,7 +111,7 @@ class Fetcher:
             self._plan.resume(followed)
         self._look_again()
 
-    def _begin_again(self, followed: FollowedPartition) -> None:
+    def _begin_again(self, followed: FollowedPartition[Partition]) -> None:
         if self._plan.is_present(followed) and not self._link.is_closed:
             self._begin(followed)
 
@@ -127,7 +127,7 @@ class Fetcher:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _start(self, work: Coroutine[None, None, None], followed: FollowedPartition | None = None) -> None:
+    def _start(self, work: Coroutine[None, None, None], followed: FollowedPartition[Partition] | None = None) -> None:
         """Do some work, for all partitions or for one, which is paused for it."""
 
         def fail() -> None:
@@ -163,12 +163,12 @@ class Fetcher:
     def _now_ms(self) -> int:
         return int(self._loop.time() * 1000)
 
-    def _throttled_ms(self, followed: FollowedPartition, now_ms: int) -> int:
+    def _throttled_ms(self, followed: FollowedPartition[Partition], now_ms: int) -> int:
         if not followed.lags or not is_throttled_follower(followed.partition):
             return 0
         return self._throttle.wait_ms(now_ms)
 
-    def _bytes_max(self, followed: FollowedPartition) -> int:
+    def _bytes_max(self, followed: FollowedPartition[Partition]) -> int:
         """Return how much to ask for: more of what is far behind, so that the leader need not wait for each write."""
         settings, config = self._settings, followed.partition.log.config
         is_throttled = config.follower_replication_throttled_replicas or config.leader_replication_throttled_replicas
@@ -236,7 +236,7 @@ class Fetcher:
             logger.exception("a fetched partition failed unexpectedly", partition=str(partition.topic_partition))
             self._failed(followed, CodedError(ErrorCode.unknown_server_error, str(error)))
 
-    def _take(self, followed: FollowedPartition, fetched: PartitionFetched) -> None:
+    def _take(self, followed: FollowedPartition[Partition], fetched: PartitionFetched) -> None:
         partition, asked = followed.partition, followed.asked
         assert asked is not None
         leader_epoch = asked.current_leader_epoch
@@ -272,12 +272,14 @@ class Fetcher:
         if followed.failures:
             self._plan.succeeded(followed)
 
-    def _count(self, followed: FollowedPartition, size_bytes: int) -> None:
+    def _count(self, followed: FollowedPartition[Partition], size_bytes: int) -> None:
         self.fetched_bytes += size_bytes
         if is_throttled_follower(followed.partition):
             self._throttle.record(size_bytes, self._now_ms())
 
-    async def _truncate(self, followed: FollowedPartition, diverging: tuple[int, int], leader_epoch: int) -> None:
+    async def _truncate(
+        self, followed: FollowedPartition[Partition], diverging: tuple[int, int], leader_epoch: int
+    ) -> None:
         """Cut a log where it parts from the leader's, and go on from there when that is on the disk."""
         partition = followed.partition
         former_end_offset = partition.log.log_end_offset
@@ -299,7 +301,7 @@ class Fetcher:
             await self._resume_settled(followed)
         self._look_again()
 
-    async def _cut_where_records_are_lost(self, followed: FollowedPartition) -> None:
+    async def _cut_where_records_are_lost(self, followed: FollowedPartition[Partition]) -> None:
         """Cut a log where its disk has lost records, so that they and all behind them are copied again."""
         partition = followed.partition
         while self._plan.is_present(followed) and (offset := partition.log.lost_from) is not None:
@@ -317,11 +319,11 @@ class Fetcher:
             )
         await self._settle(followed)
 
-    async def _settle(self, followed: FollowedPartition) -> None:
+    async def _settle(self, followed: FollowedPartition[Partition]) -> None:
         await self._resume_settled(followed)
         self._look_again()
 
-    async def _resume_settled(self, followed: FollowedPartition) -> None:
+    async def _resume_settled(self, followed: FollowedPartition[Partition]) -> None:
         """Fetch a partition again once what was cut off its log cannot come back."""
         truncation = followed.partition.log.truncation
         while self._plan.is_present(followed) and not truncation.is_settled:
@@ -371,14 +373,14 @@ class Fetcher:
                 raise outcome
         self._ask()
 
-    def _flush_again(self, followed: FollowedPartition) -> None:
+    def _flush_again(self, followed: FollowedPartition[Partition]) -> None:
         if self._plan.is_present(followed):
             self._to_flush[followed.key] = followed
             self._look_again()
         else:
             self._unflushed.discard(followed)
 
-    async def _find_offset(self, followed: FollowedPartition, error: ErrorCode) -> None:
+    async def _find_offset(self, followed: FollowedPartition[Partition], error: ErrorCode) -> None:
         """Find where to go on with a partition whose log has no part in common with the leader's."""
         connection = self._link.connection
         partition = followed.partition
@@ -399,7 +401,7 @@ class Fetcher:
                 self._failed(followed, CodedError(error, "the leader says that it has the offset after all"))
         self._look_again()
 
-    def _failed(self, followed: FollowedPartition, error: KafkaError) -> None:
+    def _failed(self, followed: FollowedPartition[Partition], error: KafkaError) -> None:
         """Try a partition again later, and say so once."""
         self._plan.failed(followed, self._now_ms())
         if followed.failure is error.code:

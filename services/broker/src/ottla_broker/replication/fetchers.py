@@ -60,7 +60,7 @@ class ReplicaFetchers:
         self._broker_epoch = broker_epoch
         self._clock = clock
         self._open_connection = open_connection
-        self._settings = _settings(config)
+        self._settings = fetch_settings(config)
         self._pool = BufferPool()
         self._fetchers: dict[tuple[LeaderAddress, int], Fetcher] = {}
         self._fetcher_of: dict[TopicPartition, tuple[Partition, Fetcher]] = {}
@@ -144,7 +144,8 @@ class ReplicaFetchers:
         return next((endpoint for endpoint in leader.endpoints if endpoint.listener == wanted), None)
 
 
-def _settings(config: BrokerConfig) -> FetchSettings:
+def fetch_settings(config: BrokerConfig) -> FetchSettings:
+    """Return how followers fetch."""
     response_bytes_max = config.replica_fetch_response_max_bytes
     return FetchSettings(
         broker_id=config.node_id,

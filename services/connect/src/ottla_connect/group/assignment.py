@@ -19,8 +19,8 @@ back; here it goes to whoever has least, which is the same worker, and at once i
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ottla_connect.group.balance import excess, spread
 from ottla_connect.group.work import NO_WORK, Work, union
+from ottla_core.client.group.balance import excess, spread
 
 BACKOFF_FIRST_MS = 40
 BACKOFF_FACTOR = 40

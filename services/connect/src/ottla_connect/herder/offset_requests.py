@@ -138,9 +138,9 @@ class OffsetRequests:
         await self._change_in_target(request, permit)
         permit()
         if request.removed is not None:
-            await self._change(connector, self._group(connector).delete())
+            await self._change(connector, self._group(connector, permit).delete())
             return RESET
-        await self._change(connector, self._group(connector).alter(parse_sink(request.offsets)))
+        await self._change(connector, self._group(connector, permit).alter(parse_sink(request.offsets)))
         return ALTERED
 
     async def end_changes(self) -> None:
@@ -194,10 +194,10 @@ class OffsetRequests:
             await asyncio.wait({changing})
             self._in_targets.discard(changing)
 
-    def _group(self, connector: ConnectorInfo) -> SinkOffsets:
+    def _group(self, connector: ConnectorInfo, permit: Callable[[], object] = lambda: None) -> SinkOffsets:
         settings = connector.config
         group_id = sink_group_id(connector.name, settings, self._config)
-        return SinkOffsets(self._config, group_id, admin_overrides(settings))
+        return SinkOffsets(self._config, group_id, admin_overrides(settings), permit)
 
     async def _consented(
         self, connector: ConnectorInfo, offsets: ConnectorOffsets, *, removes_all: bool

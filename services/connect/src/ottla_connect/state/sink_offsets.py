@@ -7,7 +7,7 @@ be changed while it has no members, that is, while the connector's tasks are sto
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -59,20 +59,30 @@ class SinkOffsets:
         config: the worker's settings.
         group_id: the group.
         overrides: the connector's own settings of an admin client, without ``admin.override.``.
+        permit: raises what forbids a change; called right before each request that changes anything, also when it is
+            repeated. Such a request is given up in the time for which a permit surely holds.
 
     Every method raises `SinkOffsetsError`; what changes offsets does so while the group has members, too.
     """
 
-    def __init__(self, config: WorkerConfig, group_id: str, overrides: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        config: WorkerConfig,
+        group_id: str,
+        overrides: Mapping[str, str],
+        permit: Callable[[], object] = lambda: None,
+    ) -> None:
         self._config = config
         self._group_id = group_id
         self._overrides = dict(overrides)
+        self._permit = permit
+        self._change_timeout_s = min(REQUEST_TIMEOUT_S, config.write_timeout_s)
 
     async def read(self) -> dict[TopicPartition, int]:
         """Return the offset of every partition that has one; none if there is no such group."""
         request = ConsumerGroupTopicPartitions(self._group_id)
         try:
-            found = await self._ask("list_consumer_group_offsets", request)
+            found = await self._ask("list_consumer_group_offsets", request, changes=False)
         except KafkaException as failure:
             if failure.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
                 return {}
@@ -92,7 +102,7 @@ class SinkOffsets:
     async def delete(self) -> None:
         """Remove all offsets, by deleting the group; one that is not there is as good as deleted."""
         try:
-            await self._ask("delete_consumer_groups", self._group_id)
+            await self._ask("delete_consumer_groups", self._group_id, changes=True)
         except KafkaException as failure:
             if failure.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
                 raise self._problem(failure.args[0]) from None
@@ -101,7 +111,9 @@ class SinkOffsets:
         partitions = [ClientTopicPartition(each.topic, each.partition, offset) for each, offset in offsets.items()]
         try:
             answer = await self._ask(
-                "alter_consumer_group_offsets", ConsumerGroupTopicPartitions(self._group_id, partitions)
+                "alter_consumer_group_offsets",
+                ConsumerGroupTopicPartitions(self._group_id, partitions),
+                changes=True,
             )
         except KafkaException as failure:
             raise self._problem(failure.args[0]) from None
@@ -127,7 +139,7 @@ class SinkOffsets:
             for each in topic.partitions:
                 self._check_code(each.error_code, f"{topic.name}-{each.partition_index}: ")
 
-    async def _ask(self, call: str, subject: object) -> Any:
+    async def _ask(self, call: str, subject: object, *, changes: bool) -> Any:
         """Return the answer to a request of librdkafka's admin client about this group.
 
         Raises:
@@ -138,8 +150,11 @@ class SinkOffsets:
         except (LogError, ClientSettingError) as error:
             raise SinkOffsetsError(str(error)) from None
         deadline = time.monotonic() + COORDINATOR_WAIT_S
+        timeout_s = self._change_timeout_s if changes else REQUEST_TIMEOUT_S
         while True:
-            futures: dict[str, Future[Any]] = getattr(admin, call)([subject], request_timeout=REQUEST_TIMEOUT_S)
+            if changes:
+                self._permit()
+            futures: dict[str, Future[Any]] = getattr(admin, call)([subject], request_timeout=timeout_s)
             try:
                 return await asyncio.wrap_future(futures[self._group_id])
             except KafkaException as failure:
@@ -148,11 +163,13 @@ class SinkOffsets:
             await asyncio.sleep(RETRY_S)
 
     async def _ask_coordinator(self, request: OffsetDeleteRequest) -> Any:
+        """Return the answer to a request that removes offsets."""
         client = self._coordinator()
         deadline = time.monotonic() + COORDINATOR_WAIT_S
         try:
             while True:
-                response = await client.ask(Channel.REBALANCE, request, timeout_s=REQUEST_TIMEOUT_S)
+                self._permit()
+                response = await client.ask(Channel.REBALANCE, request, timeout_s=self._change_timeout_s)
                 if response.error_code not in PASSING_CODES or time.monotonic() > deadline:
                     return response
                 client.forget()

@@ -6,7 +6,7 @@ missing, or is an older state of itself, shows by comparing ends with starts.
 
 The bytes are unsigned varints: the chunk's start at the source and at the target, how far it reaches at each, and per
 run the gap before it at the source, doubled, plus one if there is a gap at the target too; that gap; the count. A
-transaction's data and marker take three bytes so.
+transaction's data and marker take two or three bytes so.
 """
 
 from collections.abc import Sequence

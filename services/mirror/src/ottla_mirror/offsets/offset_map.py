@@ -6,8 +6,8 @@ the target between runs are records that somebody else wrote. Nothing is sampled
 a record nor repeats one.
 
 A topic without transactions and gaps is one run however long it is. With transactions there is a run for each, so
-finished runs are kept encoded, in chunks of `RUNS_PER_CHUNK`: some three bytes per run. Where the chunks part depends
-on the runs only, so that two workers which copy the same partition write the same chunks.
+finished runs are kept encoded, in chunks of `RUNS_PER_CHUNK`: two or three bytes per run. Where the chunks part
+depends on the runs only, so that two workers which copy the same partition write the same chunks.
 """
 
 from bisect import bisect_right
@@ -125,18 +125,23 @@ class OffsetMap:
             bounds: the map's, when it was stored.
 
         Raises:
-            InvalidRecord: a chunk cannot be read.
+            InvalidRecord: the last chunk cannot be read.
         """
         stored = cls(bounds.source_start, bounds.target_start, number=bounds.last_chunk)
-        for chunk in chunks:
+        for found in chunks:
+            chunk = found
             if not bounds.first_chunk <= chunk.number <= bounds.last_chunk:
                 continue
-            runs = _runs_before(decode_runs(chunk), bounds.runs_source_end)
-            if chunk.number == bounds.last_chunk and runs:
+            if chunk.source_end > bounds.runs_source_end:
+                runs = _runs_before(decode_runs(chunk), bounds.runs_source_end)
+                if not runs:
+                    continue
+                chunk = encode_chunk(chunk.number, chunk.source_start, chunk.target_start, runs)
+            if chunk.number < bounds.last_chunk:
+                stored._sealed.append(chunk)
+            else:
                 stored._open_start = (chunk.source_start, chunk.target_start)
-                stored._take_runs(runs)
-            elif runs:
-                stored._sealed.append(encode_chunk(chunk.number, chunk.source_start, chunk.target_start, runs))
+                stored._take_runs(decode_runs(chunk))
         if stored._runs_end != (bounds.runs_source_end, bounds.runs_target_end):
             # What is appended from now on must not hide that runs are missing before it.
             stored._seal()
@@ -181,6 +186,14 @@ class OffsetMap:
     def skip_target_to(self, target_offset: int) -> None:
         """Take note that no record is going to be copied to a lower offset of the target."""
         self.target_end = max(self.target_end, target_offset)
+
+    def lose_until(self, source_offset: int, target_offset: int) -> None:
+        """Take note that what was copied up to these offsets is unknown: there is a hole from the map's end on."""
+        assert source_offset >= self.source_end, f"source offset {source_offset} is below {self.source_end}"
+        self.skip_target_to(target_offset)
+        self._seal()
+        self._open_start = self._runs_end = (source_offset, self.target_end)
+        self.source_end = source_offset
 
     def translate(self, source_offset: int) -> Translation:
         """Return what an offset of the source is at the target.

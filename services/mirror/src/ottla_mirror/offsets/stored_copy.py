@@ -89,23 +89,31 @@ def begun(session: Session, before: StoredCopy | None) -> StoredCopy:
 
     Args:
         session: the new one.
-        before: how far the session before had come, if there was one. Its map goes on in the new copy where both
-            topics are the same, but for what the source has other records for.
+        before: how far the session before had come, if there was one and its position is known. Its map goes on in
+            the new copy where both topics are the same, but for what the source has other records for. What the
+            former session may have copied behind that position is a hole of the map.
 
     Raises:
         InvalidRecord: a stored chunk of the map cannot be read.
     """
-    start = session.source_start_offset
-    same_topics = before is not None and (before.session.source_topic_id, before.session.target_topic_id) == (
-        session.source_topic_id,
-        session.target_topic_id,
-    )
-    if before is None or not same_topics:
-        return StoredCopy(session=session, next_sequence=0, map=OffsetMap(start, session.target_start_offset))
-    before.map.truncate_from(start)
-    before.map.skip_to(start)
-    before.map.skip_target_to(session.target_start_offset)
-    return StoredCopy(session=session, next_sequence=0, map=before.map)
+    start, target_start = session.source_start_offset, session.target_start_offset
+    if before is None and session.replaces is not None:
+        unknown = OffsetMap(0, 0)
+        unknown.lose_until(start, target_start)
+        return StoredCopy(session=session, next_sequence=0, map=unknown)
+    if before is None or not _has_same_topics(session, before.session):
+        return StoredCopy(session=session, next_sequence=0, map=OffsetMap(start, target_start))
+    offsets = before.map
+    if offsets.source_end < start:
+        offsets.lose_until(start, target_start)
+    else:
+        offsets.truncate_from(start)
+        offsets.skip_target_to(target_start)
+    return StoredCopy(session=session, next_sequence=0, map=offsets)
+
+
+def _has_same_topics(one: Session, other: Session) -> bool:
+    return (one.source_topic_id, one.target_topic_id) == (other.source_topic_id, other.target_topic_id)
 
 
 class CopyStore(Protocol):
@@ -124,6 +132,8 @@ class CopyStore(Protocol):
 
     async def begin_session(self, partition: SourcePartition, session: Session) -> Session:
         """Store a session and return the one that holds now: this one, unless another has replaced the same before.
+
+        The position of the session before has to be saved: what it copied behind it would be a hole of the map.
 
         Raises:
             OttlaError: it could not be stored, as far as we hear; it may hold nevertheless.

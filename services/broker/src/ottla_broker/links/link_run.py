@@ -1,0 +1,396 @@
+"""One link at work on this broker: its view of the source, and the partitions that this broker leads.
+
+The view is asked for anew now and then, and soon after something has changed. It says which topics are there, under
+which ids, and who leads their partitions. A partition is fetched only from the cluster, and of the topic, that its
+link and its topic's record name; whatever else answers, it waits or stops with the reason.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+import structlog
+from kio.schema.errors import ErrorCode
+from kio.schema.list_offsets.v9.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kio.schema.offset_for_leader_epoch.v4.request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i8, i32, i64
+
+from ottla_broker.links.linked_partition import LinkedPartition, SourceRange
+from ottla_broker.links.source_fetcher import SourceFetcher
+from ottla_broker.replication.fetch_settings import FetchSettings
+from ottla_broker.replication.follower_replica import UNDEFINED_EPOCH
+from ottla_broker.replication.throttle import ReplicationThrottle
+from ottla_core.background import start_detached, start_recurring
+from ottla_core.client.cluster import AsyncCluster
+from ottla_core.client.cluster_metadata import ClusterMetadata, TopicMetadata
+from ottla_core.client.errors import AuthenticationFailed, Refused, Unreachable, UnsupportedByBroker
+from ottla_core.client.security import ClientSecurity
+from ottla_core.clock import Clock
+from ottla_core.cluster.link_api import LinkedPartitionState
+from ottla_core.cluster.model import Link
+from ottla_core.errors import CodedError, ConfigurationError, KafkaError
+from ottla_core.throttle_config import UNLIMITED
+
+LOOK_EVERY_S: Final = 5.0
+LOOK_PAUSE_S: Final = 0.2
+"""Between two looks at the source, however often they are asked for."""
+ANSWER_TIMEOUT_S: Final = 10.0
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+ResolveSettings = Callable[[Mapping[str, str]], Mapping[str, str]]
+
+logger = structlog.get_logger("links")
+
+
+class LinkRun:
+    """Fetches what follows one link until it is closed.
+
+    Args:
+        link: as it is now.
+        settings: of fetches.
+        client_id: by which the source counts this broker.
+        clock: for the time of appends.
+        resolve: puts secrets in the place of references; raises ConfigurationError.
+        raise_epoch: has the epoch of this broker's leader raised to `wanted_epoch`.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        settings: FetchSettings,
+        *,
+        client_id: str,
+        clock: Clock,
+        resolve: ResolveSettings,
+        raise_epoch: Callable[[LinkedPartition], None],
+    ) -> None:
+        self.link = link
+        self.raise_epoch = raise_epoch
+        self._settings = settings
+        self._client_id = client_id
+        self._clock = clock
+        self._resolve = resolve
+        self._linked: dict[tuple[UUID, int], LinkedPartition] = {}
+        self._fetcher_of: dict[LinkedPartition, SourceFetcher] = {}
+        self._fetchers: dict[int, SourceFetcher] = {}
+        self._throttle = ReplicationThrottle()
+        self._cluster: AsyncCluster | None = None
+        self._security: ClientSecurity | None = None
+        self._look_is_due = asyncio.Event()
+        self._fetched_bytes_before = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._set_rate()
+        self._keep(start_recurring("link", self._follow_source, link=link.name))
+
+    def __len__(self) -> int:
+        return len(self._linked)
+
+    @property
+    def linked(self) -> tuple[LinkedPartition, ...]:
+        """The partitions that this broker leads."""
+        return tuple(self._linked.values())
+
+    @property
+    def fetched_bytes(self) -> int:
+        """Bytes of records fetched since the start."""
+        return self._fetched_bytes_before + sum(each.fetched_bytes for each in self._fetchers.values())
+
+    def add(self, linked: LinkedPartition) -> None:
+        """Fetch a partition from now on, in its leader's present epoch."""
+        key = linked.partition.topic_id, linked.topic_partition.partition
+        former = self._linked.get(key)
+        if former is not None and former is not linked:
+            self.remove(*key)
+        linked.leader_epoch = linked.partition.state.leader_epoch
+        self._linked[key] = linked
+        fetcher = self._fetcher_of.get(linked)
+        if fetcher is not None:
+            fetcher.follow(linked)
+        else:
+            self.look_at_source()
+
+    def get(self, topic_id: UUID, index: int) -> LinkedPartition | None:
+        """Return a partition that is fetched, by its topic's id here."""
+        return self._linked.get((topic_id, index))
+
+    def remove(self, topic_id: UUID, index: int) -> None:
+        """Fetch a partition no longer; nothing is appended to it after this."""
+        linked = self._linked.pop((topic_id, index), None)
+        if linked is not None:
+            self._unfollow(linked)
+
+    def altered(self, link: Link) -> None:
+        """Go by other settings of the link from now on."""
+        former, self.link = self.link, link
+        self._set_rate()
+        if (former.bootstrap_servers, former.settings) != (link.bootstrap_servers, link.settings):
+            self._forget_source()
+        self.look_at_source()
+
+    def look_at_source(self) -> None:
+        """Ask the source soon who leads what."""
+        self._look_is_due.set()
+
+    async def close(self) -> None:
+        """Fetch nothing any more."""
+        tasks, self._tasks = self._tasks, set()
+        for task in tasks:
+            task.cancel()
+        fetchers, self._fetchers = tuple(self._fetchers.values()), {}
+        self._linked.clear()
+        self._fetcher_of.clear()
+        await asyncio.gather(*tasks, *(fetcher.close() for fetcher in fetchers), return_exceptions=True)
+        if self._cluster is not None:
+            await self._cluster.close()
+
+    # The view of the source
+
+    async def _follow_source(self) -> None:
+        while True:
+            self._look_is_due.clear()
+            await self._look()
+            await asyncio.sleep(LOOK_PAUSE_S)
+            try:
+                async with asyncio.timeout(LOOK_EVERY_S):
+                    await self._look_is_due.wait()
+            except TimeoutError:
+                pass
+
+    async def _look(self) -> None:
+        """Ask the source, and have each partition fetched from whoever leads it."""
+        if self.link.paused:
+            for linked in self.linked:
+                self._stop(linked, LinkedPartitionState.PAUSED, "the link is paused")
+            return
+        if not self._linked:
+            return
+        try:
+            metadata = await self._source().metadata(
+                {linked.source_topic for linked in self.linked}, timeout_s=ANSWER_TIMEOUT_S
+            )
+        except (Unreachable, AuthenticationFailed, UnsupportedByBroker, ConfigurationError) as error:
+            self._wait_all(str(error), unless_fetched=isinstance(error, Unreachable))
+            return
+        if metadata.cluster_id != self.link.source_cluster_id:
+            self._wait_all(
+                f"the cluster {metadata.cluster_id or 'without an id'} answers at {self._source()}, and not"
+                f" {self.link.source_cluster_id}, of which this is a link",
+                unless_fetched=False,
+            )
+            return
+        for linked in self.linked:
+            self._place(linked, metadata)
+        self._close_idle()
+
+    def _wait_all(self, reason: str, *, unless_fetched: bool) -> None:
+        for linked in self.linked:
+            if not (unless_fetched and linked in self._fetcher_of):
+                self._stop(linked, LinkedPartitionState.WAITING, reason)
+
+    def _place(self, linked: LinkedPartition, metadata: ClusterMetadata) -> None:
+        """Have a partition fetched from its leader in the source, or stop it with what keeps it from that."""
+        topic = metadata.topics.get(linked.source_topic)
+        if (problem := _problem_of(linked, topic)) is not None:
+            self._stop(linked, *problem)
+            return
+        assert topic is not None
+        partition = topic.partitions[linked.topic_partition.partition]
+        broker = metadata.brokers.get(partition.leader)
+        if broker is None:
+            self._stop(linked, LinkedPartitionState.WAITING, "the partition has no leader in the source")
+            return
+        if partition.leader_epoch > linked.leader_epoch:
+            linked.wanted_epoch = partition.leader_epoch
+            self.raise_epoch(linked)  # the first batch of that epoch would ask for it as well
+        fetcher = self._fetchers.get(broker.id)
+        if fetcher is not None and fetcher.address != broker:
+            self._close(fetcher)
+            fetcher = None
+        if fetcher is None:
+            fetcher = self._fetchers[broker.id] = self._open(broker)
+        if self._fetcher_of.get(linked) is fetcher and linked.source_leader_epoch == partition.leader_epoch:
+            return
+        self._unfollow(linked)
+        linked.source_leader_epoch = partition.leader_epoch
+        self._fetcher_of[linked] = fetcher
+        fetcher.follow(linked)
+
+    def _open(self, broker: Any) -> SourceFetcher:
+        assert self._security is not None
+        return SourceFetcher(
+            broker,
+            self._settings,
+            security=self._security,
+            client_id=self._client_id,
+            clock=self._clock,
+            throttle=self._throttle,
+            duties=self,
+        )
+
+    def _source(self) -> AsyncCluster:
+        """Return the connection to the source, as the link's settings say.
+
+        Raises:
+            ConfigurationError: they cannot be used.
+        """
+        if self._cluster is None:
+            self._security = ClientSecurity.of(self._resolve(self.link.settings))
+            self._cluster = AsyncCluster(
+                [_host_port(each) for each in self.link.bootstrap_servers],
+                security=self._security,
+                client_id=self._client_id,
+            )
+        return self._cluster
+
+    def _forget_source(self) -> None:
+        """Connect anew, by the link's present settings."""
+        for linked in tuple(self._fetcher_of):
+            self._unfollow(linked)
+        for fetcher in tuple(self._fetchers.values()):
+            self._close(fetcher)
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            self._keep(start_detached("closing a link's connections", cluster.close()))
+
+    def _stop(self, linked: LinkedPartition, state: LinkedPartitionState, reason: str) -> None:
+        self._unfollow(linked)
+        linked.enter(state, reason, self._clock.time_ms())
+
+    def _unfollow(self, linked: LinkedPartition) -> None:
+        fetcher = self._fetcher_of.pop(linked, None)
+        if fetcher is not None:
+            fetcher.unfollow(linked)
+
+    def _close_idle(self) -> None:
+        for fetcher in [each for each in self._fetchers.values() if not len(each)]:
+            self._close(fetcher)
+
+    def _close(self, fetcher: SourceFetcher) -> None:
+        if self._fetchers.get(fetcher.address.id) is fetcher:
+            del self._fetchers[fetcher.address.id]
+        for linked in [each for each, its in self._fetcher_of.items() if its is fetcher]:
+            self._unfollow(linked)
+        self._fetched_bytes_before += fetcher.fetched_bytes
+        self._keep(start_detached("closing a link's fetcher", fetcher.close()))
+
+    def _set_rate(self) -> None:
+        rate = self.link.bytes_per_second
+        self._throttle.set_rate(UNLIMITED if rate is None else rate)
+
+    def _keep(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Where the source's log begins
+
+    def find_start(self, linked: LinkedPartition, done: Callable[[], None]) -> None:
+        """Ask where the source's log begins and ends, and have the partition go on there; call `done` then."""
+        self._keep(start_detached("link offsets", self._find_start(linked, done), link=self.link.name))
+
+    async def _find_start(self, linked: LinkedPartition, done: Callable[[], None]) -> None:
+        leader_epoch, partition = linked.leader_epoch, linked.partition
+        try:
+            found = await self._range_of(linked)
+            if linked not in self._fetcher_of or linked.leader_epoch != leader_epoch:
+                return
+            now_ms = self._clock.time_ms()
+            begin_at = linked.resume_within(found, now_ms)
+            if begin_at is not None:
+                async with partition.log.truncation.prepared(partition.log.log_start_offset):
+                    partition.begin_at(begin_at, leader_epoch=leader_epoch, link=self.link.id, now_ms=now_ms)
+                await partition.log.truncation.settled()
+        except (KafkaError, Unreachable, AuthenticationFailed, UnsupportedByBroker, Refused) as error:
+            logger.info("cannot find where a source begins", partition=str(linked.topic_partition), error=str(error))
+            return  # the pause ends by itself
+        if linked.state is not LinkedPartitionState.SOURCE_TRUNCATED:
+            done()
+
+    async def _range_of(self, linked: LinkedPartition) -> SourceRange:
+        """Ask the partition's leader in the source.
+
+        Raises:
+            KafkaError: it refuses.
+            Unreachable, AuthenticationFailed, UnsupportedByBroker: it does not answer.
+        """
+        fetcher = self._fetcher_of[linked]
+        last_epoch = linked.partition.log.leader_epochs.latest
+        epoch, epoch_end_offset = UNDEFINED_EPOCH, -1
+        if last_epoch != UNDEFINED_EPOCH:
+            epoch, epoch_end_offset = await self._end_of_epoch(linked, fetcher.address.id, last_epoch)
+        # The end first: what is deleted meanwhile moves the start only.
+        end_offset = await self._offset(linked, fetcher.address.id, LATEST)
+        start_offset = await self._offset(linked, fetcher.address.id, EARLIEST)
+        return SourceRange(start_offset, end_offset, epoch, epoch_end_offset)
+
+    async def _offset(self, linked: LinkedPartition, broker_id: int, timestamp: int) -> int:
+        wanted = ListOffsetsPartition(
+            partition_index=i32(linked.topic_partition.partition),
+            current_leader_epoch=i32(linked.source_leader_epoch),
+            timestamp=i64(timestamp),
+        )
+        request = ListOffsetsRequest(
+            replica_id=BrokerId(-1),
+            isolation_level=i8(0),
+            topics=(ListOffsetsTopic(name=TopicName(linked.source_topic), partitions=(wanted,)),),
+        )
+        answer = (await self._ask(broker_id, request)).topics[0].partitions[0]
+        _check(answer.error_code)
+        return int(answer.offset)
+
+    async def _end_of_epoch(self, linked: LinkedPartition, broker_id: int, epoch: int) -> tuple[int, int]:
+        wanted = OffsetForLeaderPartition(
+            partition=i32(linked.topic_partition.partition),
+            current_leader_epoch=i32(linked.source_leader_epoch),
+            leader_epoch=i32(epoch),
+        )
+        request = OffsetForLeaderEpochRequest(
+            replica_id=BrokerId(-1),
+            topics=(OffsetForLeaderTopic(topic=TopicName(linked.source_topic), partitions=(wanted,)),),
+        )
+        answer = (await self._ask(broker_id, request)).topics[0].partitions[0]
+        _check(answer.error_code)
+        return int(answer.leader_epoch), int(answer.end_offset)
+
+    async def _ask(self, broker_id: int, request: Any) -> Any:
+        return await self._source().ask_broker(broker_id, request, timeout_s=ANSWER_TIMEOUT_S)
+
+
+def _problem_of(linked: LinkedPartition, topic: TopicMetadata | None) -> tuple[LinkedPartitionState, str] | None:
+    """Return what keeps a partition from being fetched, as far as the source's metadata tell."""
+    name = linked.source_topic
+    if topic is None or topic.error is ErrorCode.unknown_topic_or_partition:
+        return LinkedPartitionState.SOURCE_DELETED, f"the source has no topic {name}"
+    if topic.error in (ErrorCode.topic_authorization_failed, ErrorCode.invalid_topic_exception):
+        return LinkedPartitionState.FAILED, f"the source answers {topic.error.name} for topic {name}"
+    if topic.error is not ErrorCode.none:
+        return LinkedPartitionState.WAITING, f"the source answers {topic.error.name} for topic {name}"
+    if topic.id != linked.topic_id:
+        return (
+            LinkedPartitionState.SOURCE_RECREATED,
+            f"the source has another topic {name}, {topic.id}, than the one that is followed, {linked.topic_id}",
+        )
+    if linked.topic_partition.partition not in topic.partitions:
+        return (
+            LinkedPartitionState.WAITING,
+            f"the source has no partition {linked.topic_partition.partition} of {name}",
+        )
+    return None
+
+
+def _check(error: ErrorCode) -> None:
+    if error is not ErrorCode.none:
+        raise CodedError(error, f"the source answered {error.name}")
+
+
+def _host_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ConfigurationError(f"bootstrap servers: {address} is not HOST:PORT")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,1 @@
+"""The small topics that mirrors keep their own records in."""

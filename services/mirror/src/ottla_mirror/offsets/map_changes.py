@@ -1,0 +1,104 @@
+"""Which records have to be written for a copy to be stored, given what of it is stored already.
+
+A writer stores the chunks of its map that have changed, then the position, then deletes what nobody needs any more:
+chunks of its own that are gone, and the sessions, positions and chunks that it has superseded.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ottla_mirror.internal_topics.topic_requests import Entry
+from ottla_mirror.offsets.map_records import (
+    ChunkKey,
+    MapKey,
+    PartitionName,
+    Position,
+    PositionKey,
+    SessionKey,
+    Writer,
+    encode_key,
+    encode_position,
+)
+from ottla_mirror.offsets.map_state import MapState
+from ottla_mirror.offsets.stored_copy import StoredCopy
+
+CHUNK_WRITERS_MAX: Final = 64
+"""A map whose chunks are of more writers is written anew, so that its position stays short."""
+
+
+@dataclass(slots=True)
+class Written:
+    """What a writer knows to be stored of its partition.
+
+    Attributes:
+        writer: it.
+        chunks: by number, the chunk's key and its bytes.
+        position: as it was written last; None if this writer has written none.
+        superseded: keys to be deleted with the next position.
+    """
+
+    writer: Writer
+    chunks: dict[int, tuple[ChunkKey, bytes]] = field(default_factory=dict)
+    position: Position | None = None
+    superseded: set[MapKey] = field(default_factory=set)
+
+
+def taken_over(state: MapState, partition: PartitionName, writer: Writer) -> Written:
+    """Return what a new writer of a partition finds.
+
+    Raises:
+        InvalidRecord: a stored record cannot be read.
+    """
+    position = state.position(partition)
+    found = state.chunks(partition, position) if position else []
+    chunks = {key.number: (key, chunk.encoded) for key, chunk in found}
+    holder = state.session(partition)
+    needed: set[MapKey] = {key for key, _ in chunks.values()}
+    if holder is not None:
+        needed.add(SessionKey(partition, holder.name))
+    return Written(writer, chunks, None, set(state.keys(partition)) - needed)
+
+
+def changes(partition: PartitionName, copy: StoredCopy, written: Written) -> tuple[list[Entry], Written]:
+    """Return what has to be appended, in order, and what is stored once it is. Nothing if nothing has changed."""
+    entries: list[Entry] = []
+    superseded = set(written.superseded)
+    chunks: dict[int, tuple[ChunkKey, bytes]] = {}
+    for chunk in copy.map.chunks():
+        key, encoded = written.chunks.get(chunk.number, (None, b""))
+        if key is None or encoded != chunk.encoded:
+            if key is not None and key.writer != written.writer:
+                superseded.add(key)
+            key = ChunkKey(partition, written.writer, chunk.number)
+            entries.append(Entry(encode_key(key), chunk.encoded))
+        chunks[chunk.number] = (key, chunk.encoded)
+    superseded.update(key for number, (key, _) in written.chunks.items() if number not in chunks)
+    writers = _chunk_writers([key for key, _ in chunks.values()])
+    position = Position(copy.session.name, copy.next_sequence, copy.map.bounds, writers)
+    if position == written.position and not entries:
+        return [], written
+    if len(writers) > CHUNK_WRITERS_MAX:
+        return changes(partition, copy, replace(written, chunks={}, superseded=superseded | _keys(written)))
+    entries.append(Entry(encode_key(PositionKey(partition, written.writer)), encode_position(position)))
+    entries += deletions(superseded)
+    return entries, Written(written.writer, chunks, position)
+
+
+def _chunk_writers(keys: Sequence[ChunkKey]) -> tuple[tuple[int, Writer], ...]:
+    """Return who has written chunks, in order, as a position says it."""
+    found: list[tuple[int, Writer]] = []
+    for key in keys:
+        if not found or found[-1][1] != key.writer:
+            found.append((key.number, key.writer))
+    return tuple(found)
+
+
+def _keys(written: Written) -> set[MapKey]:
+    return {key for key, _ in written.chunks.values() if key.writer != written.writer}
+
+
+def deletions(keys: Collection[MapKey]) -> list[Entry]:
+    """Return the records that delete keys; a session's comes last, as a position may name it until then."""
+    ordered = sorted(keys, key=lambda key: (isinstance(key, SessionKey), encode_key(key)))
+    return [Entry(encode_key(key), None) for key in ordered]

@@ -1,0 +1,219 @@
+"""The records of the topic in which copies are kept, as bytes.
+
+==========  ==========================================  ======================================================
+record      key, after version and kind                 value
+==========  ==========================================  ======================================================
+session     topic, partition, producer id and epoch     the rest of `Session`
+position    topic, partition, writer                    `Position`
+chunk       topic, partition, writer, number            `MapChunk.encoded`
+==========  ==========================================  ======================================================
+
+Keys begin with the version of the format, so that no record of a later version passes for one of this.
+
+A *writer* is whoever writes the position of a partition: a number, higher than any before whenever another worker
+takes over or a session begins, and one drawn by chance, as two workers may take over at once. So one that still
+writes after that overwrites nothing of its successor's. All numbers are big-endian; a topic's name follows its length
+in two bytes.
+"""
+
+import struct
+from enum import Enum
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from ottla_core.errors import InvalidRecord
+from ottla_mirror.offsets.map_chunk import MapChunk, read_chunk
+from ottla_mirror.offsets.offset_map import MapBounds
+from ottla_mirror.offsets.stored_copy import Session, SessionName
+
+VERSION: Final = 0
+
+_HEAD: Final = struct.Struct(">hBH")
+_PARTITION: Final = struct.Struct(">i")
+_SESSION_KEY: Final = struct.Struct(">qh")
+_POSITION_KEY: Final = struct.Struct(">qI")
+_CHUNK_KEY: Final = struct.Struct(">qIq")
+_SESSION: Final = struct.Struct(">16sq16sq?qh")
+_POSITION: Final = struct.Struct(">qhi8q")
+_CHUNK_WRITER: Final = struct.Struct(">qqI")
+
+
+class Kind(Enum):
+    """What a record is about."""
+
+    SESSION = 1
+    POSITION = 2
+    CHUNK = 3
+
+
+class PartitionName(NamedTuple):
+    """A partition of the source, whatever topic has the name."""
+
+    topic: str
+    partition: int
+
+
+class Writer(NamedTuple):
+    """Who writes the position of a partition.
+
+    Attributes:
+        number: the higher one is the later one.
+        nonce: 32 bits by chance, those of a worker.
+    """
+
+    number: int
+    nonce: int
+
+
+class SessionKey(NamedTuple):
+    """The key of a session."""
+
+    partition: PartitionName
+    name: SessionName
+
+
+class PositionKey(NamedTuple):
+    """The key of a position."""
+
+    partition: PartitionName
+    writer: Writer
+
+
+class ChunkKey(NamedTuple):
+    """The key of a chunk of a map."""
+
+    partition: PartitionName
+    writer: Writer
+    number: int
+
+
+MapKey = SessionKey | PositionKey | ChunkKey
+
+
+class Position(NamedTuple):
+    """How far a copy has come.
+
+    Attributes:
+        session: in which.
+        next_sequence: see `StoredCopy`.
+        bounds: of its map.
+        chunk_writers: who has written the map's chunks: a number, and the writer of that chunk and those after it up
+            to the next number.
+    """
+
+    session: SessionName
+    next_sequence: int
+    bounds: MapBounds
+    chunk_writers: tuple[tuple[int, Writer], ...]
+
+
+class UnknownVersion(InvalidRecord):
+    """A record has a format of a later version."""
+
+
+def encode_key(key: MapKey) -> bytes:
+    """Return a key as bytes."""
+    match key:
+        case SessionKey(partition, name):
+            return _key_head(Kind.SESSION, partition) + _SESSION_KEY.pack(*name)
+        case PositionKey(partition, writer):
+            return _key_head(Kind.POSITION, partition) + _POSITION_KEY.pack(*writer)
+        case ChunkKey(partition, writer, number):
+            return _key_head(Kind.CHUNK, partition) + _CHUNK_KEY.pack(*writer, number)
+
+
+def decode_key(key: bytes) -> MapKey:
+    """Return the key that these bytes are.
+
+    Raises:
+        UnknownVersion: only a later version knows the format.
+        InvalidRecord: the bytes are no key.
+    """
+    try:
+        version, kind, length = _HEAD.unpack_from(key)
+        if version > VERSION:
+            raise UnknownVersion(f"has version {version} of the format; this worker knows versions up to {VERSION}")
+        at = _HEAD.size + length
+        (number,) = _PARTITION.unpack_from(key, at)
+        partition = PartitionName(key[_HEAD.size : at].decode(), number)
+        rest = key[at + _PARTITION.size :]
+        match Kind(kind):
+            case Kind.SESSION:
+                return SessionKey(partition, SessionName(*_SESSION_KEY.unpack(rest)))
+            case Kind.POSITION:
+                return PositionKey(partition, Writer(*_POSITION_KEY.unpack(rest)))
+            case Kind.CHUNK:
+                *writer, chunk = _CHUNK_KEY.unpack(rest)
+                return ChunkKey(partition, Writer(*writer), chunk)
+    except (struct.error, ValueError) as error:
+        raise InvalidRecord(f"is no record of an offset map: {error}") from None
+
+
+def encode_session(session: Session) -> bytes:
+    """Return the value of a session's record."""
+    replaced = session.replaces or SessionName(-1, -1)
+    return _SESSION.pack(
+        session.source_topic_id.bytes,
+        session.source_start_offset,
+        session.target_topic_id.bytes,
+        session.target_start_offset,
+        session.replaces is not None,
+        *replaced,
+    )
+
+
+def decode_session(name: SessionName, value: bytes) -> Session:
+    """Return the session of a record.
+
+    Raises:
+        InvalidRecord: the value is none.
+    """
+    try:
+        source_id, source_start, target_id, target_start, has_replaced, *replaced = _SESSION.unpack(value)
+    except struct.error as error:
+        raise InvalidRecord(f"is no session of a copy: {error}") from None
+    return Session(
+        producer_id=name.producer_id,
+        producer_epoch=name.producer_epoch,
+        source_topic_id=UUID(bytes=source_id),
+        source_start_offset=source_start,
+        target_topic_id=UUID(bytes=target_id),
+        target_start_offset=target_start,
+        replaces=SessionName(*replaced) if has_replaced else None,
+    )
+
+
+def encode_position(position: Position) -> bytes:
+    """Return the value of a position's record."""
+    head = _POSITION.pack(*position.session, position.next_sequence, *position.bounds)
+    return head + b"".join(_CHUNK_WRITER.pack(number, *writer) for number, writer in position.chunk_writers)
+
+
+def decode_position(value: bytes) -> Position:
+    """Return the position of a record.
+
+    Raises:
+        InvalidRecord: the value is none.
+    """
+    try:
+        producer_id, producer_epoch, next_sequence, *bounds = _POSITION.unpack_from(value)
+        writers = tuple(
+            (number, Writer(*writer)) for number, *writer in _CHUNK_WRITER.iter_unpack(value[_POSITION.size :])
+        )
+    except struct.error as error:
+        raise InvalidRecord(f"is no position of a copy: {error}") from None
+    return Position(SessionName(producer_id, producer_epoch), next_sequence, MapBounds(*bounds), writers)
+
+
+def decode_chunk(key: ChunkKey, value: bytes) -> MapChunk:
+    """Return the chunk of a record.
+
+    Raises:
+        InvalidRecord: the value is none.
+    """
+    return read_chunk(key.number, value)
+
+
+def _key_head(kind: Kind, partition: PartitionName) -> bytes:
+    topic = partition.topic.encode()
+    return _HEAD.pack(VERSION, kind.value, len(topic)) + topic + _PARTITION.pack(partition.partition)

@@ -1,0 +1,1 @@
+"""Workers of a target as a group: who leads, who copies which partitions of the source."""
