@@ -28,6 +28,7 @@ from ottla_spark.cluster.session_folder import LOCAL_DIRECTORY_KEY, TEMPORARY_OP
 from ottla_spark.session import start_session
 from ottla_spark.sql.problems import Interrupted, InterruptedTwice, SqlProblem
 from ottla_spark.sql.progress import Tasks
+from ottla_spark.sql.starting_java import descendants, kill_descendants
 
 APPLICATION = "ottla sql"
 JOB_GROUP = "ottla-sql"
@@ -35,6 +36,7 @@ CHUNKS_AHEAD_MAX = 4
 LOOK_INTERVAL_S = 0.1
 CANCEL_AGAIN_S = 0.5
 STOP_TIMEOUT_S = 10.0
+GIVE_UP_WITHIN_S = 1.0
 ARCHIVED_WITHIN_S = 600.0
 TRAINED_WITHIN_S = 60.0
 USUAL_STATEMENTS = (
@@ -118,10 +120,13 @@ class SparkThread:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="spark")
         self._work: Work | None = None
         self._session: Future[SparkSession] | None = None
+        self._is_closing = False
+        self._not_ours: frozenset[int] = frozenset()
 
     def start(self) -> None:
         """Begin to start Spark; returns at once."""
         if self._session is None or self.has_failed:
+            self._not_ours = descendants(os.getpid())
             self._session = self._executor.submit(self._started_quickly)
 
     @property
@@ -204,8 +209,7 @@ class SparkThread:
         session = self._session
         try:
             if session is not None and not session.cancel():
-                while not session.done() and SparkContext._gateway is None:  # noqa: SLF001 - no public way to the JVM
-                    wait([session], LOOK_INTERVAL_S)
+                self._give_up_start(session)
                 ready = session.result() if self.is_ready else None
                 archives = in_order and ready is not None and self._quick.archive is not None
                 if archives and ready is not None:
@@ -218,11 +222,23 @@ class SparkThread:
         finally:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
+    def _give_up_start(self, session: "Future[SparkSession]") -> None:
+        """End a Java of which nobody has a handle yet; what this process imports meanwhile is not waited for."""
+        self._is_closing = True
+        deadline_s = time.monotonic() + GIVE_UP_WITHIN_S
+        while not session.done() and SparkContext._gateway is None:  # noqa: SLF001 - no public way to the JVM
+            kill_descendants(other_than=self._not_ours)
+            if time.monotonic() > deadline_s:
+                return
+            wait([session], LOOK_INTERVAL_S)
+
     def _started_quickly(self) -> SparkSession:
         java = require_java()
         self._quick = quick_start(java.program, java.version, self._settings, os.environ)
         own = self._settings.get(DEFAULT_OPTIONS_KEY, "")
         # What the user says comes behind, and counts.
+        if self._is_closing:
+            raise Cancelled
         options = " ".join([*map(_quoted, (f"{TEMPORARY_OPTION}{self._folder}", *self._quick.options)), own]).strip()
         return start_session(APPLICATION, {**self._settings, DEFAULT_OPTIONS_KEY: options})
 
