@@ -152,15 +152,13 @@ class AsyncCluster:
         Raises:
             Refused: we may not ask for the group.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_s
-        while True:
-            broker_id = await self._coordinator_of(group_id, deadline - loop.time())
-            response = await self.ask_broker(broker_id, request, timeout_s=max(deadline - loop.time(), 0.001))
-            if not _has_moved(response) or loop.time() + COORDINATOR_PAUSE_S >= deadline:
-                return response
-            self._coordinators.pop((group_id, 0), None)
-            await asyncio.sleep(COORDINATOR_PAUSE_S)
+        return await self._ask_coordinator(group_id, request, timeout_s, is_exact=False)
+
+    async def ask_coordinator_exactly(
+        self, group_id: str, request: Any, *, timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> Any:
+        """Send a group's request in the version of its class; see `ask_coordinator`."""
+        return await self._ask_coordinator(group_id, request, timeout_s, is_exact=True)
 
     async def version_of(self, api_key: int, *, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
         """Return the newest version of an API that a broker of the cluster and we know.
@@ -188,6 +186,18 @@ class AsyncCluster:
         except Unreachable:
             self._brokers.pop(broker_id, None)  # it may come back at another address
             raise
+
+    async def _ask_coordinator(self, group_id: str, request: Any, timeout_s: float, *, is_exact: bool) -> Any:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        while True:
+            broker_id = await self._coordinator_of(group_id, deadline - loop.time())
+            remaining_s = max(deadline - loop.time(), 0.001)
+            response = await self._ask_broker(broker_id, request, remaining_s, is_exact=is_exact)
+            if not _has_moved(response) or loop.time() + COORDINATOR_PAUSE_S >= deadline:
+                return response
+            self._coordinators.pop((group_id, 0), None)
+            await asyncio.sleep(COORDINATOR_PAUSE_S)
 
     async def _coordinator_of(self, group_id: str, timeout_s: float) -> int:
         """Return the broker that coordinates a group; asks again while none does."""
@@ -272,6 +282,7 @@ class AsyncCluster:
 
 def _has_moved(response: Any) -> bool:
     """Return whether an answer about a group says that another broker has to be asked, or this one later."""
-    if getattr(response, "error_code", ErrorCode.none) in _MOVED:
-        return True
-    return any(getattr(each, "error_code", ErrorCode.none) in _MOVED for each in getattr(response, "groups", ()))
+    topics = getattr(response, "topics", ())
+    partitions = (each for topic in topics for each in getattr(topic, "partitions", ()))
+    said = (response, *getattr(response, "groups", ()), *partitions)
+    return any(getattr(each, "error_code", ErrorCode.none) in _MOVED for each in said)

@@ -39,6 +39,8 @@ from ottla_mirror.internal_topics.topic_requests import (
 
 OPERATION_TIMEOUT_S: Final = 30.0
 RETRY_PAUSE_S: Final = 0.2
+REPLICAS_DEFAULT: Final = 3
+"""MirrorMaker's for its own topics."""
 
 # After these the same request may succeed, at this leader or at another.
 PASSING: Final = frozenset(
@@ -96,7 +98,8 @@ class InternalTopic:
     Args:
         cluster: where it is.
         name: of the topic.
-        replication_factor: for the case that it has to be made; -1 for the cluster's default.
+        replication_factor: for the case that it has to be made; None for `REPLICAS_DEFAULT`, or as many as there are
+            brokers.
         settings: likewise, beside cleanup.policy.
         is_compacted: whether it keeps the last record of each key, and is made so.
         now_ms: the clock of timestamps.
@@ -107,7 +110,7 @@ class InternalTopic:
         cluster: AsyncCluster,
         name: str,
         *,
-        replication_factor: int,
+        replication_factor: int | None,
         settings: Mapping[str, str] | None = None,
         is_compacted: bool = True,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
@@ -138,9 +141,10 @@ class InternalTopic:
         async def create(remaining_s: float) -> ErrorCode:
             if await self.topic_id(remaining_s) is not None:
                 return ErrorCode.none
+            brokers = len((await self._cluster.metadata((), timeout_s=remaining_s)).brokers)
             request = create_request(
                 self.name,
-                replication_factor=self._replication_factor,
+                replication_factor=self._replication_factor or max(1, min(REPLICAS_DEFAULT, brokers)),
                 settings=self._settings,
                 timeout_s=remaining_s,
             )
