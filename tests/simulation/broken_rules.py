@@ -23,6 +23,7 @@ from ottla_broker.replication import fetcher, isr_updates, offset_search
 from ottla_broker.replication.fetch_plan import FetchPlan
 from ottla_broker.replication.fetcher import Fetcher
 from ottla_broker.replication.leader_replica import FollowerProgress, IsrProposal, LeaderReplica
+from ottla_broker.replication.longest_log import LongestLogSearch
 from ottla_controller import active_controller, isr_changes, replica_controller, state_writer
 from ottla_controller.broker_standing import standings
 from ottla_controller.change_sequence import ChangeSequence
@@ -39,6 +40,7 @@ from ottla_core.cluster.model import ClusterState, PartitionState
 from tests.simulation import fake_log, simulated_broker
 from tests.simulation.fake_etcd import KEYS
 from tests.simulation.replication import FollowerService
+from tests.simulation.scripted import LAG_MAX_MS
 
 BrokenRule = Callable[[], AbstractContextManager[Any]]
 
@@ -364,6 +366,13 @@ def _passes_go_by_their_first_state() -> Iterator[None]:
         yield
 
 
+_longest = LongestLogSearch.longest
+
+
+def _longest_without_patience(self: LongestLogSearch, *arguments: Any, wait_ms: int | None, **others: Any) -> Any:
+    return _longest(self, *arguments, wait_ms=LAG_MAX_MS if wait_ms is None else wait_ms, **others)
+
+
 BROKEN_RULES: Mapping[str, BrokenRule] = {
     "the high watermark ignores the in-sync set": _replaced(LeaderReplica, "high_watermark", _ignoring_isr),
     "the high watermark moves below min.insync.replicas": _replaced(
@@ -411,6 +420,11 @@ BROKEN_RULES: Mapping[str, BrokenRule] = {
         isr_changes, "without_failed_log", lambda _id, partition, *_: partition
     ),
     "a failed fsync is forgotten by the next start": _replaced(simulated_broker, "fsync_failed_in", lambda _disk: 0),
+    "who may lack records leads at once": _replaced(Partition, "_must_search", lambda _: False),
+    "the longest log is looked for among those that are heard first": _replaced(
+        LongestLogSearch, "missing", lambda *_: ()
+    ),
+    "nobody waits long for those that are away": _replaced(LongestLogSearch, "longest", _longest_without_patience),
     "a reported loss changes nothing": _replaced(isr_changes, "without_log", lambda _id, partition, *_: partition),
 }
 

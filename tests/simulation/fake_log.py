@@ -107,7 +107,8 @@ class SimulatedLog:
         records: all records ever kept, by offset; None where they were deleted before this replica got them.
         durable_end_offset: records below it survive a loss of power.
         failure: why nothing is appended any more in this life of its broker.
-        lost_from: from where on its disk has lost records; never, so far.
+        lost_from: from where on its disk has lost records; None if it has lost none.
+        may_lack_end: whether its disk may have lost records since this replica was in sync last.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class SimulatedLog:
         self.flush_is_due = False
         self.failure: str | None = None
         self.lost_from: int | None = None
+        self.may_lack_end = False
         self._tell_failure: Callable[[], None] = lambda: None
 
     @property
@@ -211,6 +213,12 @@ class SimulatedLog:
             self._high_watermark = min(self._high_watermark, end_offset)
             self._end_at(end_offset)
 
+    def lose_end(self, end_offset: int) -> None:
+        """Lose what was durable, and find that out by the checkpoints."""
+        self.lose_power(end_offset)
+        self._kept.recovery_point = 0  # all is recovered that ends before its recovery point
+        self.lost_from = end_offset
+
     # Appending
 
     def append_as_leader(
@@ -289,6 +297,8 @@ class SimulatedLog:
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Remove everything from `offset` on."""
+        if self.lost_from is not None and offset <= self.lost_from:
+            self.lost_from = None
         if offset >= self.log_end_offset:
             self.leader_epochs.truncate_from_end(offset)
         elif offset < self.log_start_offset:
@@ -300,6 +310,7 @@ class SimulatedLog:
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Remove everything and go on at `offset`."""
         del now_ms
+        self.lost_from = None
         self._kept.announce_truncation(0)
         self._end_at(0)
         self.leader_epochs.clear()

@@ -55,6 +55,7 @@ WEIGHTS: Mapping[str, float] = {
     "create_or_delete_busy_topic": 2,
     "lose_log": 0.5,
     "fail_fsync": 1,
+    "lose_end": 0.5,
     "elect_preferred_leader": 0.5,
     "change_min_insync_replicas": 0.5,
 }
@@ -262,6 +263,19 @@ class Faults(Process):
             invariants.wiped(broker.broker_id)
             broker.lose_log(PARTITION)
             self.after(self._outage_ms(), self._restart, broker)
+
+    def _lose_end(self) -> None:
+        """Kill a broker and take the end of its log, of which its checkpoints still tell."""
+        broker: SimulatedBroker | None = self._running(self._brokers)  # type: ignore[assignment]
+        invariants = self._cluster.invariants
+        if broker is not None and invariants.may_wipe(broker.broker_id) and broker.has_checkpointed(PARTITION):
+            log = broker.disk.logs[PARTITION]
+            end_offset = self.schedule.random.randint(log.log_start_offset, log.checkpointed_high_watermark)
+            if 0 < end_offset < log.checkpointed_high_watermark:
+                broker.kill()
+                invariants.wiped(broker.broker_id)
+                broker.lose_end(PARTITION, end_offset)
+                self.after(self._outage_ms(), self._restart, broker)
 
     def _fail_fsync(self) -> None:
         """Have an fsync of a broker's log fail; it may be killed before anybody hears of it."""

@@ -7,8 +7,9 @@ import asyncio
 from collections.abc import Mapping
 
 from ottla_core.cluster.controller_api import ElectionType, Reassignment
+from ottla_core.cluster.model import NO_LEADER
 from tests.simulation.cluster import NAME
-from tests.simulation.scripted import CONTROLLERS, ETCD, History, ScriptCannotGoOn, ScriptedCluster
+from tests.simulation.scripted import CONTROLLERS, ETCD, LAG_MAX_MS, History, ScriptCannotGoOn, ScriptedCluster
 from tests.simulation.service_process import LEASE_TTL_MS
 
 RECORDS = 10
@@ -197,6 +198,78 @@ def decided_on_an_older_state(cluster: ScriptedCluster) -> None:
     cluster.until_state("broker 4 is added", lambda state: 4 in state.replicas)
 
 
+def _end_all_but_last(cluster: ScriptedCluster, last: int, *others: int) -> None:
+    """Kill all replicas, in such an order that the last one is alone in the in-sync set."""
+    for broker_id in others:
+        cluster.brokers[broker_id].kill()
+    cluster.until_in_sync(last)
+    cluster.brokers[last].kill()
+    cluster.until_state("nobody leads", lambda state: state.leader == NO_LEADER)
+
+
+def _start(cluster: ScriptedCluster, *brokers: int) -> None:
+    for broker_id in brokers:
+        cluster.brokers[broker_id].start()
+
+
+def _until_equal_again(cluster: ScriptedCluster, *brokers: int) -> None:
+    cluster.until_in_sync(*brokers)
+    cluster.until_equal(*brokers)
+
+
+def last_lost_its_end(cluster: ScriptedCluster) -> None:
+    """All are killed, the leader last, so that it is alone in the in-sync set, and its disk loses committed records.
+
+    The others have these records. If it led as soon as it is elected, they would cut their logs to its own end.
+    """
+    cluster.append(1, RECORDS)
+    cluster.until_equal(1, 2, 3)
+    _end_all_but_last(cluster, 1, 2, 3)
+    cluster.lose_end(1, RECORDS - MORE_RECORDS)
+    _start(cluster, 2, 3, 1)
+    _until_equal_again(cluster, 1, 2, 3)
+
+
+def all_lost_power(cluster: ScriptedCluster) -> None:
+    """All lose power, and the one that is back in sync at first has lost most of it.
+
+    It does not know of that. Another one had flushed everything, but is heard last, and a third one some of it.
+    """
+    cluster.append(1, MORE_RECORDS)
+    cluster.until_equal(1, 2, 3)
+    cluster.log(3).checkpoint()
+    cluster.append(1, RECORDS)
+    cluster.until_equal(1, 2, 3)
+    cluster.log(2).checkpoint()
+    _end_all_but_last(cluster, 1, 2, 3)
+    for broker_id in (1, 2, 3):
+        cluster.lose_power(broker_id)
+    cluster.cut(_brokers(2), _brokers(1))
+    _start(cluster, 1, 2, 3)
+    cluster.pass_ms(LAG_MAX_MS / 2)
+    cluster.mend(_brokers(2), _brokers(1))
+    _until_equal_again(cluster, 1, 2, 3)
+
+
+def longest_is_away(cluster: ScriptedCluster) -> None:
+    """The last replica in sync has lost its end and knows it, another one lacks as much, and the third one is away.
+
+    Were that one not waited for, it would cut its log when it is back.
+    """
+    cluster.append(1, MORE_RECORDS)
+    cluster.until_equal(1, 2, 3)
+    cluster.brokers[3].kill()
+    cluster.until_in_sync(1, 2)
+    cluster.append(1, RECORDS)
+    cluster.until_equal(1, 2)
+    _end_all_but_last(cluster, 1, 2)
+    cluster.lose_end(1, MORE_RECORDS - 1)
+    _start(cluster, 1, 3)
+    cluster.pass_ms(2 * LAG_MAX_MS)
+    _start(cluster, 2)
+    _until_equal_again(cluster, 1, 2, 3)
+
+
 HISTORIES: Mapping[str, History] = {
     "any refusal undoes a proposal": History(accepted_by_a_refusal, (1,), lag_max_ms=600),
     "followers join before they have reached the high watermark": History(about_to_join_and_back_with_less, (1, 2)),
@@ -204,6 +277,9 @@ HISTORIES: Mapping[str, History] = {
     "epochs that were truncated come back after a crash": History(led_for_a_moment, (2, 1, 3)),
     "cuts go by what was once answered": History(elected_while_it_cuts, (2, 1, 3)),
     "leases are counted from the answer": History(renewed_long_ago, (1, 2, 3)),
+    "who may lack records leads at once": History(last_lost_its_end, (1, 2, 3)),
+    "the longest log is looked for among those that are heard first": History(all_lost_power, (1, 2, 3)),
+    "nobody waits long for those that are away": History(longest_is_away, (1, 2, 3)),
     "partition epochs are not compared": History(decided_on_an_older_state, (1, 2, 3), lag_max_ms=600),
 }
 

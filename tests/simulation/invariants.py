@@ -23,8 +23,9 @@ record. Beyond that rule:
 - In etcd: in-sync set and eligible leaders are among the replicas and have no member in common, the leader is in
   the in-sync set, leader epochs never go back and grow with every change of the leader.
 
-An unclean election is allowed to lose records, and so is that of the last electable replica, if that has lost power.
-Then what is committed begins anew with the elected leader's log.
+An unclean election is allowed to lose records, and so is that of the last electable replica, if that has lost power
+or records. Then what is committed begins anew with the elected leader's log. Where nothing but a script makes
+trouble, no other replica that lives may have more of it; nor one that does not, if the last one knows of a loss.
 """
 
 import traceback
@@ -82,6 +83,8 @@ class Invariants:
         elections: how often leaders changed.
         allows_unclean: whether a loss may be the consequence of an unclean election.
         elected_the_last: whether it may be that of an election of the last replica, which had lost power.
+        is_calm: whether nothing keeps live replicas from being heard.
+        knows_of_loss: whether a replica knows that it has lost committed records.
     """
 
     def __init__(self, cluster: "SimulatedCluster") -> None:
@@ -95,6 +98,8 @@ class Invariants:
         self.election_count = 0
         self.allows_unclean = False
         self.elected_the_last = False
+        self.is_calm = False
+        self.knows_of_loss = False
         self._gone: set[UUID] = set()
         self._left_ms: dict[tuple[int, int], float] = {}
         self._violation: InvariantViolated | None = None
@@ -138,6 +143,9 @@ class Invariants:
         history = self.history(log.topic_partition)
         newest = self._cluster.etcd.state.topics[log.topic_partition.topic].partitions[log.topic_partition.partition]
         if epoch != newest.leader_epoch or self.allows_unclean or self._has(log, len(history.committed)):
+            return
+        if self.is_calm and log.broker_id in history.wiped:
+            self._begin_with_the_longest(log.topic_partition, newest)
             return
         self._violated(
             "a leader has every committed record",
@@ -287,15 +295,38 @@ class Invariants:
             self._violated("every election has its own leader epoch", f"{former} became {partition}")
         self.election_count += partition.leader != former.leader
         electable = {*former.isr, *former.eligible_leaders}
-        if (
-            partition.leader_epoch != former.leader_epoch
-            and partition.leader in electable <= self.history(name).wiped
-            and self._has_its_disk(partition.leader)
-        ):
-            self.elected_the_last = self.allows_unclean = True  # nobody has more than this one (KIP-966)
-            self._begin_anew(name, partition)
+        if partition.leader_epoch != former.leader_epoch and electable <= self.history(name).wiped:
+            if self.is_calm:  # what the last one is worth shows when it begins to lead
+                if partition.leader not in {NO_LEADER, *electable}:
+                    self._begin_with_the_longest(name, partition)
+            elif partition.leader in electable and self._has_its_disk(partition.leader):
+                self.elected_the_last = self.allows_unclean = True  # nobody has more than this one (KIP-966)
+                self._begin_anew(name, partition)
         if self.allows_unclean and partition.leader != NO_LEADER and partition.leader not in electable:
             self._begin_anew(name, partition)
+
+    def _begin_with_the_longest(self, name: TopicPartition, partition: PartitionState) -> None:
+        """One leads who may lack committed records: that loses what no other replica has, and nothing else."""
+        brokers = self._cluster.brokers
+        kept = self._kept_count(name, partition.leader)
+        for other in partition.replicas:
+            if (self.knows_of_loss or brokers[other].is_registered()) and self._kept_count(name, other) > kept:
+                self._violated(
+                    "nobody leads without records that another replica has",
+                    f"broker {partition.leader} has {kept} committed records in epoch {partition.leader_epoch}, "
+                    f"broker {other} has {self._kept_count(name, other)}",
+                )
+        if kept < len(self.history(name).committed):
+            self.elected_the_last = self.allows_unclean = True
+            self._begin_anew(name, partition)
+
+    def _kept_count(self, name: TopicPartition, broker_id: int) -> int:
+        """Return how many of the committed records a replica has, from the first on."""
+        log = self._log(broker_id, name)
+        committed = self.history(name).committed
+        pairs = zip(log.records if log is not None else (), committed, strict=False)
+        return next((offset for offset, (own, one) in enumerate(pairs) if own not in (None, one)),
+                    min(len(log.records) if log is not None else 0, len(committed)))  # fmt: skip
 
     def _begin_anew(self, name: TopicPartition, partition: PartitionState) -> None:
         """An unclean election may lose records: what its leader has is what counts from now on."""

@@ -63,6 +63,7 @@ class ScriptedCluster(SimulatedCluster):
         self.lag_max_ms = history.lag_max_ms
         self.min_insync_replicas = 1
         self.invariants.allows_unclean = False
+        self.invariants.is_calm = True
 
     def run(self) -> Outcome:
         """Go through the history and recovery; leaders change only by what the script does."""
@@ -207,6 +208,17 @@ class ScriptedCluster(SimulatedCluster):
         self.invariants.wiped(broker_id)
         broker.lose_power(loses_all=True)
         broker.start()
+
+    def lose_power(self, broker_id: int) -> None:
+        """Take all that was not fsynced from a broker that is down, whoever else has it."""
+        self.invariants.wiped(broker_id)
+        self.brokers[broker_id].lose_power(loses_all=True)
+
+    def lose_end(self, broker_id: int, end_offset: int) -> None:
+        """Take the end of the log from a broker that is down, and have it know by its checkpoints."""
+        self.invariants.wiped(broker_id)
+        self.invariants.knows_of_loss = True
+        self.brokers[broker_id].lose_end(NAME, end_offset)
 
     def _would_lose_records(self, broker_id: int) -> bool:
         log = self.log(broker_id)

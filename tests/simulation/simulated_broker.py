@@ -25,6 +25,7 @@ from ottla_broker.reconciliation import Reconciler
 from ottla_broker.replication.fetch_plan import PlannedFetch
 from ottla_broker.replication.fetchers import ReplicaFetchers
 from ottla_broker.replication.isr_updates import IsrUpdates
+from ottla_broker.replication.longest_log_searches import LongestLogSearches
 from ottla_core.background import start_awaited
 from ottla_core.cluster.controller_api import AlteredIsr, IsrChange
 from ottla_core.cluster.etcd import EtcdClient
@@ -180,6 +181,8 @@ class ControllerCalls:
 
 
 def _described(change: IsrChange) -> str:
+    if change.longest_log:
+        return f"broker {change.isr[0].broker_id} to lead, as its log is the longest"
     if not change.isr:
         return f"partition {change.index} without its log"
     return f"isr {[member.broker_id for member in change.isr]} in place of partition epoch {change.partition_epoch}"
@@ -215,8 +218,11 @@ class SimulatedBroker(ServiceProcess):
         self._led = set()
         forget_epochs = self.schedule.chance(0.5)
         self._lose_what_failed()
+        if any(log.lost_from is not None for log in self.disk.logs.values()):
+            self.disk.intact_since = NO_EPOCH
         for log in self.disk.logs.values():
             log.reopen(forget_empty_epochs=forget_epochs)
+            log.may_lack_end = self.disk.intact_since == NO_EPOCH
         self.context = ReplicationContext(
             broker_id=self.broker_id, lag_max_ms=self.cluster.lag_max_ms, monotonic_ms=self.now_ms
         )
@@ -237,6 +243,13 @@ class SimulatedBroker(ServiceProcess):
         for log in self.disk.logs.values():
             kept_max = log.durable_end_offset if loses_all else log.log_end_offset
             log.lose_power(self.schedule.random.randint(log.durable_end_offset, kept_max))
+        self.disk.intact_since = NO_EPOCH
+
+    def lose_end(self, name: TopicPartition, end_offset: int) -> None:
+        """Lose the end of a log, durable or not, of which checkpoints still tell; only while the broker is down."""
+        assert not self.is_running
+        self.note("has lost the end of its log of {}, which ends at {} now", name, end_offset)
+        self.disk.logs[name].lose_end(end_offset)
         self.disk.intact_since = NO_EPOCH
 
     def fail_log(self, name: TopicPartition) -> None:
@@ -313,15 +326,15 @@ class SimulatedBroker(ServiceProcess):
             ),
             changed=changed,
         )
-        isr_updates = IsrUpdates(
-            context=self.context,
-            partitions=partitions,
-            feed=feed,
-            membership=membership,
-            controller=ControllerCalls(self),
-            reconciler=reconciler,
-        )
-        isr_updates.start()
+        for reporting in (IsrUpdates, LongestLogSearches):
+            reporting(
+                context=self.context,
+                partitions=partitions,
+                feed=feed,
+                membership=membership,
+                controller=ControllerCalls(self),
+                reconciler=reconciler,
+            ).start()
         self.after(CHECKPOINT_INTERVAL_MS, self._checkpoint)
         await reconciler.start()
         return await self._wait_for_end(membership, feed, reconciler)

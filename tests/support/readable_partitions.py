@@ -78,6 +78,10 @@ class ReadablePartitions:
             raise partition.not_leader()
         return partition
 
+    def replica_of(self, named: Named, index: int) -> Partition:
+        """As `PartitionTable.replica_of`."""
+        return self.readable_replica(named, index)
+
     def readable_replica(self, named: Named, index: int) -> Partition:
         """As `PartitionTable.readable_replica`."""
         self.finds += 1

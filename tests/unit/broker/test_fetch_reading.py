@@ -24,6 +24,7 @@ from tests.support.readable_partitions import (
     replicate,
     session_of,
 )
+from tests.support.replica_rules import live
 
 
 @pytest.fixture
@@ -129,6 +130,20 @@ def test_a_leader_that_lacks_records_has_nobody_cut_who_may_have_them(partitions
     partition.apply(replace(partition.state, isr=(BROKER,), eligible_leaders=()), leads=True)
     (told,) = full(parted, partitions)
     assert told.outcome.diverging_epoch == (0, 1), "nobody knows of it, and what this log has is what counts"
+
+
+def test_a_refused_follower_tells_how_far_its_log_reaches(partitions: ReadablePartitions) -> None:
+    """To one that was elected although it may lack records: it does not lead before it knows that of all."""
+    partition, _ = filled(partitions)
+    partition.log.may_lack_end = True
+    partition.apply(replace(partition.state, leader_epoch=5), leads=True)
+    assert partition.search is not None
+    for leader_epoch in (4, 5):
+        session = session_of(asked(0, 7, last_fetched_epoch=3, leader_epoch=leader_epoch), follower=contact())
+        (refused,) = full(session, partitions)
+        assert refused.outcome.error_code is ErrorCode.not_leader_or_follower
+        missing = partition.search.missing({FOLLOWER}, live(f"{FOLLOWER}@{contact().broker_epoch}"))
+        assert missing == ((FOLLOWER,) if leader_epoch == 4 else ())
 
 
 # Limits

@@ -10,6 +10,7 @@ import pytest
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import NotEnoughReplicas, NotEnoughReplicasAfterAppend, ReplicationContext
 from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_broker.replication.longest_log import LogReach
 from ottla_core.cluster.model import PartitionState
 from ottla_core.errors import (
     FencedLeaderEpoch,
@@ -20,6 +21,7 @@ from ottla_core.errors import (
 )
 from ottla_core.topic_config import TopicConfig
 from tests.support.partition_logs import NOW_MS, PARTITION, batch_of, fail, open_log, read_batches
+from tests.support.replica_rules import live
 
 STATE = PartitionState(
     topic_id=UUID(int=1),
@@ -339,3 +341,99 @@ def test_a_replica_whose_log_has_failed_makes_way_while_it_counts_and_another_co
         partition.apply(state, leads=1 in isr)
         assert told[-1] is state, "whoever reports it has to look again"
         assert partition.must_make_way({1, 2, 3}) == must
+
+
+# One that may lack records
+
+ALONE = replace(STATE, isr=(1,))
+MEMBERS = live("1@71", "2@72", "3@73")
+
+
+@pytest.fixture
+def elected(make: Callable[..., Partition]) -> Partition:
+    """A partition of five records that was elected alone although its disk may have lost its end."""
+    partition = make()
+    partition.apply(ALONE, leads=True)
+    for _ in range(5):
+        append(partition)
+    partition.apply(replace(ALONE, leader=-1), leads=False)
+    partition.log.may_lack_end = True
+    partition.apply(replace(ALONE, leader_epoch=7, partition_epoch=120), leads=True)
+    return partition
+
+
+def hear(partition: Partition, broker_id: int, epoch: int, end: int, *, leader_epoch: int = 7) -> None:
+    partition.heard_of_log(
+        FollowerContact(broker_id, 70 + broker_id, 0), LogReach(epoch, end), leader_epoch=leader_epoch
+    )
+
+
+def test_who_may_lack_records_leads_only_when_no_other_log_is_longer(elected: Partition) -> None:
+    assert not elected.leads
+    with pytest.raises(NotLeaderOrFollower, match="not ready to lead"):
+        append(elected)
+    assert elected.log.leader_epochs.latest == 5, "it begins no epoch at the end of a log that may be too short"
+    hear(elected, 2, 5, 4)
+    assert elected.longest_log(MEMBERS) is None
+    hear(elected, 3, 5, 9, leader_epoch=5)
+    assert elected.longest_log(MEMBERS) is None, "it was another leader's follower then"
+    hear(elected, 3, 5, 5)
+    assert elected.longest_log(MEMBERS) == (1, 71, LogReach(5, 5))
+    elected.take_for_longest()
+    elected.apply(replace(elected.state, leader_epoch=8, partition_epoch=121), leads=True)
+    assert elected.leads
+    assert elected.longest_log(MEMBERS) is None
+    assert append(elected) == 6
+
+
+def test_what_was_heard_in_one_leader_epoch_counts_in_no_other(elected: Partition) -> None:
+    hear(elected, 2, 5, 4)
+    hear(elected, 3, 5, 4)
+    elected.apply(replace(elected.state, partition_epoch=121), leads=True)
+    assert elected.longest_log(MEMBERS) is not None
+    elected.apply(replace(elected.state, leader_epoch=8, partition_epoch=122), leads=True)
+    assert elected.longest_log(MEMBERS) is None
+
+
+def test_a_lost_end_has_others_waited_for_unless_the_topic_allows_a_loss(elected: Partition) -> None:
+    elected.log.lost_from = 5
+    elected._context.monotonic_ms.now_ms = 10 * LAG_MAX_MS  # type: ignore[attr-defined]
+    assert elected.longest_log(MEMBERS) is None
+    elected.log.update_config(TopicConfig(unclean_leader_election_enable=True))
+    assert elected.longest_log(MEMBERS) == (1, 71, LogReach(5, 5))
+    elected.log.update_config(TopicConfig())
+    elected.log.lost_from = 3
+    assert elected.longest_log(MEMBERS) == (1, 71, LogReach(5, 5)), "it reaches as far as ever"
+    elected.take_for_longest()
+    assert elected.lacks_records, "others may have what is lost in its middle"
+    elected.log.lost_from = 5
+    elected.take_for_longest()
+    assert not elected.lacks_records, "nobody has what is lost at its end"
+
+
+def test_a_log_with_a_gap_makes_way_once_it_is_known_not_to_be_the_longest(elected: Partition) -> None:
+    elected.log.lost_from = 3
+    elected.apply(replace(ALONE, isr=(1, 2), leader_epoch=7, partition_epoch=121), leads=True)
+    assert not elected.must_make_way({1, 2, 3}), "or it would cut its log, of which only the middle is lost"
+    elected.log.lost_from = 5
+    assert elected.must_make_way({1, 2, 3}), "nothing of it can be lost that others do not have"
+    elected.log.lost_from = 3
+    elected.take_for_longest()
+    elected.apply(replace(ALONE, isr=(1, 2), leader_epoch=8, partition_epoch=122), leads=True)
+    assert elected.must_make_way({1, 2, 3})
+
+
+def test_a_replica_is_above_doubt_when_a_leader_has_taken_it_into_the_set(elected: Partition) -> None:
+    following = replace(STATE, leader=2, leader_epoch=8, isr=(2, 3), partition_epoch=121)
+    for state, may_lack in ((following, True), (replace(following, isr=(1, 2, 3), partition_epoch=122), False)):
+        elected.apply(state, leads=False)
+        assert elected.search is None
+        elected.append_from_leader(b"", leader_epoch=8, high_watermark=5, log_start_offset=0, now_ms=NOW_MS)
+        assert elected.log.may_lack_end == may_lack
+
+
+def test_the_only_replica_leads_with_what_it_has(make: Callable[..., Partition]) -> None:
+    partition = make()
+    partition.log.may_lack_end = True
+    partition.apply(replace(STATE, replicas=(1,), isr=(1,)), leads=True)
+    assert partition.leads

@@ -148,6 +148,38 @@ def test_a_loss_that_is_told_of_an_older_state_counts_for_nothing(change: IsrCha
     assert (refused.result.error_code, refused.partition) == (code, None)
 
 
+def longest(*members: str, **changes: int) -> IsrChange:
+    return replace(proposal(*members, **changes), longest_log=True)
+
+
+@pytest.mark.parametrize(("named", "after"), [("3@7", partition("3", "3@7", 4)), ("1@5", partition("1", "1@5", 4))])
+def test_the_longest_log_leads_alone_in_a_new_epoch(named: str, after: PartitionState) -> None:
+    for before in (partition("1", "1@5", 3), partition("12", "1@5", 3), partition("1", "1@5", 3, eligible="2")):
+        (plan,) = judge(longest(named), present=before, min_insync=3)
+        assert (plan.result.error_code, plan.partition) == (ErrorCode.none, after)
+
+
+@pytest.mark.parametrize(
+    ("change", "proposer", "code"),
+    [
+        (longest("3@6"), (1, 5), ErrorCode.ineligible_replica),
+        (longest("4@8"), (1, 5), ErrorCode.invalid_request),
+        (longest("2@6", "3@7"), (1, 5), ErrorCode.invalid_request),
+        (longest(), (1, 5), ErrorCode.invalid_request),
+        (longest("3@7"), (2, 6), ErrorCode.invalid_request),
+        (longest("3@7"), (1, 9), ErrorCode.fenced_leader_epoch),
+        (longest("3@7", leader_epoch=2), (1, 5), ErrorCode.fenced_leader_epoch),
+        (longest("3@7", partition_epoch=41), (1, 5), ErrorCode.invalid_update_version),
+        (longest("3@7", partition_epoch=43), (1, 5), ErrorCode.not_controller),
+    ],
+)
+def test_only_the_present_leader_may_name_the_longest_log_of_a_live_replica(
+    change: IsrChange, proposer: tuple[int, int], code: ErrorCode
+) -> None:
+    (plan,) = judge(change, proposer=proposer, present=partition("1", "1@5", 3))
+    assert (plan.result.error_code, plan.partition) == (code, None)
+
+
 def test_the_isr_grows_and_shrinks_as_proposed() -> None:
     (grown,) = judge(proposal("1@5", "2@6", "3@7"))
     assert (grown.result.error_code, grown.partition) == (ErrorCode.none, replace(PRESENT, isr=(1, 2, 3)))

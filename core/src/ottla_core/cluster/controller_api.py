@@ -171,6 +171,8 @@ class IsrChange:
         lost_log: the sender, leader or not, had to begin its log anew although it counts as one that has every
             committed record.
         failed_log: the sender's log can take no more records, and what was not fsynced may be lost.
+        longest_log: the sender was elected although it may lack committed records, and has not led. The only member
+            of `isr`, which may be the sender, has the longest log, and is to lead.
     """
 
     topic_id: UUID
@@ -180,6 +182,7 @@ class IsrChange:
     isr: tuple[InSyncReplica, ...]
     lost_log: bool = False
     failed_log: bool = False
+    longest_log: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -200,6 +200,7 @@ def isr_change_to_message(change: IsrChange) -> pb.IsrChange:
         isr=[pb.InSyncReplica(broker_id=r.broker_id, broker_epoch=r.broker_epoch) for r in change.isr],
         lost_log=change.lost_log,
         failed_log=change.failed_log,
+        longest_log=change.longest_log,
     )
 
 
@@ -213,6 +214,7 @@ def isr_change_from_message(message: pb.IsrChange) -> IsrChange:
         isr=tuple(InSyncReplica(broker_id=r.broker_id, broker_epoch=r.broker_epoch) for r in message.isr),
         lost_log=message.lost_log,
         failed_log=message.failed_log,
+        longest_log=message.longest_log,
     )
 
 

@@ -99,6 +99,12 @@ def _add_replication_metrics(metrics: MetricsServer, broker: Broker) -> None:
         lambda: [(sum(each.lacks_records for each in partitions), NO_ATTRIBUTES)],
     )
     metrics.gauge(
+        "ottla_broker_longest_log_searches",
+        "Partitions to be led here, once it is known that no other replica has a longer log.",
+        "1",
+        lambda: [(sum(each.search is not None for each in partitions), NO_ATTRIBUTES)],
+    )
+    metrics.gauge(
         "ottla_broker_failed_logs",
         "Replicas here that take no more records until the broker is restarted, because an fsync has failed.",
         "1",

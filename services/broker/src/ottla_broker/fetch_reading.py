@@ -9,6 +9,7 @@ Source of the rules: Kafka's ReplicaManager and Partition.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from kio.schema.errors import ErrorCode
@@ -16,8 +17,11 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.fetch_sessions import NEVER_TOLD, FetchSession, Named, SessionPartition
 from ottla_broker.log.log_reader import LogSlice
 from ottla_broker.partition import Partition
+from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_broker.replication.longest_log import LogReach
 from ottla_core.errors import KafkaError, OffsetOutOfRange
 from ottla_core.wire.fetch_response import NO_PREFERRED_REPLICA, PartitionFetched
+from ottla_core.wire.replica_fetch_request import PartitionAsked
 
 NO_EPOCH = -1
 
@@ -29,6 +33,13 @@ class PartitionSource(Protocol):
 
     def leader_of(self, named: Named, index: int) -> Partition:
         """Return a partition that this broker leads.
+
+        Raises:
+            KafkaError: there is none.
+        """
+
+    def replica_of(self, named: Named, index: int) -> Partition:
+        """Return a partition that this broker holds a replica of.
 
         Raises:
             KafkaError: there is none.
@@ -175,9 +186,19 @@ def _look_at(
                 return Found(wanted, partition, _outcome(partition, terms, None, None, preferred), True)
         return _read(wanted, partition, session, terms, reading)
     except KafkaError as error:
+        if session.follower is not None and error.code is ErrorCode.not_leader_or_follower:
+            _note_reach(asked, wanted.named, session.follower, source)
         reading.is_urgent = True
         outcome: Outcome = PartitionFetched(asked.partition, error.code, read_committed=terms.read_committed)
         return Found(wanted, None, outcome, True)
+
+
+def _note_reach(asked: PartitionAsked, named: Named, follower: FollowerContact, source: PartitionSource) -> None:
+    """Have a replica that does not lead yet know how far the log of a follower reaches, which is all it needs."""
+    with suppress(KafkaError):
+        partition = source.replica_of(named, asked.partition)
+        reach = LogReach(asked.last_fetched_epoch, asked.fetch_offset)
+        partition.heard_of_log(follower, reach, leader_epoch=asked.current_leader_epoch)
 
 
 def diverging_epoch(partition: Partition, last_epoch: int, offset: int) -> tuple[int, int] | None:

@@ -6,7 +6,7 @@ high watermark (`replication/leader_replica.py`); as a follower it takes over th
 (`replication/follower_replica.py`).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -24,8 +24,9 @@ from ottla_broker.partition_context import (
 )
 from ottla_broker.replication.follower_replica import FetchPosition, truncation_offset
 from ottla_broker.replication.leader_replica import FollowerContact, IsrProposal, LeaderReplica
+from ottla_broker.replication.longest_log import LogReach, LongestLog, LongestLogSearch
 from ottla_broker.replication_waits import ReplicationWaits
-from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, PartitionState
+from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, Member, PartitionState
 from ottla_core.errors import (
     FencedLeaderEpoch,
     KafkaError,
@@ -49,6 +50,8 @@ class Partition:
         loss_was_told: the controller has once taken note that this replica has lost its log.
         has_lost_log: the log had to be begun anew although this replica counts as one that has every committed
             record. It neither leads nor follows until the controller has taken it out of the in-sync set.
+        search: for the longest log, while this replica was elected and does not lead, as it may lack records that
+            others have.
     """
 
     __slots__ = (
@@ -61,6 +64,7 @@ class Partition:
         "leads",
         "log",
         "loss_was_told",
+        "search",
         "state",
         "topic_id",
         "topic_partition",
@@ -78,6 +82,7 @@ class Partition:
         self.has_lost_log = False
         self.was_begun_anew = False
         self.loss_was_told = False
+        self.search: LongestLogSearch | None = None
         self._context = context
         self._leader: LeaderReplica | None = None
         self._led_epoch = NO_EPOCH
@@ -104,16 +109,22 @@ class Partition:
         """Whether the disk has lost committed records of the log.
 
         Such a replica is out of the in-sync set before it could be elected, unless nobody else has everything: then
-        it leads, as what it has is better than nothing, until somebody else can. It follows nobody before it is out
-        of the set, and then copies again all from the first lost record on.
+        it leads, if its log is the longest, as what it has is better than nothing, until somebody else can. It
+        follows nobody before it is out of the set, and then copies again all from the first lost record on.
         """
         return self.log.lost_from is not None
+
+    @property
+    def knows_of_lost_end(self) -> bool:
+        """Whether the last of the committed records are lost here, so that any other log may be longer."""
+        return self.log.lost_from is not None and self.log.lost_from >= self.log.log_end_offset
 
     def must_make_way(self, live: Collection[int]) -> bool:
         """Return whether this replica counts although its log has failed or lacks records, and a live one could."""
         state = self.state
         others = {*state.isr, *state.eligible_leaders}.difference((self.broker_id,))
-        is_unfit = self.has_failed_log or self.lacks_records
+        may_be_longest = self.search is not None and not self.knows_of_lost_end
+        is_unfit = self.has_failed_log or (self.lacks_records and not may_be_longest)
         return is_unfit and self.counts_as_complete(state) and not others.isdisjoint(live)
 
     def check_may_be_followed_by(self, broker_id: int) -> None:
@@ -158,7 +169,9 @@ class Partition:
         if leads and self.broker_id not in state.isr:  # an only replica goes on, though nobody has elected it
             state = replace(state, isr=(self.broker_id,), eligible_leaders=())
         self.state = state
-        self.leads = leads
+        if not leads:
+            self.search = None
+        leads = self.leads = leads and not self._must_search()
         if leads:
             if self.is_only_replica:
                 self.log.lost_from = None  # nobody has what is lost, and what is here is all that there is
@@ -185,6 +198,55 @@ class Partition:
             self.tell_if_unfit()
             self._tell_link(former)
 
+    # Whether another log is longer
+
+    def _must_search(self) -> bool:
+        """Begin, or go on with, a search for the longest log if this replica must not lead without one."""
+        if self.is_only_replica or not self.log.may_lack_end:
+            self.search = None
+            return False
+        if self.search is None or self.search.leader_epoch != self.state.leader_epoch:
+            self.search = LongestLogSearch(
+                self.broker_id, self.state.leader_epoch, self._log_reach(), self._context.monotonic_ms()
+            )
+        if self._context.on_search is not None:
+            self._context.on_search(self)
+        return True
+
+    def _log_reach(self) -> LogReach:
+        return LogReach(self.log.leader_epochs.latest, self.log.log_end_offset)
+
+    def heard_of_log(self, contact: FollowerContact, reach: LogReach, *, leader_epoch: int) -> None:
+        """Note how far the log of a replica reaches that follows this one, as it believes, in a leader epoch."""
+        search = self.search
+        if search is not None and leader_epoch == search.leader_epoch:
+            search.heard(contact, reach)
+            if self._context.on_search is not None:
+                self._context.on_search(self)
+
+    def longest_log(self, members: Mapping[int, Member]) -> LongestLog | None:
+        """Return who has the longest log, or None while there is no search or its outcome is not known.
+
+        Others that are away are waited for as long as a follower may lag; but without limit if the end of this log is
+        known to be lost, unless the topic allows unclean elections, as this would be one.
+        """
+        if self.search is None:
+            return None
+        waits = self.knows_of_lost_end and not self.log.config.unclean_leader_election_enable
+        return self.search.longest(
+            self.state.replicas,
+            members,
+            now_ms=self._context.monotonic_ms(),
+            wait_ms=None if waits else self._context.lag_max_ms,
+            prefers_others=self.lacks_records,
+        )
+
+    def take_for_longest(self) -> None:
+        """Note that the controller takes this log for the longest, and nobody else for one that has everything."""
+        self.log.may_lack_end = False
+        if self.knows_of_lost_end:
+            self.log.lost_from = None  # nobody has what is lost
+
     def counts_as_complete(self, state: PartitionState) -> bool:
         """Return whether a state takes this replica for one that has every committed record, and may lead."""
         return self.broker_id in state.isr or self.broker_id in state.eligible_leaders
@@ -192,6 +254,7 @@ class Partition:
     def step_down(self) -> None:
         """Lead no longer, whatever the state says: the partition is about to go."""
         self.leads = False
+        self.search = None
         self._leader = None
         self._unreplicated.give_up(self.not_leader)
         self._tell_change()
@@ -456,6 +519,8 @@ class Partition:
         if len(records):
             self.log.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
         log = self.log
+        if self.broker_id in self.state.isr:  # of a leader whose log was the longest, if there was any doubt
+            log.may_lack_end = False
         if self.was_begun_anew and log.log_end_offset >= high_watermark:
             self.was_begun_anew = False  # a proposal that is under way keeps the leader's from going on without us
         self._set_high_watermark(max(log.high_watermark, min(high_watermark, log.log_end_offset)))

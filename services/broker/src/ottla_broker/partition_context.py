@@ -58,6 +58,7 @@ class ReplicationContext:
         on_link: told when the role or the state has changed of a partition that follows another cluster, or did until
             now, with its former state; it must not fail.
         name_of_link: what to call a link.
+        on_search: told when a replica begins to search for the longest log, and when it has heard of one.
     """
 
     broker_id: int
@@ -69,3 +70,4 @@ class ReplicationContext:
     on_failed_log: Callable[["Partition"], None] | None = None
     on_link: Callable[["Partition", PartitionState], None] | None = None
     name_of_link: Callable[[UUID], str] = str
+    on_search: Callable[["Partition"], None] | None = None

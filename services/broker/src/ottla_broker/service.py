@@ -43,6 +43,7 @@ from ottla_broker.reconciliation import Reconciler
 from ottla_broker.refused_batches import RefusedBatches
 from ottla_broker.replication.fetchers import ReplicaFetchers, fetch_settings
 from ottla_broker.replication.isr_updates import IsrUpdates
+from ottla_broker.replication.longest_log_searches import LongestLogSearches
 from ottla_broker.replication.throttle import ReplicationThrottles
 from ottla_core import health_names
 from ottla_core.background import start_detached
@@ -251,6 +252,16 @@ async def _start_replication(
     )
     isr_updates.start()
     closing.push_async_callback(isr_updates.close)
+    searches = LongestLogSearches(
+        context=context,
+        partitions=partitions,
+        feed=feed,
+        membership=membership,
+        controller=place.controller,
+        reconciler=reconciler,
+    )
+    searches.start()
+    closing.push_async_callback(searches.close)
     _keep_throttles(throttles, feed, config.node_id)
     await reconciler.start()
     closing.push_async_callback(reconciler.close)

@@ -9,6 +9,8 @@ A replica, leader or not, may also report that its log is lost. It is taken out 
 leaders, even if that leaves nobody; but only if the state is the one that it knows, or it may have caught up since.
 Or it may report that its log has failed, takes no more records and may lack some after the next start. Then it makes
 way for another live replica that has everything; where there is none it stays, since it can serve readers still.
+A leader that was elected although it may lack records reports who has the longest log, once that is known; that one
+leads. It is held to the newest state, like a proposal, and the one it names to its present registration.
 
 A set that completes a reassignment, or that has somebody to take over from a departing leader, may come with another
 leader; see `partition_change.conclude`. Rules and codes are Kafka's (ReplicationControlManager.alterPartition).
@@ -21,7 +23,13 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from ottla_controller.broker_standing import Standings
-from ottla_controller.partition_change import RulesOf, conclude, without_failed_log, without_log
+from ottla_controller.partition_change import (
+    RulesOf,
+    conclude,
+    led_by_the_longest_log,
+    without_failed_log,
+    without_log,
+)
 from ottla_core.cluster.controller_api import AlteredIsr, InSyncReplica, IsrChange
 from ottla_core.cluster.model import NO_EPOCH, PartitionState, Topic
 from ottla_core.errors import (
@@ -72,6 +80,9 @@ def plan_isr_changes(
                 raise InvalidUpdateVersion("the request has an earlier proposal for the same partition")
             if change.lost_log or change.failed_log:
                 _check_is_newest(change, partition)
+            elif change.longest_log:
+                _check_leadership(change, partition, leader_id, leader_broker_epoch)
+                _check_longest(change, partition, standings)
             else:
                 _check_leadership(change, partition, leader_id, leader_broker_epoch)
                 _check_members(change, partition, standings)
@@ -85,6 +96,10 @@ def plan_isr_changes(
         if change.failed_log:
             successor = without_failed_log(leader_id, partition, standings, rules_of(topic))
             plans.append(IsrPlan(_result(change), None if successor is partition else successor))
+            continue
+        if change.longest_log:
+            (longest,) = change.isr
+            plans.append(IsrPlan(_result(change), led_by_the_longest_log(longest.broker_id, partition, standings)))
             continue
         wanted = replace(partition, isr=tuple(member.broker_id for member in change.isr))
         concluded = conclude(partition, wanted, standings, rules_of(topic))
@@ -149,6 +164,16 @@ def _check_members(change: IsrChange, partition: PartitionState, standings: Stan
     for member in change.isr:
         if problem := _ineligibility(member, partition, standings):
             raise IneligibleReplica(f"broker {member.broker_id} cannot be in sync: {problem}")
+
+
+def _check_longest(change: IsrChange, partition: PartitionState, standings: Standings) -> None:
+    """See that the one replica which has the longest log can lead, under the registration that it was heard under."""
+    if len(change.isr) != 1 or change.isr[0].broker_id not in partition.replicas:
+        raise InvalidRequest(f"the replica with the longest log is one of {partition.replicas}")
+    (longest,) = change.isr
+    broker = standings.live.get(longest.broker_id)
+    if broker is None or broker.epoch != longest.broker_epoch:
+        raise IneligibleReplica(f"broker {longest.broker_id} is not registered under epoch {longest.broker_epoch}")
 
 
 def _ineligibility(member: InSyncReplica, partition: PartitionState, standings: Standings) -> str:

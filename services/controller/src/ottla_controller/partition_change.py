@@ -117,6 +117,23 @@ def without_failed_log(
     return without_log(broker_id, partition, standings, rules)
 
 
+def led_by_the_longest_log(broker_id: int, partition: PartitionState, standings: Standings) -> PartitionState:
+    """Return the state in which a live replica leads because its log is the longest.
+
+    The elected leader may lack committed records, and so may everybody else: hence nobody but the new leader is in
+    sync, or eligible. The leader epoch grows even if it is the elected one, so that nobody who goes by the former
+    state copies from it.
+    """
+    return replace(
+        partition,
+        isr=(broker_id,),
+        eligible_leaders=(),
+        leader=broker_id,
+        leader_broker_epoch=standings.live[broker_id].epoch,
+        leader_epoch=partition.leader_epoch + 1,
+    )
+
+
 def _lost(former: PartitionState, standings: Standings) -> frozenset[int]:
     """Return who lacks records that others have, or may lack them.
 

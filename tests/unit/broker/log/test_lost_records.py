@@ -8,12 +8,14 @@ from ottla_broker.log.lost_records import LOST_FROM, note_lost_from, read_lost_f
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.shutdown_record import SHUTDOWN_RECORD
 from ottla_core.topic_config import TopicConfig
+from ottla_core.topic_partition import TopicPartition
 from tests.support.log_stores import CONFIG, FLIGHTS, TOPIC_ID, crash, store_in
 from tests.support.partition_logs import NOW_MS, append, open_log, small_segments
 
 RECORDS = 9
 DAMAGED = 4
 LOST_RECORDS = "lost-records-checkpoint"
+UNCERTAIN_ENDS = "uncertain-ends-checkpoint"
 
 
 async def write(root: Path) -> Path:
@@ -131,6 +133,35 @@ async def test_after_a_power_failure_the_cluster_knows_that_an_end_may_be_missin
     await cut_the_end(tmp_path)
     (tmp_path / SHUTDOWN_RECORD).write_text("boot.id=another\nintact.since=7\n")
     assert await lost_from(tmp_path) is None
+
+
+async def may_lack_end(root: Path) -> bool:
+    async with store_in(root) as store:
+        return store.logs[FLIGHTS].may_lack_end
+
+
+async def test_after_a_power_failure_a_log_may_lack_its_end_until_somebody_knows_better(tmp_path: Path) -> None:
+    await write(tmp_path)
+    crash(tmp_path)
+    assert not await may_lack_end(tmp_path), "the end of a process loses nothing"
+    assert not (tmp_path / UNCERTAIN_ENDS).exists()
+    crash(tmp_path)
+    (tmp_path / SHUTDOWN_RECORD).write_text("boot.id=another\nintact.since=7\n")
+    async with store_in(tmp_path) as store:
+        assert store.logs[FLIGHTS].may_lack_end
+        new = await store.create(TopicPartition("new", 0), TOPIC_ID, CONFIG, is_new=True)
+        assert not new.may_lack_end
+        await store.registered(20)
+    crash(tmp_path)
+    assert await may_lack_end(tmp_path), "the controller takes it for intact by now"
+    async with store_in(tmp_path) as store:
+        store.logs[FLIGHTS].may_lack_end = False
+    assert not await may_lack_end(tmp_path)
+
+
+async def test_a_log_whose_end_is_lost_may_lack_more_of_it(tmp_path: Path) -> None:
+    await cut_the_end(tmp_path)
+    assert await may_lack_end(tmp_path)
 
 
 def test_the_first_loss_counts(tmp_path: Path) -> None:

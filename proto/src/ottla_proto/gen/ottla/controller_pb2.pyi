@@ -229,7 +229,7 @@ class InSyncReplica(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
 
 class IsrChange(_message.Message):
-    __slots__ = ("topic_id", "index", "leader_epoch", "partition_epoch", "isr", "lost_log", "failed_log")
+    __slots__ = ("topic_id", "index", "leader_epoch", "partition_epoch", "isr", "lost_log", "failed_log", "longest_log")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -237,6 +237,7 @@ class IsrChange(_message.Message):
     ISR_FIELD_NUMBER: _ClassVar[int]
     LOST_LOG_FIELD_NUMBER: _ClassVar[int]
     FAILED_LOG_FIELD_NUMBER: _ClassVar[int]
+    LONGEST_LOG_FIELD_NUMBER: _ClassVar[int]
     topic_id: bytes
     index: int
     leader_epoch: int
@@ -244,7 +245,8 @@ class IsrChange(_message.Message):
     isr: _containers.RepeatedCompositeFieldContainer[InSyncReplica]
     lost_log: bool
     failed_log: bool
-    def __init__(self, topic_id: _Optional[bytes] = ..., index: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[_Union[InSyncReplica, _Mapping]]] = ..., lost_log: _Optional[bool] = ..., failed_log: _Optional[bool] = ...) -> None: ...
+    longest_log: bool
+    def __init__(self, topic_id: _Optional[bytes] = ..., index: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[_Union[InSyncReplica, _Mapping]]] = ..., lost_log: _Optional[bool] = ..., failed_log: _Optional[bool] = ..., longest_log: _Optional[bool] = ...) -> None: ...
 
 class AlterPartitionsRequest(_message.Message):
     __slots__ = ("broker_id", "broker_epoch", "changes")

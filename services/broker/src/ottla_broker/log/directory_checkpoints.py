@@ -120,14 +120,17 @@ def _recovery_contents(directory: LogDirectory, logs: Logs) -> Contents:
         ),
         (directory.log_start_offsets, _moved_log_starts(logs)),
         _first_dirty_contents(directory, logs),
-        *_lost_contents(directory, logs),
+        *_loss_contents(directory, logs),
     ]
 
 
-def _lost_contents(directory: LogDirectory, logs: Logs) -> Contents:
-    """Return from where on which logs lack records; hardly any directory has the file."""
-    found = {key: log.lost_from for key, log in logs.items() if log.lost_from is not None}
-    return [(directory.lost_records, found)] if found or directory.lost_records.path.exists() else []
+def _loss_contents(directory: LogDirectory, logs: Logs) -> Contents:
+    """Return from where on which logs lack records, and which may lack their ends; few have such files."""
+    found = (
+        (directory.lost_records, {key: log.lost_from for key, log in logs.items() if log.lost_from is not None}),
+        (directory.uncertain_ends, {key: log.log_end_offset for key, log in logs.items() if log.may_lack_end}),
+    )
+    return [(checkpoint, offsets) for checkpoint, offsets in found if offsets or checkpoint.path.exists()]
 
 
 def _first_dirty_contents(directory: LogDirectory, logs: Logs) -> tuple[OffsetCheckpoint, Offsets]:

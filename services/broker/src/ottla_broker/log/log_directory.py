@@ -26,6 +26,7 @@ from ottla_broker.log.offset_checkpoint import (
     LOST_LOGS_CHECKPOINT,
     LOST_RECORDS_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
+    UNCERTAIN_ENDS_CHECKPOINT,
     OffsetCheckpoint,
 )
 from ottla_broker.log.retirement import Retirement
@@ -94,6 +95,7 @@ class LogDirectory:
         lost: high watermarks that the checkpoint had of logs that are gone or empty, nobody knows why; kept in a file
             of its own, `lost_logs`, until the cluster knows.
         lost_records: the checkpoint file of `PartitionLog.lost_from`.
+        uncertain_ends: the checkpoint file of the logs that may lack their ends, with what these were found to be.
         recovery_points, high_watermarks, log_start_offsets, first_dirty_offsets: the checkpoint files.
     """
 
@@ -106,6 +108,7 @@ class LogDirectory:
         self.lost_logs = OffsetCheckpoint(path / LOST_LOGS_CHECKPOINT)
         self.lost: dict[TopicPartition, int] = {}
         self.lost_records = OffsetCheckpoint(path / LOST_RECORDS_CHECKPOINT)
+        self.uncertain_ends = OffsetCheckpoint(path / UNCERTAIN_ENDS_CHECKPOINT)
         self.recovery_points = OffsetCheckpoint(path / RECOVERY_POINT_CHECKPOINT)
         self.high_watermarks = OffsetCheckpoint(path / HIGH_WATERMARK_CHECKPOINT)
         self.log_start_offsets = OffsetCheckpoint(path / LOG_START_OFFSET_CHECKPOINT)
@@ -195,6 +198,7 @@ class LogDirectory:
             self.log_start_offsets,
             self.first_dirty_offsets,
             self.lost_records,
+            self.uncertain_ends,
         )
         return any(checkpoint.may_name(topic_partition) for checkpoint in checkpoints)
 

@@ -17,6 +17,7 @@ from ottla_core.topic_partition import TopicPartition
 RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 LOST_LOGS_CHECKPOINT: Final = "lost-logs-checkpoint"
 LOST_RECORDS_CHECKPOINT: Final = "lost-records-checkpoint"
+UNCERTAIN_ENDS_CHECKPOINT: Final = "uncertain-ends-checkpoint"
 HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
 CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"

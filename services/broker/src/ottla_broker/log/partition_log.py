@@ -62,6 +62,8 @@ class PartitionLog:
         log_end_offset: offset that the next record gets.
         high_watermark: set by the partition's owner; offsets below it are replicated.
         lost_from: from where on the disk has lost committed records; None if it has lost none.
+        may_lack_end: whether the disk may have lost records since the replica was in sync last. It cannot tell by
+            itself then whether the log reaches as far as others do.
         leader_epochs: where each leader epoch starts.
         producers: idempotent producers.
         looks_into_records: whether a client's batch may have to be unpacked before it is appended.
@@ -73,8 +75,8 @@ class PartitionLog:
     __slots__ = (
         "_codec", "_errors", "_flush", "_is_compacted", "_keeps_timestamps", "_load", "_local", "_reader", "_removal",
         "compaction", "config", "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset",
-        "looks_into_records", "lost_from", "may_have_gap", "producers", "segments", "topic_id", "topic_partition",
-        "truncation",
+        "looks_into_records", "lost_from", "may_have_gap", "may_lack_end", "producers", "segments", "topic_id",
+        "topic_partition", "truncation",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +91,7 @@ class PartitionLog:
         self.high_watermark = loaded.log_start_offset
         self.lost_from = loaded.lost_from
         self.may_have_gap = loaded.may_have_gap
+        self.may_lack_end = False
         self.leader_epochs = loaded.leader_epochs
         self.producers = loaded.producers
         self._load = request

@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -79,6 +79,7 @@ class LogOpening:
             await loop.run_in_executor(threads, directory.remove_leftovers)
             requests = await loop.run_in_executor(threads, self._load_requests, directory, config_for, retired)
             lost_from = directory.read_offsets(directory.lost_records)
+            uncertain_ends = directory.read_offsets(directory.uncertain_ends)
             loaded = await asyncio.gather(
                 *(
                     loop.run_in_executor(
@@ -89,6 +90,9 @@ class LogOpening:
             )
             lacking = [log for log in loaded if log is not None and log.lost_from is not None]
             await loop.run_in_executor(threads, _take_note_of, directory, lacking)
+            await loop.run_in_executor(
+                threads, _doubt_ends, directory, [log for log in loaded if log is not None], uncertain_ends
+            )
             if directory.lost:  # the next start has to know as well, whatever the other checkpoints say by then
                 await loop.run_in_executor(threads, directory.lost_logs.write, dict(directory.lost))
         finally:
@@ -178,3 +182,15 @@ def _take_note_of(directory: LogDirectory, lacking: Sequence[PartitionLog]) -> N
         directory.intact_since = NO_EPOCH
     for log in lacking:
         forget_lost_from(log.directory)
+
+
+def _doubt_ends(directory: LogDirectory, logs: Sequence[PartitionLog], known: Collection[TopicPartition]) -> None:
+    """Note which logs may lack their ends: all of them after an unclean shutdown, and those known to from before.
+
+    Written before the registration, which is what the controller has to know: it hears of an unclean shutdown once.
+    """
+    for log in logs:
+        log.may_lack_end = directory.intact_since == NO_EPOCH or log.topic_partition in known
+    uncertain = {log.topic_partition: log.log_end_offset for log in logs if log.may_lack_end}
+    if uncertain:
+        directory.uncertain_ends.write(uncertain)
