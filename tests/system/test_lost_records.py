@@ -137,6 +137,28 @@ def test_a_replica_that_lost_records_waits_for_others_when_it_is_back_first(
     check_nothing_is_lost(cluster, topic)
 
 
+@pytest.mark.parametrize("damage", [damage_the_middle, cut_the_end])
+def test_the_last_one_in_sync_that_lost_records_has_nobody_cut_who_has_them(
+    cluster: ReplicatedCluster, topic: str, damage: Callable[[Path], None]
+) -> None:
+    """The others have left the in-sync set, so nobody knows that they have everything; but their logs are longer."""
+    hurt = cluster.state_of(topic).leader
+    others = sorted(ALL - {hurt})
+    for broker in others:
+        cluster.brokers[broker].kill()
+    cluster.wait_for_isr(topic, {hurt})
+    cluster.brokers[hurt].kill()
+    damage(log_of(cluster, hurt, topic))
+    cluster.brokers[hurt].start()
+    eventually(lambda: cluster.state_of(topic, broker=hurt).leader == hurt, "it is elected, as nobody else can be")
+    with RawClient.to(cluster.brokers[hurt].bootstrap) as client:
+        refused = produced(client.ask(produce_request(topic, batch_of([b"too early"]).encode(), acks=-1)))
+    assert refused.error_code == ErrorCode.not_leader_or_follower.value
+    for broker in others:
+        cluster.brokers[broker].start()
+    check_nothing_is_lost(cluster, topic)
+
+
 def test_a_loss_is_known_after_further_restarts(cluster: ReplicatedCluster, topic: str) -> None:
     """Recovery finds the damage once; from then on the log looks sound."""
     hurt = cluster.state_of(topic).leader
