@@ -20,6 +20,7 @@ from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopi
 from ottla_core.client.async_connection import AsyncConnection
 from ottla_core.client.cluster_metadata import NO_CONTROLLER, BrokerAddress, ClusterMetadata, cluster_metadata
 from ottla_core.client.errors import AuthenticationFailed, Refused, Unreachable, UnsupportedByBroker
+from ottla_core.client.pipelined_connection import PipelinedConnection
 from ottla_core.client.security import ClientSecurity
 from ottla_core.wire.conversion import message_of
 
@@ -127,6 +128,25 @@ class AsyncCluster:
     async def ask_broker_exactly(self, broker_id: int, request: Any, *, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
         """Send a request in the version of its class; see `ask_broker` and `AsyncConnection.ask_exactly`."""
         return await self._ask_broker(broker_id, request, timeout_s, is_exact=True)
+
+    async def open_pipelined(self, broker_id: int, *, timeout_s: float = CONNECT_TIMEOUT_S) -> PipelinedConnection:
+        """Return a new connection for data to one broker; it is the caller's to close.
+
+        Raises:
+            Unreachable, AuthenticationFailed, UnsupportedByBroker: see `ask_broker`.
+        """
+        if broker_id not in self._brokers:
+            await self.metadata((), timeout_s=timeout_s)
+        broker = self._brokers.get(broker_id)
+        if broker is None:
+            raise Unreachable(f"{self} (broker {broker_id} is not there)")
+        try:
+            return await PipelinedConnection.open(
+                broker.host, broker.port, security=self._security, client_id=self._client_id, timeout_s=timeout_s
+            )
+        except Unreachable:
+            self._brokers.pop(broker_id, None)  # it may come back at another address
+            raise
 
     async def ask_controller(self, request: Any, *, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
         """Send a change of the cluster to whoever makes or forwards it; see `ask_broker`.

@@ -24,7 +24,6 @@ PRODUCE_KEY: Final = 0
 OLDEST_VERSION: Final = 3
 NEWEST_VERSION: Final = 13
 ALL_IN_SYNC_REPLICAS: Final = -1
-NO_OFFSET: Final = -1
 TOPIC_IDS_KEPT_MAX: Final = 10_000
 _FIRST_VERSION_WITH_LOG_START: Final = 5
 _FIRST_VERSION_WITH_MESSAGES: Final = 8
@@ -46,7 +45,7 @@ class ProduceOutcome(NamedTuple):
         partition: its number.
         error_code: of this partition.
         base_offset: offset of the first record; of the earlier append, if the batch repeats one; -1 if unknown.
-        log_start_offset: -1 before version 5.
+        log_append_time_ms: -1 if the topic keeps the producer's timestamps.
         error_message: what the broker says besides, from version 8 on.
     """
 
@@ -54,7 +53,7 @@ class ProduceOutcome(NamedTuple):
     partition: int
     error_code: ErrorCode
     base_offset: int
-    log_start_offset: int
+    log_append_time_ms: int
     error_message: str | None
 
 
@@ -136,12 +135,12 @@ def _read(frame: memoryview, version: int) -> list[ProduceOutcome]:
 
 
 def _read_outcome(frame: memoryview, position: int, version: int, topic: TopicKey) -> tuple[ProduceOutcome, int]:
-    log_start_offset, message = NO_OFFSET, None
+    message = None
     if version >= _FIRST_VERSION_WITH_LOG_START:
-        partition, error, base_offset, _, log_start_offset = _PRODUCED_V5.unpack_from(frame, position)
+        partition, error, base_offset, append_time_ms, _ = _PRODUCED_V5.unpack_from(frame, position)
         position += _PRODUCED_V5.size
     else:
-        partition, error, base_offset, _ = _PRODUCED_V3.unpack_from(frame, position)
+        partition, error, base_offset, append_time_ms = _PRODUCED_V3.unpack_from(frame, position)
         position += _PRODUCED_V3.size
     if version >= _FIRST_VERSION_WITH_MESSAGES:
         flexible = version >= FIRST_FLEXIBLE_VERSION
@@ -158,7 +157,7 @@ def _read_outcome(frame: memoryview, position: int, version: int, topic: TopicKe
         if flexible:
             position = skip_tagged_fields(frame, position)
     code = ErrorCode.none if error == 0 else _error_code(error)
-    return ProduceOutcome(topic, partition, code, base_offset, log_start_offset, message), position
+    return ProduceOutcome(topic, partition, code, base_offset, append_time_ms, message), position
 
 
 @lru_cache(TOPIC_IDS_KEPT_MAX)

@@ -46,7 +46,7 @@ def test_a_request_is_what_a_broker_reads(version: int):
 
 def response_frame(version: int) -> memoryview:
     first, second = keys(version)
-    accepted = PartitionProduced(3, ErrorCode.none, base_offset=42, log_start_offset=5)
+    accepted = PartitionProduced(3, ErrorCode.none, base_offset=42, log_append_time_ms=77)
     refused = PartitionProduced(
         4,
         ErrorCode.not_leader_or_follower,
@@ -64,10 +64,9 @@ def response_frame(version: int) -> memoryview:
 @VERSIONS
 def test_a_response_is_read_as_a_broker_wrote_it(version: int):
     first, second = keys(version)
-    start = 5 if version >= 5 else -1
     message, reason = ("ask broker 2", "no key") if version >= 8 else (None, None)
     assert read_produce_response(response_frame(version), version) == [
-        ProduceOutcome(first, 3, ErrorCode.none, 42, start, None),
+        ProduceOutcome(first, 3, ErrorCode.none, 42, 77, None),
         ProduceOutcome(first, 4, ErrorCode.not_leader_or_follower, -1, -1, message),
         ProduceOutcome(second, 5, ErrorCode.invalid_record, -1, -1, reason),
     ]

@@ -222,6 +222,10 @@ class PartitionCopy:
         """Take note that the source has another history from this offset on."""
         self._need(Need.NEW_SESSION, source_offset, reason)
 
+    def look(self, reason: str) -> None:
+        """Take note that it is not known what the target has."""
+        self._need(Need.LOOK, self.map.source_end, reason)
+
     def _take_batch(self, batch: SourceBatch) -> None:
         self._crosses_gap |= batch.base_offset > self.fetch_offset
         if not batch.record_count:
@@ -368,6 +372,11 @@ class PartitionCopy:
     def may_repeat(self) -> bool:
         """Whether `repeat` has something to do: an error may have passed, and nothing is under way."""
         return self._has_failed and not self.in_flight and self.needed is None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a batch failed and was not sent again."""
+        return self._has_failed
 
     @property
     def failure(self) -> OutgoingBatch | None:

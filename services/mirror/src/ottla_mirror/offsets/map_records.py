@@ -33,7 +33,8 @@ _PARTITION: Final = struct.Struct(">i")
 _SESSION_KEY: Final = struct.Struct(">qh")
 _POSITION_KEY: Final = struct.Struct(">qI")
 _CHUNK_KEY: Final = struct.Struct(">qIq")
-_SESSION: Final = struct.Struct(">16sq16sq?qh")
+_SESSION: Final = struct.Struct(">16sq16sq?qh16s")
+_NO_OWNER: Final = UUID(int=0)
 _POSITION: Final = struct.Struct(">qhi8q")
 _CHUNK_WRITER: Final = struct.Struct(">qqI")
 
@@ -159,6 +160,7 @@ def encode_session(session: Session) -> bytes:
         session.target_start_offset,
         session.replaces is not None,
         *replaced,
+        (session.owner or _NO_OWNER).bytes,
     )
 
 
@@ -169,7 +171,7 @@ def decode_session(name: SessionName, value: bytes) -> Session:
         InvalidRecord: the value is none.
     """
     try:
-        source_id, source_start, target_id, target_start, has_replaced, *replaced = _SESSION.unpack(value)
+        source_id, source_start, target_id, target_start, has_replaced, *replaced, owner = _SESSION.unpack(value)
     except struct.error as error:
         raise InvalidRecord(f"is no session of a copy: {error}") from None
     return Session(
@@ -180,6 +182,7 @@ def decode_session(name: SessionName, value: bytes) -> Session:
         target_topic_id=UUID(bytes=target_id),
         target_start_offset=target_start,
         replaces=SessionName(*replaced) if has_replaced else None,
+        owner=None if owner == _NO_OWNER.bytes else UUID(bytes=owner),
     )
 
 

@@ -1,0 +1,42 @@
+"""What a copier is told."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopySettings:
+    """Settings of the copy of one flow in one worker.
+
+    Attributes:
+        buffer_bytes_max: of batches that are fetched and not acknowledged by the target. Answers under way come on
+            top of it, one of `fetch_bytes_max` for each broker of the source.
+        fetch_bytes_max: of one answer of the source.
+        partition_bytes_max: of one partition in an answer; also, of what is fetched and not sent of a partition.
+        fetch_wait_ms: how long the source may wait for records.
+        request_bytes_max: of one request to the target, unless its only batch is larger.
+        produce_timeout_ms: how long the target may wait for in-sync replicas.
+        answer_timeout_s: after which an answer is given up, and the connection with it; more than both waits.
+        save_interval_s: between saves of the position.
+        backoff_s_min: before something that failed is tried again; doubled each time.
+        backoff_s_max: the longest such pause.
+        metadata_age_s_max: after which leaders are asked for anew though nothing has failed.
+        start: where the copy of a partition begins that was never copied.
+        dead_letter_topic: a topic of the target that takes what the target refuses; None for halting instead.
+    """
+
+    buffer_bytes_max: int = 64 * MEBIBYTE
+    fetch_bytes_max: int = 8 * MEBIBYTE
+    partition_bytes_max: int = MEBIBYTE
+    fetch_wait_ms: int = 500
+    request_bytes_max: int = MEBIBYTE
+    produce_timeout_ms: int = 30_000
+    answer_timeout_s: float = 45.0
+    save_interval_s: float = 1.0
+    backoff_s_min: float = 0.1
+    backoff_s_max: float = 5.0
+    metadata_age_s_max: float = 60.0
+    start: Literal["earliest", "latest"] = "earliest"
+    dead_letter_topic: str | None = None

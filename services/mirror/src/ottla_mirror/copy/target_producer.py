@@ -1,0 +1,211 @@
+"""Produces to one broker of the target, for all partitions that it leads, with several requests under way.
+
+A request has one batch of each partition at most, as Kafka's brokers want it. Answers come in the order of the
+requests, and are handed to the state machines right where they are received.
+"""
+
+import asyncio
+from functools import partial
+from typing import Final, Protocol
+
+import structlog
+from kio.schema.errors import ErrorCode
+
+from ottla_core.background import start_detached
+from ottla_core.client.cluster import AsyncCluster
+from ottla_core.client.cluster_metadata import NO_TOPIC_ID
+from ottla_core.client.errors import AuthenticationFailed, Unreachable, UnsupportedByBroker
+from ottla_core.client.pipelined_connection import Lost, PipelinedConnection
+from ottla_core.errors import InvalidResponse
+from ottla_core.wire.produce_request import FIRST_FLEXIBLE_VERSION, FIRST_VERSION_BY_TOPIC_ID
+from ottla_core.wire.raw_produce import (
+    NEWEST_VERSION,
+    OLDEST_VERSION,
+    PRODUCE_KEY,
+    ProduceOutcome,
+    TopicKey,
+    produce_request_body,
+    read_produce_response,
+)
+from ottla_mirror.copy.copy_settings import CopySettings
+from ottla_mirror.copy.partition_copy import OutgoingBatch, PartitionCopy
+from ottla_mirror.copy.partition_work import PartitionWork
+
+REQUESTS_MAX: Final = 5
+BATCHES_MAX: Final = 500
+log = structlog.get_logger("mirror")
+
+Sent = list[tuple[PartitionWork, PartitionCopy, OutgoingBatch]]
+
+
+class ProduceOwner(Protocol):
+    """Whom a producer tells."""
+
+    def on_sent(self, work: PartitionWork) -> None:
+        """Take note that less of a partition is waiting to be sent."""
+
+    def on_produced(self, work: PartitionWork) -> None:
+        """Look at a partition whose batch was answered."""
+
+    def on_target_failed(self, reason: str) -> None:
+        """Take note that a broker does not answer."""
+
+
+class TargetProducer:
+    """The producer of one broker.
+
+    Args:
+        cluster: the target.
+        broker_id: the broker.
+        settings: how much to send.
+        owner: whom to tell.
+    """
+
+    def __init__(self, cluster: AsyncCluster, broker_id: int, settings: CopySettings, owner: ProduceOwner) -> None:
+        self._cluster = cluster
+        self._broker_id = broker_id
+        self._settings = settings
+        self._owner = owner
+        self._ready: dict[PartitionWork, None] = {}
+        self._requests = 0
+        self._connection: PipelinedConnection | None = None
+        self._version = 0
+        self._is_opening = False
+        self._is_closed = False
+        self._failures = 0
+
+    def add(self, work: PartitionWork) -> None:
+        """Send what a partition has to send, as soon as that is possible."""
+        if work.has_to_send:
+            self._ready[work] = None
+
+    def kick(self) -> None:
+        """Send what there is."""
+        while self._ready and self._requests < REQUESTS_MAX:
+            connection = self._connection
+            if connection is None or not connection.is_usable:
+                if connection is None or not connection.unanswered:
+                    self._open()
+                return
+            if not self._send(connection):
+                return
+
+    def close(self) -> None:
+        """Close; what is under way counts as unanswered."""
+        self._is_closed = True
+        if self._connection is not None:
+            self._connection.close()
+
+    def _send(self, connection: PipelinedConnection) -> bool:
+        """Send one request; return whether there was anything to send."""
+        sent: Sent = []
+        batches: dict[TopicKey, list[tuple[int, tuple[memoryview]]]] = {}
+        by_id = self._version >= FIRST_VERSION_BY_TOPIC_ID
+        size, size_max = 0, self._settings.request_bytes_max
+        for work in tuple(self._ready) if len(self._ready) > 1 else list(self._ready):
+            if size >= size_max or len(sent) >= BATCHES_MAX:
+                break
+            del self._ready[work]
+            if work.target_leader != self._broker_id or not work.has_to_send:
+                continue
+            copy = work.copy
+            assert copy is not None
+            entry = copy.next_to_send()
+            if entry is None:  # it turned out to be damaged
+                self._owner.on_produced(work)
+                continue
+            data = entry.batch.data
+            size += len(data)
+            sent.append((work, copy, entry))
+            key: TopicKey = work.target_topic_id if by_id else work.target_topic
+            batches.setdefault(key, []).append((work.partition.partition, (data,)))
+            if copy.has_to_send:
+                self._ready[work] = None  # behind the others
+            self._owner.on_sent(work)
+        if not sent:
+            return bool(self._ready)
+        self._requests += 1
+        body = produce_request_body(self._version, self._settings.produce_timeout_ms, batches)
+        connection.send(
+            PRODUCE_KEY,
+            self._version,
+            body,
+            partial(self._on_answer, sent, self._version),
+            is_flexible=self._version >= FIRST_FLEXIBLE_VERSION,
+            timeout_s=self._settings.answer_timeout_s,
+        )
+        return True
+
+    def _on_answer(self, sent: Sent, version: int, answer: memoryview | Lost) -> None:
+        self._requests -= 1
+        reason = "no answer"
+        outcomes: list[ProduceOutcome] = []
+        if isinstance(answer, memoryview):
+            try:
+                outcomes = read_produce_response(answer, version)
+            except InvalidResponse as error:
+                reason = str(error)
+        else:
+            reason = str(answer)
+            self._owner.on_target_failed(reason)
+        if len(sent) == 1 and len(outcomes) == 1:
+            self._settle(*sent[0], outcomes[0], reason)
+        else:
+            found = {(each.topic, each.partition): each for each in outcomes}
+            by_id = version >= FIRST_VERSION_BY_TOPIC_ID
+            for work, copy, entry in sent:
+                key: TopicKey = work.target_topic_id if by_id else work.target_topic
+                self._settle(work, copy, entry, found.get((key, work.partition.partition)), reason)
+        self.kick()
+
+    def _settle(
+        self,
+        work: PartitionWork,
+        copy: PartitionCopy,
+        entry: OutgoingBatch,
+        outcome: ProduceOutcome | None,
+        reason: str,
+    ) -> None:
+        if outcome is None:
+            copy.on_failed(entry, ErrorCode.none, reason)
+        elif outcome.error_code is ErrorCode.none:
+            copy.target_stamps = outcome.log_append_time_ms >= 0
+            copy.on_acknowledged(entry, outcome.base_offset)
+        else:
+            copy.on_failed(entry, outcome.error_code, outcome.error_message or "")
+        self._owner.on_produced(work)
+        if copy.has_to_send:
+            self.add(work)
+
+    def _open(self) -> None:
+        if not self._is_opening and not self._is_closed:
+            self._is_opening = True
+            start_detached("opening a connection to the target", self._connect(), broker=self._broker_id)
+
+    async def _connect(self) -> None:
+        try:
+            if self._failures:
+                pause_s = self._settings.backoff_s_min * 2 ** min(self._failures - 1, 16)
+                await asyncio.sleep(min(pause_s, self._settings.backoff_s_max))
+            if self._connection is not None:
+                self._connection.close()
+            connection = await self._cluster.open_pipelined(self._broker_id)
+            if self._is_closed:
+                connection.close()
+                return
+            has_ids = all(work.target_topic_id != NO_TOPIC_ID for work in self._ready)
+            newest = NEWEST_VERSION if has_ids else FIRST_VERSION_BY_TOPIC_ID - 1
+            self._version = connection.version_among(PRODUCE_KEY, OLDEST_VERSION, newest)
+            self._connection = connection
+            self._failures = 0
+        except (Unreachable, AuthenticationFailed, UnsupportedByBroker) as error:
+            self._failures += 1
+            self._owner.on_target_failed(str(error))
+        finally:
+            self._is_opening = False
+        if self._is_closed:
+            return
+        for work in list(self._ready):  # leaders may have moved meanwhile
+            if work.target_leader != self._broker_id:
+                del self._ready[work]
+        self.kick()
