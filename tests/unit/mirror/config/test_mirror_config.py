@@ -79,7 +79,8 @@ def test_clients_have_settings_of_the_most_special_place():
             "A.fetch.max.bytes": "2",
             "A.consumer.fetch.max.bytes": "3",
             "A->B.source.consumer.fetch.max.wait.ms": "4",
-            "A->B.consumer.fetch.min.bytes": "5",
+            "A->B.consumer.max.partition.fetch.bytes": "5",
+            "A->B.consumer.auto.offset.reset": "latest",
             "B.producer.client.id": "writer",
         }
     )
@@ -88,7 +89,8 @@ def test_clients_have_settings_of_the_most_special_place():
     assert flow.source_clients.admin.numbers["fetch.max.bytes"] == 2
     assert flow.target_clients.admin.numbers["fetch.max.bytes"] == 1
     assert flow.source_clients.consumer.numbers["fetch.max.wait.ms"] == 4
-    assert flow.source_clients.consumer.numbers["fetch.min.bytes"] == 5
+    assert flow.source_clients.consumer.numbers["max.partition.fetch.bytes"] == 5
+    assert flow.source_clients.consumer.start == "latest"
     assert flow.target_clients.producer.client_id == "writer"
     assert flow.target_clients.admin.client_id == ""
 

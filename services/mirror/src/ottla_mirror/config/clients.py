@@ -18,15 +18,14 @@ from ottla_sdk.kafka.client_settings import ClientRules, ClientSettingError, lib
 Purpose = Literal["admin", "consumer", "producer"]
 PURPOSES: Final[tuple[Purpose, ...]] = ("admin", "consumer", "producer")
 BOOTSTRAP: Final = "bootstrap.servers"
-FETCH_MAX_BYTES: Final = 50 * 1024 * 1024
+FETCH_MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_PARTITION_FETCH_BYTES: Final = 1024 * 1024
 FETCH_MAX_WAIT_MS: Final = 500
-FETCH_MIN_BYTES: Final = 1
 REQUEST_TIMEOUT_MS: Final = 30_000
+START: Final = "auto.offset.reset"
 _NUMBERS: Final[Mapping[str, int]] = {
     "fetch.max.bytes": FETCH_MAX_BYTES,
     "fetch.max.wait.ms": FETCH_MAX_WAIT_MS,
-    "fetch.min.bytes": FETCH_MIN_BYTES,
     "max.partition.fetch.bytes": MAX_PARTITION_FETCH_BYTES,
     "max.request.size": MAX_PARTITION_FETCH_BYTES,
     "request.timeout.ms": REQUEST_TIMEOUT_MS,
@@ -42,14 +41,14 @@ class ClientConfig:
         security: TLS and login under librdkafka's names, resolved: secrets are in it.
         numbers: settings that are numbers, by Java's name, with their defaults.
         client_id: the name under which brokers count us; empty for the worker's own.
-        rack: where the worker is, so that it reads from brokers near it; empty if that is not known.
+        start: where a partition begins that was never copied.
     """
 
     bootstrap: tuple[HostPort, ...]
     security: Mapping[str, str]
     numbers: Mapping[str, int]
     client_id: str = ""
-    rack: str = ""
+    start: Literal["earliest", "latest"] = "earliest"
 
     def __repr__(self) -> str:
         return f"ClientConfig({','.join(map(str, self.bootstrap))})"  # secrets stay out of logs
@@ -123,6 +122,9 @@ def _client(settings: Mapping[str, str], where: str) -> tuple[ClientConfig | Non
             numbers[key] = int(text)
         else:
             problems.append(f"{where}{key}: write a positive number, not {text!r}")
+    start = settings.get(START, "earliest").strip().lower()
+    if start not in ("earliest", "latest"):
+        problems.append(f"{where}{START}: write earliest or latest, not {start!r}")
     secured = {key: value for key, value in settings.items() if key not in CLIENT_FIELDS}
     try:
         security = librdkafka_settings(secured, ClientRules(), prefix=where)
@@ -138,6 +140,6 @@ def _client(settings: Mapping[str, str], where: str) -> tuple[ClientConfig | Non
         security=security,
         numbers=numbers,
         client_id=settings.get("client.id", ""),
-        rack=settings.get("client.rack", ""),
+        start="latest" if start == "latest" else "earliest",
     )
     return client, []

@@ -13,16 +13,10 @@ Keys and values are JSON. The last record of a key counts; a record without a va
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from ottla_core.errors import InvalidRecord
-
-
-class Entry(NamedTuple):
-    """A record to write."""
-
-    key: bytes
-    value: bytes | None
+from ottla_mirror.internal_topics.topic_requests import Entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

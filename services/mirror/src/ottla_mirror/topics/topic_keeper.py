@@ -12,7 +12,8 @@ import structlog
 
 from ottla_core.client.cluster_metadata import ClusterMetadata
 from ottla_mirror.config.mirror_config import FlowConfig
-from ottla_mirror.state.flow_records import Entry, FlowState, topic_record
+from ottla_mirror.internal_topics.topic_requests import Entry
+from ottla_mirror.state.flow_records import FlowState, topic_record
 from ottla_mirror.topics.topic_admin import SettingsRefused, TopicAdmin, TopicChangeRefused
 from ottla_mirror.topics.topic_configs import TopicSetting, changes, settings_of_new_topic, wanted_settings
 from ottla_mirror.topics.topic_selection import is_copied

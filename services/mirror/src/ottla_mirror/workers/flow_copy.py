@@ -1,0 +1,200 @@
+"""The copies of one flow in this worker: opens what a `Copier` needs, tells it what to copy, and measures it.
+
+A copier is made when the worker has partitions of the flow for the first time; until then nothing is connected.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+
+from ottla_core.client.cluster import AsyncCluster
+from ottla_core.errors import OttlaError
+from ottla_mirror.config.clients import ClientConfig
+from ottla_mirror.config.mirror_config import FlowConfig
+from ottla_mirror.config.worker_settings import WorkerSettings
+from ottla_mirror.copy.copier import Copier
+from ottla_mirror.copy.copy_settings import CopySettings
+from ottla_mirror.copy.partition_work import PartitionStatus
+from ottla_mirror.internal_topics.internal_topic import InternalTopic
+from ottla_mirror.model import SourcePartition
+from ottla_mirror.offsets.map_topic import MapTopic, map_topic_name
+from ottla_mirror.workers.assignment import Work
+from ottla_mirror.workers.clusters import connected, internal_replicas
+from ottla_mirror.workers.copy_rates import CopyRates, Sample
+
+RETRY_PAUSE_S: Final = 2.0
+MEASURE_INTERVAL_S: Final = 1.0
+BUFFER_BYTES_MIN: Final = 4 * 1024 * 1024
+ANSWER_GRACE_S: Final = 15.0
+
+log = structlog.get_logger("flows")
+
+
+class FlowCopy:
+    """Copies the partitions of a flow that this worker was given.
+
+    Args:
+        flow: its configuration.
+        worker: the worker's settings.
+        buffer_bytes_max: of batches between source and target.
+
+    Attributes:
+        problem: why nothing can be copied at present; empty if it can.
+    """
+
+    def __init__(self, flow: FlowConfig, worker: WorkerSettings, buffer_bytes_max: int) -> None:
+        self.problem = ""
+        self._flow = flow
+        self._worker = worker
+        self._buffer_bytes_max = max(buffer_bytes_max, BUFFER_BYTES_MIN)
+        self._wanted: dict[SourcePartition, str] = {}
+        self._assigned: dict[SourcePartition, str] = {}
+        self._paused = False
+        self._throttle: float | None = None
+        self._changed = asyncio.Event()
+        self._copier: Copier | None = None
+        self._store: MapTopic | None = None
+        self._clusters: list[AsyncCluster] = []
+        self._rates: dict[SourcePartition, CopyRates] = {}
+
+    @property
+    def store(self) -> MapTopic | None:
+        """What is stored of all partitions of the flow; None before this worker has copied any."""
+        return self._store
+
+    def assign(self, work: Work) -> None:
+        """Copy these partitions, and no others any more."""
+        self._wanted = {
+            SourcePartition(topic=each.topic, topic_id=names.topic_id, partition=each.partition): names.remote_topic
+            for each in work.partitions
+            for names in (work.names(each),)
+        }
+        self._changed.set()
+
+    def steer(self, *, paused: bool, throttle_bytes_per_s: int | None, partitions_of_all: int) -> None:
+        """Keep to this: of a throttle the worker has the share that it has of the partitions."""
+        share = None
+        if throttle_bytes_per_s is not None:
+            share = throttle_bytes_per_s * len(self._wanted) / max(partitions_of_all, 1)
+        if (paused, share) != (self._paused, self._throttle):
+            self._paused, self._throttle = paused, share
+            self._changed.set()
+
+    def statuses(self) -> Mapping[SourcePartition, PartitionStatus]:
+        """Return how each partition fares that is copied."""
+        return self._copier.status() if self._copier is not None else {}
+
+    def wanted(self) -> Mapping[SourcePartition, str]:
+        """Return the partitions that shall be copied, and their topics at the target."""
+        return self._wanted
+
+    def rates(self, partition: SourcePartition) -> CopyRates:
+        """Return how fast a partition is copied."""
+        return self._rates.setdefault(partition, CopyRates())
+
+    def retry(self) -> None:
+        """Try again to copy partitions that have halted."""
+        for partition in self.statuses() if self._copier is not None else ():
+            assert self._copier is not None
+            self._copier.retry(partition)
+
+    async def run(self) -> None:
+        """Copy until cancelled."""
+        while True:
+            try:
+                if self._wanted and self._copier is None:
+                    self._copier = await self._opened()
+                await self._follow()
+                self.problem = ""
+            except OttlaError as error:
+                if str(error) != self.problem:
+                    log.warning("flow cannot be copied", flow=self._flow.name, reason=str(error))
+                self.problem = str(error)
+                await asyncio.sleep(RETRY_PAUSE_S)
+                continue
+            self._measure()
+            try:
+                async with asyncio.timeout(MEASURE_INTERVAL_S):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def close(self) -> None:
+        """Stop, with everything stored that was copied."""
+        if self._copier is not None:
+            await self._copier.close()
+        for cluster in self._clusters:
+            await cluster.close()
+
+    async def _follow(self) -> None:
+        """Have the copier do what was said last."""
+        is_changed = self._changed.is_set()
+        self._changed.clear()  # before anything is awaited: what changes meanwhile counts the next time
+        if self._copier is None or not is_changed:
+            return
+        if self._wanted != self._assigned:
+            wanted = dict(self._wanted)
+            await self._copier.assign(wanted)
+            self._assigned = wanted
+        if self._paused:
+            self._copier.pause()
+        else:
+            self._copier.resume()
+        self._copier.throttle(self._throttle)
+
+    async def _opened(self) -> Copier:
+        source = self._cluster(self._flow.source_clients.consumer)
+        target = self._cluster(self._flow.target_clients.producer)
+        brokers = len((await target.metadata(())).brokers)
+        topic = InternalTopic(
+            target,
+            map_topic_name(self._flow.source),
+            replication_factor=internal_replicas(self._worker.map_topic_replication_factor, brokers),
+        )
+        store = MapTopic(topic)
+        await store.start()
+        self._store = store
+        self._changed.set()
+        return Copier(source, target, store, copy_settings(self._flow, self._buffer_bytes_max))
+
+    def _cluster(self, client: ClientConfig) -> AsyncCluster:
+        cluster = connected(client)
+        self._clusters.append(cluster)
+        return cluster
+
+    def _measure(self) -> None:
+        now_s = time.monotonic()
+        statuses = self.statuses()
+        for partition in [each for each in self._rates if each not in statuses]:
+            del self._rates[partition]
+        for partition, status in statuses.items():
+            self.rates(partition).take(Sample(now_s, status.records, status.bytes, status.source_end))
+
+
+def copy_settings(flow: FlowConfig, buffer_bytes_max: int) -> CopySettings:
+    """Return what a flow's settings mean to a copier."""
+    reader, writer = flow.source_clients.consumer, flow.target_clients.producer
+    produce_timeout_ms = writer.numbers["request.timeout.ms"]
+    fetch_wait_ms = reader.numbers["fetch.max.wait.ms"]
+    return CopySettings(
+        buffer_bytes_max=buffer_bytes_max,
+        fetch_bytes_max=min(reader.numbers["fetch.max.bytes"], buffer_bytes_max),
+        partition_bytes_max=reader.numbers["max.partition.fetch.bytes"],
+        fetch_wait_ms=fetch_wait_ms,
+        request_bytes_max=writer.numbers["max.request.size"],
+        produce_timeout_ms=produce_timeout_ms,
+        answer_timeout_s=max(produce_timeout_ms, fetch_wait_ms) / 1000 + ANSWER_GRACE_S,
+        save_interval_s=flow.settings.flush_interval_ms / 1000,
+        start=reader.start,
+        dead_letter_topic=dead_letter_topic(flow),
+    )
+
+
+def dead_letter_topic(flow: FlowConfig) -> str | None:
+    """Return the topic for batches that the target refuses; None where they halt their partition."""
+    if flow.settings.refused_batches == "halt":
+        return None
+    return flow.settings.refused_batches_topic or f"{flow.source}.refused"
