@@ -6,15 +6,19 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 
 import ottla_core.rest.path_segments  # noqa: F401 - has the paths know `segment`
 import ottla_mirror
+from ottla_core.errors import OttlaError
 from ottla_core.rest.documented import errors
-from ottla_core.rest.errors import Conflict, Elsewhere
+from ottla_core.rest.errors import Conflict, Elsewhere, NotFound
 from ottla_core.rest.request_bodies import check_media_type, read_body
+from ottla_mirror.groups.group_sync import NotLeading, UnknownGroup
 from ottla_mirror.rest.bodies import parsed
 from ottla_mirror.rest.entities import (
     FlowInfo,
     FlowLag,
     FlowStatus,
     FlowSummary,
+    GroupStatus,
+    GroupSync,
     NewFlow,
     Throttle,
     TopicStatus,
@@ -29,10 +33,12 @@ from ottla_mirror.rest.views import (
     flow_part,
     flow_status,
     flow_summary,
+    group_status,
+    group_sync,
     topic_statuses,
     unusable_info,
 )
-from ottla_mirror.workers.mirror_worker import MirrorWorker
+from ottla_mirror.workers.mirror_worker import MirrorWorker, Unavailable
 from ottla_mirror.workers.target_worker import TargetWorker, UnusableFlow
 
 HEALTH_STATUSES = {"healthy": 200, "starting": 503, "unhealthy": 500}
@@ -40,6 +46,7 @@ HEALTH_STATUSES = {"healthy": 200, "starting": 503, "unhealthy": 500}
 router = APIRouter(dependencies=[Depends(check_media_type)])
 
 Name = Annotated[str, Path(alias="name", description="The flow's name, such as A->B, escaped as in any URL.")]
+Group = Annotated[str, Path(alias="group", description="The group's id, escaped as in any URL.")]
 
 
 def _worker(request: Request) -> MirrorWorker:
@@ -188,6 +195,34 @@ async def refresh_topics(worker: TheWorker, name: Name) -> list[TopicStatus]:
     return topic_statuses(flow)
 
 
+@router.get("/flows/{name:segment}/groups", summary="Consumer groups", tags=["groups"], responses=errors(404, 409))
+async def get_groups(worker: TheWorker, name: Name) -> list[GroupStatus]:
+    """Return the groups of the source as they were last translated."""
+    target, flow = worker.usable(name)
+    _check_leads(worker, target)
+    return [group_status(group, report) for group, report in sorted(flow.groups.reports.items())]
+
+
+@router.post(
+    "/flows/{name:segment}/groups/{group:segment}/sync",
+    summary="Translate a consumer group now",
+    tags=["groups"],
+    responses=errors(404, 409, 503),
+)
+async def sync_group(worker: TheWorker, name: Name, group: Group) -> GroupSync:
+    """Translate a group, and write its offsets at the target if it has no members there."""
+    target, flow = worker.usable(name)
+    _check_leads(worker, target)
+    try:
+        return group_sync(await flow.groups.sync_now(group))
+    except NotLeading:
+        raise Conflict("Another worker has begun to lead; try again") from None
+    except UnknownGroup as error:
+        raise NotFound(str(error)) from None
+    except OttlaError as error:
+        raise Unavailable(str(error)) from None
+
+
 @router.get(PARTS_PATH + "/{name:segment}", include_in_schema=False)
 async def get_part(worker: TheWorker, name: Name) -> FlowPart:
     """Return what this worker knows, to another one."""
@@ -206,7 +241,8 @@ async def _status(worker: MirrorWorker, others: Gathering, name: str) -> FlowSta
 
 def _part(worker: MirrorWorker, name: str) -> FlowPart:
     target, flow = worker.usable(name)
-    problem = target.problem or target.membership.problem
+    # Who has never been a member is still starting.
+    problem = target.problem or (target.membership.problem if target.rebalances else "")
     return flow_part(flow, url=worker.url, leads=target.leads, target_problem=problem)
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from ottla_mirror.config.mirror_config import shown
 from ottla_mirror.copy.partition_work import PartitionState as CopyState
 from ottla_mirror.copy.partition_work import PartitionStatus as CopyStatus
+from ottla_mirror.groups.group_reports import GroupReport, SyncReport
 from ottla_mirror.model import SourcePartition
 from ottla_mirror.rest.entities import (
     FlowInfo,
@@ -19,6 +20,9 @@ from ottla_mirror.rest.entities import (
     FlowState,
     FlowStatus,
     FlowSummary,
+    GroupPartition,
+    GroupStatus,
+    GroupSync,
     PartitionState,
     PartitionStatus,
     TopicStatus,
@@ -300,3 +304,30 @@ def _unassigned(topic: TopicStatus, number: int) -> PartitionStatus:
         worker_id=None,
         **_NOTHING_COPIED,
     )
+
+
+def group_status(group: str, report: GroupReport) -> GroupStatus:
+    """Return a group as it was last translated."""
+    return GroupStatus(
+        group=group,
+        state=report.state.value,
+        reason=report.reason,
+        checkpoint_ms=report.translated_ms,
+        partitions=report.partitions,
+    )
+
+
+def group_sync(report: SyncReport) -> GroupSync:
+    """Return what became of a group that was translated now."""
+    partitions = [
+        GroupPartition(
+            topic=each.topic,
+            remote_topic=each.remote_topic,
+            partition=each.partition,
+            source_offset=each.source_offset,
+            target_offset=each.target_offset,
+            records_not_copied=each.not_copied,
+        )
+        for each in report.partitions
+    ]
+    return GroupSync(group=report.group, written=report.is_stored, reason=report.reason, partitions=partitions)

@@ -14,6 +14,7 @@ from ottla_core.background import start_recurring
 from ottla_core.client.cluster import AsyncCluster
 from ottla_core.errors import OttlaError
 from ottla_mirror.config.mirror_config import FlowConfig
+from ottla_mirror.config.worker_settings import WorkerSettings
 from ottla_mirror.internal_topics.internal_topic import InternalTopic
 from ottla_mirror.state.flow_records import ClusterIds, Steering, clusters_record
 from ottla_mirror.state.flow_store import FlowStore
@@ -23,6 +24,7 @@ from ottla_mirror.topics.topic_sync import TopicPlan
 from ottla_mirror.workers.assignment import FlowPartition, TopicNames, TopicOf, Work
 from ottla_mirror.workers.clusters import check_clusters, connected, internal_replicas
 from ottla_mirror.workers.flow_copy import FlowCopy, dead_letter_topic
+from ottla_mirror.workers.group_duties import GroupDuties
 
 RETRY_PAUSE_S: Final = 2.0
 LEAD_CHECK_INTERVAL_S: Final = 0.2
@@ -38,6 +40,8 @@ class FlowWork:
         target: the target's brokers, as an admin.
         store: what the target's workers share.
         copy: copies partitions.
+        worker: the worker's settings.
+        has_way_back: whether there is a flow from the target to the source.
         leads: whether this worker leads, and nobody else can.
         on_found: called when the leader has found that other partitions than before are to be copied.
     """
@@ -49,6 +53,8 @@ class FlowWork:
         target: AsyncCluster,
         store: FlowStore,
         copy: FlowCopy,
+        worker: WorkerSettings,
+        has_way_back: Callable[[], bool],
         leads: Callable[[], bool],
         on_found: Callable[[], None],
     ) -> None:
@@ -66,6 +72,15 @@ class FlowWork:
         self._target_admin = TopicAdmin(target, flow.target, timeout_s)
         self._keeper = TopicKeeper(
             flow, source=self._source_admin, target=self._target_admin, store=store, leads=leads
+        )
+        self.groups = GroupDuties(
+            flow,
+            worker,
+            source=self._source,
+            target=target,
+            topics=self._copied_topics,
+            leads=leads,
+            has_way_back=has_way_back,
         )
         self._refresh = asyncio.Event()
         self._looked = asyncio.Event()
@@ -93,6 +108,7 @@ class FlowWork:
         """Begin."""
         self._start("flow's copy", self.copy.run)
         self._start("flow's leader", self._lead)
+        self.groups.start()
 
     async def close(self) -> None:
         """Stop, with everything stored that was copied."""
@@ -100,6 +116,7 @@ class FlowWork:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.groups.close()
         await self.copy.close()
         await self._source.close()
 
@@ -113,6 +130,12 @@ class FlowWork:
             topics[TopicOf(self.name, topic)] = TopicNames(each.topic_id, each.remote_topic)
             partitions |= {FlowPartition(self.name, topic, number) for number in range(each.partitions)}
         return Work(frozenset(partitions), topics)
+
+    def _copied_topics(self) -> dict[str, str] | None:
+        """Return the topics that are copied, and what they are called at the target; None before that is known."""
+        if self.plan is None:
+            return None
+        return {topic: each.remote_topic for topic, each in self.plan.copied.items()}
 
     def forget_plan(self) -> None:
         """Another worker leads: what this one has found is not kept up to date any more."""

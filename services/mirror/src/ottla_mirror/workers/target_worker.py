@@ -16,6 +16,7 @@ from ottla_core.client.group.coordinator_client import CoordinatorClient
 from ottla_core.client.group.requests import GroupTerms
 from ottla_core.errors import ConfigurationError, InvalidRecord, OttlaError
 from ottla_mirror.config.mirror_config import FlowConfig, MirrorConfig
+from ottla_mirror.config.written import ARROW
 from ottla_mirror.internal_topics.internal_topic import InternalTopic
 from ottla_mirror.state.flow_records import CreatedFlow, Steering, clusters_record, flow_record, steering_record
 from ottla_mirror.state.flow_store import FlowStore
@@ -254,6 +255,8 @@ class TargetWorker:
             target=self._cluster,
             store=self.store,
             copy=FlowCopy(flow, self._config.worker, self._buffer_bytes_max),
+            worker=self._config.worker,
+            has_way_back=lambda: f"{flow.target}{ARROW}{flow.source}" in self._config.flows,
             leads=lambda: self.membership.leads,
             on_found=lambda: self.membership.request_rejoin("there are other partitions to copy"),
         )
