@@ -163,6 +163,7 @@ class TargetModel:
         header = parse_header(batch)
         assert crc_is_valid(batch, header), "a batch with a wrong CRC was sent"
         assert header.record_count == header.last_offset_delta + 1, "a sparse batch was sent"
+        assert header.base_offset == 0, "brokers want producers to count from 0"
         assert not header.is_transactional
         assert not header.is_control
         state = self.producers.get(header.producer_id)

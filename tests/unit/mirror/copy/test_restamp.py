@@ -30,7 +30,8 @@ def test_producer_and_sequence_are_new_and_the_records_are_not_touched(codec: Co
     assert header.codec_id == codec
     assert crc_is_valid(data, header)
     assert bytes(data[61:]) == batch[61:]
-    assert list(iterate_records(data, header)) == RECORDS
+    assert (header.base_offset, header.leader_epoch) == (0, -1)
+    assert [each[1:] for each in iterate_records(data, header)] == [each[1:] for each in RECORDS]
 
 
 def test_marks_of_the_source_only_are_gone():

@@ -1,6 +1,6 @@
 """A batch of the source becomes one of the target: another producer, another sequence, and no record is touched.
 
-The batch is changed where it lies. Its CRC is verified before, so that damage is never given a good CRC, and it is
+The batch is changed where it lies, and begins with offset 0 then, as brokers want it from producers. Its CRC is verified before, so that damage is never given a good CRC, and it is
 computed anew after. Gone are the marks that make sense at the source only: that the batch is part of a transaction,
 when compaction may drop its tombstones, and that the source's broker has stamped it, which no broker takes from a
 producer.
@@ -16,6 +16,8 @@ from ottla_core.wire.record_batch import (
     ATTRIBUTES_OFFSET,
     CRC_OFFSET,
     DELETE_HORIZON_FLAG,
+    LEADER_EPOCH_OFFSET,
+    NO_LEADER_EPOCH,
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
 )
@@ -23,6 +25,8 @@ from ottla_core.wire.record_batch import (
 PRODUCER_OFFSET: Final = 43
 """Where producer id, epoch and base sequence stand in a batch."""
 
+_BASE_OFFSET: Final = struct.Struct(">q")
+_LEADER_EPOCH: Final = struct.Struct(">i")
 _CRC: Final = struct.Struct(">I")
 _ATTRIBUTES: Final = struct.Struct(">h")
 _PRODUCER: Final = struct.Struct(">qhi")
@@ -55,6 +59,8 @@ def restamp(batch: memoryview, base_offset: int, producer_id: int, producer_epoc
     # Verified in the same function that computes the new one: damage in between would be laundered.
     check_crc(batch, base_offset)
     (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_OFFSET)
+    _BASE_OFFSET.pack_into(batch, 0, 0)
+    _LEADER_EPOCH.pack_into(batch, LEADER_EPOCH_OFFSET, NO_LEADER_EPOCH)
     _ATTRIBUTES.pack_into(batch, ATTRIBUTES_OFFSET, attributes & _KEPT_ATTRIBUTES)
     _PRODUCER.pack_into(batch, PRODUCER_OFFSET, producer_id, producer_epoch, base_sequence)
     _CRC.pack_into(batch, CRC_OFFSET, crc32c(batch[ATTRIBUTES_OFFSET:]))
