@@ -68,6 +68,7 @@ class PipelinedConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._correlation_ids = CorrelationIds()
         self._expected: deque[_Expected] = deque()
+        self._unsent: list[Buffer] = []
         self._small = memoryview(bytearray(SMALL_BUFFER_BYTES))
         self._filled = 0
         self._frame: memoryview | None = None
@@ -158,7 +159,7 @@ class PipelinedConnection(asyncio.BufferedProtocol):
         Args:
             api_key: the API.
             version: of the API.
-            body: what follows the header, in pieces; they may be changed after the call.
+            body: what follows the header, in pieces, which are not to be changed before there is an answer.
             receiver: is called later with the answer, or with the reason why there is none.
             is_flexible: whether the version has tagged fields.
             timeout_s: when an answer is given up, and the connection with it.
@@ -170,7 +171,6 @@ class PipelinedConnection(asyncio.BufferedProtocol):
         if self.closed:
             raise Unreachable(f"{self.address} (the connection is closed)")
         assert len(self._expected) < UNANSWERED_MAX, "too many requests under way"
-        assert self._transport is not None
         correlation_id = self._correlation_ids.next()
         name = self._client_id
         head = b"%b\0" % name if is_flexible else name
@@ -178,7 +178,15 @@ class PipelinedConnection(asyncio.BufferedProtocol):
         prefix = _HEADER.pack(size, api_key, version, correlation_id, len(name))
         deadline_s = self._loop.time() + timeout_s
         self._expect(_Expected(correlation_id, receiver, is_owned, deadline_s))
-        self._transport.write(b"".join((prefix, head, *body)))
+        # What is sent in one turn of the event loop becomes one call of the system, which costs more than all else.
+        if not self._unsent:
+            self._loop.call_soon(self._flush)
+        self._unsent += (prefix, head, *body)
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if not self.closed and self._transport is not None:
+            self._transport.write(b"".join(unsent))
 
     # The opening
 

@@ -33,6 +33,10 @@ _TOPIC_ID = struct.Struct("16s")
 _PRODUCED_V3 = struct.Struct(">ihqq")
 _PRODUCED_V5 = struct.Struct(">ihqqq")
 
+_ONE_ACCEPTED = struct.Struct(">ibb16sbihqqq3sbib")
+"""A whole response of version 13 about one batch that was accepted: the usual one if few partitions are written."""
+_NO_TAGS, _ONE, _NOTHING_MORE = 0, 2, b"\1\0\0"
+
 TopicKey = str | UUID
 """A topic's name, or in version 13 its id."""
 
@@ -99,6 +103,12 @@ def read_produce_response(frame: memoryview, version: int) -> list[ProduceOutcom
         InvalidResponse: the bytes are no such response.
     """
     try:
+        if version == FIRST_VERSION_BY_TOPIC_ID and len(frame) == _ONE_ACCEPTED.size:
+            found = _ONE_ACCEPTED.unpack(frame)
+            _, header, topics, topic_id, partitions, partition, error, base_offset, append_time_ms, *_ = found
+            if (header, topics, partitions, error, found[10]) == (_NO_TAGS, _ONE, _ONE, 0, _NOTHING_MORE):
+                topic = _topic_id(topic_id)
+                return [ProduceOutcome(topic, partition, ErrorCode.none, base_offset, append_time_ms, None)]
         return _read(frame, version)
     except (IndexError, struct.error):
         raise InvalidResponse(f"ProduceResponse v{version} ends before it is complete") from None

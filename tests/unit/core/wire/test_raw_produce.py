@@ -73,6 +73,19 @@ def test_a_response_is_read_as_a_broker_wrote_it(version: int):
 
 
 @VERSIONS
+def test_a_response_about_one_batch_is_read_like_any_other(version: int):
+    topic, _ = keys(version)
+    header = message_codec(PRODUCE_KEY, version).response_header(7)
+    for produced in (
+        PartitionProduced(3, ErrorCode.none, base_offset=2**40, log_append_time_ms=-1),
+        PartitionProduced(3, ErrorCode.not_enough_replicas),
+    ):
+        frame = memoryview(encode_produce_response(version, header, [(topic, [produced])]))[4:]
+        expected = ProduceOutcome(topic, 3, produced.error_code, produced.base_offset, -1, None)
+        assert read_produce_response(frame, version) == [expected]
+
+
+@VERSIONS
 def test_broken_responses_are_refused_as_such(version: int):
     whole = response_frame(version)
     chosen = random.Random(version)

@@ -1,9 +1,9 @@
 """A batch of the source becomes one of the target: another producer, another sequence, and no record is touched.
 
-The batch is changed where it lies, and begins with offset 0 then, as brokers want it from producers. Its CRC is verified before, so that damage is never given a good CRC, and it is
-computed anew after. Gone are the marks that make sense at the source only: that the batch is part of a transaction,
-when compaction may drop its tombstones, and that the source's broker has stamped it, which no broker takes from a
-producer.
+The batch is changed where it lies, and begins with offset 0 then, as brokers want it from producers. Its CRC is
+verified before, so that damage is never given a good CRC, and it is computed anew after. Gone are the marks that make
+sense at the source only: that the batch is part of a transaction, when compaction may drop its tombstones, and that
+the source's broker has stamped it, which no broker takes from a producer.
 """
 
 import struct
