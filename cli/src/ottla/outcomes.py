@@ -6,8 +6,9 @@ from typing import Any
 
 import typer
 
-from ottla.kafka_client import describe_error
+from ottla.kafka_client import REQUEST_TIMEOUT_S, describe_error
 from ottla.output import note, print_json
+from ottla.slow_answers import told_when_slow
 
 
 def finish_each(
@@ -34,15 +35,16 @@ def finish_each(
     from confluent_kafka import KafkaException  # noqa: PLC0415
 
     results: list[dict[str, str | None]] = []
-    for name, future in futures.items():
-        error = None
-        try:
-            future.result()
-        except KafkaException as exception:
-            reason = exception.args[0]
-            if reason.code() not in tolerated:
-                error = in_words(reason) or describe_error(reason, bootstrap)
-        results.append({kind: name, "error": error})
+    with told_when_slow(bootstrap, REQUEST_TIMEOUT_S):
+        for name, future in futures.items():
+            error = None
+            try:
+                future.result()
+            except KafkaException as exception:
+                reason = exception.args[0]
+                if reason.code() not in tolerated:
+                    error = in_words(reason) or describe_error(reason, bootstrap)
+            results.append({kind: name, "error": error})
     if as_json:
         print_json([{**result, "status": "failed" if result["error"] else done} for result in results])
     for result in results:

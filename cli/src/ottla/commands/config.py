@@ -18,6 +18,7 @@ from ottla.kafka_client import (
     plain_errors,
 )
 from ottla.output import print_json, print_table
+from ottla.slow_answers import told_when_slow
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
@@ -55,7 +56,7 @@ def describe(
 
     client = admin_client(bootstrap, properties)
     resource = _resource(kind, name)
-    with plain_errors(bootstrap, f"{kind} {name}"):
+    with told_when_slow(bootstrap, REQUEST_TIMEOUT_S), plain_errors(bootstrap, f"{kind} {name}"):
         entries = client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)[resource].result()
     shown = sorted(
         (each for each in entries.values() if every or not _is_default(each)), key=lambda entry: str(entry.name)
@@ -138,7 +139,7 @@ def _alter(
     resource = _resource(kind, name)
     for key, value, operation in changes:
         resource.add_incremental_config(ConfigEntry(key, value, incremental_operation=operation))
-    with plain_errors(bootstrap, f"{kind} {name}"):
+    with told_when_slow(bootstrap, REQUEST_TIMEOUT_S), plain_errors(bootstrap, f"{kind} {name}"):
         client.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)[resource].result()
 
 

@@ -36,6 +36,7 @@ from ottla.kafka_client import (
 )
 from ottla.output import note, print_json, print_table
 from ottla.records.start_offset import parse_time_ms
+from ottla.slow_answers import told_when_slow
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -216,7 +217,7 @@ def _commit(
 
     wanted = [TopicPartition(each.before.topic, each.before.partition, each.new) for each in planned]
     refused = {KafkaError.UNKNOWN_MEMBER_ID: f"group {group} has members; stop them first"}
-    with plain_errors(bootstrap, f"offsets of group {group}"):
+    with told_when_slow(bootstrap, REQUEST_TIMEOUT_S), plain_errors(bootstrap, f"offsets of group {group}"):
         futures = client.alter_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=REQUEST_TIMEOUT_S
         )

@@ -34,6 +34,7 @@ from ottla.output import counted, note, print_json, progress_bar
 from ottla.records.publication import UNSET_PARTITION, Publication
 from ottla.records.record_line import BadLine, Format, LineOptions, record_reader
 from ottla.records.stalled_publishing import StalledPublishing, why_nothing_is_acknowledged
+from ottla.slow_answers import told_when_slow
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -193,7 +194,8 @@ def _see_to_topic(topic: str, bootstrap: str, properties: Sequence[str] | None, 
             _ask_for_creation(topic)
         created = client.create_topics([NewTopic(topic, -1, -1)], request_timeout=REQUEST_TIMEOUT_S)[topic]
     try:
-        created.result()
+        with told_when_slow(bootstrap, REQUEST_TIMEOUT_S):
+            created.result()
     except KafkaException as exception:
         reason = exception.args[0]
         if reason.code() != KafkaError.TOPIC_ALREADY_EXISTS:

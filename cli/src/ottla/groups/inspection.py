@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.errors import CommandError
 from ottla.kafka_client import REQUEST_TIMEOUT_S, describe_error, plain_errors, topics_of
+from ottla.slow_answers import told_when_slow
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
@@ -86,13 +87,18 @@ class Group:
 
 def list_groups(client: "AdminClient", bootstrap: str) -> tuple[list[GroupSummary], list[str]]:
     """Return all groups of consumers in order, and what brokers answered that could not tell theirs."""
-    with plain_errors(bootstrap):
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+
+    with told_when_slow(bootstrap, REQUEST_TIMEOUT_S), plain_errors(bootstrap):
         result = client.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S).result()
     groups = [
         GroupSummary(group=each.group_id, state=STATES[each.state.name], type=each.type.name.lower())
         for each in result.valid
     ]
-    problems = [describe_error(error.args[0], bootstrap) for error in result.errors or ()]
+    problems = [
+        describe_error(error.args[0] if isinstance(error, KafkaException) else error, bootstrap)
+        for error in result.errors or ()
+    ]
     return sorted(groups, key=lambda each: each.group), problems
 
 
@@ -104,7 +110,7 @@ def describe_group(client: "AdminClient", group: str, bootstrap: str) -> Group:
     """
     from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
 
-    with plain_errors(bootstrap, f"group {group}"):
+    with told_when_slow(bootstrap, REQUEST_TIMEOUT_S), plain_errors(bootstrap, f"group {group}"):
         try:
             found = client.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)[group].result()
         except KafkaException as exception:
@@ -120,7 +126,7 @@ def committed_offsets(client: "AdminClient", group: str, bootstrap: str) -> dict
     """Return every offset that a group has committed, in order of topics and partitions."""
     from confluent_kafka import ConsumerGroupTopicPartitions  # noqa: PLC0415
 
-    with plain_errors(bootstrap, f"offsets of group {group}"):
+    with told_when_slow(bootstrap, REQUEST_TIMEOUT_S), plain_errors(bootstrap, f"offsets of group {group}"):
         futures = client.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_TIMEOUT_S
         )

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 BATCH_RECORDS_MAX = 1_000
 POLL_S = 0.05
 FIRST_PARTITION_WAIT_S = 30.0
+TOLD_AFTER_S = 4.0
+COORDINATOR_WITHIN_S = 5.0
 COMMIT_WITHIN_S = 2.0
 
 Partition = tuple[str | None, int | None]
@@ -72,7 +74,9 @@ class GroupReading:
         self._membership = membership
         self._bootstrap = bootstrap
         self._ended: dict[Partition, bool] = {}
+        self._topics = topics
         self._is_interrupted = False
+        self._is_wait_told = False
         self._give_up_s = time.monotonic() + FIRST_PARTITION_WAIT_S
         consumer.subscribe(
             list(topics), on_assign=self._assigned, on_revoke=self._taken_away, on_lost=self._taken_away
@@ -133,10 +137,29 @@ class GroupReading:
             return False
         if self._ended:
             return all(self._ended.values())
-        if time.monotonic() < self._give_up_s:
+        now_s = time.monotonic()
+        if now_s < self._give_up_s:
+            if not self._is_wait_told and now_s > self._give_up_s - FIRST_PARTITION_WAIT_S + TOLD_AFTER_S:
+                self._is_wait_told = True
+                note(f"ottla: group {self._membership.group} has given this member no partition so far; waiting …")
             return False
+        self._check_coordinator()
         note(f"ottla: group {self._membership.group} has no partition left for this member")
         return True
+
+    def _check_coordinator(self) -> None:
+        """See that the group's coordinator answers, without which there would be no partitions either.
+
+        Raises:
+            CommandError: it does not.
+        """
+        from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
+
+        try:
+            self._consumer.committed([TopicPartition(self._topics[0], 0)], COORDINATOR_WITHIN_S)
+        except KafkaException as exception:
+            reason = describe_error(exception.args[0], self._bootstrap)
+            raise CommandError(f"the coordinator of group {self._membership.group} is away: {reason}") from None
 
     def _is_record(self, message: "Message") -> bool:
         from confluent_kafka import KafkaError  # noqa: PLC0415
