@@ -34,9 +34,11 @@ from ottla_core.cluster.link_api import (
     PromotedPartition,
 )
 from ottla_core.cluster.model import Link
+from ottla_core.errors import KafkaError
+from ottla_core.wire.record_batch import iterate_batches
 from tests.support.eventually import eventually
 from tests.support.raw_client import RawClient
-from tests.support.raw_requests import metadata_request
+from tests.support.raw_requests import fetch_request, fetched, metadata_request
 from tests.support.replicated_cluster import ReplicatedCluster
 
 LINK = "west"
@@ -51,19 +53,37 @@ def topic_in(bootstrap: str, name: str) -> tuple[str, Any]:
     return told.cluster_id, topic
 
 
-class Target:
-    """The cluster that follows; `source` is the bootstrap servers of the other one."""
+def fetched_bytes(bootstrap: str, topic: str, end_offset: int, *, partition: int = 0) -> bytes:
+    """The record batches of a partition below an offset, as its leader at this address answers fetches."""
+    found, offset = b"", 0
+    with RawClient.to(bootstrap) as client:
+        while offset < end_offset:
+            answer = fetched(client.ask(fetch_request(topic, offset, partition=partition)))
+            assert answer.error_code is ErrorCode.none, answer.error_code
+            records = answer.records or b""
+            found += records
+            offset = max((header.next_offset for header, _ in iterate_batches(records)), default=offset)
+    return found
 
-    def __init__(self, cluster: ReplicatedCluster, source: str) -> None:
+
+class Target:
+    """The cluster that follows.
+
+    Args:
+        cluster: itself.
+        source: the bootstrap servers of the other one.
+        seen_at: where tests ask the source; by default there.
+    """
+
+    def __init__(self, cluster: ReplicatedCluster, source: str, *, seen_at: str = "") -> None:
         self.cluster = cluster
         self.source = source
+        self.seen_at = seen_at or source
 
     def ask(self, question: Question[Answer]) -> Answer:
         """Asks any broker that is there."""
         problems = []
         for broker in self.cluster.brokers.values():
-            if broker.process.pid is None:
-                continue
             host, _, port = broker.bootstrap.rpartition(":")
             try:
                 with BlockingConnection(host, int(port), security=ClientSecurity(), client_id="test") as connection:
@@ -75,7 +95,7 @@ class Target:
     def create_link(self, *, settings: Mapping[str, str] | None = None, source_id: str | None = None) -> Link:
         """Creates the link; by default under the id that the source has."""
         if source_id is None:
-            with RawClient.to(self.source) as client:
+            with RawClient.to(self.seen_at) as client:
                 source_id = client.ask(metadata_request([])).cluster_id
         link = Link(
             name=LINK,
@@ -89,7 +109,7 @@ class Target:
 
     def follow(self, name: str, *, replication_factor: int = -1, configs: Mapping[str, str] | None = None) -> None:
         """Creates a topic that follows the source's of the same name."""
-        _, topic = topic_in(self.source, name)
+        _, topic = topic_in(self.seen_at, name)
         epochs = {each.partition_index: each.leader_epoch for each in topic.partitions}
         new = NewLinkedTopic(
             name=name,
@@ -104,7 +124,7 @@ class Target:
 
     def grow(self, name: str) -> None:
         """Gives a linked topic the partitions that its source has."""
-        _, topic = topic_in(self.source, name)
+        _, topic = topic_in(self.seen_at, name)
         epochs = {each.partition_index: each.leader_epoch for each in topic.partitions}
         more = MorePartitions(topic=name, source_leader_epochs=tuple(epochs[index] for index in range(len(epochs))))
         (result,) = self.ask(add_linked_partitions([more]))
@@ -131,7 +151,7 @@ class Target:
         """Waits until a partition is in a state."""
 
         def reached() -> PartitionStatus:
-            status = self.status(topic, index)
+            status = self._seen(topic, index)
             if status.state is not state:
                 raise ConnectionError(f"it is {status}")
             return status
@@ -142,9 +162,15 @@ class Target:
         """Waits until a partition's high watermark is at an offset."""
 
         def reached() -> PartitionStatus:
-            status = self.status(topic, index)
+            status = self._seen(topic, index)
             if status.high_watermark != offset:
                 raise ConnectionError(f"it is {status}")
             return status
 
         return eventually(reached, f"{topic}-{index} has come to {offset}", within_s=within_s)
+
+    def _seen(self, topic: str, index: int) -> PartitionStatus:
+        try:
+            return self.status(topic, index)
+        except (KafkaError, Unreachable) as error:  # a broker has just been killed
+            raise ConnectionError(str(error)) from error

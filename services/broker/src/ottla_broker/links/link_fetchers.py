@@ -101,10 +101,7 @@ class LinkFetchers:
     def statuses(self, names: Collection[str]) -> list[PartitionStatus]:
         """Return how far the partitions of some links have come, or of all if none is named."""
         return [
-            linked.status(run.link.name)
-            for run in self._runs.values()
-            if not names or run.link.name in names
-            for linked in run.linked
+            status for run in self._runs.values() if not names or run.link.name in names for status in run.statuses()
         ]
 
     async def close(self) -> None:

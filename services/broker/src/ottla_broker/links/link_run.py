@@ -7,6 +7,7 @@ link and its topic's record name; whatever else answers, it waits or stops with 
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -32,7 +33,7 @@ from ottla_core.client.cluster_metadata import ClusterMetadata, TopicMetadata
 from ottla_core.client.errors import AuthenticationFailed, Refused, Unreachable, UnsupportedByBroker
 from ottla_core.client.security import ClientSecurity
 from ottla_core.clock import Clock
-from ottla_core.cluster.link_api import LinkedPartitionState
+from ottla_core.cluster.link_api import LinkedPartitionState, PartitionStatus
 from ottla_core.cluster.model import Link
 from ottla_core.errors import CodedError, ConfigurationError, KafkaError
 from ottla_core.throttle_config import UNLIMITED
@@ -101,6 +102,16 @@ class LinkRun:
     def fetched_bytes(self) -> int:
         """Bytes of records fetched since the start."""
         return self._fetched_bytes_before + sum(each.fetched_bytes for each in self._fetchers.values())
+
+    def statuses(self) -> list[PartitionStatus]:
+        """Return how far the partitions have come; one of which an answer says nothing has nothing new."""
+        found = []
+        for linked in self.linked:
+            status, fetcher = linked.status(self.link.name), self._fetcher_of.get(linked)
+            if fetcher is not None and status.state is LinkedPartitionState.RUNNING:
+                status = replace(status, answered_ms=max(status.answered_ms, fetcher.answered_ms))
+            found.append(status)
+        return found
 
     def add(self, linked: LinkedPartition) -> None:
         """Fetch a partition from now on, in its leader's present epoch."""

@@ -22,7 +22,7 @@ from ottla_core.client.errors import AuthenticationFailed, Unreachable, Unsuppor
 from ottla_core.client.pipelined_connection import Lost, PipelinedConnection
 from ottla_core.client.security import ClientSecurity
 from ottla_core.clock import Clock
-from ottla_core.cluster.link_api import LinkedPartitionState
+from ottla_core.cluster.link_api import UNKNOWN, LinkedPartitionState
 from ottla_core.errors import InvalidResponse
 from ottla_core.wire.primitives import INT32
 from ottla_core.wire.replica_fetch_request import FETCH_KEY, FETCH_VERSION, ReplicaFetchRequestWriter
@@ -57,6 +57,7 @@ class SourceFetcher:
     Attributes:
         address: the broker.
         fetched_bytes: of records, since the start.
+        answered_ms: when it answered last, or -1.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class SourceFetcher:
     ) -> None:
         self.address = address
         self.fetched_bytes = 0
+        self.answered_ms = UNKNOWN
         self._settings = settings
         self._security = security
         self._client_id = client_id
@@ -88,6 +90,7 @@ class SourceFetcher:
         self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._followed: dict[LinkedPartition, None] = {}
+        self._unsettled: dict[LinkedPartition, None] = {}
         self._task = start_recurring("link fetcher", self._keep_connected, source=address.id)
 
     def __len__(self) -> int:
@@ -96,7 +99,7 @@ class SourceFetcher:
     def follow(self, linked: LinkedPartition) -> None:
         """Fetch a partition from now on, for this leader's present epoch; what was asked for before is dropped."""
         self.unfollow(linked)
-        self._followed[linked] = None
+        self._followed[linked] = self._unsettled[linked] = None
         self._plan.follow(linked)
         self._loop.call_soon(self._ask)
 
@@ -104,6 +107,7 @@ class SourceFetcher:
         """Fetch a partition no longer; nothing is appended to it after this."""
         if linked in self._followed:
             del self._followed[linked]
+            self._unsettled.pop(linked, None)
             self._plan.unfollow((linked.topic_id, linked.topic_partition.partition))
 
     async def close(self) -> None:
@@ -149,6 +153,7 @@ class SourceFetcher:
         now_ms = self._clock.time_ms()
         for linked in self._followed:
             linked.enter(LinkedPartitionState.WAITING, reason, now_ms)
+            self._unsettled[linked] = None
         if self._failures == 1:
             logger.warning("cannot fetch from a source; trying again", source=self.address.id, reason=reason)
         self._duties.look_at_source()
@@ -252,12 +257,23 @@ class SourceFetcher:
         if head.error_code is ErrorCode.none:
             self._plan.answered(head.session_id)
             self._failures = 0
+            self.answered_ms = self._clock.time_ms()
+            self._settle()
         elif head.error_code in (ErrorCode.fetch_session_id_not_found, ErrorCode.invalid_fetch_session_epoch):
             self._plan.session_refused(head.error_code)
         else:
             self._drop(f"it refuses fetches: {head.error_code.name}")
             return
         self._ask()
+
+    def _settle(self) -> None:
+        """Note that partitions are fetched of which the answer says nothing: in a session, what is wrong is said."""
+        for linked in tuple(self._unsettled):
+            followed = self._plan.get(linked.topic_id, linked.topic_partition.partition)
+            if followed is not None and followed.asked is not None:
+                del self._unsettled[linked]
+                if linked.state is LinkedPartitionState.WAITING:
+                    linked.enter(LinkedPartitionState.RUNNING, "", self.answered_ms)
 
     def _take(self, fetched: PartitionFetched) -> None:
         followed = self._plan.get(fetched.topic_id, fetched.partition)
@@ -282,6 +298,8 @@ class SourceFetcher:
 
     def _go_on(self, followed: Followed, what: Next) -> None:
         linked, plan = followed.partition, self._plan
+        if what is not Next.GO_ON:
+            self._unsettled[linked] = None
         match what:
             case Next.GO_ON:
                 if followed.failures:

@@ -1,0 +1,94 @@
+"""A link to a real Kafka, through TLS with a certificate of the broker's own and a login."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ottla_core.cluster.link_api import LinkedPartitionState
+from tests.support.linked_clusters import Target, fetched_bytes
+from tests.support.replicated_cluster import ReplicatedCluster
+from tests.support.secured_kafka import PASSWORD, SecuredKafka, secured_kafka
+
+pytestmark = pytest.mark.slow
+
+COUNT = 1000
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    with secured_kafka(tmp_path_factory.mktemp("kafka")) as kafka:
+        yield kafka
+
+
+def create(kafka: SecuredKafka, topic: str, **configs: str) -> None:
+    created = AdminClient({"bootstrap.servers": kafka.open}).create_topics([NewTopic(topic, 1, 1, config=configs)])
+    created[topic].result(30)
+
+
+def write(kafka: SecuredKafka, topic: str, codec: str, **settings: object) -> None:
+    """Keyed records, some without a value, with headers."""
+    producer = Producer({"bootstrap.servers": kafka.open, "compression.type": codec, **settings})
+    transactional = "transactional.id" in settings
+    if transactional:
+        producer.init_transactions(30)
+        producer.begin_transaction()
+    for number in range(COUNT):
+        value = None if number % 7 == 0 else b"%d" % number * 20
+        producer.produce(topic, key=b"%d" % (number % 50), value=value, headers=[("codec", codec.encode())])
+    assert producer.flush(60) == 0
+    if transactional:
+        producer.commit_transaction(30)
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory, kafka: SecuredKafka) -> Iterator[Target]:
+    secret: Path = tmp_path_factory.mktemp("secrets") / "kafka.properties"
+    secret.write_text(f"password={PASSWORD}\n")
+    settings = kafka.login("SCRAM-SHA-512")
+    bootstrap = settings.pop("bootstrap.servers")
+    with ReplicatedCluster(tmp_path_factory.mktemp("target"), brokers=3) as cluster:
+        target = Target(cluster, bootstrap, seen_at=kafka.open)
+        target.create_link(settings={**settings, "sasl.password": f"${{file:{secret}:password}}"})
+        yield target
+
+
+@pytest.mark.parametrize("configs", [{}, {"message.timestamp.type": "LogAppendTime"}, {"cleanup.policy": "compact"}])
+def test_a_linked_topic_has_the_bytes_of_kafkas(kafka: SecuredKafka, target: Target, configs: dict[str, str]) -> None:
+    topic = "-".join(["copied", *configs.values()])
+    create(kafka, topic, **configs)
+    for codec in CODECS:
+        write(kafka, topic, codec)
+    end = len(CODECS) * COUNT
+    target.follow(topic, replication_factor=3, configs=configs)
+    status = target.wait_for_end(topic, end)
+    assert (status.state, status.lag) == (LinkedPartitionState.RUNNING, 0)
+    leader = target.cluster.brokers[target.cluster.state_of(topic).leader].bootstrap
+    assert fetched_bytes(leader, topic, end) == fetched_bytes(kafka.open, topic, end)
+
+
+def test_a_partition_stops_at_the_first_transaction_and_says_where(kafka: SecuredKafka, target: Target) -> None:
+    create(kafka, "transactional")
+    write(kafka, "transactional", "lz4")
+    write(kafka, "transactional", "lz4", **{"transactional.id": "t"})
+    target.follow("transactional", replication_factor=3)
+    status = target.wait_for_state("transactional", LinkedPartitionState.TRANSACTIONAL)
+    assert status.log_end_offset == COUNT
+    assert f"offset {COUNT}" in status.reason
+
+
+def test_wrong_credentials_make_all_partitions_wait_with_the_reason(kafka: SecuredKafka, target: Target) -> None:
+    create(kafka, "locked")
+    write(kafka, "locked", "none")
+    target.follow("locked", replication_factor=3)
+    target.wait_for_end("locked", COUNT)
+    link = target.alter(settings={"sasl.password": "wrong"})
+    assert link.settings["sasl.password"] == "[hidden]"
+    status = target.wait_for_state("locked", LinkedPartitionState.WAITING)
+    assert "does not accept worker" in status.reason
+    assert PASSWORD not in status.reason
+    target.alter(settings={"sasl.password": PASSWORD})
+    target.wait_for_state("locked", LinkedPartitionState.RUNNING)
