@@ -25,6 +25,11 @@ def test_histories_are_never_mixed(tmp_path: Path, seed: int) -> None:
     walk(tmp_path, seed)
 
 
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_partition_that_has_records_of_its_own_becomes_a_beginning_of_its_source(tmp_path: Path, seed: int) -> None:
+    walk(tmp_path, seed, own_first=True)
+
+
 @contextmanager
 def without_last_fetched_epoch() -> Iterator[None]:
     real = LinkedPartition.fetch_position

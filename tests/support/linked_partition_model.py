@@ -20,7 +20,7 @@ from ottla_broker.links.linked_partition import LinkedPartition, Next, SourceRan
 from ottla_broker.log.leader_epoch_checkpoint import EpochEntry, LeaderEpochs
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
-from ottla_broker.replication.follower_replica import FetchPosition
+from ottla_broker.replication.follower_replica import FetchPosition, truncation_offset
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.model import PartitionState
 from ottla_core.errors import KafkaError, OffsetOutOfRange
@@ -139,6 +139,7 @@ class LinkedModel:
         self.deleted_up_to = 0
         self.is_promoted = False
         self.own = 0
+        self.own_history: list[bytes] = []
         self.state = PartitionState(
             topic_id=UUID(int=1), index=0, replicas=REPLICAS, isr=REPLICAS, leader=1, leader_epoch=0,
             leader_broker_epoch=71, partition_epoch=1, link=LINK,
@@ -190,6 +191,15 @@ class LinkedModel:
             begin_at = linked.resume_within(found, 0)
             if begin_at is not None:
                 linked.partition.begin_at(begin_at, leader_epoch=linked.leader_epoch, link=LINK, now_ms=NOW_MS)
+        elif what is Next.SET_ASIDE:
+            offset = truncation_offset(linked.partition.log, *linked.parted_at)
+            linked.partition.cut_to_source(
+                offset,
+                leader_epoch=linked.leader_epoch,
+                link=LINK,
+                end_offset=linked.partition.log.log_end_offset,
+                now_ms=NOW_MS,
+            )
 
     # The target's own replication
 
@@ -240,6 +250,20 @@ class LinkedModel:
             self.is_promoted = True
             self._take_over(replace(self.state, link=None, leader_epoch=self.state.leader_epoch + PROMOTION_LEAP))
 
+    def turn(self) -> None:
+        """What was written here follows a source that has a beginning of it, and has gone on in epochs far above."""
+        history = read_batches(self.leader.log)
+        shared = history[: self.chance.randint(0, len(history))]
+        self.own_history = [batch for _, batch in history]
+        self.source.lineages = [
+            [SourceBatch(head.base_offset, head.next_offset, head.leader_epoch, batch) for head, batch in shared]
+        ]
+        self.source.epoch = PROMOTION_LEAP
+        self.source.high_watermark = self.source.end
+        self.is_promoted = False
+        own_epoch = self.state.leader_epoch
+        self._take_over(replace(self.state, link=LINK, leader_epoch=PROMOTION_LEAP, set_aside_up_to=own_epoch))
+
     def write_here(self) -> None:
         """A client writes, which only a promoted partition takes."""
         self.own += 1
@@ -261,7 +285,10 @@ class LinkedModel:
         epochs = [int.from_bytes(batch[12:16]) for batch in log]
         assert epochs == sorted(epochs), f"replica {broker_id}: leader epochs go back"
         assert max(epochs, default=0) <= partition.state.leader_epoch, "a batch is of a later epoch than its leader's"
-        copied = [batch for batch, epoch in zip(log, epochs, strict=True) if epoch < PROMOTION_LEAP]
+        if epochs and epochs[-1] <= self.state.set_aside_up_to and log == self.own_history[: len(log)]:
+            return  # not compared with the source yet
+        own_epoch = PROMOTION_LEAP if not self.own_history else 2 * PROMOTION_LEAP
+        copied = [batch for batch, epoch in zip(log, epochs, strict=True) if epoch < own_epoch]
         problems = [self._difference(copied, lineage) for lineage in self.source.lineages]
         assert None in problems, f"replica {broker_id} is no beginning of a history of the source: {problems}"
 
@@ -294,10 +321,25 @@ EVENTS: tuple[tuple[int, Callable[[LinkedModel], None]], ...] = (
 )
 
 
-def walk(directory: Path, seed: int, *, steps: int = 150) -> LinkedModel:
-    """Draws events by a seed, and checks after each; promotes at the end and has the replicas become equal."""
+def walk(directory: Path, seed: int, *, steps: int = 150, own_first: bool = False) -> LinkedModel:
+    """Draws events by a seed, and checks after each; promotes at the end and has the replicas become equal.
+
+    With `own_first` the partition has records of its own before it follows.
+    """
     chance = random.Random(seed)
     model = LinkedModel(directory, chance)
+    if own_first:
+        model.is_promoted = True
+        model._take_over(replace(model.state, link=None))
+        for _ in range(chance.randint(1, 15)):
+            model.write_here()
+            if chance.random() < 0.2:
+                for _ in range(20):
+                    model.replicate()
+                model.fail_over()
+        for _ in range(20):
+            model.replicate()
+        model.turn()
     weights, events = [weight for weight, _ in EVENTS], [event for _, event in EVENTS]
     for event in chance.choices(events, weights, k=steps):
         event(model)

@@ -25,8 +25,8 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
 
 
 def create(kafka: SecuredKafka, topic: str, **configs: str) -> None:
-    created = AdminClient({"bootstrap.servers": kafka.open}).create_topics([NewTopic(topic, 1, 1, config=configs)])
-    created[topic].result(30)
+    admin = AdminClient({"bootstrap.servers": kafka.open})  # kept: without it nobody waits for the answer
+    admin.create_topics([NewTopic(topic, 1, 1, config=configs)])[topic].result(30)
 
 
 def write(kafka: SecuredKafka, topic: str, codec: str, **settings: object) -> None:

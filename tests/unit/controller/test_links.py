@@ -13,6 +13,7 @@ from ottla_controller.links import (
     LEADER_EPOCH_MAX,
     UnknownLink,
     plan_change,
+    plan_following,
     plan_link,
     plan_link_deletion,
     plan_linked_topics,
@@ -280,3 +281,48 @@ def test_an_outdated_wish_to_raise_an_epoch_changes_nothing(
     wanted: LeaderEpochRaise, broker: int, epoch: int
 ) -> None:
     assert raised(wanted, broker=broker, epoch=epoch) == []
+
+
+def own_topic(*, link: UUID | None = None) -> Topic:
+    topic = linked_topic()
+    partitions = tuple(replace(each, link=link) for each in topic.partitions)
+    return replace(topic, partitions=partitions, origin=None)
+
+
+def following(new: NewLinkedTopic, state: ClusterState) -> Any:
+    (plan,) = plan_following("west", [new], state)
+    return plan
+
+
+def test_a_topic_that_exists_follows_with_later_epochs_and_the_mark_of_what_was_written_here() -> None:
+    plan = following(new_topic(source_leader_epochs=(80_000, 3)), state_with(own_topic()))
+    assert [(each.link, each.leader_epoch, each.set_aside_up_to) for each in plan.added] == [
+        (LINK.id, 80_000, 5),
+        (LINK.id, 8, 7),
+    ]
+    assert plan.topic.origin == TopicOrigin(link_id=LINK.id, source_topic="orders", source_topic_id=SOURCE_ID)
+
+
+def test_a_repetition_does_not_take_what_came_through_the_link_for_written_here() -> None:
+    first = following(new_topic(source_leader_epochs=(80_000, 3)), state_with(own_topic()))
+    half = replace(first.topic, partitions=(first.added[0], first.topic.partitions[1]))
+    plan = following(new_topic(source_leader_epochs=(90_000, 3)), state_with(half))
+    assert [each.index for each in plan.added] == [1]
+
+
+@pytest.mark.parametrize(
+    ("new", "state", "code"),
+    [
+        (new_topic(name="payments"), WITH_LINK, ErrorCode.unknown_topic_or_partition),
+        (new_topic(source_leader_epochs=(1,)), state_with(own_topic()), ErrorCode.invalid_partitions),
+        (new_topic(), state_with(own_topic(link=UUID(int=9))), ErrorCode.policy_violation),
+    ],
+)
+def test_a_topic_that_cannot_follow_is_refused(new: NewLinkedTopic, state: ClusterState, code: ErrorCode) -> None:
+    assert following(new, state).result.error_code is code
+
+
+def test_promotion_forgets_what_was_written_before() -> None:
+    turned = following(new_topic(source_leader_epochs=(80_000, 3)), state_with(own_topic()))
+    plan = plan_promotion("west", [], state_with(replace(turned.topic, partitions=turned.added)))
+    assert {each.set_aside_up_to for each in plan.partitions} == {-1}

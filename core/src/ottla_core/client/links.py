@@ -90,6 +90,21 @@ def create_linked_topics(link: str, topics: Sequence[NewLinkedTopic]) -> Questio
     message = pb.CreateLinkedTopicsRequest(
         link=link, topics=[messages.new_linked_topic_to_message(each) for each in topics]
     )
+    return _linked_topics(message)
+
+
+def follow_existing_topics(link: str, topics: Sequence[NewLinkedTopic]) -> Question[list[LinkedTopicResult]]:
+    """Have topics that exist follow those of the source, as the former source of a promoted topic does.
+
+    What they have that the source does not is written to files of the brokers, and cut off. One result per topic.
+    """
+    message = pb.CreateLinkedTopicsRequest(
+        link=link, topics=[messages.new_linked_topic_to_message(each) for each in topics], existing=True
+    )
+    return _linked_topics(message)
+
+
+def _linked_topics(message: pb.CreateLinkedTopicsRequest) -> Question[list[LinkedTopicResult]]:
     return _question(
         LinksMethod.CREATE_LINKED_TOPICS,
         message.SerializeToString(),

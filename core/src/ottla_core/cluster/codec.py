@@ -236,6 +236,7 @@ def encode_partition(partition: PartitionState) -> bytes:
     }
     if partition.link is not None:
         value["link"] = str(partition.link)
+        value["set_aside_up_to"] = partition.set_aside_up_to
     return _to_bytes(value)
 
 
@@ -259,6 +260,7 @@ def decode_partition(key: PartitionKey, value: bytes, mod_revision: int) -> Part
         partition_epoch=mod_revision,
         eligible_leaders=fields.integers("eligible_leaders", ()),
         link=None if fields.json.get("link") is None else fields.uuid("link"),
+        set_aside_up_to=fields.integer("set_aside_up_to", NO_EPOCH),
     )
 
 

@@ -117,6 +117,8 @@ class PartitionState:
         removing: replicas that a reassignment will remove.
         link: the id of the link that the partition follows, so that its leader takes batches from the source cluster
             and none from clients; None if it is written here.
+        set_aside_up_to: while it follows a link, the leader epoch up to which its records were written here, -1 if
+            none were. What of them the source does not have is set aside when the log is cut to the source's.
         partition_epoch: mod revision of the key, for compare-and-set; not part of the stored value.
     """
 
@@ -132,6 +134,7 @@ class PartitionState:
     partition_epoch: int = 0
     eligible_leaders: tuple[int, ...] = ()
     link: UUID | None = None
+    set_aside_up_to: int = NO_EPOCH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from ottla_broker.broker import Broker
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.fetch_sessions import FetchSessionCache
 from ottla_broker.groups.relay import GroupRelay
+from ottla_broker.links.link_metrics import show_links
 from ottla_broker.listener import Listener
 from ottla_broker.log.cleaner import LogCleaner
 from ottla_core.observe.metrics import NO_ATTRIBUTES, MetricsServer
@@ -19,6 +20,7 @@ def serve_metrics(broker: Broker, listener: Listener, dispatcher: Dispatcher) ->
     config, partitions = broker.config, broker.partitions
     assert config.metrics_listener is not None
     metrics = MetricsServer("ottla-broker", str(config.node_id), config.metrics_listener)
+    show_links(metrics, broker.links)
     metrics.counter(
         "ottla_broker_requests",
         "Requests received, by API.",

@@ -364,6 +364,30 @@ class Partition:
             if log.log_end_offset != end_offset:
                 self._has_grown(leader, end_offset, len(records))
 
+    def cut_to_source(self, offset: int, *, leader_epoch: int, link: UUID, end_offset: int, now_ms: int) -> None:
+        """Cut off what was written here and the source does not have; it has been set aside up to `end_offset`.
+
+        What is known of the followers is forgotten, since their logs may have what is cut; they cut it when they
+        fetch. To be prepared and settled as with `truncate_to`.
+
+        Raises:
+            FencedLeaderEpoch: this broker does not lead under this epoch and link, records behind the offset were not
+                written here, or the log has changed; nothing was cut.
+            KafkaStorageError: the disk failed.
+        """
+        log, state = self.log, self.state
+        is_due = self._leader is not None and state.leader_epoch == leader_epoch and state.link == link
+        was_written_here = log.leader_epochs.latest <= state.set_aside_up_to
+        if not is_due or not was_written_here or log.log_end_offset != end_offset:
+            raise FencedLeaderEpoch(f"{self.topic_partition} is not what it was when its source was asked")
+        log.truncate_to(offset, now_ms)
+        # Else a record of the source at an offset of one that was cut would count as that one's being replicated.
+        self._unreplicated.give_up(lambda: NotLeaderOrFollower(f"{self.topic_partition} follows another cluster now"))
+        self._leader = LeaderReplica(
+            self.broker_id, state, log.log_end_offset, self._context.monotonic_ms(), led_this_epoch_before=True
+        )
+        self._tell_change()
+
     def begin_at(self, offset: int, *, leader_epoch: int, link: UUID, now_ms: int) -> None:
         """Have a log that is empty begin where the source's does; prepared and settled as with `restart_at`.
 

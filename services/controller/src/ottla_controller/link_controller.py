@@ -105,6 +105,30 @@ class LinkController:
 
         return await self._changes.make(change, timeout_s=timeout_s)
 
+    async def follow_existing_topics(
+        self, link: str, requested: Sequence[NewLinkedTopic], *, timeout_s: float | None = None
+    ) -> tuple[list[LinkedTopicResult], int]:
+        """Have existing topics follow those of a source; return the results and the revision that contains them.
+
+        Raises:
+            KafkaError: the whole request is refused.
+        """
+
+        async def change() -> tuple[list[LinkedTopicResult], int]:
+            plans = links.plan_following(link, requested, self._changes.state)
+            for plan in plans:
+                if plan.topic is not None:  # brokers look at the record when they hear of the partitions
+                    await self._changes.write(
+                        [
+                            self._writes.topic(plan.topic),
+                            *(self._writes.partition(partition) for partition in plan.added),
+                        ]
+                    )
+                    log.info("topic follows a link", topic=plan.topic.name, link=link)
+            return [plan.result for plan in plans], self._changes.state.revision
+
+        return await self._changes.make(change, timeout_s=timeout_s)
+
     async def add_partitions(
         self, requested: Sequence[MorePartitions], *, timeout_s: float | None = None
     ) -> tuple[list[LinkedTopicResult], int]:

@@ -47,7 +47,9 @@ class LinkService(ControllerServicer):
         self, request: pb.CreateLinkedTopicsRequest, context: "Context"
     ) -> pb.CreateLinkedTopicsResponse:
         """Create topics that follow those of a source."""
-        results, revision = await self._active().links.create_topics(
+        controller = self._active().links
+        make = controller.follow_existing_topics if request.existing else controller.create_topics
+        results, revision = await make(
             request.link,
             [messages.new_linked_topic_from_message(topic) for topic in request.topics],
             timeout_s=context.time_remaining(),

@@ -31,7 +31,7 @@ from ottla_core.cluster.link_api import (
     NewLinkedTopic,
     PromotedPartition,
 )
-from ottla_core.cluster.model import ClusterState, Link, PartitionState, Topic, TopicOrigin
+from ottla_core.cluster.model import NO_EPOCH, ClusterState, Link, PartitionState, Topic, TopicOrigin
 from ottla_core.errors import (
     InvalidPartitions,
     InvalidRequest,
@@ -223,6 +223,54 @@ def _linked(plan: CreationPlan, new: NewLinkedTopic, link: Link, state: ClusterS
     return LinkedTopicPlan(LinkedTopicResult(topic=new.name), topic)
 
 
+def plan_following(link_name: str, requested: Sequence[NewLinkedTopic], state: ClusterState) -> list[LinkedTopicPlan]:
+    """Return one plan per existing topic that shall follow one of the source, in order.
+
+    Its leader epochs grow, so that who waits for a write to be replicated under a former one is not told that it is.
+
+    Raises:
+        UnknownLink: there is no such link.
+    """
+    link = find_link(link_name, state)
+    plans: list[LinkedTopicPlan] = []
+    for new in requested:
+        try:
+            plans.append(_turned(new, link, state))
+        except KafkaError as error:
+            result = LinkedTopicResult(topic=new.name, error_code=error.code, error_message=error.message)
+            plans.append(LinkedTopicPlan(result))
+    return plans
+
+
+def _turned(new: NewLinkedTopic, link: Link, state: ClusterState) -> LinkedTopicPlan:
+    topic = state.topics.get(new.name)
+    if topic is None:
+        raise UnknownTopicOrPartition(f"Topic '{new.name}' does not exist.")
+    if topic.name.startswith("__"):
+        raise InvalidTopic(f"'{new.name}' is internal to each cluster and cannot follow another one's")
+    if len(new.source_leader_epochs) != len(topic.partitions):
+        raise InvalidPartitions(
+            f"'{new.name}' has {len(topic.partitions)} partitions, but {len(new.source_leader_epochs)} in the source"
+        )
+    if any(partition.link not in (None, link.id) for partition in topic.partitions):
+        raise PolicyViolation(f"'{new.name}' follows another link; promote it first")
+    origin = TopicOrigin(link_id=link.id, source_topic=new.source_topic, source_topic_id=new.source_topic_id)
+    turned = tuple(
+        replace(
+            partition,
+            link=link.id,
+            leader_epoch=max(partition.leader_epoch + 1, new.source_leader_epochs[partition.index]),
+            set_aside_up_to=partition.leader_epoch,
+        )
+        for partition in topic.partitions
+        if partition.link is None
+    )
+    result = LinkedTopicResult(topic=new.name)
+    if topic.origin == origin and not turned:
+        return LinkedTopicPlan(result)
+    return LinkedTopicPlan(result, replace(topic, origin=origin), turned)
+
+
 def plan_more_partitions(requested: Sequence[MorePartitions], state: ClusterState) -> list[LinkedTopicPlan]:
     """Return one plan per linked topic that shall grow, in order; one that has grown already needs nothing."""
     plans: list[LinkedTopicPlan] = []
@@ -324,7 +372,10 @@ def _promoted(partition: PartitionState) -> PartitionState:
         return partition
     leap = partition.leader_epoch + PROMOTION_LEAP
     return replace(
-        partition, link=None, leader_epoch=leap if leap <= LEADER_EPOCH_MAX else partition.leader_epoch + 1
+        partition,
+        link=None,
+        set_aside_up_to=NO_EPOCH,
+        leader_epoch=leap if leap <= LEADER_EPOCH_MAX else partition.leader_epoch + 1,
     )
 
 

@@ -168,7 +168,7 @@ def test_values_from_before_there_were_links_read_as_of_partitions_and_topics_th
 
 
 def test_what_follows_a_link_comes_back() -> None:
-    linked = replace(PARTITION, link=LINK.id)
+    linked = replace(PARTITION, link=LINK.id, set_aside_up_to=6)
     assert codec.decode_partition(PartitionKey(TOPIC_ID, 2), codec.encode_partition(linked), 77) == linked
     origin = TopicOrigin(link_id=LINK.id, source_topic="s", source_topic_id=UUID(int=71))
     record = TopicRecord(id=TOPIC_ID, partition_count=1, origin=origin)

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!ottla_proto/gen/ottla/links.proto\x12\x0eottla.links.v1\"5\n\x07Setting\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\x05value\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_value\"\x17\n\x05Texts\x12\x0e\n\x06values\x18\x01 \x03(\t\"\xa1\x02\n\x04Link\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\x0c\x12\x19\n\x11source_cluster_id\x18\x03 \x01(\t\x12\x19\n\x11\x62ootstrap_servers\x18\x04 \x03(\t\x12\x34\n\x08settings\x18\x05 \x03(\x0b\x32\".ottla.links.v1.Link.SettingsEntry\x12\x0e\n\x06topics\x18\x06 \x03(\t\x12\x0e\n\x06groups\x18\x07 \x03(\t\x12\x0e\n\x06paused\x18\x08 \x01(\x08\x12\x1d\n\x10\x62ytes_per_second\x18\t \x01(\x03H\x00\x88\x01\x01\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x13\n\x11_bytes_per_second\"E\n\nSourceLink\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x19\n\x11source_cluster_id\x18\x02 \x01(\t\x12\x0e\n\x06topics\x18\x03 \x03(\t\"\x99\x01\n\x11\x43reateLinkRequest\x12\"\n\x04link\x18\x01 \x01(\x0b\x32\x14.ottla.links.v1.Link\x12\x17\n\x0fmatching_topics\x18\x02 \x03(\t\x12\x30\n\x0csource_links\x18\x03 \x03(\x0b\x32\x1a.ottla.links.v1.SourceLink\x12\x15\n\rvalidate_only\x18\x04 \x01(\x08\"J\n\x12\x43reateLinkResponse\x12\"\n\x04link\x18\x01 \x01(\x0b\x32\x14.ottla.links.v1.Link\x12\x10\n\x08revision\x18\x02 \x01(\x03\"\x9f\x02\n\x10\x41lterLinkRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x06paused\x18\x02 \x01(\x08H\x00\x88\x01\x01\x12\x1d\n\x10\x62ytes_per_second\x18\x03 \x01(\x03H\x01\x88\x01\x01\x12\x30\n\x11\x62ootstrap_servers\x18\x04 \x01(\x0b\x32\x15.ottla.links.v1.Texts\x12%\n\x06topics\x18\x05 \x01(\x0b\x32\x15.ottla.links.v1.Texts\x12%\n\x06groups\x18\x06 \x01(\x0b\x32\x15.ottla.links.v1.Texts\x12)\n\x08settings\x18\x07 \x03(\x0b\x32\x17.ottla.links.v1.SettingB\t\n\x07_pausedB\x13\n\x11_bytes_per_second\"I\n\x11\x41lterLinkResponse\x12\"\n\x04link\x18\x01 \x01(\x0b\x32\x14.ottla.links.v1.Link\x12\x10\n\x08revision\x18\x02 \x01(\x03\"!\n\x11\x44\x65leteLinkRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"&\n\x12\x44\x65leteLinkResponse\x12\x10\n\x08revision\x18\x01 \x01(\x03\"\xc3\x01\n\x0eNewLinkedTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x14\n\x0csource_topic\x18\x03 \x01(\t\x12\x17\n\x0fsource_topic_id\x18\x04 \x01(\x0c\x12\x1c\n\x14source_leader_epochs\x18\x05 \x03(\x05\x12\x1a\n\x12replication_factor\x18\x06 \x01(\x05\x12(\n\x07\x63onfigs\x18\x07 \x03(\x0b\x32\x17.ottla.links.v1.Setting\"Y\n\x19\x43reateLinkedTopicsRequest\x12\x0c\n\x04link\x18\x01 \x01(\t\x12.\n\x06topics\x18\x02 \x03(\x0b\x32\x1e.ottla.links.v1.NewLinkedTopic\"M\n\x11LinkedTopicResult\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12\x15\n\rerror_message\x18\x03 \x01(\t\"a\n\x1a\x43reateLinkedTopicsResponse\x12\x31\n\x06topics\x18\x01 \x03(\x0b\x32!.ottla.links.v1.LinkedTopicResult\x12\x10\n\x08revision\x18\x02 \x01(\x03\"=\n\x0eMorePartitions\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x1c\n\x14source_leader_epochs\x18\x02 \x03(\x05\"L\n\x1a\x41\x64\x64LinkedPartitionsRequest\x12.\n\x06topics\x18\x01 \x03(\x0b\x32\x1e.ottla.links.v1.MorePartitions\"b\n\x1b\x41\x64\x64LinkedPartitionsResponse\x12\x31\n\x06topics\x18\x01 \x03(\x0b\x32!.ottla.links.v1.LinkedTopicResult\x12\x10\n\x08revision\x18\x02 \x01(\x03\"m\n\x10LeaderEpochRaise\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\r\n\x05index\x18\x02 \x01(\x05\x12\x0f\n\x07link_id\x18\x03 \x01(\x0c\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x05\x12\x11\n\traised_to\x18\x05 \x01(\x05\"u\n\x18RaiseLeaderEpochsRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x30\n\x06raises\x18\x03 \x03(\x0b\x32 .ottla.links.v1.LeaderEpochRaise\"-\n\x19RaiseLeaderEpochsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x03\".\n\x0ePromoteRequest\x12\x0c\n\x04link\x18\x01 \x01(\t\x12\x0e\n\x06topics\x18\x02 \x03(\t\"G\n\x11PromotedPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\"Z\n\x0fPromoteResponse\x12\x35\n\npartitions\x18\x01 \x03(\x0b\x32!.ottla.links.v1.PromotedPartition\x12\x10\n\x08revision\x18\x02 \x01(\x03\"%\n\x14\x44\x65scribeLinksRequest\x12\r\n\x05names\x18\x01 \x03(\t\"\x8b\x01\n\x0bLinkedTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x14\n\x0csource_topic\x18\x03 \x01(\t\x12\x17\n\x0fsource_topic_id\x18\x04 \x01(\x0c\x12\x17\n\x0fpartition_count\x18\x05 \x01(\x05\x12\x14\n\x0clinked_count\x18\x06 \x01(\x05\"`\n\rDescribedLink\x12\"\n\x04link\x18\x01 \x01(\x0b\x32\x14.ottla.links.v1.Link\x12+\n\x06topics\x18\x02 \x03(\x0b\x32\x1b.ottla.links.v1.LinkedTopic\"Y\n\x15\x44\x65scribeLinksResponse\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12,\n\x05links\x18\x02 \x03(\x0b\x32\x1d.ottla.links.v1.DescribedLink\"\"\n\x11LinkStatusRequest\x12\r\n\x05names\x18\x01 \x03(\t\"\x8c\x02\n\x0fPartitionStatus\x12\x0c\n\x04link\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x05\x12\r\n\x05state\x18\x04 \x01(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x10\n\x08since_ms\x18\x06 \x01(\x03\x12\x16\n\x0elog_end_offset\x18\x07 \x01(\x03\x12\x16\n\x0ehigh_watermark\x18\x08 \x01(\x03\x12\x19\n\x11source_end_offset\x18\t \x01(\x03\x12\x16\n\x0erecords_missed\x18\n \x01(\x03\x12\x0e\n\x06leader\x18\x0b \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x0c \x01(\x05\x12\x13\n\x0b\x61nswered_ms\x18\r \x01(\x03\"a\n\x12LinkStatusResponse\x12\x33\n\npartitions\x18\x01 \x03(\x0b\x32\x1f.ottla.links.v1.PartitionStatus\x12\x16\n\x0esilent_brokers\x18\x02 \x03(\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!ottla_proto/gen/ottla/links.proto\x12\x0eottla.links.v1\"5\n\x07Setting\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\x05value\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_value\"\x17\n\x05Texts\x12\x0e\n\x06values\x18\x01 \x03(\t\"\xa1\x02\n\x04Link\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\x0c\x12\x19\n\x11source_cluster_id\x18\x03 \x01(\t\x12\x19\n\x11\x62ootstrap_servers\x18\x04 \x03(\t\x12\x34\n\x08settings\x18\x05 \x03(\x0b\x32\".ottla.links.v1.Link.SettingsEntry\x12\x0e\n\x06topics\x18\x06 \x03(\t\x12\x0e\n\x06groups\x18\x07 \x03(\t\x12\x0e\n\x06paused\x18\x08 \x01(\x08\x12\x1d\n\x10\x62ytes_per_second\x18\t \x01(\x03H\x00\x88\x01\x01\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x13\n\x11_bytes_per_second\"E\n\nSourceLink\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x19\n\x11source_cluster_id\x18\x02 \x01(\t\x12\x0e\n\x06topics\x18\x03 \x03(\t\"\x99\x01\n\x11\x43reateLinkRequest\x12\"\n\x04link\x18\x01 \x01(\x0b\x32\x14.ottla.links.v1.Link\x12\x17\n\x0fmatching_topics\x18\x02 \x03(\t\x12\x30\n\x0csource_links\x18\x03 \x03(\x0b\x32\x1a.ottla.links.v1.SourceLink\x12\x15\n\rvalidate_only\x18\x04 \x01(\x08\"J\n\x12\x43reateLinkResponse\x12\"\n\x04link\x18\x01 \x01(\x0b\x32\x14.ottla.links.v1.Link\x12\x10\n\x08revision\x18\x02 \x01(\x03\"\x9f\x02\n\x10\x41lterLinkRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x06paused\x18\x02 \x01(\x08H\x00\x88\x01\x01\x12\x1d\n\x10\x62ytes_per_second\x18\x03 \x01(\x03H\x01\x88\x01\x01\x12\x30\n\x11\x62ootstrap_servers\x18\x04 \x01(\x0b\x32\x15.ottla.links.v1.Texts\x12%\n\x06topics\x18\x05 \x01(\x0b\x32\x15.ottla.links.v1.Texts\x12%\n\x06groups\x18\x06 \x01(\x0b\x32\x15.ottla.links.v1.Texts\x12)\n\x08settings\x18\x07 \x03(\x0b\x32\x17.ottla.links.v1.SettingB\t\n\x07_pausedB\x13\n\x11_bytes_per_second\"I\n\x11\x41lterLinkResponse\x12\"\n\x04link\x18\x01 \x01(\x0b\x32\x14.ottla.links.v1.Link\x12\x10\n\x08revision\x18\x02 \x01(\x03\"!\n\x11\x44\x65leteLinkRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"&\n\x12\x44\x65leteLinkResponse\x12\x10\n\x08revision\x18\x01 \x01(\x03\"\xc3\x01\n\x0eNewLinkedTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x14\n\x0csource_topic\x18\x03 \x01(\t\x12\x17\n\x0fsource_topic_id\x18\x04 \x01(\x0c\x12\x1c\n\x14source_leader_epochs\x18\x05 \x03(\x05\x12\x1a\n\x12replication_factor\x18\x06 \x01(\x05\x12(\n\x07\x63onfigs\x18\x07 \x03(\x0b\x32\x17.ottla.links.v1.Setting\"k\n\x19\x43reateLinkedTopicsRequest\x12\x0c\n\x04link\x18\x01 \x01(\t\x12.\n\x06topics\x18\x02 \x03(\x0b\x32\x1e.ottla.links.v1.NewLinkedTopic\x12\x10\n\x08\x65xisting\x18\x03 \x01(\x08\"M\n\x11LinkedTopicResult\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12\x15\n\rerror_message\x18\x03 \x01(\t\"a\n\x1a\x43reateLinkedTopicsResponse\x12\x31\n\x06topics\x18\x01 \x03(\x0b\x32!.ottla.links.v1.LinkedTopicResult\x12\x10\n\x08revision\x18\x02 \x01(\x03\"=\n\x0eMorePartitions\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x1c\n\x14source_leader_epochs\x18\x02 \x03(\x05\"L\n\x1a\x41\x64\x64LinkedPartitionsRequest\x12.\n\x06topics\x18\x01 \x03(\x0b\x32\x1e.ottla.links.v1.MorePartitions\"b\n\x1b\x41\x64\x64LinkedPartitionsResponse\x12\x31\n\x06topics\x18\x01 \x03(\x0b\x32!.ottla.links.v1.LinkedTopicResult\x12\x10\n\x08revision\x18\x02 \x01(\x03\"m\n\x10LeaderEpochRaise\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\r\n\x05index\x18\x02 \x01(\x05\x12\x0f\n\x07link_id\x18\x03 \x01(\x0c\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x05\x12\x11\n\traised_to\x18\x05 \x01(\x05\"u\n\x18RaiseLeaderEpochsRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x30\n\x06raises\x18\x03 \x03(\x0b\x32 .ottla.links.v1.LeaderEpochRaise\"-\n\x19RaiseLeaderEpochsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x03\".\n\x0ePromoteRequest\x12\x0c\n\x04link\x18\x01 \x01(\t\x12\x0e\n\x06topics\x18\x02 \x03(\t\"G\n\x11PromotedPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\"Z\n\x0fPromoteResponse\x12\x35\n\npartitions\x18\x01 \x03(\x0b\x32!.ottla.links.v1.PromotedPartition\x12\x10\n\x08revision\x18\x02 \x01(\x03\"%\n\x14\x44\x65scribeLinksRequest\x12\r\n\x05names\x18\x01 \x03(\t\"\x8b\x01\n\x0bLinkedTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x14\n\x0csource_topic\x18\x03 \x01(\t\x12\x17\n\x0fsource_topic_id\x18\x04 \x01(\x0c\x12\x17\n\x0fpartition_count\x18\x05 \x01(\x05\x12\x14\n\x0clinked_count\x18\x06 \x01(\x05\"`\n\rDescribedLink\x12\"\n\x04link\x18\x01 \x01(\x0b\x32\x14.ottla.links.v1.Link\x12+\n\x06topics\x18\x02 \x03(\x0b\x32\x1b.ottla.links.v1.LinkedTopic\"Y\n\x15\x44\x65scribeLinksResponse\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12,\n\x05links\x18\x02 \x03(\x0b\x32\x1d.ottla.links.v1.DescribedLink\"\"\n\x11LinkStatusRequest\x12\r\n\x05names\x18\x01 \x03(\t\"\x8c\x02\n\x0fPartitionStatus\x12\x0c\n\x04link\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x05\x12\r\n\x05state\x18\x04 \x01(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x10\n\x08since_ms\x18\x06 \x01(\x03\x12\x16\n\x0elog_end_offset\x18\x07 \x01(\x03\x12\x16\n\x0ehigh_watermark\x18\x08 \x01(\x03\x12\x19\n\x11source_end_offset\x18\t \x01(\x03\x12\x16\n\x0erecords_missed\x18\n \x01(\x03\x12\x0e\n\x06leader\x18\x0b \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x0c \x01(\x05\x12\x13\n\x0b\x61nswered_ms\x18\r \x01(\x03\"a\n\x12LinkStatusResponse\x12\x33\n\npartitions\x18\x01 \x03(\x0b\x32\x1f.ottla.links.v1.PartitionStatus\x12\x16\n\x0esilent_brokers\x18\x02 \x03(\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -58,41 +58,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NEWLINKEDTOPIC']._serialized_start=1169
   _globals['_NEWLINKEDTOPIC']._serialized_end=1364
   _globals['_CREATELINKEDTOPICSREQUEST']._serialized_start=1366
-  _globals['_CREATELINKEDTOPICSREQUEST']._serialized_end=1455
-  _globals['_LINKEDTOPICRESULT']._serialized_start=1457
-  _globals['_LINKEDTOPICRESULT']._serialized_end=1534
-  _globals['_CREATELINKEDTOPICSRESPONSE']._serialized_start=1536
-  _globals['_CREATELINKEDTOPICSRESPONSE']._serialized_end=1633
-  _globals['_MOREPARTITIONS']._serialized_start=1635
-  _globals['_MOREPARTITIONS']._serialized_end=1696
-  _globals['_ADDLINKEDPARTITIONSREQUEST']._serialized_start=1698
-  _globals['_ADDLINKEDPARTITIONSREQUEST']._serialized_end=1774
-  _globals['_ADDLINKEDPARTITIONSRESPONSE']._serialized_start=1776
-  _globals['_ADDLINKEDPARTITIONSRESPONSE']._serialized_end=1874
-  _globals['_LEADEREPOCHRAISE']._serialized_start=1876
-  _globals['_LEADEREPOCHRAISE']._serialized_end=1985
-  _globals['_RAISELEADEREPOCHSREQUEST']._serialized_start=1987
-  _globals['_RAISELEADEREPOCHSREQUEST']._serialized_end=2104
-  _globals['_RAISELEADEREPOCHSRESPONSE']._serialized_start=2106
-  _globals['_RAISELEADEREPOCHSRESPONSE']._serialized_end=2151
-  _globals['_PROMOTEREQUEST']._serialized_start=2153
-  _globals['_PROMOTEREQUEST']._serialized_end=2199
-  _globals['_PROMOTEDPARTITION']._serialized_start=2201
-  _globals['_PROMOTEDPARTITION']._serialized_end=2272
-  _globals['_PROMOTERESPONSE']._serialized_start=2274
-  _globals['_PROMOTERESPONSE']._serialized_end=2364
-  _globals['_DESCRIBELINKSREQUEST']._serialized_start=2366
-  _globals['_DESCRIBELINKSREQUEST']._serialized_end=2403
-  _globals['_LINKEDTOPIC']._serialized_start=2406
-  _globals['_LINKEDTOPIC']._serialized_end=2545
-  _globals['_DESCRIBEDLINK']._serialized_start=2547
-  _globals['_DESCRIBEDLINK']._serialized_end=2643
-  _globals['_DESCRIBELINKSRESPONSE']._serialized_start=2645
-  _globals['_DESCRIBELINKSRESPONSE']._serialized_end=2734
-  _globals['_LINKSTATUSREQUEST']._serialized_start=2736
-  _globals['_LINKSTATUSREQUEST']._serialized_end=2770
-  _globals['_PARTITIONSTATUS']._serialized_start=2773
-  _globals['_PARTITIONSTATUS']._serialized_end=3041
-  _globals['_LINKSTATUSRESPONSE']._serialized_start=3043
-  _globals['_LINKSTATUSRESPONSE']._serialized_end=3140
+  _globals['_CREATELINKEDTOPICSREQUEST']._serialized_end=1473
+  _globals['_LINKEDTOPICRESULT']._serialized_start=1475
+  _globals['_LINKEDTOPICRESULT']._serialized_end=1552
+  _globals['_CREATELINKEDTOPICSRESPONSE']._serialized_start=1554
+  _globals['_CREATELINKEDTOPICSRESPONSE']._serialized_end=1651
+  _globals['_MOREPARTITIONS']._serialized_start=1653
+  _globals['_MOREPARTITIONS']._serialized_end=1714
+  _globals['_ADDLINKEDPARTITIONSREQUEST']._serialized_start=1716
+  _globals['_ADDLINKEDPARTITIONSREQUEST']._serialized_end=1792
+  _globals['_ADDLINKEDPARTITIONSRESPONSE']._serialized_start=1794
+  _globals['_ADDLINKEDPARTITIONSRESPONSE']._serialized_end=1892
+  _globals['_LEADEREPOCHRAISE']._serialized_start=1894
+  _globals['_LEADEREPOCHRAISE']._serialized_end=2003
+  _globals['_RAISELEADEREPOCHSREQUEST']._serialized_start=2005
+  _globals['_RAISELEADEREPOCHSREQUEST']._serialized_end=2122
+  _globals['_RAISELEADEREPOCHSRESPONSE']._serialized_start=2124
+  _globals['_RAISELEADEREPOCHSRESPONSE']._serialized_end=2169
+  _globals['_PROMOTEREQUEST']._serialized_start=2171
+  _globals['_PROMOTEREQUEST']._serialized_end=2217
+  _globals['_PROMOTEDPARTITION']._serialized_start=2219
+  _globals['_PROMOTEDPARTITION']._serialized_end=2290
+  _globals['_PROMOTERESPONSE']._serialized_start=2292
+  _globals['_PROMOTERESPONSE']._serialized_end=2382
+  _globals['_DESCRIBELINKSREQUEST']._serialized_start=2384
+  _globals['_DESCRIBELINKSREQUEST']._serialized_end=2421
+  _globals['_LINKEDTOPIC']._serialized_start=2424
+  _globals['_LINKEDTOPIC']._serialized_end=2563
+  _globals['_DESCRIBEDLINK']._serialized_start=2565
+  _globals['_DESCRIBEDLINK']._serialized_end=2661
+  _globals['_DESCRIBELINKSRESPONSE']._serialized_start=2663
+  _globals['_DESCRIBELINKSRESPONSE']._serialized_end=2752
+  _globals['_LINKSTATUSREQUEST']._serialized_start=2754
+  _globals['_LINKSTATUSREQUEST']._serialized_end=2788
+  _globals['_PARTITIONSTATUS']._serialized_start=2791
+  _globals['_PARTITIONSTATUS']._serialized_end=3059
+  _globals['_LINKSTATUSRESPONSE']._serialized_start=3061
+  _globals['_LINKSTATUSRESPONSE']._serialized_end=3158
 # @@protoc_insertion_point(module_scope)

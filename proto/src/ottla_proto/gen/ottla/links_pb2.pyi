@@ -136,12 +136,14 @@ class NewLinkedTopic(_message.Message):
     def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., source_topic: _Optional[str] = ..., source_topic_id: _Optional[bytes] = ..., source_leader_epochs: _Optional[_Iterable[int]] = ..., replication_factor: _Optional[int] = ..., configs: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ...) -> None: ...
 
 class CreateLinkedTopicsRequest(_message.Message):
-    __slots__ = ("link", "topics")
+    __slots__ = ("link", "topics", "existing")
     LINK_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
+    EXISTING_FIELD_NUMBER: _ClassVar[int]
     link: str
     topics: _containers.RepeatedCompositeFieldContainer[NewLinkedTopic]
-    def __init__(self, link: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[NewLinkedTopic, _Mapping]]] = ...) -> None: ...
+    existing: bool
+    def __init__(self, link: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[NewLinkedTopic, _Mapping]]] = ..., existing: _Optional[bool] = ...) -> None: ...
 
 class LinkedTopicResult(_message.Message):
     __slots__ = ("topic", "error_code", "error_message")

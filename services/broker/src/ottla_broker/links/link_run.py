@@ -23,9 +23,10 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i64
 
 from ottla_broker.links.linked_partition import LinkedPartition, SourceRange
+from ottla_broker.links.set_aside import keep_aside
 from ottla_broker.links.source_fetcher import SourceFetcher
 from ottla_broker.replication.fetch_settings import FetchSettings
-from ottla_broker.replication.follower_replica import UNDEFINED_EPOCH
+from ottla_broker.replication.follower_replica import UNDEFINED_EPOCH, truncation_offset
 from ottla_broker.replication.throttle import ReplicationThrottle
 from ottla_core.background import start_detached, start_recurring
 from ottla_core.client.cluster import AsyncCluster
@@ -322,6 +323,37 @@ class LinkRun:
             return  # the pause ends by itself
         if linked.state is not LinkedPartitionState.SOURCE_TRUNCATED:
             done()
+
+    # What was written here before
+
+    def set_aside(self, linked: LinkedPartition, done: Callable[[], None]) -> None:
+        """Write what the source does not have elsewhere, and cut it off; call `done` then."""
+        self._keep(start_detached("setting records aside", self._set_aside(linked, done), link=self.link.name))
+
+    async def _set_aside(self, linked: LinkedPartition, done: Callable[[], None]) -> None:
+        partition, leader_epoch = linked.partition, linked.leader_epoch
+        log, end_offset = partition.log, partition.log.log_end_offset
+        offset = truncation_offset(log, *linked.parted_at)
+        try:
+            kept = await keep_aside(log, offset, end_offset, partition.topic_id, self._clock.time_ms())
+            async with log.truncation.prepared(offset):
+                partition.cut_to_source(
+                    offset,
+                    leader_epoch=leader_epoch,
+                    link=self.link.id,
+                    end_offset=end_offset,
+                    now_ms=self._clock.time_ms(),
+                )
+            await log.truncation.settled()
+        except KafkaError as error:
+            linked.enter(LinkedPartitionState.FAILED, f"what the source lacks cannot be set aside: {error.message}",
+                         self._clock.time_ms())  # fmt: skip
+            return  # the pause ends by itself
+        logger.warning(
+            "set records aside that the source does not have",
+            partition=str(linked.topic_partition), file=str(kept), first_offset=offset, end_offset=end_offset,
+        )  # fmt: skip
+        done()
 
     async def _range_of(self, linked: LinkedPartition) -> SourceRange:
         """Ask the partition's leader in the source.

@@ -29,7 +29,7 @@ class Next(Enum):
 
     GO_ON: fetch on. LATER: fetch again after a pause that grows. STOPPED: the same, with a long pause. FIND_START:
     ask where the source's log begins and ends. RAISE_EPOCH: have this leader's epoch raised. LOOK: somebody else may
-    lead it in the source.
+    lead it in the source. SET_ASIDE: keep elsewhere what was written here and the source does not have.
     """
 
     GO_ON = auto()
@@ -38,6 +38,7 @@ class Next(Enum):
     FIND_START = auto()
     RAISE_EPOCH = auto()
     LOOK = auto()
+    SET_ASIDE = auto()
 
 
 _LED_BY_OTHERS = (
@@ -80,6 +81,7 @@ class LinkedPartition:
         source_topic: its name there.
         source_leader_epoch: the partition's leader epoch there, or -1.
         leader_epoch: this leader's, in which it is asked for; answers to another one's questions are dropped.
+        parted_at: after `Next.SET_ASIDE`, the largest epoch of the source up to ours, and where it ends there.
         wanted_epoch: what this leader's epoch has to be raised to, after `Next.RAISE_EPOCH`.
         state: what it is doing.
     """
@@ -91,6 +93,7 @@ class LinkedPartition:
         "_source_end_offset",
         "answered_ms",
         "leader_epoch",
+        "parted_at",
         "partition",
         "reason",
         "records_missed",
@@ -112,6 +115,7 @@ class LinkedPartition:
         self.wanted_epoch = UNDEFINED_EPOCH
         self.state = LinkedPartitionState.WAITING
         self.reason = "its source has not been asked yet"
+        self.parted_at = (UNDEFINED_EPOCH, -1)
         self.records_missed = 0
         self.answered_ms = UNKNOWN
         self._since_ms = now_ms
@@ -206,6 +210,10 @@ class LinkedPartition:
 
     def _has_parted(self, epoch: int, end_offset: int, now_ms: int) -> Next:
         log = self.partition.log
+        if self._was_written_here:
+            self.parted_at = epoch, end_offset
+            self.enter(LinkedPartitionState.WAITING, "what the source does not have is being set aside", now_ms)
+            return Next.SET_ASIDE
         self.enter(
             LinkedPartitionState.SOURCE_TRUNCATED,
             f"the source's leader epoch {epoch} ends at offset {end_offset}, while records of epoch"
@@ -213,6 +221,11 @@ class LinkedPartition:
             now_ms,
         )
         return Next.STOPPED
+
+    @property
+    def _was_written_here(self) -> bool:
+        """Whether the log's last record is from before it followed the source, and may be none of the source's."""
+        return UNDEFINED_EPOCH < self.partition.log.leader_epochs.latest <= self.partition.state.set_aside_up_to
 
     def resume_within(self, found: SourceRange, now_ms: int) -> int | None:
         """Go on where the source's log begins, if it begins behind this one's end.
@@ -227,6 +240,14 @@ class LinkedPartition:
         )
         if has_lost_it:
             self._has_parted(found.epoch, found.epoch_end_offset, now_ms)
+            return None
+        if self._was_written_here and (found.start_offset > end_offset or found.end_offset < end_offset):
+            self.enter(
+                LinkedPartitionState.SOURCE_TRUNCATED,
+                "the source does not have any more what would tell which of the records here it has;"
+                " keep a copy of the topic if you need it, delete it, and have it follow anew",
+                now_ms,
+            )
             return None
         if found.end_offset < end_offset:
             self.enter(

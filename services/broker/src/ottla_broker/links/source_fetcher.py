@@ -47,6 +47,9 @@ class LinkDuties(Protocol):
     def find_start(self, linked: LinkedPartition, done: Callable[[], None]) -> None:
         """Ask where the source's log begins and ends, and have the partition go on there; call `done` then."""
 
+    def set_aside(self, linked: LinkedPartition, done: Callable[[], None]) -> None:
+        """Write what the source does not have elsewhere, and cut it off; call `done` then."""
+
     def raise_epoch(self, linked: LinkedPartition) -> None:
         """Have this leader's epoch raised to `wanted_epoch`; the partition is followed anew then."""
 
@@ -314,6 +317,9 @@ class SourceFetcher:
             case Next.FIND_START:
                 plan.pause(followed, self._now_ms() + STOPPED_PAUSE_MS)
                 self._duties.find_start(linked, lambda: self._resume(followed))
+            case Next.SET_ASIDE:
+                plan.pause(followed, self._now_ms() + STOPPED_PAUSE_MS)
+                self._duties.set_aside(linked, lambda: self._resume(followed))
             case Next.RAISE_EPOCH:
                 plan.pause(followed, self._now_ms() + STOPPED_PAUSE_MS)
                 self._duties.raise_epoch(linked)
