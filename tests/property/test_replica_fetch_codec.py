@@ -23,6 +23,7 @@ from ottla_core.wire.records import Record, encode_batch
 from ottla_core.wire.replica_fetch_request import (
     FETCH_KEY,
     FETCH_VERSION,
+    OLDEST_VERSION,
     FetchLimits,
     PartitionAsked,
     ReplicaFetchRequestWriter,
@@ -79,6 +80,27 @@ def test_a_follower_s_request_is_what_kio_reads(
         for topic in message.topics
     }
     assert found == asked
+    assert {topic.topic_id: list(topic.partitions) for topic in message.forgotten_topics_data} == forgotten
+
+
+@given(asked_topics, forgotten_topics, st.tuples(int32s, int32s), st.integers(OLDEST_VERSION, FETCH_VERSION))
+def test_a_consumer_s_request_of_any_version_is_what_kio_reads(
+    asked: dict[UUID, list[PartitionAsked]], forgotten: dict[UUID, list[int]], session: tuple[int, int], version: int
+) -> None:
+    writer = ReplicaFetchRequestWriter("link", -1, FetchLimits(500, 1, 10_000_000))
+    body = memoryview(bytes(writer.body(-1, session, asked, forgotten, version=version)))
+    message, size = entity_reader(message_codec(FETCH_KEY, version).request_type)(body, 0)
+    assert size == len(body)
+    assert getattr(message, "replica_id", -1) == -1
+    assert (message.session_id, message.session_epoch, message.min_bytes) == (*session, 1)
+    found = {
+        topic.topic_id: [(each.partition, each.fetch_offset, each.last_fetched_epoch) for each in topic.partitions]
+        for topic in message.topics
+    }
+    assert found == {
+        topic_id: [(each.partition, each.fetch_offset, each.last_fetched_epoch) for each in partitions]
+        for topic_id, partitions in asked.items()
+    }
     assert {topic.topic_id: list(topic.partitions) for topic in message.forgotten_topics_data} == forgotten
 
 

@@ -1,5 +1,7 @@
 """Encoding of FetchRequest, version 17, as a follower sends it to the leader of its partitions.
 
+Leaders of linked partitions ask with it too, in older versions where their source knows no other.
+
 Written by hand because a follower sends one for every batch that it waits for. In an incremental session (KIP-227)
 most requests name one partition, or none.
 
@@ -15,6 +17,9 @@ from ottla_core.wire.primitives import INT32, NO_TAGGED_FIELDS, array_length, un
 
 FETCH_KEY: Final = 1
 FETCH_VERSION: Final = 17
+OLDEST_VERSION: Final = 13
+"""Names topics by their ids, as brokers since Kafka 3.1 do. Brokers of one cluster always use `FETCH_VERSION`."""
+_FIRST_WITH_REPLICA_STATE: Final = 15
 
 NO_SESSION: Final = 0
 FIRST_EPOCH: Final = 0
@@ -104,9 +109,13 @@ class ReplicaFetchRequestWriter:
         session: tuple[int, int],
         asked: Mapping[UUID, Collection[PartitionAsked]],
         forgotten: Mapping[UUID, Collection[int]],
+        *,
+        version: int = FETCH_VERSION,
     ) -> bytearray:
-        """Return what follows the header; see `write`."""
+        """Return what follows the header, in a version from `OLDEST_VERSION` on; see `write`."""
         frame = bytearray()
+        if version < _FIRST_WITH_REPLICA_STATE:
+            frame += INT32.pack(self._replica_id)
         frame += _BEFORE_TOPICS.pack(*self._limits, _READ_UNCOMMITTED, *session)
         frame += array_length(len(asked), flexible=True)
         for topic_id, partitions in asked.items():
@@ -122,6 +131,9 @@ class ReplicaFetchRequestWriter:
             frame += b"".join(map(INT32.pack, indexes))
             frame += NO_TAGGED_FIELDS
         frame += _NO_RACK
+        if version < _FIRST_WITH_REPLICA_STATE:
+            frame += NO_TAGGED_FIELDS
+            return frame
         frame += b"\x01"  # one tagged field
         frame += unsigned_varint(_REPLICA_STATE_TAG) + unsigned_varint(_REPLICA_STATE.size)
         frame += _REPLICA_STATE.pack(self._replica_id, replica_epoch, 0)

@@ -25,7 +25,12 @@ from ottla_core.clock import Clock
 from ottla_core.cluster.link_api import UNKNOWN, LinkedPartitionState
 from ottla_core.errors import InvalidResponse
 from ottla_core.wire.primitives import INT32
-from ottla_core.wire.replica_fetch_request import FETCH_KEY, FETCH_VERSION, ReplicaFetchRequestWriter
+from ottla_core.wire.replica_fetch_request import (
+    FETCH_KEY,
+    FETCH_VERSION,
+    OLDEST_VERSION,
+    ReplicaFetchRequestWriter,
+)
 from ottla_core.wire.replica_fetch_response import FetchedHead, PartitionFetched, ReplicaFetchResponseReader
 
 CONSUMER: Final = -1
@@ -89,6 +94,7 @@ class SourceFetcher:
         self._connection: PipelinedConnection | None = None
         self._lost = asyncio.Event()
         self._failures = 0
+        self._version = FETCH_VERSION
         self._awaits_answer = False
         self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
@@ -136,12 +142,14 @@ class SourceFetcher:
                     self.address.host, self.address.port, security=self._security, client_id=self._client_id
                 )
                 try:
-                    connection.version_among(FETCH_KEY, FETCH_VERSION, FETCH_VERSION)
+                    self._version = connection.version_among(FETCH_KEY, OLDEST_VERSION, FETCH_VERSION)
                 except UnsupportedByBroker:
                     connection.close()
                     raise
             except UnsupportedByBroker:
-                self._wait_all(f"{self.address.host}:{self.address.port} is too old: Fetch {FETCH_VERSION} is needed")
+                self._wait_all(
+                    f"{self.address.host}:{self.address.port} is older than Kafka 3.1: it has no topic ids"
+                )
                 continue
             except (Unreachable, AuthenticationFailed) as error:
                 self._wait_all(str(error))
@@ -198,11 +206,11 @@ class SourceFetcher:
         if planned is None:
             return
         self._awaits_answer = True
-        body = self._writer.body(CONSUMER, planned.session, planned.asked, planned.forgotten)
+        body = self._writer.body(CONSUMER, planned.session, planned.asked, planned.forgotten, version=self._version)
         try:
             connection.send(
                 FETCH_KEY,
-                FETCH_VERSION,
+                self._version,
                 [body],
                 self._on_answer,
                 is_flexible=True,
