@@ -17,6 +17,7 @@ steps = st.one_of(
     st.tuples(st.just("skip"), st.integers(0, 4), st.just(0), st.just(0)),
     st.tuples(st.just("skip target"), st.integers(0, 4), st.just(0), st.just(0)),
     st.tuples(st.just("truncate"), st.integers(0, 12), st.just(0), st.just(0)),
+    st.tuples(st.just("cut target"), st.integers(0, 12), st.just(0), st.just(0)),
     st.tuples(st.just("store"), st.just(0), st.just(0), st.just(0)),
 )
 histories = st.tuples(st.integers(0, 5), st.integers(0, 5), st.lists(steps, max_size=40))
@@ -58,6 +59,10 @@ def take(step: Step, kept: OffsetMap, oracle: Oracle) -> OffsetMap:
     elif what == "skip target":
         oracle.target_end += first
         kept.skip_target_to(oracle.target_end)
+    elif what == "cut target":
+        oracle.target_end = max(0, oracle.target_end - first)
+        oracle.pairs = [pair for pair in oracle.pairs if pair[1] < oracle.target_end]
+        kept.cut_target(oracle.target_end)
     elif what == "truncate":
         oracle.source_end = max(0, oracle.source_end - first)
         oracle.pairs = [pair for pair in oracle.pairs if pair[0] < oracle.source_end]

@@ -30,10 +30,11 @@ class Copied:
         self.syncs = OffsetSyncs(LAG_MAX)
 
     def sync(self, now_s: float = 0.0) -> OffsetSync | None:
-        due = self.syncs.due(ORDERS, self.copy, now_s)
-        if due is not None:
-            self.syncs.written(due, now_s)
-        return due
+        self.syncs.note(ORDERS, self.copy)
+        due = self.syncs.due(now_s)
+        self.syncs.written(due, now_s)
+        assert len(due) <= 1
+        return due[0] if due else None
 
 
 @pytest.fixture
@@ -57,6 +58,7 @@ def test_records_in_a_row_wait_until_they_are_many_or_late(copied: Copied) -> No
     copied.sync()
     copied.copy.map.append(15, 5, LAG_MAX)
     assert copied.sync(1.0) is None
+    assert copied.syncs.pending() == [OffsetSync("orders", 2, 14 + LAG_MAX, 4 + LAG_MAX)]
     assert copied.sync(DELAY_S_MAX) == OffsetSync("orders", 2, 14 + LAG_MAX, 4 + LAG_MAX)
     copied.copy.map.append(15 + LAG_MAX, 5 + LAG_MAX, LAG_MAX + 1)
     assert copied.sync(DELAY_S_MAX) is not None

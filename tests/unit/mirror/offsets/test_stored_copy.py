@@ -48,6 +48,15 @@ def test_a_session_after_lost_records_goes_on_behind_them() -> None:
     assert not copy.map.holes()
 
 
+def test_a_session_at_a_target_that_has_lost_records_goes_on_at_its_end() -> None:
+    session = replace(FIRST, producer_epoch=1, source_start_offset=22, target_start_offset=17, replaces=FIRST.name)
+    copy = begun(session, copied())
+    assert list(copy.map.runs()) == [Run(10, 5, 12)]
+    assert (copy.next_source_offset, copy.target_offset) == (22, 17)
+    copy.map.append(22, 17, 8)
+    assert list(copy.map.runs()) == [Run(10, 5, 20)]
+
+
 def test_what_the_former_session_may_have_copied_behind_its_position_is_a_hole() -> None:
     session = replace(FIRST, producer_epoch=1, source_start_offset=40, target_start_offset=35, replaces=FIRST.name)
     copy = begun(session, copied())

@@ -82,7 +82,7 @@ class OffsetMap:
         source_start: the source offset below which the map knows nothing.
         target_start: the target offset below which the map knows nothing.
         source_end: all records of the source below are dealt with: copied, or not to be copied.
-        target_end: the target offset after the last copied record; never moves back.
+        target_end: the target offset after the last copied record; moves back only if the target loses records.
     """
 
     __slots__ = (
@@ -236,6 +236,22 @@ class OffsetMap:
         self._take_runs(runs)
         self.source_start = min(self.source_start, source_offset)
         self.source_end = min(self.source_end, source_offset)
+
+    def cut_target(self, target_offset: int) -> None:
+        """Forget what was copied to this target offset and beyond, because the target has lost it.
+
+        Raises:
+            InvalidRecord: a stored chunk cannot be read.
+        """
+        source_end = self.source_end
+        lost = next((run for run in self.runs() if run.target_end > target_offset), None)
+        if lost is not None:
+            self.truncate_from(lost.source + max(0, target_offset - lost.target))
+        if not self._runs and self._open_start[1] > target_offset:
+            self._open_start = self._runs_end = (self._open_start[0], target_offset)
+        self.target_start = min(self.target_start, target_offset)
+        self.source_end = source_end
+        self.target_end = min(self.target_end, target_offset)
 
     def trim_below(self, source_offset: int, target_offset: int) -> None:
         """Forget chunks that end below both offsets, the starts of the logs."""

@@ -6,6 +6,7 @@ one for each partition and flush at most, of the last record that was copied, un
 Source of the format: `OffsetSync` in Kafka's connect/mirror.
 """
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from ottla_mirror.internal_topics.struct_fields import INT32, INT64, FieldReader, string
@@ -46,7 +47,7 @@ class _Last(NamedTuple):
 
 
 class OffsetSyncs:
-    """Decides when a partition's sync is due.
+    """Decides when the sync of a partition is due.
 
     Args:
         offset_lag_max: so many records may follow the last sync.
@@ -55,35 +56,42 @@ class OffsetSyncs:
     def __init__(self, offset_lag_max: int) -> None:
         self._offset_lag_max = offset_lag_max
         self._last: dict[tuple[str, int], _Last] = {}
+        self._pending: dict[tuple[str, int], OffsetSync] = {}
 
-    def due(self, partition: SourcePartition, copy: StoredCopy, now_s: float) -> OffsetSync | None:
-        """Return the sync of what was copied last, if it is due; None if not, or if nothing was copied.
-
-        Args:
-            partition: the partition.
-            copy: how far it was copied.
-            now_s: a monotonic time in seconds.
-        """
+    def note(self, partition: SourcePartition, copy: StoredCopy) -> None:
+        """Take note of how far a partition was copied."""
         bounds = copy.map.bounds
         if bounds.runs_source_end == bounds.source_start:
-            return None
-        sync = OffsetSync(
-            partition.topic, partition.partition, bounds.runs_source_end - 1, bounds.runs_target_end - 1
-        )
-        last = self._last.get((partition.topic, partition.partition))
+            return
+        name = (partition.topic, partition.partition)
+        sync = OffsetSync(*name, bounds.runs_source_end - 1, bounds.runs_target_end - 1)
+        last = self._last.get(name)
+        if last is None or last.sync != sync:
+            self._pending[name] = sync
+
+    def due(self, now_s: float) -> list[OffsetSync]:
+        """Return the syncs that are due.
+
+        Args:
+            now_s: a monotonic time in seconds.
+        """
+        return [sync for name, sync in self._pending.items() if self._is_due(sync, self._last.get(name), now_s)]
+
+    def pending(self) -> list[OffsetSync]:
+        """Return the syncs of all that was copied since the last ones, due or not."""
+        return list(self._pending.values())
+
+    def written(self, syncs: Iterable[OffsetSync], now_s: float) -> None:
+        """Take note that syncs were written."""
+        for sync in syncs:
+            name = (sync.topic, sync.partition)
+            self._last[name] = _Last(sync, now_s)
+            if self._pending.get(name) == sync:
+                del self._pending[name]
+
+    def _is_due(self, sync: OffsetSync, last: _Last | None, now_s: float) -> bool:
         if last is None:
-            return sync
-        if sync == last.sync:
-            return None
+            return True
         copied = sync.downstream_offset - last.sync.downstream_offset
         has_gap = sync.upstream_offset - last.sync.upstream_offset != copied
-        is_late = now_s - last.time_s >= DELAY_S_MAX
-        return sync if has_gap or is_late or copied > self._offset_lag_max else None
-
-    def written(self, sync: OffsetSync, now_s: float) -> None:
-        """Take note that a sync was written."""
-        self._last[sync.topic, sync.partition] = _Last(sync, now_s)
-
-    def forget(self, partition: SourcePartition) -> None:
-        """Take note that another worker has the partition now."""
-        self._last.pop((partition.topic, partition.partition), None)
+        return has_gap or copied > self._offset_lag_max or now_s - last.time_s >= DELAY_S_MAX

@@ -108,6 +108,7 @@ def begun(session: Session, before: StoredCopy | None) -> StoredCopy:
         offsets.lose_until(start, target_start)
     else:
         offsets.truncate_from(start)
+        offsets.cut_target(target_start)
         offsets.skip_target_to(target_start)
     return StoredCopy(session=session, next_sequence=0, map=offsets)
 

@@ -21,6 +21,8 @@ from ottla_mirror.copy.partition_work import PartitionStatus
 from ottla_mirror.internal_topics.internal_topic import InternalTopic
 from ottla_mirror.model import SourcePartition
 from ottla_mirror.offsets.map_topic import MapTopic, map_topic_name
+from ottla_mirror.offsets.offset_sync_writer import OffsetSyncWriter, StoreWithSyncs
+from ottla_mirror.offsets.stored_copy import CopyStore
 from ottla_mirror.workers.assignment import Work
 from ottla_mirror.workers.clusters import connected, internal_replicas
 from ottla_mirror.workers.copy_rates import CopyRates, Sample
@@ -57,6 +59,7 @@ class FlowCopy:
         self._changed = asyncio.Event()
         self._copier: Copier | None = None
         self._store: MapTopic | None = None
+        self._syncs: OffsetSyncWriter | None = None
         self._clusters: list[AsyncCluster] = []
         self._rates: dict[SourcePartition, CopyRates] = {}
 
@@ -126,6 +129,8 @@ class FlowCopy:
         """Stop, with everything stored that was copied."""
         if self._copier is not None:
             await self._copier.close()
+        if self._syncs is not None:
+            await self._syncs.close()
         for cluster in self._clusters:
             await cluster.close()
 
@@ -158,7 +163,26 @@ class FlowCopy:
         await store.start()
         self._store = store
         self._changed.set()
-        return Copier(source, target, store, copy_settings(self._flow, self._buffer_bytes_max))
+        kept: CopyStore = store
+        if self._flow.settings.emit_offset_syncs_enabled:
+            self._syncs = self._offset_syncs(target)
+            kept = StoreWithSyncs(store, self._syncs)
+        return Copier(source, target, kept, copy_settings(self._flow, self._buffer_bytes_max))
+
+    def _offset_syncs(self, target: AsyncCluster) -> OffsetSyncWriter:
+        """Begin to write MirrorMaker's offset syncs, at the cluster that is to have them."""
+        flow = self._flow
+        cluster, other = target, flow.source
+        if flow.settings.offset_syncs_topic_location == "source":
+            cluster, other = self._cluster(flow.source_clients.producer), flow.target
+        topic = InternalTopic(
+            cluster,
+            flow.plugins.policy.offset_syncs_topic(other),
+            replication_factor=flow.settings.offset_syncs_topic_replication_factor,
+        )
+        writer = OffsetSyncWriter(topic, offset_lag_max=flow.settings.offset_lag_max)
+        writer.start()
+        return writer
 
     def _cluster(self, client: ClientConfig) -> AsyncCluster:
         cluster = connected(client)
