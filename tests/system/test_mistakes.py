@@ -88,7 +88,19 @@ MISTAKES = [
     # Connectors.
     ("connect create {nowhere}", FAILED, "No such file or directory"),
     ("connect status fligths", FAILED, "fligths"),
-    ("connect create {unknown_class}", FAILED, "FileSorce"),
+    ("connect create {unknown_class}", FAILED, "has a connector FileSorce; did you mean FileSource?"),
+    ("connect create {unknown_converter}", FAILED, "has a converter JsonConvertr; did you mean JsonConverter?"),
+    ("connect delete fligths", FAILED, "fligths"),
+    # SQL; other mistakes are told by Spark, when it has started, or stand in spark/test_sql_prompt.py.
+    ("sql -f {nowhere}", FAILED, "No such file or directory"),
+    ("sql --excute x", USAGE, "did you mean --execute?"),
+    ("sql -f {unknown_topic}", FAILED, "there is no topic and no table fligths; did you mean flights?"),
+    ("sql -f {unknown_setting}", FAILED, "table x: tpic: there is no such setting; did you mean topic?"),
+    ("sql -f {unknown_topic} -b 127.0.0.1:{silent}", FAILED, "it accepts connections, but did not answer within"),
+    ("sql -f {unknown_topic} -b 127.0.0.1:{http}", FAILED, "an HTTP server answers there, no Kafka broker"),
+    ("sql -f {no_pipeline}", FAILED, "there is no pipeline nothing; SHOW PIPELINES lists what there is"),
+    ("sql -f {no_pipeline} --connect-url http://127.0.0.1:{silent}", FAILED, "did not answer: timed out"),
+    ("sql -f {no_pipeline} --connect-url http://127.0.0.1:{http}", FAILED, "is no Connect worker"),
 ]
 
 
@@ -115,8 +127,18 @@ class Silent(http.server.SimpleHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("mistakes")
-    unknown_class = folder / "flights.yaml"
-    unknown_class.write_text("name: flights\nconfig:\n  connector.class: FileSorce\n")
+    files = {
+        "unknown_class": "name: flights\nconfig:\n  connector.class: FileSorce\n",
+        "unknown_converter": (
+            "name: f\nconfig:\n  connector.class: FileSource\n  topic: t\n  file.path: /tmp/x\n"
+            "  value.converter: JsonConvertr\n"
+        ),
+        "unknown_topic": "SELECT carrier FROM fligths;\n",
+        "unknown_setting": "CREATE TABLE x WITH (tpic = flights);\n",
+        "no_pipeline": "DROP PIPELINE nothing;\n",
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
     web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Silent)
     threading.Thread(target=web.serve_forever, daemon=True).start()
     with (
@@ -138,7 +160,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
             "nobody": str(free_port()),
             "nowhere": str(folder / "no-such-file.txt"),
             "silent": str(silent.getsockname()[1]),
-            "unknown_class": str(unknown_class),
+            **{name: str(folder / name) for name in files},
         }
         place = Place(environment, names)
         created = place.run("topic create flights --partitions 2")

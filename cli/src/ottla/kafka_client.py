@@ -251,7 +251,7 @@ def check_reachable(
         CommandError: none does, within `broker_probe.PROBE_WITHIN_S`.
         UsageProblem: an address is not HOST:PORT.
     """
-    from ottla.broker_probe import AN_HTTP_SERVER, problems_of  # noqa: PLC0415 - help has no use for sockets
+    from ottla_sdk.kafka.broker_probe import AN_HTTP_SERVER, problems_of  # noqa: PLC0415 - help has no use for sockets
 
     names = [address.strip() for address in bootstrap.split(",")]
     protocol = str((config or {}).get("security.protocol", PLAINTEXT)).lower()

@@ -333,6 +333,8 @@ def test_a_pipeline_is_not_given_to_a_worker_of_another_cluster(
         (["-b", "{bootstrap}", "-e", "SELECT 1", "-X", "no.such=1"], 2, "--property: No such configuration property"),
         (["-b", "{bootstrap}", "-e", "CREATE TABLE x WITH (topic = no-such)"], 1, "there is no topic no-such"),
         (["-b", "{bootstrap}", "-e", "SHOW PIPELINES", "--connect", "http://{unused}"], 1, "reach a Connect worker"),
+        (["-b", "{bootstrap}", "-e", "SELECT a FROM nosuch EMIT CHANGES"], 1, "there is no topic and no table"),
+        (["-b", "{bootstrap}", "-e", "DESCRIBE nosuch"], 1, "there is no topic and no table nosuch"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line_and_needs_no_spark(

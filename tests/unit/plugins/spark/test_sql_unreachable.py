@@ -6,10 +6,11 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from ottla_sdk.kafka import broker_probe
 from ottla_spark.sql import connect_rest, topics
 from ottla_spark.sql.connect_rest import CHANGE_TIMEOUT_S, ConnectRest
 from ottla_spark.sql.problems import SqlProblem, UsageProblem
-from ottla_spark.sql.topics import CONNECT_TIMEOUT_S, Topics, check_reachable
+from ottla_spark.sql.topics import Topics
 
 
 @pytest.fixture
@@ -20,8 +21,17 @@ def silent() -> Iterator[str]:
 
 
 def test_what_says_nothing_may_be_no_broker(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_probe, "PROBE_WITHIN_S", 0.5)
+    with pytest.raises(
+        SqlProblem, match=rf"cannot reach {silent} \(it accepts connections, but did not answer within"
+    ):
+        Topics(silent, {})
+
+
+def test_a_broker_that_falls_silent_is_not_waited_for(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert topics.ANSWER_TIMEOUT_S <= 5
     monkeypatch.setattr(topics, "ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(topics, "check_reachable", lambda *_: None)
     with pytest.raises(SqlProblem, match=f"{silent} did not answer as a broker within 0.2 s .*--property"):
         Topics(silent, {}).all()
 
@@ -55,19 +65,3 @@ def test_a_change_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     connect.ask("DELETE", "/connectors/x")
     assert [each.read for each in asked] == [CHANGE_TIMEOUT_S] * 2
     connect.close()
-
-
-def test_all_addresses_together_are_tried_for_no_longer_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_s, tried = 100.0, []
-
-    def connect(_address: tuple[str, int], timeout: float) -> socket.socket:
-        nonlocal now_s
-        tried.append(timeout)
-        now_s += timeout
-        raise TimeoutError("timed out")
-
-    monkeypatch.setattr(topics.time, "monotonic", lambda: now_s)
-    monkeypatch.setattr(socket, "create_connection", connect)
-    with pytest.raises(SqlProblem, match=r"a:1 \(timed out\), b:2 \(timed out\)"):
-        check_reachable("a:1,b:2,c:3")
-    assert sum(tried) <= CONNECT_TIMEOUT_S + 2

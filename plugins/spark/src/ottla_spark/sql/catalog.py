@@ -178,6 +178,17 @@ class Catalog:
             raise SqlProblem(f"there is no topic and no table {name}{meant}")
         return topic_table(name, topic)
 
+    def check_names(self, names: Iterable[str]) -> None:
+        """Check that there are topics, tables or views of these names.
+
+        Raises:
+            SqlProblem: there is none of one of them.
+        """
+        views = {each.lower() for each in self.temporary_views}
+        for name in names:
+            if name.lower() not in views:
+                self._table(name)
+
     def check_topic(self, name: str) -> None:
         """Check that there is a topic.
 

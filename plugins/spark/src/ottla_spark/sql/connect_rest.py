@@ -12,8 +12,8 @@ import httpx
 
 from ottla_spark.sql.problems import SqlProblem, UsageProblem
 
-CONNECT_TIMEOUT_S = 5.0
-READ_TIMEOUT_S = 5.0
+CONNECT_TIMEOUT_S = 3.0
+READ_TIMEOUT_S = 4.0
 """For questions, which workers answer at once."""
 CHANGE_TIMEOUT_S = 95.0
 """For changes: workers answer within 90 s, if only that they could not carry it out."""
@@ -118,7 +118,7 @@ def _error_message(answer: httpx.Response) -> str:
     try:
         return str(answer.json()["message"])
     except (ValueError, LookupError, TypeError):
-        return f"{answer.url} answered {answer.status_code}: {_shown(answer.text)}"
+        return f"what answers at {answer.url.copy_with(raw_path=b'/')} is no Connect worker ({answer.status_code})"
 
 
 def _shown(text: str) -> str:

@@ -22,6 +22,7 @@ from ottla_spark.sql.help_text import HELP
 from ottla_spark.sql.problems import Interrupted, SqlProblem
 from ottla_spark.sql.progress import ProgressLine, progress_line
 from ottla_spark.sql.queries import Head, Piece, show_all, show_changes
+from ottla_spark.sql.read_names import read_names
 from ottla_spark.sql.result_format import ResultFormat
 from ottla_spark.sql.results import Results, counted
 from ottla_spark.sql.screen import note, write_out
@@ -140,6 +141,8 @@ class Interpreter:
         if rows_max is None and self._manner.form is ResultFormat.TABLE:
             rows_max = TABLE_ROWS_MAX
 
+        self._check_names(text)
+
         def statement(spark: SparkSession, work: Work) -> None:
             frame, _ = self._catalog.analyzed(spark, text)
             show_all(frame, work, rows_max)
@@ -151,7 +154,13 @@ class Interpreter:
             if made.statement:
                 self._catalog.temporary_views[made.name] = made.statement
 
+    def _check_names(self, text: str) -> None:
+        """Tell of a topic that is not there before Spark has started, which takes seconds."""
+        if self._spark.has_no_tables:
+            self._catalog.check_names(read_names(text))
+
     def _changes(self, query: Query) -> None:
+        self._check_names(query.text)
         limits = [each for each in (query.rows_max, self._manner.rows_max) if each is not None]
 
         def statement(spark: SparkSession, work: Work) -> None:
@@ -197,6 +206,7 @@ class Interpreter:
         if deploy.if_not_exists and self._deployment.exists(deploy.name):
             self._note(f"there is a pipeline {deploy.name} already")
             return
+        self._check_names(deploy.query.text)
         with (
             progress_line(self._spark.tasks, int),
             closing(self._spark.chunks(statement, self._manner.timeout_s)) as chunks,

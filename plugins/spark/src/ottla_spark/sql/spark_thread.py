@@ -37,6 +37,8 @@ LOOK_INTERVAL_S = 0.1
 CANCEL_AGAIN_S = 0.5
 STOP_TIMEOUT_S = 10.0
 GIVE_UP_WITHIN_S = 1.0
+CONFIGURED_ELSEWHERE = {"SPARK_CONF_DIR", "SPARK_HOME"}
+"""Variables that name a Spark with settings of its own."""
 ARCHIVED_WITHIN_S = 600.0
 TRAINED_WITHIN_S = 60.0
 USUAL_STATEMENTS = (
@@ -128,6 +130,12 @@ class SparkThread:
         if self._session is None or self.has_failed:
             self._not_ours = descendants(os.getpid())
             self._session = self._executor.submit(self._started_quickly)
+
+    @property
+    def has_no_tables(self) -> bool:
+        """Return whether Spark surely has no tables of its own: it has done nothing, and has no catalogue."""
+        is_set_up = any("catalog" in key.lower() or "hive" in key.lower() for key in self._settings)
+        return not self.is_ready and not is_set_up and not os.environ.keys() & CONFIGURED_ELSEWHERE
 
     @property
     def is_ready(self) -> bool:

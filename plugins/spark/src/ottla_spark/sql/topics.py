@@ -2,7 +2,6 @@
 
 import difflib
 import logging
-import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,15 +9,12 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from ottla_sdk.kafka.broker_probe import problems_of
 from ottla_sdk.kafka.client_settings import ClientRules, ClientSettingError, librdkafka_settings
 from ottla_spark.datasource.described_topics import described
 from ottla_spark.sql.problems import SqlProblem, UsageProblem
 
 PORT_DEFAULT = 9092
-CONNECT_TIMEOUT_S = 5.0
-"""For all addresses together."""
-LAST_CONNECT_TIMEOUT_S = 0.5
-"""For an address that is tried when the time is over."""
 ANSWER_TIMEOUT_S = 5.0
 KEPT_S = 1.0
 """How long an answer counts as new; completion asks with every key that is pressed."""
@@ -48,7 +44,7 @@ class Topics:
 
     def __init__(self, bootstrap: str, client_settings: Mapping[str, str]) -> None:
         settings = _librdkafka_settings(client_settings)
-        check_reachable(bootstrap)
+        check_reachable(bootstrap, settings)
         quiet = logging.getLogger("ottla_spark.librdkafka")
         quiet.addHandler(logging.NullHandler())
         quiet.propagate = False
@@ -151,26 +147,24 @@ def near_names(name: str, known: Iterable[str]) -> Sequence[str]:
     return [by_lower[each] for each in near]
 
 
-def check_reachable(bootstrap: str) -> None:
-    """Check that something listens at one of the addresses; librdkafka itself would try for minutes.
+def check_reachable(bootstrap: str, settings: Mapping[str, str]) -> None:
+    """Check that a broker answers at one of the addresses; librdkafka itself would try for minutes.
+
+    Args:
+        bootstrap: the addresses.
+        settings: librdkafka's, which say whether it uses TLS.
 
     Raises:
-        SqlProblem: nothing does.
+        SqlProblem: none does.
     """
-    failures = []
-    deadline = time.monotonic() + CONNECT_TIMEOUT_S
-    for address in bootstrap.split(","):
-        host, port = _split_address(address.strip())
-        try:
-            remaining_s = max(deadline - time.monotonic(), LAST_CONNECT_TIMEOUT_S)
-            socket.create_connection((host, port), timeout=remaining_s).close()
-        except OSError as error:
-            failures.append(f"{address.strip()} ({error.strerror or error})")
-        else:
-            return
-    raise SqlProblem(
-        f"cannot reach {', '.join(failures)}; start a local cluster with `ottla up`, or name another with --bootstrap"
-    )
+    names = [address.strip() for address in bootstrap.split(",")]
+    with_tls = settings.get("security.protocol", "plaintext").lower().endswith("ssl")
+    problems = problems_of([_split_address(name) for name in names], with_tls=with_tls)
+    if problems is not None:
+        told = ", ".join(f"{name} ({problem})" for name, problem in zip(names, problems, strict=True))
+        raise SqlProblem(
+            f"cannot reach {told}; start a local cluster with `ottla up`, or name another with --bootstrap"
+        )
 
 
 def _split_address(address: str) -> tuple[str, int]:

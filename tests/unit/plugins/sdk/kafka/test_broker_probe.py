@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ottla import broker_probe
-from ottla.broker_probe import (
+from ottla_sdk.kafka import broker_probe
+from ottla_sdk.kafka.broker_probe import (
     AN_HTTP_SERVER,
     API_VERSIONS_REQUEST,
     CLOSES,
