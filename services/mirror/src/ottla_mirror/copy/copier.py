@@ -19,13 +19,13 @@ from kio.schema.errors import ErrorCode
 from ottla_core.background import start_recurring
 from ottla_core.client.cluster import AsyncCluster
 from ottla_core.client.cluster_metadata import NO_TOPIC_ID
-from ottla_core.errors import OttlaError
 from ottla_core.wire.consumer_fetch import PartitionAnswer
 from ottla_mirror.copy.beginning import Beginnings
 from ottla_mirror.copy.cluster_view import ClusterView
 from ottla_mirror.copy.copy_settings import CopySettings
 from ottla_mirror.copy.partition_copy import PartitionCopy
 from ottla_mirror.copy.partition_work import NO_LEADER, PartitionState, PartitionStatus, PartitionWork
+from ottla_mirror.copy.position_saver import PositionSaver
 from ottla_mirror.copy.rate_limit import RateLimit
 from ottla_mirror.copy.source_fetcher import SourceFetcher
 from ottla_mirror.copy.steward import Steward
@@ -50,7 +50,6 @@ class Copier:
 
     def __init__(self, source: AsyncCluster, target: AsyncCluster, store: CopyStore, settings: CopySettings) -> None:
         self._settings = settings
-        self._store = store
         self._worker = uuid4()
         self._source = ClusterView(source, "source", self._on_leaders, age_s_max=settings.metadata_age_s_max)
         self._target = ClusterView(target, "target", self._on_leaders, age_s_max=settings.metadata_age_s_max)
@@ -67,7 +66,7 @@ class Copier:
         self._fetchers: dict[int, SourceFetcher] = {}
         self._producers: dict[int, TargetProducer] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._dirty: dict[PartitionWork, None] = {}
+        self._saver = PositionSaver(store, settings.save_interval_s, self.is_ours)
         self._kicked: set[int] = set()
         self._room = asyncio.Event()
         self._rate = RateLimit()
@@ -78,7 +77,7 @@ class Copier:
             ("watching the source's leaders", self._source.run),
             ("watching the target's leaders", self._target.run),
             ("taking partitions over", self._steward.run),
-            ("saving positions of copies", self._run_saving),
+            ("saving positions of copies", self._saver.run),
         ):
             self._tasks.append(start_recurring(kind, run))
 
@@ -145,9 +144,14 @@ class Copier:
         """Return how much may be fetched now."""
         return self._settings.buffer_bytes_max - self.buffered_bytes
 
+    @property
+    def _has_room(self) -> bool:
+        """Whether it is worth while to fetch: a little at a time would cost too much."""
+        return self.free_bytes() >= min(self._settings.partition_bytes_max, self._settings.buffer_bytes_max // 2)
+
     async def wait_for_room(self) -> None:
         """Wait until more may be fetched."""
-        while (wait_s := self._rate.wait_s(self._loop.time())) or self.free_bytes() <= 0:
+        while (wait_s := self._rate.wait_s(self._loop.time())) or not self._has_room:
             self._room.clear()
             try:
                 async with asyncio.timeout(wait_s or None):
@@ -174,7 +178,7 @@ class Copier:
                 high_watermark=answer.high_watermark,
                 last_stable_offset=answer.last_stable_offset,
             )
-            if not work.is_halted:
+            if not (work.is_halted or work.is_held or copy.has_failed):
                 self._set_state(work, PartitionState.RUNNING, "")
         self._account(work)
         self._look_after(work)
@@ -199,6 +203,7 @@ class Copier:
         """Look at a partition whose batch was answered."""
         if work.failures and work.copy is not None and not work.copy.has_failed:
             work.failures = 0
+            self._set_state(work, PartitionState.RUNNING, "")
         self._account(work)
         self._look_after(work)
 
@@ -212,15 +217,15 @@ class Copier:
     def _account(self, work: PartitionWork) -> None:
         held = 0 if work.copy is None else work.copy.buffered_bytes
         if held != work.accounted_bytes:
-            had_room = self.free_bytes() > 0
+            had_room = self._has_room
             self.buffered_bytes += held - work.accounted_bytes
             work.accounted_bytes = held
-            if not had_room and self.free_bytes() > 0:
+            if not had_room and self._has_room:
                 self._room.set()
 
     def _look_after(self, work: PartitionWork) -> None:
         """Have done what a partition needs, if it needs anything."""
-        self._dirty[work] = None
+        self._saver.note(work)
         copy = work.copy
         if copy is None or copy.in_flight:
             return
@@ -360,7 +365,7 @@ class Copier:
         self._replace_copy(work, copy)
         work.is_held = work.is_fetch_held = False
         self._set_state(work, PartitionState.RUNNING, "")
-        self._dirty[work] = None
+        self._saver.note(work)
         self._touch(work)
 
     def go_on(self, work: PartitionWork) -> None:
@@ -414,28 +419,9 @@ class Copier:
         # Several partitions end in several ways, and this is rare: it is simplest to look now and then.
         while self._loop.time() < deadline_s and any(self._is_busy(work) for work in works):  # noqa: ASYNC110
             await asyncio.sleep(RELEASE_POLL_S)
-        await self._save(works)
+        await self._saver.save(works)
         for work in works:
-            self._dirty.pop(work, None)
             self._replace_copy(work, None)
 
     def _is_busy(self, work: PartitionWork) -> bool:
         return self._steward.has_in_hand(work) or (work.copy is not None and work.copy.in_flight > 0)
-
-    async def _run_saving(self) -> None:
-        while True:
-            await asyncio.sleep(self._settings.save_interval_s)
-            dirty, self._dirty = self._dirty, {}
-            if not await self._save(dirty):
-                self._dirty = {work: None for work in (*dirty, *self._dirty) if self.is_ours(work)}
-
-    async def _save(self, works: Collection[PartitionWork]) -> bool:
-        copies = {work.partition: work.copy.copied for work in works if work.copy is not None}
-        if not copies:
-            return True
-        try:
-            await self._store.save(copies)
-        except OttlaError as error:
-            log.warning("positions of copies cannot be stored", partitions=len(copies), reason=str(error))
-            return False
-        return True
