@@ -247,3 +247,22 @@ def test_a_source_with_other_records_than_the_target_has_parted():
     assert copy.needed is not None
     assert (copy.needed.need, copy.needed.source_offset) == (Need.NEW_SESSION, 2)
     assert copy.map.source_end == 2
+
+
+def test_sequences_that_are_missing_without_a_gap_in_the_target_are_not_taken_for_copied():
+    scan = TargetScan(SHARED.name, 0, 0)
+    scan.take(written((4, 0, batch(4))))
+    copy = copy_of(SHARED, Pairing(scan.found, 0, 0))
+    take(copy, batch(0))
+    assert copy.needed is not None
+    assert (copy.needed.need, copy.needed.source_offset) == (Need.NEW_SESSION, 0)
+
+
+def test_what_the_targets_retention_has_removed_is_not_sent_again():
+    scan = TargetScan(SHARED.name, 0, 0)
+    scan.begin_at(4)
+    scan.take(written((4, 4, batch(4))))
+    copy = copy_of(SHARED, Pairing(scan.found, 0, 0))
+    take(copy, batch(0), batch(2), batch(4), batch(6))
+    assert sequences(send_all(copy)) == [6]
+    assert list(copy.map.runs()) == [Run(4, 4, 2)]
