@@ -50,7 +50,12 @@ def target(tmp_path_factory: pytest.TempPathFactory, kafka: SecuredKafka) -> Ite
     secret.write_text(f"password={PASSWORD}\n")
     settings = kafka.login("SCRAM-SHA-512")
     bootstrap = settings.pop("bootstrap.servers")
-    with ReplicatedCluster(tmp_path_factory.mktemp("target"), brokers=3) as cluster:
+    providers = {
+        "config.providers": "file",
+        "config.providers.file.class": "FileConfigProvider",
+        "config.providers.file.param.allowed.paths": str(secret.parent),
+    }
+    with ReplicatedCluster(tmp_path_factory.mktemp("target"), brokers=3, broker_settings=providers) as cluster:
         target = Target(cluster, bootstrap, seen_at=kafka.open)
         target.create_link(settings={**settings, "sasl.password": f"${{file:{secret}:password}}"})
         yield target

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -17,6 +17,9 @@ from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, topic_defaults
 PLAINTEXT = "PLAINTEXT"
 MAX_INT = 2**31 - 1
 DEDUPE_BUFFER_BYTES_MIN = 1024 * 1024
+CONFIG_PROVIDERS = "config.providers"
+GATHERED = ("topic_settings", "config_providers")
+"""Fields that hold settings with keys of their own."""
 
 TOPIC_DEFAULT_KEYS: Mapping[str, str] = MappingProxyType(
     {
@@ -241,11 +244,14 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
 
     topic_settings: Mapping[str, str] = Field(default_factory=dict, exclude=True)
     """The settings among `TOPIC_DEFAULT_KEYS` that were given, by their broker names."""
+    config_providers: Mapping[str, str] = Field(default_factory=dict, exclude=True)
+    """`config.providers` and what is below it, as in Connect: what references in links' settings may refer to."""
+    open_prefixes: ClassVar[tuple[str, ...]] = (CONFIG_PROVIDERS,)
 
     @classmethod
     def fields_by_key(cls) -> Mapping[str, str]:
         """Return the field name of every key; the keys that give topic defaults stand for themselves."""
-        own = {key: name for key, name in super().fields_by_key().items() if name != "topic_settings"}
+        own = {key: name for key, name in super().fields_by_key().items() if name not in GATHERED}
         return own | {key: key for key in TOPIC_DEFAULT_KEYS}
 
     @classmethod
@@ -260,8 +266,12 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
     @classmethod
     def _gather_topic_settings(cls, values: Any) -> Any:
         given = {key: str(value) for key, value in values.items() if key in TOPIC_DEFAULT_KEYS}
-        others = {key: value for key, value in values.items() if key not in TOPIC_DEFAULT_KEYS}
-        return others | {"topic_settings": values.get("topic_settings", {}) | given}
+        providers = {key: str(value) for key, value in values.items() if key.startswith(CONFIG_PROVIDERS)}
+        others = {key: value for key, value in values.items() if key not in given and key not in providers}
+        return others | {
+            "topic_settings": values.get("topic_settings", {}) | given,
+            "config_providers": values.get("config_providers", {}) | providers,
+        }
 
     @field_validator("topic_settings")
     @classmethod

@@ -30,7 +30,7 @@ from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.groups.shard_log import ShardLog
 from ottla_broker.links.epoch_raising import EpochRaising
 from ottla_broker.links.link_fetchers import LinkFetchers
-from ottla_broker.links.link_settings import resolved
+from ottla_broker.links.link_settings import resolver
 from ottla_broker.listener import Listener, bind
 from ottla_broker.log.cleaner import CleanerSettings
 from ottla_broker.log.log_compaction import RoundLimits
@@ -279,7 +279,7 @@ def _start_links(config: BrokerConfig, place: _Place, context: ReplicationContex
         state=lambda: feed.state,
         clock=clock,
         epochs=EpochRaising(place.controller, config.node_id, place.membership),
-        resolve=resolved,
+        resolve=resolver(config.config_providers),
     )
 
     def name_of_link(link_id: UUID) -> str:

@@ -6,7 +6,7 @@ looked at whenever it changes.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from uuid import UUID
 
 import structlog
@@ -14,6 +14,7 @@ import structlog
 from ottla_broker.config import BrokerConfig
 from ottla_broker.links.epoch_raising import EpochRaising
 from ottla_broker.links.link_run import LinkRun
+from ottla_broker.links.link_settings import Resolve
 from ottla_broker.links.linked_partition import LinkedPartition
 from ottla_broker.partition import Partition
 from ottla_broker.replication.fetch_settings import FetchSettings
@@ -46,7 +47,7 @@ class LinkFetchers:
         state: Callable[[], ClusterState],
         clock: Clock,
         epochs: EpochRaising,
-        resolve: Callable[[Mapping[str, str]], Mapping[str, str]],
+        resolve: Resolve,
     ) -> None:
         self._config = config
         self._settings = settings

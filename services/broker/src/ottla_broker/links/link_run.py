@@ -6,7 +6,7 @@ link and its topic's record name; whatever else answers, it waits or stops with 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
@@ -22,6 +22,7 @@ from kio.schema.offset_for_leader_epoch.v4.request import (
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i64
 
+from ottla_broker.links.link_settings import Resolve
 from ottla_broker.links.linked_partition import LinkedPartition, SourceRange
 from ottla_broker.links.set_aside import keep_aside
 from ottla_broker.links.source_fetcher import SourceFetcher
@@ -46,8 +47,6 @@ ANSWER_TIMEOUT_S: Final = 10.0
 EARLIEST: Final = -2
 LATEST: Final = -1
 
-ResolveSettings = Callable[[Mapping[str, str]], Mapping[str, str]]
-
 logger = structlog.get_logger("links")
 
 
@@ -59,7 +58,7 @@ class LinkRun:
         settings: of fetches.
         client_id: by which the source counts this broker.
         clock: for the time of appends.
-        resolve: puts secrets in the place of references; raises ConfigurationError.
+        resolve: puts secrets in the place of references, in a thread.
         raise_epoch: has the epoch of this broker's leader raised to `wanted_epoch`.
     """
 
@@ -70,7 +69,7 @@ class LinkRun:
         *,
         client_id: str,
         clock: Clock,
-        resolve: ResolveSettings,
+        resolve: Resolve,
         raise_epoch: Callable[[LinkedPartition], None],
     ) -> None:
         self.link = link
@@ -184,7 +183,8 @@ class LinkRun:
         if not self._linked:
             return
         try:
-            metadata = await self._source().metadata(
+            source = await self._connected()
+            metadata = await source.metadata(
                 {linked.source_topic for linked in self.linked}, timeout_s=ANSWER_TIMEOUT_S
             )
         except (Unreachable, AuthenticationFailed, UnsupportedByBroker, ConfigurationError) as error:
@@ -192,7 +192,7 @@ class LinkRun:
             return
         if metadata.cluster_id != self.link.source_cluster_id:
             self._wait_all(
-                f"the cluster {metadata.cluster_id or 'without an id'} answers at {self._source()}, and not"
+                f"the cluster {metadata.cluster_id or 'without an id'} answers at {source}, and not"
                 f" {self.link.source_cluster_id}, of which this is a link",
                 unless_fetched=False,
             )
@@ -246,19 +246,19 @@ class LinkRun:
             duties=self,
         )
 
-    def _source(self) -> AsyncCluster:
+    async def _connected(self) -> AsyncCluster:
         """Return the connection to the source, as the link's settings say.
 
         Raises:
             ConfigurationError: they cannot be used.
         """
-        if self._cluster is None:
-            self._security = ClientSecurity.of(self._resolve(self.link.settings))
-            self._cluster = AsyncCluster(
-                [_host_port(each) for each in self.link.bootstrap_servers],
-                security=self._security,
-                client_id=self._client_id,
-            )
+        while self._cluster is None:
+            link = self.link
+            addresses = [_host_port(each) for each in link.bootstrap_servers]
+            security = ClientSecurity.of(await asyncio.to_thread(self._resolve, link.settings))
+            if link is self.link:  # else it was altered meanwhile
+                self._security = security
+                self._cluster = AsyncCluster(addresses, security=security, client_id=self._client_id)
         return self._cluster
 
     def _forget_source(self) -> None:
@@ -402,7 +402,9 @@ class LinkRun:
         return int(answer.leader_epoch), int(answer.end_offset)
 
     async def _ask(self, broker_id: int, request: Any) -> Any:
-        return await self._source().ask_broker(broker_id, request, timeout_s=ANSWER_TIMEOUT_S)
+        if self._cluster is None:
+            raise Unreachable(f"link {self.link.name} (it connects anew)")
+        return await self._cluster.ask_broker(broker_id, request, timeout_s=ANSWER_TIMEOUT_S)
 
 
 def _problem_of(linked: LinkedPartition, topic: TopicMetadata | None) -> tuple[LinkedPartitionState, str] | None:

@@ -1,30 +1,35 @@
 """Putting secrets in the place of the references in a link's settings.
 
-Cluster state and whoever asks for it see `${provider:path:key}`. Each broker looks the values up itself, when it
-connects: `env` takes environment variables of the broker, `${env:NAME}`, and `file` a key of a properties file,
-`${file:/path:key}`, or with the key left out the whole file, `${file:/path}`.
+Cluster state, and whoever asks for it, has `${provider:path:key}`. Each broker looks the values up itself when it
+connects, by the config providers that *its own* settings name (`config.providers`, as workers of Connect): who may
+make a link must not read whatever file the broker can read, by having it sent as a password.
 """
 
-import os
 import re
-from collections.abc import Mapping
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from ottla_core.errors import ConfigurationError
 
-_REFERENCE: Final = re.compile(r"\$\{([^}:]*):([^}]*)\}")
-FILE_BYTES_MAX: Final = 1024 * 1024
+Resolve = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""Looks up the values of references, anew each time, and returns the settings with them; blocks.
+
+It raises ConfigurationError for one that has no value."""
+
+_REFERENCE: Final = re.compile(r"\$\{[^}:]*:[^}]*\}")
 
 
-def resolved(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return settings with values in the place of their references; reads files.
+def resolver(providers: Mapping[str, str]) -> Resolve:
+    """Return what resolves references.
 
-    Raises:
-        ConfigurationError: one cannot be resolved; the message names it and no value.
+    Args:
+        providers: the broker's settings `config.providers` and what is below it.
     """
-    return {name: _REFERENCE.sub(partial(_value, name), value) for name, value in settings.items()}
+
+    def resolve(settings: Mapping[str, str]) -> Mapping[str, str]:
+        return _resolved(settings, providers) if any(map(_REFERENCE.search, settings.values())) else settings
+
+    return resolve
 
 
 def is_reference(value: str) -> bool:
@@ -32,30 +37,20 @@ def is_reference(value: str) -> bool:
     return _REFERENCE.fullmatch(value) is not None
 
 
-def _value(name: str, found: "re.Match[str]") -> str:
-    provider, rest = found[1], found[2]
-    if provider == "env":
-        value = os.environ.get(rest)
-        if value is None:
-            raise ConfigurationError(f"{name}: {found[0]}: the broker has no such environment variable")
-        return value
-    if provider == "file":
-        return _from_file(name, found[0], rest)
-    raise ConfigurationError(f"{name}: {found[0]}: there is no config provider '{provider}' here; env and file are")
+def _resolved(settings: Mapping[str, str], providers: Mapping[str, str]) -> Mapping[str, str]:
+    # Plugins and what finds them are imported with the first reference: most brokers have no links.
+    from ottla_sdk.errors import ConnectError  # noqa: PLC0415
+    from ottla_sdk.runtime.config_providers import ConfigProviders  # noqa: PLC0415
+    from ottla_sdk.runtime.plugin_lookup import PluginLookup  # noqa: PLC0415
+    from ottla_sdk.runtime.redaction import Redaction  # noqa: PLC0415
 
-
-def _from_file(name: str, reference: str, rest: str) -> str:
-    path, _, key = rest.partition(":")
+    looked_up = ConfigProviders(providers, PluginLookup(), Redaction())
     try:
-        with Path(path).open(encoding="utf-8") as file:
-            text = file.read(FILE_BYTES_MAX)
-    except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
-        raise ConfigurationError(f"{name}: {reference}: {reason}") from None
-    if not key:
-        return text.rstrip("\n")
-    for line in text.splitlines():
-        left, separator, right = line.partition("=")
-        if separator and left.strip() == key:
-            return right.strip()
-    raise ConfigurationError(f"{name}: {reference}: the file has no such key")
+        for name, value in settings.items():
+            if _REFERENCE.search(value) and (problem := looked_up.problem(value)) is not None:
+                raise ConfigurationError(f"{name}: {problem}")
+        return looked_up.resolve(settings)
+    except ConnectError as error:
+        raise ConfigurationError(str(error)) from error
+    finally:
+        looked_up.close()
