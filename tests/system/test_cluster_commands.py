@@ -53,7 +53,7 @@ def lopsided(ottla: Ottla) -> Iterator[str]:
     """A topic whose six partitions, of the same size, are all on brokers 1 and 2."""
     name = f"lopsided-{uuid.uuid4().hex[:8]}"
     ottla.run("topic", "create", name, "--assignment", ",".join(["1:2"] * 6), "--config", "min.insync.replicas=1")
-    producer = Producer({"bootstrap.servers": ottla.environment["OTTLA_BOOTSTRAP"], "linger.ms": 50})
+    producer = Producer({"bootstrap.servers": ottla.environment["OTTLA_BOOTSTRAP"], "linger.ms": 50, "log_level": 0})
     for number, record in enumerate(records().splitlines()):
         producer.produce(name, record, partition=number % 6)
     assert producer.flush(60) == 0

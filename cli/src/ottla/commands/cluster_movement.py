@@ -39,7 +39,7 @@ def check_nothing_moves(admin: "ClusterAdmin") -> None:
 def show_plan(view: ClusterView, summary: PlanSummary, sizes: Mapping[TopicPartition, int]) -> None:
     """Print a plan for people: every partition that changes, and what each broker has before and after."""
     print_table(
-        ["partition", "replicas", "new replicas", "size of a copy#", "copies#"],
+        ["partition", "replicas", "new replicas", "size of a replica#", "to copy#"],
         [
             (name, before, after, human_bytes(size), copies)
             for name, before, after, size, copies in change_rows(view, summary, sizes)

@@ -102,9 +102,8 @@ class Interpreter:
                 write_out(HELP)
             case ShowTopics():
                 topics = self._catalog.topics.visible()
-                self._show(
-                    ["topic", "partitions", "copies"], [(each.name, each.partitions, each.copies) for each in topics]
-                )
+                rows = [(each.name, each.partitions, each.replicas) for each in topics]
+                self._show(["topic", "partitions", "replicas"], rows)
             case ShowTables():
                 self._show(["table", "kind", "reads"], self._tables())
             case ShowPipelines():

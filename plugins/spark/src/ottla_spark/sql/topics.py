@@ -28,7 +28,7 @@ class Topic:
 
     name: str
     partitions: int
-    copies: int
+    replicas: int
 
 
 class Topics:
