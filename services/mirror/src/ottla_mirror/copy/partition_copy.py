@@ -164,6 +164,11 @@ class PartitionCopy:
         return StoredCopy(session=self.session, next_sequence=self.next_sequence, map=self.map)
 
     @property
+    def has_found_all(self) -> bool:
+        """Whether nothing is left that the target had beyond the position when it was taken over."""
+        return self._pairing is None
+
+    @property
     def lag(self) -> int:
         """Offsets of the source that are not dealt with, up to the high watermark as it was last seen."""
         return max(0, self.high_watermark - self.map.source_end)

@@ -134,9 +134,17 @@ class Steward:
             begun, failures = await self._beginnings.begin(wanted)
         except OttlaError as error:
             begun, failures = {}, dict.fromkeys(wanted, str(error))
+        in_vain: dict[PartitionWork, Beginning] = {}
         for work, copy in begun.items():
-            if self._owner.is_ours(work):
+            if not self._owner.is_ours(work):
+                continue
+            has_looked = work.copy is not None and work.copy.needed is not None and work.copy.needed.need is Need.LOOK
+            if has_looked and (beginning := self._in_vain(work, copy)) is not None:
+                in_vain[work] = beginning
+            else:
                 self._owner.take_copy(work, copy)
+        if in_vain:
+            await self._begin(in_vain)
         for work, reason in failures.items():
             self._target.refresh()
             self._owner.later(work, reason, self.attend_to)
@@ -164,17 +172,26 @@ class Steward:
         return self._look(work, copy, needed)
 
     def _look(self, work: PartitionWork, copy: PartitionCopy, needed: Needed) -> Beginning:
-        name = copy.session.name
         if needed.need is Need.LOOK_AT_RECORDS:
             return Beginning(with_records=True)
         if needed.need is not Need.LOOK:
-            return Beginning(new_session_at=needed.source_offset, replaces=name)
-        position = (name, copy.next_sequence, copy.map.source_end)
-        is_in_vain = work.looked_at == position
-        work.looked_at = position
-        log.info("the target's log is read", partition=str(work.partition), reason=needed.reason, again=is_in_vain)
-        # The target does not take what follows, and has nothing that explains it: it has lost its producers' states.
-        return Beginning(new_session_at=copy.map.source_end, replaces=name) if is_in_vain else Beginning()
+            return Beginning(new_session_at=needed.source_offset, replaces=copy.session.name)
+        log.info("the target's log is read", partition=str(work.partition), reason=needed.reason)
+        return Beginning()
+
+    def _in_vain(self, work: PartitionWork, copy: PartitionCopy) -> Beginning | None:
+        """Return how to go on if the target was read twice for the same position, and nothing was found there.
+
+        It does not take what follows then, and has nothing that explains it: it has lost its producers' states. Once
+        is not enough, as a new leader may not show all at first. What another worker has written meanwhile is found.
+        """
+        position = (copy.session.name, copy.next_sequence, copy.map.source_end)
+        is_in_vain = copy.has_found_all and work.looked_at == position
+        work.looked_at = position if copy.has_found_all else None
+        if not is_in_vain:
+            return None
+        log.warning("the target has lost the state of a producer", partition=str(work.partition))
+        return Beginning(new_session_at=copy.map.source_end, replaces=copy.session.name)
 
     def _has_to_wait_for_another(self, work: PartitionWork, copy: PartitionCopy) -> bool:
         owner = copy.session.owner
