@@ -72,11 +72,18 @@ def without_refusing_clients() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def without_a_look_at_who_wrote_what_is_cut() -> Iterator[None]:
+    with patch.object(LinkedPartition, "_was_written_here", True):
+        yield
+
+
 BROKEN: tuple[Callable[[], Any], ...] = (
     without_last_fetched_epoch,
     without_a_look_at_the_log_end,
     with_an_epoch_of_its_own_in_the_log,
     without_refusing_clients,
+    without_a_look_at_who_wrote_what_is_cut,
 )
 
 
@@ -89,7 +96,7 @@ def test_a_broken_rule_is_noticed(tmp_path: Path, broken: Callable[[], Any]) -> 
             directory = tmp_path / str(seed)
             directory.mkdir()
             try:
-                walk(directory, seed)
+                walk(directory, seed, own_first=bool(seed % 2))
             except AssertionError:
                 noticed += 1
                 break

@@ -193,6 +193,8 @@ class LinkedModel:
                 linked.partition.begin_at(begin_at, leader_epoch=linked.leader_epoch, link=LINK, now_ms=NOW_MS)
         elif what is Next.SET_ASIDE:
             offset = truncation_offset(linked.partition.log, *linked.parted_at)
+            lost = [head.leader_epoch for head, _ in read_batches(linked.partition.log) if head.last_offset >= offset]
+            assert all(epoch <= self.state.set_aside_up_to for epoch in lost), "copied batches are cut"
             linked.partition.cut_to_source(
                 offset,
                 leader_epoch=linked.leader_epoch,

@@ -42,6 +42,7 @@ from ottla_core.errors import (
     UnknownTopicOrPartition,
 )
 from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.kafka_uuid import ZERO_UUID
 from ottla_core.promotion import PROMOTION_LEAP
 from ottla_core.topic_name import check_topic_name
 
@@ -205,6 +206,7 @@ def _linked(plan: CreationPlan, new: NewLinkedTopic, link: Link, state: ClusterS
             raise InvalidTopic(f"'{new.name}' is internal to each cluster and cannot follow another one's")
         if not new.source_leader_epochs:
             raise InvalidPartitions(f"'{new.name}' has no partitions")
+        _check_source_id(new)
         other = next(
             (each for each in state.links.values() if each is not link and _matches(each.topics, new.name)), None
         )
@@ -242,12 +244,19 @@ def plan_following(link_name: str, requested: Sequence[NewLinkedTopic], state: C
     return plans
 
 
+def _check_source_id(new: NewLinkedTopic) -> None:
+    """Refuse to follow a topic that could not be told from a later one of its name."""
+    if new.source_topic_id == ZERO_UUID:
+        raise InvalidRequest(f"the source gives '{new.source_topic}' no topic id; it is older than Kafka 3.1")
+
+
 def _turned(new: NewLinkedTopic, link: Link, state: ClusterState) -> LinkedTopicPlan:
     topic = state.topics.get(new.name)
     if topic is None:
         raise UnknownTopicOrPartition(f"Topic '{new.name}' does not exist.")
     if topic.name.startswith("__"):
         raise InvalidTopic(f"'{new.name}' is internal to each cluster and cannot follow another one's")
+    _check_source_id(new)
     if len(new.source_leader_epochs) != len(topic.partitions):
         raise InvalidPartitions(
             f"'{new.name}' has {len(topic.partitions)} partitions, but {len(new.source_leader_epochs)} in the source"

@@ -1,0 +1,202 @@
+"""A leader whose partition follows another cluster: what it takes, from whom, and what it forgets when it is cut."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from ottla_broker.partition import Partition
+from ottla_broker.partition_context import ReplicationContext
+from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_core.cluster.model import PartitionState
+from ottla_core.errors import (
+    FencedLeaderEpoch,
+    KafkaError,
+    NotLeaderOrFollower,
+    OutOfOrderSequenceNumber,
+    PolicyViolation,
+)
+from ottla_core.promotion import PROMOTION_LEAP
+from tests.support.partition_logs import NOW_MS, PARTITION, batch_of, open_log, read_batches
+
+LINK = UUID(int=70)
+LINKED = PartitionState(
+    topic_id=UUID(int=1),
+    index=0,
+    replicas=(1, 2),
+    isr=(1, 2),
+    leader=1,
+    leader_epoch=5,
+    leader_broker_epoch=71,
+    partition_epoch=100,
+    link=LINK,
+)
+OWN = replace(LINKED, link=None)
+PRODUCER = (9, 0, 0)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Partition]:
+    def partition(state: PartitionState = LINKED, *, name: str = "log", leads: bool = True) -> Partition:
+        context = ReplicationContext(1, 30_000, lambda: 0, frozenset({1, 2}), name_of_link=lambda _id: "west")
+        made = Partition(PARTITION, open_log(tmp_path / name), context, state)
+        made.apply(state, leads=leads)
+        return made
+
+    return partition
+
+
+def copied(*values: bytes, base: int = 0, epoch: int = 3, **how: Any) -> bytes:
+    return batch_of(*values, base_offset=base, leader_epoch=epoch, **how)
+
+
+def take(partition: Partition, records: bytes, **changes: Any) -> None:
+    asked: dict[str, Any] = {
+        "leader_epoch": partition.state.leader_epoch,
+        "link": LINK,
+        "end_offset": partition.log.log_end_offset,
+        "now_ms": NOW_MS,
+    }
+    partition.append_from_source(records, **{**asked, **changes})
+
+
+def fetch(partition: Partition, offset: int) -> None:
+    partition.record_follower_fetch(FollowerContact(2, 72, 0), offset=offset, log_start_offset=0)
+
+
+def test_batches_of_the_source_stay_as_they_are_and_the_leader_adds_no_epoch(make: Callable[..., Partition]) -> None:
+    partition = make()
+    records = copied(b"a", b"b") + copied(b"c", base=2, epoch=4)
+    take(partition, records)
+    assert b"".join(batch for _, batch in read_batches(partition.log)) == records
+    assert partition.log.leader_epochs.entries == ((3, 0), (4, 2))
+    partition.apply(replace(LINKED, leader_epoch=6, partition_epoch=101), leads=True)
+    assert partition.log.leader_epochs.latest == 4
+
+
+def test_clients_are_told_which_link_a_partition_follows(make: Callable[..., Partition]) -> None:
+    partition = make()
+    with pytest.raises(PolicyViolation, match="through link 'west'"):
+        partition.append(batch_of(b"x"), now_ms=NOW_MS, all_in_sync=True)
+    assert partition.log.log_end_offset == 0
+
+
+@pytest.mark.parametrize("changes", [{"leader_epoch": 4}, {"link": UUID(int=1)}, {"end_offset": 1}])
+def test_an_answer_to_a_question_of_another_time_is_not_appended(
+    make: Callable[..., Partition], changes: dict[str, Any]
+) -> None:
+    partition = make()
+    with pytest.raises(FencedLeaderEpoch):
+        take(partition, copied(b"a"), **changes)
+    assert partition.log.log_end_offset == 0
+
+
+def test_who_leads_no_longer_or_was_promoted_appends_nothing_of_the_source(make: Callable[..., Partition]) -> None:
+    partition = make()
+    partition.apply(replace(LINKED, leader=2, leader_epoch=6), leads=False)
+    with pytest.raises(NotLeaderOrFollower):
+        take(partition, copied(b"a"))
+    partition.apply(replace(OWN, leader_epoch=6 + PROMOTION_LEAP), leads=True)
+    with pytest.raises(FencedLeaderEpoch):
+        take(partition, copied(b"a"))
+    assert partition.log.log_end_offset == 0
+
+
+def test_followers_move_the_high_watermark_as_ever(make: Callable[..., Partition]) -> None:
+    partition = make()
+    take(partition, copied(b"a", b"b"))
+    assert partition.log.high_watermark == 0
+    fetch(partition, 2)
+    assert partition.log.high_watermark == 2
+
+
+def with_own_records(make: Callable[..., Partition]) -> Partition:
+    """Three records of epoch 5, written here; then the partition follows."""
+    partition = make(OWN)
+    for _ in range(3):
+        partition.append(batch_of(b"own"), now_ms=NOW_MS, all_in_sync=True)
+    return partition
+
+
+FOLLOWING = replace(LINKED, leader_epoch=80_000, partition_epoch=101, set_aside_up_to=5)
+
+
+def cut(partition: Partition, offset: int, **changes: Any) -> None:
+    asked: dict[str, Any] = {"leader_epoch": 80_000, "link": LINK, "end_offset": 3, "now_ms": NOW_MS}
+    partition.cut_to_source(offset, **{**asked, **changes})
+
+
+def test_after_a_cut_a_follower_counts_only_when_it_has_fetched_again(make: Callable[..., Partition]) -> None:
+    partition = with_own_records(make)
+    partition.apply(FOLLOWING, leads=True)
+    fetch(partition, 3)
+    cut(partition, 1)
+    assert (partition.log.log_end_offset, partition.log.high_watermark) == (1, 1)
+    take(partition, copied(b"a", b"b", base=1, epoch=80_000))
+    partition.advance_high_watermark()
+    assert partition.log.high_watermark == 1, "the follower has other records at these offsets"
+    fetch(partition, 3)
+    assert partition.log.high_watermark == 3
+
+
+def test_who_waits_for_records_that_are_cut_is_not_told_that_they_are_replicated(
+    make: Callable[..., Partition],
+) -> None:
+    partition = with_own_records(make)
+    outcomes: list[KafkaError | None] = []
+    partition.when_replicated(3, outcomes.append, leader_epoch=5)
+    partition.apply(FOLLOWING, leads=True)
+    cut(partition, 1)
+    take(partition, copied(b"a", b"b", base=1, epoch=80_000))
+    fetch(partition, 3)
+    assert [type(outcome) for outcome in outcomes] == [NotLeaderOrFollower]
+
+
+@pytest.mark.parametrize("changes", [{"leader_epoch": 5}, {"link": UUID(int=1)}, {"end_offset": 2}])
+def test_nothing_is_cut_that_was_not_set_aside(make: Callable[..., Partition], changes: dict[str, Any]) -> None:
+    partition = with_own_records(make)
+    partition.apply(FOLLOWING, leads=True)
+    with pytest.raises(FencedLeaderEpoch):
+        cut(partition, 1, **changes)
+    assert partition.log.log_end_offset == 3
+
+
+def test_records_of_the_source_are_never_cut(make: Callable[..., Partition]) -> None:
+    partition = with_own_records(make)
+    partition.apply(FOLLOWING, leads=True)
+    cut(partition, 2)
+    take(partition, copied(b"a", base=2, epoch=80_000))
+    with pytest.raises(FencedLeaderEpoch):
+        cut(partition, 1)
+
+
+def test_a_promoted_leader_forgets_the_producers_of_the_source(make: Callable[..., Partition]) -> None:
+    partition = make()
+    take(partition, copied(b"a", producer=PRODUCER))
+    partition.apply(replace(OWN, leader_epoch=5 + PROMOTION_LEAP, partition_epoch=101), leads=True)
+    appended = partition.append(batch_of(b"b", producer=PRODUCER), now_ms=NOW_MS, all_in_sync=True)
+    assert (appended.base_offset, appended.duplicate) == (1, False), "it is another cluster's producer of that id"
+
+
+def test_so_does_a_follower_and_a_broker_that_starts_anew(make: Callable[..., Partition], tmp_path: Path) -> None:
+    follower = make(replace(LINKED, leader=2), leads=False)
+    epoch = 5 + PROMOTION_LEAP
+    how: dict[str, Any] = {"high_watermark": 2, "log_start_offset": 0, "now_ms": NOW_MS}
+    follower.append_from_leader(copied(b"a", producer=PRODUCER), leader_epoch=5, **how)
+    follower.apply(replace(OWN, leader=2, leader_epoch=epoch, partition_epoch=101), leads=False)
+    records = copied(b"b", base=1, epoch=epoch, producer=(10, 0, 0))
+    follower.append_from_leader(records, leader_epoch=epoch, **how)
+    for log in (follower.log, open_log(tmp_path / "log", was_clean=False)):
+        assert log.producers.get(PRODUCER[0]) is None
+        assert log.producers.get(10) is not None
+
+
+def test_an_election_forgets_no_producers(make: Callable[..., Partition]) -> None:
+    partition = make(OWN)
+    partition.append(batch_of(b"a", producer=PRODUCER), now_ms=NOW_MS, all_in_sync=True)
+    partition.apply(replace(OWN, leader_epoch=6, partition_epoch=101), leads=True)
+    with pytest.raises(OutOfOrderSequenceNumber):
+        partition.append(batch_of(b"b", producer=(9, 0, 7)), now_ms=NOW_MS, all_in_sync=True)
