@@ -134,6 +134,25 @@ def test_lost_chunks_are_noticed_translate_cautiously_and_can_be_filled(
         assert_same_answers(stored(found), Oracle(*ends(kept), pairs_of(kept)))
 
 
+@given(histories, st.data())
+def test_after_a_truncation_too_nothing_in_a_hole_is_skipped(
+    history: tuple[int, int, list[Step]], data: st.DataObject
+) -> None:
+    with patch.object(offset_map, "RUNS_PER_CHUNK", SMALL_CHUNK):
+        kept, oracle = played(history)
+        chunks = kept.chunks()
+        lost = data.draw(st.sets(st.sampled_from(range(len(chunks))))) if chunks else set()
+        found = OffsetMap.from_chunks([chunk for at, chunk in enumerate(chunks) if at not in lost], kept.bounds)
+        known = set(pairs_of(found))
+        take(("truncate", data.draw(st.integers(0, 30)), 0, 0), found, oracle)
+        assert set(pairs_of(found)) == known & set(oracle.pairs)
+        found = stored(found) if data.draw(st.booleans()) else found
+        found.append(oracle.source_end, oracle.target_end, 1)
+        take(("append", 0, 0, 1), OffsetMap(oracle.source_end, oracle.target_end), oracle)
+        for source_offset in range(oracle.source_end + 3):
+            assert found.translate(source_offset).target_offset <= oracle.translate(source_offset).target_offset
+
+
 @given(histories)
 def test_an_older_state_of_a_chunk_is_noticed(history: tuple[int, int, list[Step]]) -> None:
     with patch.object(offset_map, "RUNS_PER_CHUNK", SMALL_CHUNK):

@@ -261,11 +261,19 @@ class PartitionCopy:
         placement, runs = pairing.place(batch)
         # Sequences go on without a batch, too, where the source has lost what the target has.
         self.next_sequence = self._tail_sequence = pairing.next_sequence
-        self.missed, pairing.passed_over = max(0, self.missed - pairing.passed_over), 0
+        passed_over, pairing.passed_over = pairing.passed_over, 0
+        has_more = passed_over or (runs and runs[0].target > self.map.target_end)
+        if self.missed and has_more and placement in {Placement.IS_THERE, Placement.TO_SEND}:
+            # The target has records that the source's retention has removed, and nobody knows any more which is
+            # which: no group is to be sent behind them.
+            self.map.lose_until(batch.base_offset, self.map.target_end)
+        self.missed = max(0, self.missed - passed_over)
         if placement is Placement.IS_THERE:
             for run in runs:
                 self.map.append(*run)
             self.map.skip_to(batch.next_offset)
+            if pairing.is_over:
+                self._pairing = None  # else a marker at the log's end would count as not dealt with for ever
             if pairing.doubtful_from is None:
                 self._crosses_gap = False  # the target has had the same there
         elif placement is Placement.TO_SEND:
@@ -290,8 +298,12 @@ class PartitionCopy:
         self._look_for_end()
 
     def _look_for_end(self) -> None:
-        if self._ends_with is not None and not self._entries:
-            self._need(*self._ends_with)
+        if self._ends_with is None or self._entries:
+            return
+        if self._ends_with.need is Need.OWN_SESSION and self.needed is None:
+            # All before is dealt with; behind the position the next session would have to take it for unknown.
+            self.map.skip_to(max(self._ends_with.source_offset, self.map.source_end))
+        self._need(*self._ends_with)
 
     def _need(self, need: Need, source_offset: int, reason: str) -> None:
         if self.needed is None:

@@ -225,13 +225,19 @@ class OffsetMap:
             InvalidRecord: a stored chunk cannot be read.
         """
         assert source_offset >= 0, f"an offset below zero: {source_offset}"
-        while self._sealed and source_offset <= self._open_start[0]:
+        while source_offset <= self._open_start[0]:
+            before = self._end_before(len(self._sealed))
+            if before != self._open_start and source_offset > before[0]:
+                # Within a hole, of which the first part stays.
+                self._open_start, self._runs = (source_offset, self._open_start[1]), []
+                break
+            if not self._sealed:
+                self._open_start, self._runs = (source_offset, before[1]), []
+                break
             chunk = self._sealed.pop()
             self._number, self._open_start = chunk.number, (chunk.source_start, chunk.target_start)
             self._runs = decode_runs(chunk)
         runs = _runs_before(self._runs, source_offset)
-        if not runs and not self._sealed and source_offset < self._open_start[0]:
-            self._open_start = (source_offset, self._open_start[1])
         self._runs_end = self._open_start
         self._take_runs(runs)
         self.source_start = min(self.source_start, source_offset)
