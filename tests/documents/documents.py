@@ -12,6 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 INDENT = "    "
 FENCE = "```"
+LIST_ITEMS = ("- ", "* ", "1. ")
+"""What begins an item whose further lines are indented; a paragraph may begin in bold."""
 _NAMED_FILE = re.compile(r"`([\w.-]+\.(?:yaml|json|properties|sql|py))`[^`]*:$")
 
 
@@ -60,7 +62,7 @@ def _blocks(lines: list[str]) -> Iterator[tuple[str, str, list[str]]]:
                     break
                 fenced.append(inside)
             yield before, "fenced", fenced
-        elif line.startswith(INDENT) and (block or not before.startswith(("-", "*", "1."))):
+        elif line.startswith(INDENT) and (block or not before.startswith(LIST_ITEMS)):
             block.append(line)
             continue
         elif line:

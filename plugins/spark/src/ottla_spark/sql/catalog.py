@@ -28,7 +28,7 @@ from ottla_spark.sql.plain_conditions import PlainConditions, makes_function, pl
 from ottla_spark.sql.plain_selects import PlainSelect, constants, plain_select
 from ottla_spark.sql.problems import SqlProblem
 from ottla_spark.sql.tables import Table, topic_table
-from ottla_spark.sql.topics import Topics, matching, near_names
+from ottla_spark.sql.topics import Topics, matching, meant
 from ottla_spark.statements import tokens
 
 SOURCE = "ottla"
@@ -174,8 +174,8 @@ class Catalog:
             return declared
         topic = self._topic(name)
         if topic is None:
-            meant = self._meant(name, {*self.names(), *self.temporary_views}, "TABLES")
-            raise SqlProblem(f"there is no topic and no table {name}{meant}")
+            near = meant(name, {*self.names(), *self.temporary_views}, "TABLES")
+            raise SqlProblem(f"there is no topic and no table {name}{near}")
         return topic_table(name, topic)
 
     def check_names(self, names: Iterable[str]) -> None:
@@ -196,8 +196,8 @@ class Catalog:
             SqlProblem: there is none.
         """
         if self._topic(name) != name:
-            meant = self._meant(name, (topic.name for topic in self.topics.visible()), "TOPICS")
-            raise SqlProblem(f"there is no topic {name}{meant}")
+            near = meant(name, (topic.name for topic in self.topics.visible()), "TOPICS")
+            raise SqlProblem(f"there is no topic {name}{near}")
 
     def _topic(self, name: str) -> str | None:
         """Return the topic that is meant; the cluster is asked again before there is none."""
@@ -206,10 +206,6 @@ class Catalog:
             self.topics.forget()
             topic = matching(name, self.topics.all())
         return topic
-
-    def _meant(self, name: str, known: Iterable[str], listed: str) -> str:
-        near = near_names(name, known)
-        return f"; did you mean {' or '.join(near)}?" if near else f"; SHOW {listed} lists what there is"
 
     def _mean_bytes(self, table: Table) -> int:
         try:

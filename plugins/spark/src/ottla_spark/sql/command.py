@@ -196,6 +196,7 @@ def _run(invocation: Invocation) -> None:
     # Spark's Python takes a second to import, which `ottla --help` is not to wait for.
     from ottla_spark.sql.connect_rest import ConnectRest  # noqa: PLC0415
     from ottla_spark.sql.java_output import kept_off_screen  # noqa: PLC0415
+    from ottla_spark.sql.read_names import may_have_catalogue  # noqa: PLC0415
     from ottla_spark.sql.topics import Topics  # noqa: PLC0415
 
     # Py4J logs a stack trace, as the root logger, if Java ends while it is asked something: here, at the end.
@@ -203,6 +204,8 @@ def _run(invocation: Invocation) -> None:
     connections = invocation.connections
     topics = Topics(connections.bootstrap, connections.client_settings)
     connect = ConnectRest(connections.connect_url)
+    if invocation.script is not None and not may_have_catalogue(connections.spark_settings, os.environ):
+        topics.check_names(_first_names(invocation.script))
     has_ended = False
     with _ended_in_order(), kept_off_screen() as output, session_folder() as folder:
         from ottla_spark.sql.spark_thread import SparkThread, spark_defaults  # noqa: PLC0415
@@ -230,6 +233,27 @@ def _work(invocation: Invocation, topics: "Topics", connect: "ConnectRest", spar
         run_script(invocation.script, interpreter.run)
     else:
         _prompt(invocation.connections, catalog, spark, interpreter)
+
+
+def _first_names(script: str) -> list[str]:
+    """Return the names that a script of one statement reads, before which nothing but topics can be there."""
+    from ottla_spark.sql.grammar import parse  # noqa: PLC0415
+    from ottla_spark.sql.read_names import read_names  # noqa: PLC0415
+    from ottla_spark.sql.statement_kinds import Deploy, ForSpark, Query  # noqa: PLC0415
+
+    statements = split(script)
+    if len(statements) != 1:
+        return []
+    try:
+        parsed = parse(statements[0].text)
+    except SqlProblem:
+        return []
+    match parsed:
+        case Query(text) | ForSpark(text):
+            return read_names(text)
+        case Deploy():
+            return read_names(parsed.query.text)
+    return []
 
 
 def _needs_spark(script: str, statements_max: int | None = None) -> bool:

@@ -4,11 +4,25 @@ What is named here surely is a table. Where words do not tell, as with common ta
 of several parts, nothing is said: Spark understands the whole statement, seconds later.
 """
 
+from collections.abc import Container, Iterable
+
 from ottla_spark.statements import Kind, Token, tokens
 
+CONFIGURED_ELSEWHERE = ("SPARK_CONF_DIR", "SPARK_HOME")
 _READS = ("FROM", "JOIN")
 _NO_NAMES = ("LATERAL", "VALUES", "SELECT", "TABLE", "STREAM")
 _BEGINS_QUERY = ("SELECT", "FROM")
+
+
+def may_have_catalogue(settings: Iterable[str], variables: Container[str]) -> bool:
+    """Return whether Spark may know tables of its own from the beginning.
+
+    Args:
+        settings: the names of Spark's settings.
+        variables: the environment's, of which some name a Spark with settings of its own.
+    """
+    is_set_up = any("catalog" in key.lower() or "hive" in key.lower() for key in settings)
+    return is_set_up or any(each in variables for each in CONFIGURED_ELSEWHERE)
 
 
 def read_names(statement: str) -> list[str]:

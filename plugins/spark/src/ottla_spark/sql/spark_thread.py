@@ -28,6 +28,7 @@ from ottla_spark.cluster.session_folder import LOCAL_DIRECTORY_KEY, TEMPORARY_OP
 from ottla_spark.session import start_session
 from ottla_spark.sql.problems import Interrupted, InterruptedTwice, SqlProblem
 from ottla_spark.sql.progress import Tasks
+from ottla_spark.sql.read_names import may_have_catalogue
 from ottla_spark.sql.starting_java import descendants, kill_descendants
 
 APPLICATION = "ottla sql"
@@ -37,8 +38,6 @@ LOOK_INTERVAL_S = 0.1
 CANCEL_AGAIN_S = 0.5
 STOP_TIMEOUT_S = 10.0
 GIVE_UP_WITHIN_S = 1.0
-CONFIGURED_ELSEWHERE = {"SPARK_CONF_DIR", "SPARK_HOME"}
-"""Variables that name a Spark with settings of its own."""
 ARCHIVED_WITHIN_S = 600.0
 TRAINED_WITHIN_S = 60.0
 USUAL_STATEMENTS = (
@@ -134,8 +133,7 @@ class SparkThread:
     @property
     def has_no_tables(self) -> bool:
         """Return whether Spark surely has no tables of its own: it has done nothing, and has no catalogue."""
-        is_set_up = any("catalog" in key.lower() or "hive" in key.lower() for key in self._settings)
-        return not self.is_ready and not is_set_up and not os.environ.keys() & CONFIGURED_ELSEWHERE
+        return not self.is_ready and not may_have_catalogue(self._settings, os.environ)
 
     @property
     def is_ready(self) -> bool:

@@ -126,6 +126,17 @@ class Topics:
         except KafkaException as error:
             raise SqlProblem(f"topic {topic}: {error.args[0].str()}") from None
 
+    def check_names(self, names: Iterable[str]) -> None:
+        """Check that there are topics of these names, which nothing else can have.
+
+        Raises:
+            SqlProblem: there is none of one of them, or the cluster does not answer.
+        """
+        for name in names:
+            if matching(name, self.all()) is None:
+                near = meant(name, (each.name for each in self.visible()), "TABLES")
+                raise SqlProblem(f"there is no topic and no table {name}{near}")
+
     def forget(self) -> None:
         """Ask again the next time."""
         self._asked_s = -KEPT_S
@@ -145,6 +156,18 @@ def near_names(name: str, known: Iterable[str]) -> Sequence[str]:
     by_lower = {each.lower(): each for each in known}
     near = difflib.get_close_matches(name.lower(), by_lower, NEAR_NAMES_MAX)
     return [by_lower[each] for each in near]
+
+
+def meant(name: str, known: Iterable[str], listed: str) -> str:
+    """Return the end of a sentence about a name that nothing has: what may be meant, or how to see what there is.
+
+    Args:
+        name: as it was typed.
+        known: the names that there are.
+        listed: what SHOW lists them.
+    """
+    near = near_names(name, known)
+    return f"; did you mean {' or '.join(near)}?" if near else f"; SHOW {listed} lists what there is"
 
 
 def check_reachable(bootstrap: str, settings: Mapping[str, str]) -> None:
