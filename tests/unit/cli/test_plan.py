@@ -11,6 +11,8 @@ from ottla.local.settings import parse_setting
 from ottla_connect.config import WorkerConfig
 from ottla_core.cluster.etcd_connection import ATTEMPT_TIMEOUT_S
 from ottla_core.rest.settings import Listener
+from ottla_mirror.config.mirror_config import MirrorConfig
+from ottla_sdk.runtime.java_properties import parse_properties
 
 
 def plan(options: ClusterOptions) -> ClusterPlan:
@@ -251,3 +253,23 @@ def test_settings_reach_their_role_and_hide_the_variable_of_the_same_key():
     broker = made.processes[-1]
     assert {"OTTLA_LOG_RETENTION_HOURS", "OTTLA_NODE_ID"} <= broker.hidden_variables
     assert "OTTLA_MESSAGE_MAX_BYTES" not in broker.hidden_variables
+
+
+def test_mirror_workers_know_the_cluster_and_what_is_written_for_them_is_a_configuration():
+    settings = ("mirror:clusters=A,local", "mirror:A.bootstrap.servers=a:1", r"mirror:topics=x\.y")
+    made = plan(
+        ClusterOptions(
+            brokers=2, controllers=1, coordinators=1, base_port=9092, mirror_ports=(8084, 8085),
+            settings=tuple(map(parse_setting, (*settings, "mirror-2:A->local.enabled=true"))),
+        )
+    )  # fmt: skip
+    assert [spec.name for spec in made.stages[-1]] == ["mirror-1", "mirror-2"]
+    assert made.mirror == ("http://127.0.0.1:8084", "http://127.0.0.1:8085")
+    (spec,) = (each for each in made.stages[-1] if each.name == "mirror-2")
+    assert spec.command[1:] == ("-m", "ottla_mirror", "--config", "/data/config/mirror-2.properties")
+    (text,) = (text for path, text in made.files.items() if path.name == "mirror-2.properties")
+    config = MirrorConfig.parse(parse_properties(text))
+    flow = config.flows["A->local"]
+    assert [str(each) for each in flow.target_clients.admin.bootstrap] == ["127.0.0.1:9092", "127.0.0.1:9093"]
+    assert flow.plugins.topics.should_replicate_topic("x.y")
+    assert not flow.plugins.topics.should_replicate_topic("xzy")

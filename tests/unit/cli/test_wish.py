@@ -66,6 +66,26 @@ def test_connect_workers_take_free_ports_where_brokers_do(wish):
     assert 8083 not in taken
 
 
+@pytest.mark.parametrize(
+    ("wish", "before", "ports"),
+    [
+        ({"mirror": 2}, (), (8084, 8085)),
+        ({"mirror": 1, "connect": 3}, (), (8086,)),
+        ({"mirror": 1, "mirror_port": 9000}, (), (9000,)),
+        ({}, (8090,), (8090,)),
+        ({"mirror": 0}, (8090,), ()),
+    ],
+)
+def test_mirror_workers_have_ports_behind_those_of_connect_and_keep_them(wish, before, ports):
+    last = last_run(mirror=tuple(f"http://127.0.0.1:{port}" for port in before)) if before else None
+    assert settle(Wish(HERE, **wish), last).mirror_ports == ports
+
+
+def test_mirror_workers_need_a_group_coordinator():
+    with pytest.raises(CommandError, match="Mirror workers form a consumer group"):
+        settle(Wish(HERE, mirror=1, coordinators=0), None)
+
+
 def test_connect_workers_need_a_group_coordinator():
     with pytest.raises(CommandError, match="needs a group coordinator"):
         settle(Wish(HERE, connect=1, coordinators=0), None)

@@ -15,6 +15,7 @@ CONTROLLERS_MAX = 9
 COORDINATORS_MAX = 64
 ETCD_NODES_MAX = 7
 CONNECT_MAX = 64
+MIRROR_MAX = 64
 
 Directory = Annotated[
     Path | None,
@@ -79,6 +80,19 @@ ConnectPort = Annotated[
         help="Port of the first Connect worker's REST API; the others follow. 0 takes any free ports.",
     ),
 ]
+Mirror = Annotated[
+    int | None,
+    typer.Option(min=0, max=MIRROR_MAX, show_default="0, or as before", help="How many mirror workers."),
+]
+MirrorPort = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65535,
+        show_default="8084, or as before",
+        help="Port of the first mirror worker's REST API; the others follow. 0 takes any free ports.",
+    ),
+]
 Etcd = Annotated[
     str | None,
     typer.Option(metavar="URL[,…]", help="Use this etcd. Without it, one is started with the cluster."),
@@ -88,7 +102,8 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="ROLE:KEY=VALUE",
-        help="A setting for every broker, controller, group-coordinator or connect worker, or for broker-1 alone; "
+        help="A setting for every broker, controller, group-coordinator, connect or mirror worker, or for "
+        "broker-1 alone; "
         "kept until --unset.",
     ),
 ]

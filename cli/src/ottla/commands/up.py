@@ -19,6 +19,8 @@ from ottla.commands.local_options import (
     Etcd,
     EtcdNodes,
     Force,
+    Mirror,
+    MirrorPort,
     Racks,
     Settings,
     Unset,
@@ -50,6 +52,8 @@ def up(
     base_port: BasePort = None,
     connect: Connect = None,
     connect_port: ConnectPort = None,
+    mirror: Mirror = None,
+    mirror_port: MirrorPort = None,
     etcd: Etcd = None,
     settings: Settings = None,
     unset: Unset = None,
@@ -57,7 +61,7 @@ def up(
     detach: Detach = False,
     as_json: Json = False,
 ) -> None:
-    """Start a local cluster: etcd, controllers, group coordinators, brokers and Connect workers, each a process.
+    """Start a local cluster: etcd, controllers, group coordinators, brokers, Connect and mirror workers as processes.
 
     Without --detach it runs until Ctrl-C. What was published is kept: starting again in the same directory goes
     on with it, with as many processes, the same ports and settings as before, unless you say otherwise.
@@ -73,6 +77,8 @@ def up(
       ottla up --brokers 3 --controllers 3 --coordinators 2 --etcd-nodes 3 --racks a,b,c
 
       ottla up --connect 2                           with two Connect workers, on 127.0.0.1:8083 and 8084
+
+      ottla up --mirror 1                            with a mirror worker, for `ottla mirror create`
 
       ottla up --set broker:log.retention.hours=1    with a broker setting
 
@@ -95,6 +101,8 @@ def up(
         racks=_parse_racks(racks),
         connect=connect,
         connect_port=connect_port,
+        mirror=mirror,
+        mirror_port=mirror_port,
         force=force,
     )
     if wish.etcd_endpoints and etcd_nodes is not None:

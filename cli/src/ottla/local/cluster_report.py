@@ -11,7 +11,7 @@ FORMAT_VERSION = 1
 COORDINATORS_DEFAULT = 1
 ETCD_NODES_DEFAULT = 1
 
-_LIST_KEYS = ("etcd", "etcd_peer_ports", "racks", "connect")
+_LIST_KEYS = ("etcd", "etcd_peer_ports", "racks", "connect", "mirror")
 
 ProcessState = Literal["starting", "ready", "restarting", "failed", "stopping", "stopped", "not ready", "lost"]
 ClusterPhase = Literal["starting", "running", "stopping", "stopped", "failed", "lost"]
@@ -26,7 +26,7 @@ class ProcessReport:
     """One process of the cluster.
 
     Attributes:
-        role: ``etcd``, ``controller``, ``group-coordinator``, ``broker`` or ``connect``.
+        role: ``etcd``, ``controller``, ``group-coordinator``, ``broker``, ``connect`` or ``mirror``.
         id: its number within the role; a broker's is its Kafka node id.
         pid: its process id, or None while it does not run.
         start: tells the process from a later one with the same id; see `ProcessIdentity`.
@@ -78,6 +78,7 @@ class ClusterReport:
         etcd_peer_ports: where these listen for each other, which etcd keeps in its data; none for a single member.
         racks: dealt round-robin to the brokers; empty if they have none.
         connect: the URLs of its Connect workers' REST API; empty if it has none.
+        mirror: the URLs of its mirror workers' REST API; empty if it has none.
         supervisor_pid: the process that keeps the others; with `supervisor_start` its identity.
         log: the supervisor's own log file.
     """
@@ -100,6 +101,7 @@ class ClusterReport:
     etcd_peer_ports: tuple[int, ...] = ()
     racks: tuple[str, ...] = ()
     connect: tuple[str, ...] = ()
+    mirror: tuple[str, ...] = ()
 
     @property
     def supervisor(self) -> ProcessIdentity:

@@ -131,7 +131,12 @@ def _check_settings(plan: ClusterPlan, directory: ClusterDirectory) -> None:
 def _plan(options: ClusterOptions, directory: ClusterDirectory) -> ClusterPlan:
     broker_ports = range(options.base_port, options.base_port + options.brokers)
     _check_broker_ports(broker_ports)
-    _check_connect_ports(options.connect_ports, broker_ports)
+    _check_worker_ports("connect", options.connect_ports, broker_ports)
+    _check_worker_ports("mirror", options.mirror_ports, broker_ports)
+    if both := set(options.connect_ports) & set(options.mirror_ports):
+        raise CommandError(
+            f"port {min(both)} is a Connect worker's and a mirror worker's; choose another --mirror-port"
+        )
     etcd_binary: Path | None = None
     if options.etcd_endpoints:
         check_etcd(options.etcd_endpoints)
@@ -143,7 +148,7 @@ def _plan(options: ClusterOptions, directory: ClusterDirectory) -> ClusterPlan:
         log.info("etcd %s from %s: %s", etcd.version_text, etcd.origin, etcd.path)
         if etcd.warning:
             log.warning("%s", etcd.warning)
-    taken = {*broker_ports, *options.etcd_peer_ports, *options.connect_ports}
+    taken = {*broker_ports, *options.etcd_peer_ports, *options.connect_ports, *options.mirror_ports}
     internal = ports.free_ports(internal_port_count(options), avoid=taken)
     return plan_cluster(options, directory, internal, etcd_binary)
 
@@ -168,15 +173,15 @@ def _check_broker_ports(broker_ports: range) -> None:
             )
 
 
-def _check_connect_ports(connect_ports: Sequence[int], broker_ports: range) -> None:
-    for number, port in enumerate(connect_ports, start=1):
+def _check_worker_ports(role: str, worker_ports: Sequence[int], broker_ports: range) -> None:
+    for number, port in enumerate(worker_ports, start=1):
         if port > ports.PORT_MAX:
-            raise CommandError(f"there is no port {port}; choose a lower --connect-port")
+            raise CommandError(f"there is no port {port}; choose a lower --{role}-port")
         if port in broker_ports or not ports.is_free(port):
             user = f"broker-{port - broker_ports[0] + 1}'s" if port in broker_ports else "in use"
             raise CommandError(
-                f"port {port} is {user}, so connect-{number} cannot listen on {ports.LOOPBACK}:{port}; "
-                "stop what uses it, or choose another with --connect-port (0 takes any that are free)"
+                f"port {port} is {user}, so {role}-{number} cannot listen on {ports.LOOPBACK}:{port}; "
+                f"stop what uses it, or choose another with --{role}-port (0 takes any that are free)"
             )
 
 
@@ -246,6 +251,7 @@ async def _supervise(
             etcd_peer_ports=plan.options.etcd_peer_ports,
             racks=plan.options.racks,
             connect=plan.connect,
+            mirror=plan.mirror,
             supervisor_pid=own.pid,
             supervisor_start=own.start,
             log=str(directory.supervisor_log),

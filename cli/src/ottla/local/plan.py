@@ -31,11 +31,14 @@ last renewal, a second until the lost attempt is given up, and two election time
 ETCD_STOP_S = 10.0
 SERVICE_STOP_S = 20.0
 CONNECT_STOP_S = 30.0
+MIRROR_ALIAS = "local"
+"""What a mirror worker of a local cluster calls that cluster."""
 SERVICE_MODULES = {
     "controller": "ottla_controller",
     "group-coordinator": "ottla_group_coordinator",
     "broker": "ottla_broker",
     "connect": "ottla_connect.app",
+    "mirror": "ottla_mirror",
 }
 FORKED_MODULES = {
     "controller": "ottla_controller.app",
@@ -43,7 +46,7 @@ FORKED_MODULES = {
     "broker": "ottla_broker.app",
 }
 """Services whose `main` runs in a process that is forked from one that has done their imports."""
-SERVICE_STAGES = (("controller", "group-coordinator", "broker"), ("connect",))
+SERVICE_STAGES = (("controller", "group-coordinator", "broker"), ("connect", "mirror"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class ClusterOptions:
         etcd_peer_ports: where these listen for each other; a single member needs none.
         racks: dealt round-robin to the brokers.
         connect_ports: where the Connect workers' REST API listens, a port for each.
+        mirror_ports: where the mirror workers' REST API listens, a port for each.
     """
 
     brokers: int
@@ -69,6 +73,7 @@ class ClusterOptions:
     etcd_peer_ports: tuple[int, ...] = ()
     racks: tuple[str, ...] = ()
     connect_ports: tuple[int, ...] = ()
+    mirror_ports: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,7 @@ class ClusterPlan:
 
     Attributes:
         connect: the URLs of the Connect workers.
+        mirror: the URLs of the mirror workers.
         stages: processes that start together.
         files: what must be written before, by path.
     """
@@ -120,6 +126,7 @@ class ClusterPlan:
     etcd_endpoints: tuple[str, ...]
     bootstrap: str
     connect: tuple[str, ...]
+    mirror: tuple[str, ...]
     stages: tuple[tuple[ProcessSpec, ...], ...]
     files: Mapping[Path, str]
 
@@ -132,7 +139,8 @@ class ClusterPlan:
 def internal_port_count(options: ClusterOptions) -> int:
     """Return how many ports a plan needs besides those in the options."""
     services = options.brokers + options.controllers + options.coordinators
-    return 2 * services + len(options.connect_ports) + (0 if options.etcd_endpoints else options.etcd_nodes)
+    workers = len(options.connect_ports) + len(options.mirror_ports)
+    return 2 * services + workers + (0 if options.etcd_endpoints else options.etcd_nodes)
 
 
 def plan_cluster(
@@ -174,10 +182,15 @@ def plan_cluster(
         spec, text = _plan_connect_worker(context, number, bootstrap, remaining.pop())
         files[directory.config_of(spec.name)] = text
         services.append(spec)
+    for number in range(1, len(options.mirror_ports) + 1):
+        spec, text = _plan_mirror_worker(context, number, bootstrap, remaining.pop())
+        files[directory.config_of(spec.name)] = text
+        services.append(spec)
     in_stages = (tuple(spec for spec in services if spec.role in roles) for roles in SERVICE_STAGES)
     stages.extend(stage for stage in in_stages if stage)
     connect = tuple(_url(port) for port in options.connect_ports)
-    return ClusterPlan(options, endpoints, bootstrap, connect, tuple(stages), files)
+    mirror = tuple(_url(port) for port in options.mirror_ports)
+    return ClusterPlan(options, endpoints, bootstrap, connect, mirror, tuple(stages), files)
 
 
 def _plan_etcd(
@@ -321,6 +334,38 @@ def _plan_connect_worker(
         hidden_variables=frozenset(_variable_of(key) for key in properties),
     )
     return spec, properties_text(properties)
+
+
+def _plan_mirror_worker(
+    context: _ServiceContext, number: int, bootstrap: str, metrics_port: int
+) -> tuple[ProcessSpec, str]:
+    """Return a mirror worker that knows this cluster; flows to it come by `ottla mirror create`, or by --set."""
+    options, directory = context.options, context.directory
+    name = process_name("mirror", number)
+    port = options.mirror_ports[number - 1]
+    properties = {
+        "clusters": MIRROR_ALIAS,
+        f"{MIRROR_ALIAS}.bootstrap.servers": bootstrap,
+        "listeners": _url(port),
+        "metrics.listener": f"{LOOPBACK}:{metrics_port}",
+        **settings_for(options.settings, "mirror", number),
+    }
+    spec = ProcessSpec(
+        role="mirror",
+        id=number,
+        command=(sys.executable, "-m", SERVICE_MODULES["mirror"], "--config", str(directory.config_of(name))),
+        host=LOOPBACK,
+        port=port,
+        health=HttpHealth(f"{_url(port)}/health"),
+        log=directory.log_of(name),
+        stop_s=CONNECT_STOP_S,
+        metrics=f"http://{properties['metrics.listener']}/metrics",
+        environment={"PYTHONUNBUFFERED": "1"},
+        hidden_variables=frozenset(_variable_of(key) for key in properties),
+    )
+    # Its file is one of Java's properties, in which a backslash, as regular expressions have it, is written twice.
+    escaped = {key: value.replace("\\", "\\\\") for key, value in properties.items()}
+    return spec, properties_text(escaped)
 
 
 def _broker_properties(

@@ -104,6 +104,8 @@ def print_report(
     print(f"state      {report.state}\nbootstrap  {report.bootstrap}")
     if report.connect:
         print(f"connect    {','.join(report.connect)}")
+    if report.mirror:
+        print(f"mirror     {','.join(report.mirror)}")
     for setting in shown_settings(report):
         print(f"setting    {setting}")
     if partitions is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ottla.shown_url import without_login
 
-ROLES = ("controller", "group-coordinator", "broker", "connect")
+ROLES = ("controller", "group-coordinator", "broker", "connect", "mirror")
 LAUNCHER_KEYS = frozenset(
     {
         "node.id",
@@ -96,7 +96,8 @@ def parse_setting(text: str) -> Setting:
         )
     if match["key"] in LAUNCHER_KEYS:
         raise BadSetting(
-            f"{match['key']} is decided by `ottla up`; see --base-port, --brokers, --connect, --etcd and --etcd-nodes"
+            f"{match['key']} is decided by `ottla up`; see --base-port, --brokers, --connect, --mirror, --etcd and "
+            "--etcd-nodes"
         )
     node_id = None if match["id"] is None else int(match["id"])
     return Setting(match["role"], node_id, match["key"], match["value"].strip())

@@ -48,14 +48,29 @@ def problems_by_role(by_role: Mapping[str, Sequence[str]]) -> dict[str, list[str
     found: dict[str, dict[str, None]] = {}
     for role, processes in by_role.items():
         for text in processes:
-            values = dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
             try:
-                validated(_model(role), values, {})
+                if role == "mirror":
+                    _check_mirror(text)
+                else:
+                    values = dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
+                    validated(_model(role), values, {})
             except ConfigurationError as error:
                 # The first line is a heading.
                 lines = [line.strip() for line in str(error).splitlines()[1:]]
                 found.setdefault(role, {}).update(dict.fromkeys(lines))
     return {role: list(problems) for role, problems in found.items()}
+
+
+def _check_mirror(text: str) -> None:
+    """See that a mirror worker would take its file, which is one of Java's properties.
+
+    Raises:
+        ConfigurationError: says everything that is wrong.
+    """
+    from ottla_mirror.config.mirror_config import MirrorConfig  # noqa: PLC0415
+    from ottla_sdk.runtime.java_properties import parse_properties  # noqa: PLC0415
+
+    MirrorConfig.parse(parse_properties(text))
 
 
 def _model(role: str) -> Any:

@@ -12,6 +12,7 @@ from ottla.local.settings import BadSetting, Setting, check_settings
 
 BASE_PORT_DEFAULT = 9092
 CONNECT_PORT_DEFAULT = 8083
+MIRROR_PORT_DEFAULT = 8084
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class Wish:
         racks: empty means none.
         connect: how many Connect workers.
         connect_port: the first one's port; 0 means any free ports.
+        mirror: how many mirror workers.
+        mirror_port: the first one's port; 0 means any free ports.
         force: start with fewer brokers even if partitions are lost.
     """
 
@@ -40,6 +43,8 @@ class Wish:
     racks: tuple[str, ...] | None = None
     connect: int | None = None
     connect_port: int | None = None
+    mirror: int | None = None
+    mirror_port: int | None = None
     force: bool = False
 
 
@@ -47,8 +52,8 @@ def settle(wish: Wish, last: ClusterReport | None) -> ClusterOptions:
     """Return the options: what was typed, else what this directory last ran with, else the default.
 
     Raises:
-        CommandError: the directory's etcd has another number of members than was typed, or Connect workers have no
-            group coordinator, or the settings do not fit so many brokers.
+        CommandError: the directory's etcd has another number of members than was typed, or workers have no group
+            coordinator, or the settings do not fit so many brokers.
     """
     brokers = wish.brokers or (last.brokers if last else 1)
     try:
@@ -66,9 +71,27 @@ def settle(wish: Wish, last: ClusterReport | None) -> ClusterOptions:
         racks = last.racks if last else ()
     etcd_nodes = _settle_etcd_nodes(wish, last)
     base_port, peer_ports = _settle_ports(wish, last, brokers, etcd_nodes)
-    connect_ports = _settle_connect_ports(wish, last, avoid=(*range(base_port, base_port + brokers), *peer_ports))
+    broker_ports = range(base_port, base_port + brokers)
+    connect_ports = _settle_worker_ports(
+        wish,
+        wish.connect,
+        wish.connect_port,
+        before=last.connect if last else (),
+        default=CONNECT_PORT_DEFAULT,
+        avoid=(*broker_ports, *peer_ports),
+    )
+    mirror_ports = _settle_worker_ports(
+        wish,
+        wish.mirror,
+        wish.mirror_port,
+        before=last.mirror if last else (),
+        default=max(MIRROR_PORT_DEFAULT, *(port + 1 for port in connect_ports), 0),
+        avoid=(*broker_ports, *peer_ports, *connect_ports),
+    )
     if connect_ports and not coordinators:
         raise CommandError("Connect workers form a consumer group, which needs a group coordinator: --coordinators 1")
+    if mirror_ports and not coordinators:
+        raise CommandError("Mirror workers form a consumer group, which needs a group coordinator: --coordinators 1")
     return ClusterOptions(
         brokers=brokers,
         controllers=wish.controllers or (last.controllers if last else 1),
@@ -80,6 +103,7 @@ def settle(wish: Wish, last: ClusterReport | None) -> ClusterOptions:
         etcd_peer_ports=peer_ports,
         racks=racks,
         connect_ports=connect_ports,
+        mirror_ports=mirror_ports,
     )
 
 
@@ -111,17 +135,33 @@ def _settle_ports(
     return base_port, peer_ports
 
 
-def _settle_connect_ports(wish: Wish, last: ClusterReport | None, avoid: Sequence[int]) -> tuple[int, ...]:
-    """Return a port for the REST API of each Connect worker: as before, unless other ones were asked for."""
-    before = tuple(int(url.rpartition(":")[2]) for url in last.connect) if last else ()
-    count = len(before) if wish.connect is None else wish.connect
-    first = wish.connect_port
-    if first is None and before and wish.base_port is None:
-        more = range(max(before) + 1, max(before) + 1 + count - len(before))
-        return (*before, *more)[:count]
+def _settle_worker_ports(
+    wish: Wish,
+    wanted: int | None,
+    first: int | None,
+    *,
+    before: Sequence[str],
+    default: int,
+    avoid: Sequence[int],
+) -> tuple[int, ...]:
+    """Return a port for the REST API of each worker: as before, unless other ones were asked for.
+
+    Args:
+        wish: what was typed.
+        wanted: how many workers; None for as many as before.
+        first: the first one's port, 0 for any free ones, None where nothing was typed.
+        before: the URLs of the last time.
+        default: the first one's port.
+        avoid: ports that others are to have.
+    """
+    known = tuple(int(url.rpartition(":")[2]) for url in before)
+    count = len(known) if wanted is None else wanted
+    if first is None and known and wish.base_port is None:
+        more = range(max(known) + 1, max(known) + 1 + count - len(known))
+        return (*known, *more)[:count]
     if first is None:
         # Where the brokers take any free ports, the workers do so, too.
-        first = 0 if wish.base_port == 0 else CONNECT_PORT_DEFAULT
+        first = 0 if wish.base_port == 0 else default
     if first == 0:
         return tuple(ports.free_ports(count, avoid=avoid))
     return tuple(range(first, first + count))
