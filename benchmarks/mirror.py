@@ -9,12 +9,13 @@ With many partitions and little traffic, lag is the time that a record is on its
 the target has not got yet, divided by how many come in a second (Little's law).
 """
 
+import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from confluent_kafka import Producer
 from kio.schema.errors import ErrorCode
@@ -27,12 +28,15 @@ from benchmarks.process_stats import cpu_time, resident_mib
 from benchmarks.summary import Measures
 from benchmarks.throughput import random_values
 from tests.support.child_process import ChildProcess
+from tests.support.free_ports import LOOPBACK, free_port
 from tests.support.mirror_maker import MirrorMaker
 from tests.support.ottla_cluster import OttlaCluster
 from tests.support.raw_client import RawClient
 from tests.support.reference_kafka import ReferenceKafka
 
-MIRRORS: Final = ("mirror-maker",)
+MIRROR_MAKER: Final = "mirror-maker"
+OTTLA_MIRROR: Final = "ottla-mirror"
+MIRRORS: Final = (MIRROR_MAKER, OTTLA_MIRROR)
 CODECS: Final = ("none", "lz4")
 BATCH_BYTES: Final = 16_384
 WARM_SHARE: Final = 0.5
@@ -87,6 +91,36 @@ class Mirror(Protocol):
     process: ChildProcess
 
 
+class OttlaMirror:
+    """One mirror worker of ours, with what MirrorMaker 2 is told."""
+
+    def __init__(self, directory: Path, source: tuple[str, str], target: tuple[str, str], topics: str) -> None:
+        flow = f"{source[0]}->{target[0]}"
+        properties = {
+            "clusters": f"{source[0]},{target[0]}",
+            f"{source[0]}.bootstrap.servers": source[1],
+            f"{target[0]}.bootstrap.servers": target[1],
+            f"{flow}.enabled": "true",
+            f"{flow}.topics": topics,
+            "replication.factor": "1",
+            "refresh.topics.interval.seconds": "2",
+            "group.id": f"mirrors-of-{source[0]}",
+            "listeners": f"http://{LOOPBACK}:{free_port()}",
+        }
+        directory.mkdir(parents=True, exist_ok=True)
+        config = directory / "mirror.properties"
+        config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        command = [str(Path(sys.executable).with_name(OTTLA_MIRROR)), "--config", str(config)]
+        self.process = ChildProcess(OTTLA_MIRROR, command, log=directory / "mirror.log")
+
+    def __enter__(self) -> Self:
+        self.process.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.stop()
+
+
 def measure(directory: Path, plan: MirrorPlan, say: Callable[[str], None]) -> dict[str, Measures]:
     """Return the figures of every case, by mirror."""
     found: dict[str, Measures] = {}
@@ -104,6 +138,7 @@ def measure(directory: Path, plan: MirrorPlan, say: Callable[[str], None]) -> di
                     with flow.mirror(directory) as mirror:
                         measures = _copied(mirror, target.bootstrap, flow.copy, plan, count)
                     found[f"{name} {size} B {codec}"] = measures
+        found |= _ratios(found)
         if plan.many_partitions:
             for name in plan.mirrors:
                 say(f"{name}: {plan.many_partitions} partitions, {plan.rate:g} records/s")
@@ -113,10 +148,30 @@ def measure(directory: Path, plan: MirrorPlan, say: Callable[[str], None]) -> di
     return found
 
 
-def _cluster(kind: str, directory: Path) -> AbstractContextManager[Cluster]:
+def _ratios(found: Mapping[str, Measures]) -> dict[str, Measures]:
+    """Return how many times as much ours does, for each case that both have copied."""
+    ratios: dict[str, Measures] = {}
+    for name, measures in found.items():
+        if name.startswith(OTTLA_MIRROR) and (peer := found.get(MIRROR_MAKER + name.removeprefix(OTTLA_MIRROR))):
+            ratios["ratio" + name.removeprefix(OTTLA_MIRROR)] = {
+                figure: measures[figure] / peer[figure]
+                for figure in ("records_per_cpu_s", "records_per_s", "memory_mib")
+            }
+    return ratios
+
+
+@contextmanager
+def _cluster(kind: str, directory: Path) -> Iterator[Cluster]:
     if kind == "ottla":
-        return OttlaCluster(directory)
-    return ReferenceKafka(directory, java_options=("-Xmx1g", "-Xms1g"))
+        with OttlaCluster(directory) as cluster:
+            yield cluster
+        return
+    kafka = ReferenceKafka(directory, java_options=("-Xmx1g", "-Xms1g"))
+    try:
+        kafka.start()
+        yield kafka
+    finally:
+        kafka.kill()  # a clean stop with thousands of partitions takes a minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +198,8 @@ class _Flow:
 
     def mirror(self, directory: Path) -> AbstractContextManager[Mirror]:
         """Return who copies it, not started yet."""
-        assert self.name == "mirror-maker"
+        if self.name == OTTLA_MIRROR:
+            return OttlaMirror(directory / self.alias, (self.alias, self.source), ("target", self.target), self.topic)
         # As the source's batches are: without this MirrorMaker 2 would save the time of compressing them again.
         settings = {"target.producer.compression.type": self.codec}
         source, target = (self.alias, self.source), ("target", self.target)

@@ -70,6 +70,17 @@ TYPED = [
         },
     ),
     Page(
+        "docs/mirroring.md",
+        shows={
+            ".venv/bin/ottla mirror link list": "west",
+            ".venv/bin/ottla mirror link status": "RUNNING",
+            ".venv/bin/ottla consume orders --count 3": r"\d",
+            ".venv/bin/ottla mirror list": "RUNNING",
+            ".venv/bin/ottla mirror lag 'west->east' --wait --within 120": "west->east",
+            ".venv/bin/ottla mirror status 'west->east'": "west.orders",
+        },
+    ),
+    Page(
         "examples/README.md",
         shows={
             ".venv/bin/ottla connect status late-flights": r"task 0\s+RUNNING",

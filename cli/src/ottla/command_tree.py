@@ -138,6 +138,44 @@ _MIRROR = Group(
                 ),
             },
         ),
+        "link": Group(
+            "Linked topics: they follow another cluster's, offset by offset.",
+            {
+                "create": Command(
+                    "mirror_links:create",
+                    "Link to another cluster: topics here follow its topics, with the same names, offsets and "
+                    "batches.",
+                ),
+                "list": Command("mirror_links:list_", "List the links with their topics, and how far behind."),
+                "status": Command(
+                    "mirror_links:status",
+                    "Show how far linked partitions have come, and what keeps any from following; exits with 1 if "
+                    "something does.",
+                ),
+                "refresh": Command(
+                    "mirror_links:refresh", "Look for new topics and partitions of a link's source now."
+                ),
+                "pause": Command(
+                    "mirror_link_changes:pause", "Pause links: nothing is fetched until they are resumed."
+                ),
+                "resume": Command("mirror_link_changes:resume", "Have links go on that were paused."),
+                "throttle": Command(
+                    "mirror_link_changes:throttle",
+                    "Limit how many bytes each broker fetches through a link per second.",
+                ),
+                "promote": Command(
+                    "mirror_link_changes:promote", "Have linked topics follow no longer and take writes."
+                ),
+                "reverse": Command(
+                    "mirror_reverse:reverse",
+                    "Have a former source follow the cluster that was promoted, after what it has alone was shown.",
+                ),
+                "delete": Command(
+                    "mirror_link_changes:delete",
+                    "Delete links that no topic follows any more: promote or delete the topics first.",
+                ),
+            },
+        ),
         "verify": Command(
             "mirror_verify:verify",
             "Compare a source's topics with their copies, partition by partition, and say where they first differ.",

@@ -16,10 +16,12 @@ from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v12 import request as fetch_by_name
 from kio.schema.fetch.v17 import request as fetch_by_id
 from kio.schema.list_offsets.v11 import request as list_offsets
+from kio.schema.offset_for_leader_epoch.v4 import request as epoch_request
 from kio.static.primitive import i32Timedelta
 
 from ottla.mirror.committed_batches import committed_batches
 from ottla.mirror.comparable_records import Batch, whole_batches
+from ottla.mirror.divergence import EpochEnd
 from ottla_core.client.async_connection import AsyncConnection
 from ottla_core.client.cluster import AsyncCluster, HostPort
 from ottla_core.client.cluster_metadata import NO_TOPIC_ID, BrokerAddress, TopicMetadata
@@ -182,6 +184,36 @@ class ClusterReader:
                     some = min(wanted)
                     raise Unreadable(f"{self.name}: {some}: no leader answers{f' ({problem})' if problem else ''}")
                 await self._look_again({each.topic for each in wanted})
+        return found
+
+    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        """Return where leader epochs end in partitions; those whose leaders do not answer are missing.
+
+        Raises:
+            Unreachable, AuthenticationFailed, UnsupportedByBroker: a leader does not answer us.
+        """
+        found = {}
+        for leader, led in self._by_leader(epochs).items():
+            by_topic: dict[str, list[Any]] = defaultdict(list)
+            for name in led:
+                asked = message_of(
+                    epoch_request.OffsetForLeaderPartition,
+                    partition=name.partition,
+                    current_leader_epoch=-1,
+                    leader_epoch=epochs[name],
+                )
+                by_topic[name.topic].append(asked)
+            topics = tuple(
+                message_of(epoch_request.OffsetForLeaderTopic, topic=topic, partitions=tuple(several))
+                for topic, several in by_topic.items()
+            )
+            request = message_of(epoch_request.OffsetForLeaderEpochRequest, replica_id=-1, topics=topics)
+            answer = await self._cluster.ask_broker(leader, request)
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    if each.error_code is ErrorCode.none:
+                        name = TopicPartition(topic.topic, each.partition)
+                        found[name] = EpochEnd(each.leader_epoch, each.end_offset)
         return found
 
     def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:

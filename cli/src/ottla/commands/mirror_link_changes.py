@@ -1,0 +1,195 @@
+"""`ottla mirror link pause`, `resume`, `throttle`, `promote`, `delete`: what becomes of links."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ottla.errors import CommandError, UsageProblem
+from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
+from ottla.mirror.link_questions import LinkName, LinkNames, link_admin, status_of_links
+from ottla.output import note, print_json, print_table
+
+if TYPE_CHECKING:
+    from ottla_core.cluster.model import Link
+
+NO_LIMIT = "none"
+
+
+def pause(
+    *,
+    names: LinkNames,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
+    as_json: Json = False,
+) -> None:
+    """Pause links: nothing is fetched until they are resumed.
+
+    [bold]Examples[/bold]
+
+      ottla mirror link pause west
+    """
+    _alter(names, bootstrap, properties, {"paused": True}, "paused", as_json=as_json)
+
+
+def resume(
+    *,
+    names: LinkNames,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
+    as_json: Json = False,
+) -> None:
+    """Have links go on that were paused.
+
+    [bold]Examples[/bold]
+
+      ottla mirror link resume west
+    """
+    _alter(names, bootstrap, properties, {"paused": False}, "resumed", as_json=as_json)
+
+
+def throttle(
+    *,
+    name: LinkName,
+    rate: Annotated[str, typer.Argument(metavar="BYTES/S", help="Of each broker, or `none`.")],
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
+    as_json: Json = False,
+) -> None:
+    """Limit how many bytes each broker fetches through a link per second.
+
+    [bold]Examples[/bold]
+
+      ottla mirror link throttle west 20000000
+
+      ottla mirror link throttle west none
+    """
+    from ottla_core.cluster.link_api import UNLIMITED  # noqa: PLC0415
+
+    if rate != NO_LIMIT and not (rate.isdecimal() and int(rate) > 0):
+        raise UsageProblem(f"{rate}: write a whole number of bytes per second, or {NO_LIMIT}")
+    limit = UNLIMITED if rate == NO_LIMIT else int(rate)
+    done = "no longer throttled" if rate == NO_LIMIT else "throttled"
+    _alter([name], bootstrap, properties, {"bytes_per_second": limit}, done, as_json=as_json)
+
+
+def promote(
+    *,
+    name: LinkName,
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC", show_default="all", help="Topics of the link.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
+    as_json: Json = False,
+) -> None:
+    """Have linked topics follow no longer and take writes.
+
+    Says per partition what was not copied. Asks at a terminal.
+
+    [bold]Examples[/bold]
+
+      ottla mirror link promote west --yes
+
+      ottla mirror link promote west orders --yes
+    """
+    from ottla_core.client.links import promote as promotion  # noqa: PLC0415
+
+    admin = link_admin(bootstrap, properties)
+    before = {(each.topic, each.index): each for each in status_of_links(admin, [name]).partitions}
+    what = ", ".join(topics) if topics else f"all topics of {name}"
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"Have {what} follow no longer at {bootstrap}?", abort=True, err=True)
+    promoted = admin.ask(promotion(name, topics or ()))
+    rows = []
+    for each in promoted:
+        known = before.get((each.topic, each.index))
+        rows.append(
+            {
+                "topic": each.topic,
+                "partition": each.index,
+                "leader_epoch": each.leader_epoch,
+                "not_copied": None if known is None or known.lag < 0 else known.lag,
+                "source_end": None if known is None or known.source_end_offset < 0 else known.source_end_offset,
+            }
+        )
+    if as_json:
+        print_json(rows)
+        return
+    print_table(
+        ["topic", "partition#", "leader epoch#", "source's end#", "not copied#"],
+        [
+            (row["topic"], row["partition"], row["leader_epoch"], _or_unknown(row["source_end"]),
+             _or_unknown(row["not_copied"]))
+            for row in rows
+        ],
+    )  # fmt: skip
+    note("not copied: offsets of the source that were not here, as of its last answer before the promotion")
+
+
+def delete(
+    *,
+    names: LinkNames,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
+    as_json: Json = False,
+) -> None:
+    """Delete links that no topic follows any more: promote or delete the topics first. Asks at a terminal.
+
+    [bold]Examples[/bold]
+
+      ottla mirror link delete west
+    """
+    from ottla_core.client.links import delete_link  # noqa: PLC0415
+
+    admin = link_admin(bootstrap, properties)
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"Delete {', '.join(names)} at {bootstrap}?", abort=True, err=True)
+    _each(names, lambda name: admin.ask(delete_link(name)), "deleted", as_json=as_json)
+
+
+def _alter(
+    names: Sequence[str],
+    bootstrap: str,
+    properties: Sequence[str] | None,
+    change: dict[str, Any],
+    done: str,
+    *,
+    as_json: bool,
+) -> None:
+    from ottla_core.client.links import alter_link  # noqa: PLC0415
+    from ottla_core.cluster.link_api import LinkChange  # noqa: PLC0415
+
+    admin = link_admin(bootstrap, properties)
+
+    def alter_one(name: str) -> "Link":
+        return admin.ask(alter_link(LinkChange(name=name, **change)))
+
+    _each(names, alter_one, done, as_json=as_json)
+
+
+def _each(names: Sequence[str], action: Callable[[str], object], done: str, *, as_json: bool) -> None:
+    """Do something to each link, report, and end with exit code 1 if any refused."""
+    results: list[dict[str, str | None]] = []
+    for name in names:
+        try:
+            action(name)
+            results.append({"link": name, "status": done, "error": None})
+        except CommandError as error:
+            results.append({"link": name, "status": "failed", "error": str(error)})
+    if as_json:
+        print_json(results)
+    for each in results:
+        if each["error"] is not None:
+            note(f"ottla: {each['link']} was not {done}: {each['error']}")
+        elif not as_json:
+            print(f"{done} {each['link']}")
+    if any(each["error"] is not None for each in results):
+        raise typer.Exit(1)
+
+
+def _or_unknown(number: object) -> str:
+    return "?" if number is None else str(number)

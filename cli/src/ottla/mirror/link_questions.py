@@ -1,0 +1,151 @@
+"""What commands of links ask of a cluster, and how a first copy is watched."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ottla.errors import CommandError, UsageProblem
+from ottla.kafka_client import check_reachable, client_config, parse_assignments
+from ottla.mirror.duration_text import duration_text
+from ottla.output import counted, progress_bar
+
+if TYPE_CHECKING:
+    from ottla.mirror.link_admin import LinkAdmin
+    from ottla.mirror.link_source import LinkSource
+    from ottla_core.client.links import LinkStatus
+    from ottla_core.cluster.link_api import DescribedLink
+
+LOOK_INTERVAL_S: Final = 0.5
+WORKING: Final = frozenset({"RUNNING", "PAUSED"})
+PASSING: Final = frozenset({*WORKING, "WAITING", "NO_LEADER"})
+
+PROVIDERS: Final = {
+    "config.providers": "env,file",
+    "config.providers.env.class": "EnvVarConfigProvider",
+    "config.providers.file.class": "FileConfigProvider",
+}
+
+LinkName = Annotated[str, typer.Argument(metavar="LINK", help="The link's name.")]
+LinkNames = Annotated[list[str], typer.Argument(metavar="LINK", help="One or more links.")]
+LinksOrAll = Annotated[list[str] | None, typer.Argument(metavar="LINK", show_default="all", help="The links.")]
+
+
+def link_admin(bootstrap: str, properties: Sequence[str] | None) -> "LinkAdmin":
+    """Return what asks the cluster that follows.
+
+    Raises:
+        CommandError: nobody answers there, or a setting cannot be used.
+    """
+    from ottla.mirror.link_admin import LinkAdmin  # noqa: PLC0415 - help has no use for connections
+
+    return LinkAdmin(bootstrap, client_config(bootstrap, properties))
+
+
+def described_links(admin: "LinkAdmin", names: Sequence[str]) -> "Sequence[DescribedLink]":
+    """Return links, or all without names.
+
+    Raises:
+        CommandError: there is none of a name.
+    """
+    from ottla_core.client.links import describe_links  # noqa: PLC0415
+
+    found = admin.ask(describe_links(names)).links
+    if missing := set(names) - {each.link.name for each in found}:
+        raise CommandError(f"there is no link {min(missing)}")
+    return found
+
+
+def status_of_links(admin: "LinkAdmin", names: Sequence[str]) -> "LinkStatus":
+    """Return how far the partitions of links have come; errors as with `described_links`."""
+    from ottla_core.client.links import link_status  # noqa: PLC0415
+
+    if names:
+        described_links(admin, names)
+    return admin.ask(link_status(names))
+
+
+def watch_until_here(admin: "LinkAdmin", name: str) -> None:
+    """Show the copy until everything of the source is here; what cannot follow ends it.
+
+    Raises:
+        CommandError: a partition needs somebody's decision.
+    """
+    began_s, first = time.monotonic(), None
+    with progress_bar("rate", "left") as bar:
+        task = bar.add_task(f"{name}: asking the source", total=None, rate="", left="")
+        while True:
+            partitions = status_of_links(admin, [name]).partitions
+            if stopped := [each for each in partitions if each.state not in PASSING]:
+                each = stopped[0]
+                raise CommandError(f"{each.topic}-{each.index} does not follow: {each.state} {each.reason}".rstrip())
+            total = sum(max(0, each.source_end_offset) for each in partitions)
+            here = sum(max(0, each.log_end_offset) for each in partitions)
+            if all(each.lag == 0 for each in partitions):
+                return
+            first = here if first is None else first
+            rate = (here - first) / max(time.monotonic() - began_s, LOOK_INTERVAL_S)
+            bar.update(
+                task,
+                description=f"{name}: {counted(max(0, total - here), 'record')} to copy",
+                total=max(1, total),
+                completed=here,
+                rate=f"{rate:,.0f} records/s",
+                left=f"{duration_text((total - here) / rate)} left" if rate > 0 else "",
+            )
+            time.sleep(LOOK_INTERVAL_S)
+
+
+def source_settings(properties: Sequence[str] | None) -> dict[str, str]:
+    """Return the settings as links keep them: under librdkafka's names, with their references.
+
+    Raises:
+        UsageProblem: one is no KEY=VALUE, or cannot be used.
+    """
+    from ottla_sdk.kafka.client_settings import (  # noqa: PLC0415
+        ClientRules,
+        ClientSettingError,
+        librdkafka_settings,
+    )
+
+    settings = parse_assignments(properties or (), "--source-property")
+    if "bootstrap.servers" in settings:
+        raise UsageProblem("--source-property bootstrap.servers: name brokers with --source")
+    try:
+        return librdkafka_settings(settings, ClientRules())
+    except ClientSettingError as error:
+        raise UsageProblem("; ".join(f"--source-property {each}" for each in error.problems)) from None
+
+
+def looked_up(settings: dict[str, str]) -> dict[str, str]:
+    """Return settings with the values of their references on this machine, as brokers look them up on theirs.
+
+    Raises:
+        CommandError: a reference leads nowhere here.
+    """
+    from ottla_broker.links.link_settings import resolver  # noqa: PLC0415
+    from ottla_core.errors import ConfigurationError  # noqa: PLC0415
+
+    try:
+        return dict(resolver(PROVIDERS)(settings))
+    except ConfigurationError as error:
+        raise CommandError(f"{error} (on this machine; the command asks the source, too)") from None
+
+
+def look_at(
+    servers: Sequence[str], settings: dict[str, str], patterns: Sequence[str], replication_factor: int | None
+) -> "LinkSource":
+    """Ask the source, with the references looked up here as brokers do.
+
+    Raises:
+        CommandError: it does not answer, or a reference leads nowhere here.
+    """
+    from ottla.mirror.link_source import look_at_source  # noqa: PLC0415
+    from ottla_core.cluster.link_api import USE_DEFAULT  # noqa: PLC0415
+
+    plain = looked_up(settings)
+    address = ",".join(servers)
+    check_reachable(address, {**plain, "bootstrap.servers": address}, address_option="--source")
+    return asyncio.run(look_at_source(servers, plain, patterns, replication_factor or USE_DEFAULT))
