@@ -261,10 +261,9 @@ class LinkedPartition:
             return None
         counted_up_to = max(end_offset, self._resume_at or 0)
         self._resume_at = found.start_offset
-        if log.log_start_offset == end_offset:
-            return found.start_offset
-        self.records_missed += max(0, found.start_offset - counted_up_to)
-        return None
+        if end_offset > 0:  # else this log begins where the source's does
+            self.records_missed += max(0, found.start_offset - counted_up_to)
+        return found.start_offset if log.log_start_offset == end_offset else None
 
     def status(self, link_name: str) -> PartitionStatus:
         """Return how far it has come."""
