@@ -257,9 +257,18 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
     @classmethod
     def described_keys(cls) -> list[DescribedKey]:
         """Return the broker's own keys and those that give topics their defaults."""
-        return super().described_keys() + [
-            DescribedKey(key, "see the topic setting", f"Default of the topic setting {name}.")
-            for key, name in TOPIC_DEFAULT_KEYS.items()
+        return [
+            *super().described_keys(),
+            DescribedKey(
+                CONFIG_PROVIDERS,
+                "default none",
+                "Names of the config providers by which references in links' settings are resolved, as in Connect;"
+                " each with config.providers.NAME.class and config.providers.NAME.param.*.",
+            ),
+            *(
+                DescribedKey(key, "see the topic setting", f"Default of the topic setting {name}.")
+                for key, name in TOPIC_DEFAULT_KEYS.items()
+            ),
         ]
 
     @model_validator(mode="before")
