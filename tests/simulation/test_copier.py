@@ -1,0 +1,143 @@
+"""Copiers between clusters in this process that fail at will: each record is copied once and in order."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+import pytest
+
+from ottla_mirror.copy.copier import Copier
+from ottla_mirror.copy.copy_settings import CopySettings
+from ottla_mirror.model import SourcePartition
+from tests.support.eventually_async import eventually_async
+from tests.support.memory_copy_store import MemoryCopyStore
+from tests.support.mirror_brokers import TOPIC, BrokersModel
+from tests.support.mirror_model import SourceModel, TargetModel
+
+pytestmark = pytest.mark.slow
+
+PARTITIONS = range(6)
+STEPS = 300
+STEP_S = 0.01
+SOURCE_ID, TARGET_ID = UUID(int=1), UUID(int=2)
+SETTINGS = CopySettings(
+    save_interval_s=0.05,
+    backoff_s_min=0.01,
+    backoff_s_max=0.1,
+    answer_timeout_s=5.0,
+    partition_bytes_max=2000,
+    buffer_bytes_max=20_000,
+    request_bytes_max=1000,
+)
+
+
+class Worker:
+    """A copier with connections of its own, which can be ended at any moment."""
+
+    def __init__(self, history: "History"):
+        self.clusters = (history.source.client(), history.target.client())
+        self.copier = Copier(*self.clusters, history.store, SETTINGS)
+
+    @classmethod
+    async def start(cls, history: "History") -> "Worker":
+        worker = cls(history)
+        partitions = [SourcePartition(topic=TOPIC, topic_id=SOURCE_ID, partition=number) for number in PARTITIONS]
+        await worker.copier.assign(dict.fromkeys(partitions, TOPIC))
+        return worker
+
+    async def kill(self) -> None:
+        """Ends it as kill -9 would, as far as others notice: nothing is finished, nothing is saved."""
+        tasks = self.copier._tasks
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self.copier._works.clear()
+        await self.copier.close()
+        for cluster in self.clusters:
+            await cluster.close()
+
+
+class History:
+    """Both clusters, and what happens to them."""
+
+    def __init__(self, seed: int, *, compacts: bool):
+        self.chosen = random.Random(seed)
+        self.compacts = compacts
+        self.written = {number: SourceModel(self.chosen) for number in PARTITIONS}
+        self.copied = {number: TargetModel() for number in PARTITIONS}
+        self.source = BrokersModel(self.written, SOURCE_ID, self.chosen)
+        self.target = BrokersModel(self.copied, TARGET_ID, self.chosen)
+        self.store = MemoryCopyStore()
+        self.workers: list[Worker] = []
+
+    async def run(self, worker_count: int) -> None:
+        self.workers = [await Worker.start(self) for _ in range(worker_count)]
+        for _ in range(STEPS):
+            await self.step()
+            await asyncio.sleep(STEP_S)
+        self.source.is_calm = self.target.is_calm = True
+        for log in self.written.values():
+            log.close_transactions()
+        await eventually_async(lambda: not self.behind(), "all is copied")
+
+    async def step(self) -> None:
+        chosen = self.chosen
+        for number, log in self.written.items():
+            for _ in range(chosen.randrange(4)):
+                log.append()
+            if self.compacts and chosen.random() < 0.05:
+                log.compact(chosen.randrange(log.end + 1))
+            if chosen.random() < 0.05:
+                self.copied[number].append_foreign()
+        cluster = chosen.choice((self.source, self.target))
+        if chosen.random() < 0.1:
+            cluster.move_a_leader()
+        if chosen.random() < 0.05:
+            cluster.break_connections(chosen.choice((1, 2)))
+        if chosen.random() < 0.04:
+            await self.workers.pop(chosen.randrange(len(self.workers))).kill()
+            self.workers.append(await Worker.start(self))
+
+    def behind(self) -> Mapping[int, int]:
+        """Where the worker that has come furthest stands, of partitions that it has not copied to the end."""
+        reached = dict.fromkeys(PARTITIONS, -1)
+        for worker in self.workers:
+            for partition, status in worker.copier.status().items():
+                reached[partition.partition] = max(reached[partition.partition], status.source_offset)
+        return {number: at for number, at in reached.items() if at < self.written[number].end}
+
+
+@asynccontextmanager
+async def history(seed: int, *, workers: int, compacts: bool = False) -> AsyncIterator[History]:
+    made = History(seed, compacts=compacts)
+    await made.source.start()
+    await made.target.start()
+    try:
+        await made.run(workers)
+        yield made
+    finally:
+        for worker in made.workers:
+            await worker.copier.close()
+            for cluster in worker.clusters:
+                await cluster.close()
+        made.source.stop()
+        made.target.stop()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_two_copiers_of_the_same_partitions_copy_each_record_once_and_in_order(seed: int):
+    async with history(seed, workers=2) as made:
+        for number, log in made.written.items():
+            expected = [record.value for _, record in sorted(log.expected.items())]
+            assert [record.value for record in made.copied[number].records()] == expected
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+async def test_a_copier_of_compacted_partitions_loses_no_record_and_repeats_none(seed: int):
+    async with history(seed, workers=1, compacts=True) as made:
+        for number, log in made.written.items():
+            copied = [record.value for record in made.copied[number].records()]
+            assert len(set(copied)) == len(copied)
+            assert not {record.value for record in log.expected.values()} - set(copied)
