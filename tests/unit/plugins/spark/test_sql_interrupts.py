@@ -10,6 +10,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from ottla_spark.sql import spark_thread
 from ottla_spark.sql.problems import Interrupted, InterruptedTwice
 from ottla_spark.sql.prompt import _run_all
 from ottla_spark.sql.spark_thread import SparkThread, Work
@@ -59,6 +60,26 @@ def test_a_second_does_not_wait_for_the_statement(thread: SparkThread, session: 
             assert next(chunks) == "a row"
     finally:
         may_end.set()
+
+
+def test_one_while_java_s_classes_are_kept_skips_that_and_is_no_failure(
+    thread: SparkThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[object] = []
+
+    def end(session: object, *_: object) -> bool:
+        ended.append(session)
+        if session is not None:
+            raise KeyboardInterrupt
+        return False
+
+    monkeypatch.setattr(spark_thread, "_end_jvm", end)
+    thread._quick = MagicMock()
+    thread.close(in_order=True)
+    assert ended[-1] is None, "Java was ended all the same"
+    thread._quick.keep.assert_called_once_with(ended_well=False)
+    with pytest.raises(KeyboardInterrupt):
+        thread.close(in_order=False)
 
 
 def test_the_prompt_goes_on_after_the_first_and_ends_after_a_second(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import contextlib
 import os
 import queue
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -29,6 +30,7 @@ from ottla_spark.session import start_session
 from ottla_spark.sql.problems import Interrupted, InterruptedTwice, SqlProblem
 from ottla_spark.sql.progress import Tasks
 from ottla_spark.sql.read_names import may_have_catalogue
+from ottla_spark.sql.screen import note
 from ottla_spark.sql.starting_java import descendants, kill_descendants
 
 APPLICATION = "ottla sql"
@@ -38,6 +40,7 @@ LOOK_INTERVAL_S = 0.1
 CANCEL_AGAIN_S = 0.5
 STOP_TIMEOUT_S = 10.0
 GIVE_UP_WITHIN_S = 1.0
+ARCHIVING = "Keeping Java's classes, so that later sessions start sooner. This happens once; Ctrl-C skips it."
 ARCHIVED_WITHIN_S = 600.0
 TRAINED_WITHIN_S = 60.0
 USUAL_STATEMENTS = (
@@ -218,11 +221,17 @@ class SparkThread:
                 self._give_up_start(session)
                 ready = session.result() if self.is_ready else None
                 archives = in_order and ready is not None and self._quick.archive is not None
-                if archives and ready is not None:
-                    wait([self._executor.submit(_load_usual_classes, ready)], TRAINED_WITHIN_S)
                 ended_well = False
                 try:
+                    if archives and ready is not None:
+                        if sys.stderr.isatty():
+                            note(ARCHIVING)
+                        wait([self._executor.submit(_load_usual_classes, ready)], TRAINED_WITHIN_S)
                     ended_well = _end_jvm(ready, ARCHIVED_WITHIN_S if archives else STOP_TIMEOUT_S, self._quick)
+                except KeyboardInterrupt:
+                    _end_jvm(None, STOP_TIMEOUT_S, self._quick)
+                    if not archives:  # what was asked for is done otherwise
+                        raise
                 finally:
                     self._quick.keep(ended_well=archives and ended_well)
         finally:
