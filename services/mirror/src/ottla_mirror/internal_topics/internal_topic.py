@@ -139,7 +139,7 @@ class InternalTopic:
         """
 
         async def create(remaining_s: float) -> ErrorCode:
-            if await self.topic_id(remaining_s) is not None:
+            if await self.topic_id(remaining_s) is not None and self._leader is not None:
                 return ErrorCode.none
             brokers = len((await self._cluster.metadata((), timeout_s=remaining_s)).brokers)
             request = create_request(
@@ -153,11 +153,13 @@ class InternalTopic:
             code = ErrorCode(result.error_code)
             if code is ErrorCode.not_controller:
                 self._cluster.forget_controller()
-            if code not in PASSING and code not in {ErrorCode.none, ErrorCode.topic_already_exists}:
+            if code in {ErrorCode.none, ErrorCode.topic_already_exists}:
+                return ErrorCode.leader_not_available  # it is there once a broker says so
+            if code not in PASSING:
                 raise _Refused(f"{self} cannot be made: {result.error_message or code.name}")
             return code
 
-        await self._until_done("made", create, timeout_s, also_fine=ErrorCode.topic_already_exists)
+        await self._until_done("made", create, timeout_s)
 
     async def topic_id(self, timeout_s: float = OPERATION_TIMEOUT_S) -> UUID | None:
         """Return the topic's id (zeros where the cluster has none); None if there is no such topic.

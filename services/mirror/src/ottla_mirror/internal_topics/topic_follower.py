@@ -15,6 +15,7 @@ from ottla_mirror.internal_topics.errors import InternalTopicError, OffsetGone
 from ottla_mirror.internal_topics.internal_topic import OPERATION_TIMEOUT_S, InternalTopic
 
 READ_PAUSE_S: Final = 0.05
+MISSING_S: Final = 3.0
 
 log = structlog.get_logger("internal topics")
 
@@ -79,9 +80,13 @@ class TopicFollower:
 
     async def _check_topic(self, timeout_s: float) -> None:
         """Begin anew with a topic of another id."""
-        topic_id = await self._topic.topic_id(timeout_s)
-        if topic_id is None:
-            raise InternalTopicError(f"{self._topic} is not there")
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + min(timeout_s, MISSING_S)
+        # A broker may not have heard yet of a topic that was just made.
+        while (topic_id := await self._topic.topic_id(timeout_s)) is None:
+            if loop.time() >= deadline_s:
+                raise InternalTopicError(f"{self._topic} is not there")
+            await asyncio.sleep(READ_PAUSE_S)
         if topic_id != self._topic_id:
             await self._restart(timeout_s)
             self._topic_id = topic_id
