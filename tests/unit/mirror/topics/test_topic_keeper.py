@@ -1,0 +1,185 @@
+"""What the leader does at the target: noted first, under its lease, and deletions looked at again."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from ottla_core.client.cluster_metadata import BrokerAddress, ClusterMetadata, PartitionMetadata, TopicMetadata
+from ottla_mirror.config.mirror_config import MirrorConfig
+from ottla_mirror.state.flow_records import FlowState, topic_record
+from ottla_mirror.topics.topic_admin import SettingsRefused
+from ottla_mirror.topics.topic_configs import TOPIC_CONFIG, TopicSetting
+from ottla_mirror.topics.topic_keeper import NoLeader, TopicKeeper
+
+BASE = {"clusters": "A,B", "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "A->B.enabled": "true"}
+
+
+class Topics:
+    """A cluster's topics in memory, and what was asked of them, in order."""
+
+    def __init__(self, said: list[str], **partitions: int) -> None:
+        self.partitions = {name.replace("_", "."): count for name, count in partitions.items()}
+        self.own: dict[str, dict[str, str]] = {}
+        self.unknown: set[str] = set()
+        self.before_answer: Callable[[], None] = lambda: None
+        self._said = said
+
+    async def metadata(self, topics=None) -> ClusterMetadata:
+        brokers = {1: BrokerAddress(id=1, host="h", port=1)}
+        found = {name: self._topic(name, count) for name, count in self.partitions.items()}
+        return ClusterMetadata(cluster_id="x", controller=1, brokers=brokers, topics=found)
+
+    async def exists(self, topic: str) -> bool:
+        self.before_answer()
+        return topic in self.partitions
+
+    async def settings(self, topics):
+        return {
+            name: {
+                key: TopicSetting(value=value, source=TOPIC_CONFIG) for key, value in self.own.get(name, {}).items()
+            }
+            for name in topics
+        }
+
+    async def create(self, topic, *, partitions, replication_factor, settings) -> bool:
+        if self.unknown & settings.keys():
+            raise SettingsRefused("unknown setting")
+        self._said.append(f"create {topic} {partitions} {replication_factor} {settings}")
+        self.partitions[topic] = partitions
+        return True
+
+    async def extend(self, topic, partitions) -> None:
+        self._said.append(f"extend {topic} {partitions}")
+        self.partitions[topic] = partitions
+
+    async def alter(self, topic, changes) -> None:
+        if self.unknown & changes.keys():
+            raise SettingsRefused("unknown setting")
+        self._said.append(f"alter {topic} {changes}")
+
+    async def delete(self, topic) -> None:
+        self._said.append(f"delete {topic}")
+        del self.partitions[topic]
+
+    def _topic(self, name: str, count: int) -> TopicMetadata:
+        found = {
+            number: PartitionMetadata(index=number, leader=1, leader_epoch=0, replicas=(1,), error=ErrorCode.none)
+            for number in range(count)
+        }
+        return TopicMetadata(name=name, id=UUID(int=1), is_internal=False, partitions=found, error=ErrorCode.none)
+
+
+class Store:
+    def __init__(self, said: list[str]) -> None:
+        self.state = FlowState()
+        self._said = said
+
+    async def write(self, entries) -> None:
+        for entry in entries:
+            self._said.append(f"note {entry.key.decode()} {'gone' if entry.value is None else ''}".strip())
+            self.state.apply(entry.key, entry.value)
+
+
+class Bench:
+    """A keeper between two clusters."""
+
+    def __init__(self, *, source: dict[str, int], target: dict[str, int] | None = None, **settings: str) -> None:
+        self.said: list[str] = []
+        self.leads = True
+        self.source, self.target = Topics(self.said, **source), Topics(self.said, **(target or {}))
+        self.store = Store(self.said)
+        written = {key.replace("_", "."): value for key, value in settings.items()}
+        flow = MirrorConfig.parse({**BASE, **written}).flows["A->B"]
+        self.keeper = TopicKeeper(
+            flow, source=self.source, target=self.target, store=self.store, leads=lambda: self.leads
+        )
+
+
+async def test_a_topic_is_noted_before_it_is_made():
+    bench = Bench(source={"orders": 3})
+    bench.source.own["orders"] = {"cleanup.policy": "compact"}
+    plan = await bench.keeper.look()
+    assert bench.said == [
+        'note ["topic", "A->B", "A.orders"]',
+        "create A.orders 3 1 {'cleanup.policy': 'compact'}",
+    ]
+    assert plan.copied["orders"].partitions == 3
+
+
+async def test_a_worker_that_does_not_lead_any_more_changes_nothing():
+    bench = Bench(source={"orders": 3})
+    bench.leads = False
+    with pytest.raises(NoLeader):
+        await bench.keeper.look()
+    assert bench.said == []
+
+
+async def test_a_worker_that_loses_its_lead_while_it_notes_makes_nothing():
+    bench = Bench(source={"orders": 3})
+    write = bench.store.write
+
+    async def write_and_lose(entries) -> None:
+        await write(entries)
+        bench.leads = False
+
+    bench.store.write = write_and_lose
+    with pytest.raises(NoLeader):
+        await bench.keeper.look()
+    assert not any(each.startswith("create") for each in bench.said)
+
+
+async def test_settings_that_the_target_does_not_know_keep_no_topic_from_being_made():
+    bench = Bench(source={"orders": 1})
+    bench.source.own["orders"] = {"cleanup.policy": "compact", "remote.storage.enable": "true"}
+    bench.target.unknown = {"remote.storage.enable"}
+    plan = await bench.keeper.look()
+    assert bench.said[1:] == ["create A.orders 1 1 {}", "alter A.orders {'cleanup.policy': 'compact'}"]
+    assert "orders" in plan.copied
+
+
+async def test_an_adopted_topic_is_noted():
+    bench = Bench(source={"orders": 1}, target={"A_orders": 1}, existing_topics="adopt")
+    await bench.keeper.look()
+    assert bench.store.state.made_by("A->B") == {"A.orders": "orders"}
+
+
+async def deletions(bench: Bench, looks: int) -> list[str]:
+    for _ in range(looks):
+        await bench.keeper.look()
+    return [each for each in bench.said if each.startswith("delete")]
+
+
+def with_a_copy_whose_source_is_gone(**settings: str) -> Bench:
+    bench = Bench(source={"kept": 1}, target={"A_gone": 1, "A_kept": 1}, **settings)
+    for topic in ("gone", "kept"):
+        entry = topic_record("A->B", f"A.{topic}", topic)
+        bench.store.state.apply(entry.key, entry.value)
+    return bench
+
+
+async def test_a_copy_is_deleted_only_if_asked_for_and_after_two_looks():
+    assert await deletions(with_a_copy_whose_source_is_gone(), 3) == []
+    bench = with_a_copy_whose_source_is_gone(sync_topic_deletions_enabled="true")
+    assert await deletions(bench, 1) == []
+    assert await deletions(bench, 1) == ["delete A.gone"]
+    assert bench.store.state.made_by("A->B") == {"A.kept": "kept"}
+
+
+async def test_a_topic_that_is_back_just_before_its_copy_is_deleted_keeps_it():
+    bench = with_a_copy_whose_source_is_gone(sync_topic_deletions_enabled="true")
+    bench.source.before_answer = lambda: bench.source.partitions.setdefault("gone", 1)
+    assert await deletions(bench, 2) == []
+
+
+async def test_a_worker_that_loses_its_lead_just_before_deletes_nothing():
+    bench = with_a_copy_whose_source_is_gone(sync_topic_deletions_enabled="true")
+
+    def lose() -> None:
+        bench.leads = False
+
+    bench.source.before_answer = lose
+    with pytest.raises(NoLeader):
+        await deletions(bench, 2)
+    assert not any(each.startswith("delete") for each in bench.said)
