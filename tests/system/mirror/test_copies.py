@@ -242,5 +242,14 @@ def break_something(chosen: random.Random, source: OttlaCluster, target: OttlaCl
         workers.start()
         return
     cluster = source if kind == "source" else target
-    brokers = [each for each in cluster.refresh() if each.role == "broker"]
-    os.kill(chosen.choice(brokers).pid, signal.SIGKILL)
+    eventually(lambda: kill_a_broker(chosen, cluster), "a broker runs that can be killed")
+
+
+def kill_a_broker(chosen: random.Random, cluster: OttlaCluster) -> bool:
+    """Kills one; False if that cannot be done now, because one is just being started again."""
+    try:
+        brokers = [each for each in cluster.refresh() if each.role == "broker"]
+        os.kill(chosen.choice(brokers).pid, signal.SIGKILL)
+    except (subprocess.CalledProcessError, ProcessLookupError):
+        return False
+    return True

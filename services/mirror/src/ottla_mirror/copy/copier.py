@@ -289,6 +289,8 @@ class Copier:
 
     def locate(self, work: PartitionWork) -> str:
         """Take over what is known of a partition's leaders; return what is missing, or ""."""
+        if not self.is_ours(work):
+            return "it is not to be copied here any more"
         problem = self._locate_source(work) or self._locate_target(work)
         if problem and work.copy is not None and not work.is_halted:
             self._set_state(work, PartitionState.WAITING, problem)
