@@ -10,7 +10,7 @@ from ottla.mirror.comparable_records import Batch, comparable_records, content_o
 from ottla.mirror.differences import Kind
 from ottla.mirror.record_comparison import RecordComparison
 from ottla_core.wire.compression import Codec
-from ottla_core.wire.record_batch import TimestampType
+from ottla_core.wire.record_batch import HEADER_SIZE_BYTES, TimestampType, pack_header
 from ottla_core.wire.records import Record, encode_batch
 
 texts = st.none() | st.binary(max_size=3)
@@ -174,3 +174,13 @@ def test_the_content_of_a_record_is_what_was_written(record):
     content = content_of(found.body)
     assert (content.key, content.value) == (record.key, record.value)
     assert content.headers == tuple((name.encode(errors="surrogateescape"), value) for name, value in record.headers)
+
+
+def test_equal_bytes_that_count_from_other_times_are_a_difference():
+    (batch,) = in_batches([Record(0, 5, b"k", b"v", ())], [1])
+    earlier = batch.header._replace(base_timestamp=3)
+    body = batch.data[HEADER_SIZE_BYTES:]
+    other = whole_batches(memoryview(pack_header(earlier, body) + bytes(body)))
+    difference = compared([batch], other).difference
+    assert difference is not None
+    assert difference.kind is Kind.TIMESTAMP
