@@ -189,8 +189,8 @@ TREE = Group(
     {
         "up": Command(
             "up:up",
-            "Start a local cluster: etcd, controllers, group coordinators, brokers and Connect workers, each a "
-            "process.",
+            "Start a local cluster: etcd, controllers, group coordinators, brokers, Connect and mirror workers as "
+            "processes.",
         ),
         "status": Command(
             "local_cluster:status",
