@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla_mirror.copy.copier import Copier
@@ -51,12 +51,24 @@ def create(cluster: OttlaCluster, *topics: str, partitions: int = 1, replicas: i
         created.result()
 
 
+def end_of(consumer: Consumer, topic: str, number: int) -> int | None:
+    """One more than the end offset of a partition; None while it has no leader."""
+    try:
+        return consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1] + 1
+    except KafkaException:
+        return None
+
+
 def contents(cluster: OttlaCluster, topic: str, partitions: int = 1) -> list[list[Content]]:
     """What a reader sees of each partition: the time and its kind, key, value and headers, in order."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "reader", "enable.auto.commit": False})
     found: list[list[Content]] = [[] for _ in range(partitions)]
     try:
-        ends = {n: consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=30)[1] for n in range(partitions)}
+        ends = {
+            number: eventually(lambda number=number: end_of(consumer, topic, number), f"the end of {topic}-{number}")
+            - 1
+            for number in range(partitions)
+        }
         consumer.assign([TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(partitions)])
         deadline = time.monotonic() + WITHIN_S
         while any(
