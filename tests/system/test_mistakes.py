@@ -55,7 +55,7 @@ MISTAKES = [
     ("tpic list", USAGE, "did you mean 'topic'?"),
     ("topic creat flights", USAGE, "did you mean 'create'?"),
     ("topic create flights --partition 3", USAGE, "did you mean --partitions?"),
-    ("topic create flights --partitions three", USAGE, "'three' is not a valid"),
+    ("topic create flights --partitions three", USAGE, "'three' is no whole number"),
     ("topic create", USAGE, "missing argument 'TOPIC'"),
     ("consume flights --offset yesterday", USAGE, "yesterday"),
     # Topics, partitions, groups, brokers.
@@ -63,7 +63,7 @@ MISTAKES = [
     ("topic create fl/ights", FAILED, "fl/ights was not created"),
     ("topic create wide --replication-factor 3", FAILED, "wide was not created"),
     ("topic describe fligths", FAILED, "there is no topic fligths"),
-    ("topic delete fligths", FAILED, "fligths was not deleted"),
+    ("topic delete fligths", FAILED, "fligths was not deleted: there is no such topic"),
     ("topic alter flights --partitions 1", FAILED, "flights was not altered"),
     ("consume fligths", FAILED, "there is no topic fligths; create it with `ottla topic create fligths`"),
     ("consume flights --partition 7", FAILED, "topic flights has no partition 7"),

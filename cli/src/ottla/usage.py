@@ -6,6 +6,15 @@ import typer
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption, UsageError
 
 CANCELLED = 1
+NUMBERS = {
+    "int range": "whole number",
+    "integer range": "whole number",
+    "integer": "whole number",
+    "int": "whole number",
+    "float range": "number",
+    "float": "number",
+}
+"""What Typer calls the kinds of numbers, and what people do."""
 
 
 def told_usage_problem(error: Exception) -> int | None:
@@ -24,6 +33,8 @@ def _in_words(error: ClickException) -> str:
         text = f"there is no option {error.option_name}{_suggested(error.possibilities or ())}"
     else:
         text = error.format_message()
+        for kind, words in NUMBERS.items():
+            text = text.replace(f"is not a valid {kind}.", f"is no {words}")
         text = (text[:1].lower() + text[1:]).replace(". Did you mean", "; did you mean").rstrip(".")
     if not isinstance(error, UsageError) or error.ctx is None:
         return text

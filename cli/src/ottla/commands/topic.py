@@ -240,12 +240,17 @@ def delete(
 
       ottla topic delete flights prices --yes
     """
+    from confluent_kafka import KafkaError  # noqa: PLC0415
+
     client = admin_client(bootstrap, properties)
     if not yes and sys.stdin.isatty():
         typer.confirm(f"Delete {', '.join(topics)} and all their records at {bootstrap}?", abort=True, err=True)
     with plain_errors(bootstrap):
         futures = client.delete_topics(topics, request_timeout=REQUEST_TIMEOUT_S, operation_timeout=REQUEST_TIMEOUT_S)
-    finish_each("topic", "deleted", futures, bootstrap, as_json=as_json)
+    missing = {KafkaError.UNKNOWN_TOPIC_OR_PART: "there is no such topic"}
+    finish_each(
+        "topic", "deleted", futures, bootstrap, as_json=as_json, in_words=lambda error: missing.get(error.code())
+    )
 
 
 def parse_replica_assignment(text: str) -> list[list[int]]:
