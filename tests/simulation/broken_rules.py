@@ -144,9 +144,9 @@ def _any_high_watermark(
 
 
 async def _cutting_without_a_second_look(
-    partition: Partition, offset: int, *, leader_epoch: int, now_ms: Callable[[], int]
+    partition: Partition, offset: int, *, leader_epoch: int, end_offset: int, now_ms: Callable[[], int]
 ) -> None:
-    del leader_epoch
+    del leader_epoch, end_offset
     async with partition.log.truncation.prepared(offset):
         partition.log.truncate_to(offset, now_ms())
 

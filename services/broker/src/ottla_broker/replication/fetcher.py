@@ -286,7 +286,13 @@ class Fetcher:
         epoch, end_offset = diverging
         try:
             offset = partition.diverging_offset(epoch, end_offset, leader_epoch=leader_epoch)
-            await cut_log(partition, offset, leader_epoch=leader_epoch, now_ms=self._clock.time_ms)
+            await cut_log(
+                partition,
+                offset,
+                leader_epoch=leader_epoch,
+                end_offset=former_end_offset,
+                now_ms=self._clock.time_ms,
+            )
         except KafkaError as error:
             self._failed(followed, error)
         else:

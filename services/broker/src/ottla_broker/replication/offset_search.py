@@ -56,14 +56,14 @@ async def find_common_offset(
         return False
     end_offset = partition.log.log_end_offset
     if leader_end < end_offset:
-        await cut_log(partition, leader_end, leader_epoch=leader_epoch, now_ms=now_ms)
+        await cut_log(partition, leader_end, leader_epoch=leader_epoch, end_offset=end_offset, now_ms=now_ms)
         _report("cut a log that is longer than the leader's", partition, end_offset)
         return True
     leader_start = await _ask(connection, partition, EARLIEST_LOCAL, leader_epoch)
     end_offset = partition.log.log_end_offset
     if not is_followed() or leader_start <= end_offset:
         return False
-    await restart_log(partition, leader_start, leader_epoch=leader_epoch, now_ms=now_ms)
+    await restart_log(partition, leader_start, leader_epoch=leader_epoch, end_offset=end_offset, now_ms=now_ms)
     _report("began a log anew that has fallen out of the leader's", partition, end_offset)
     return True
 

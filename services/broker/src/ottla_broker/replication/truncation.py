@@ -1,22 +1,34 @@
 """Cutting a follower's log to what it has in common with its leader's.
 
 What has to be on the disk before is written while the log is as it was, and that takes a while. So the leader epoch
-is looked at again in the same step that cuts (`Partition.truncate_to`): by then this replica may lead, or follow
-another leader.
+and the log's end are looked at again in the same step that cuts: by then this replica may lead, or follow another
+leader, or another fetcher may have appended what the leader takes for stored here.
 """
 
 from collections.abc import Callable
 
 from ottla_broker.partition import Partition
+from ottla_core.errors import NotLeaderOrFollower
 
 
-async def cut_log(partition: Partition, offset: int, *, leader_epoch: int, now_ms: Callable[[], int]) -> None:
+async def cut_log(
+    partition: Partition, offset: int, *, leader_epoch: int, end_offset: int, now_ms: Callable[[], int]
+) -> None:
     """Remove everything from an offset on; it is to be settled before the next fetch.
 
+    Args:
+        partition: the replica.
+        offset: where to cut.
+        leader_epoch: under which that was decided.
+        end_offset: where the log ended then.
+        now_ms: the clock.
+
     Raises:
-        KafkaError: the disk refuses, or the partition is under another leader by now; nothing was cut.
+        KafkaError: the disk refuses, the partition is under another leader by now, or its log has changed; nothing
+            was cut.
     """
     async with partition.log.truncation.prepared(offset):
+        _check_end(partition, end_offset)
         partition.truncate_to(offset, leader_epoch=leader_epoch, now_ms=now_ms())
 
 
@@ -40,11 +52,21 @@ async def cut_at_loss(partition: Partition, offset: int, *, now_ms: Callable[[],
     return True
 
 
-async def restart_log(partition: Partition, offset: int, *, leader_epoch: int, now_ms: Callable[[], int]) -> None:
+async def restart_log(
+    partition: Partition, offset: int, *, leader_epoch: int, end_offset: int, now_ms: Callable[[], int]
+) -> None:
     """Drop everything and go on at an offset; it is to be settled before the next fetch.
 
-    Raises:
-        KafkaError: the disk refuses, or the partition is under another leader by now; nothing was cut.
+    Arguments and errors are those of `cut_log`.
     """
     async with partition.log.truncation.prepared(min(offset, partition.log.log_start_offset)):
+        _check_end(partition, end_offset)
         partition.restart_at(offset, leader_epoch=leader_epoch, now_ms=now_ms())
+
+
+def _check_end(partition: Partition, end_offset: int) -> None:
+    if partition.log.log_end_offset != end_offset:
+        raise NotLeaderOrFollower(
+            f"{partition.topic_partition} ends at {partition.log.log_end_offset}, no longer at {end_offset} as when "
+            "its log was compared with the leader's"
+        )
