@@ -119,13 +119,15 @@ class PartitionTable:
     def leads_safely(self, partition: Partition) -> bool:
         """Return whether this broker leads and nobody else can have been elected.
 
-        While etcd cannot be reached that is so for as long as every replica that could be elected keeps fetching.
+        While etcd cannot be reached that is so for as long as every replica that could be elected keeps fetching. A
+        new registration ends it at once, not when the partition is given the role that follows from it: the
+        controller may know the registration by now, and have elected another broker.
         """
-        return partition.leads and (
-            partition.is_only_replica
-            or self._membership.is_current()
-            or partition.leads_without_registration(self._lease_ttl_ms)
-        )
+        if not partition.leads or partition.is_only_replica:
+            return partition.leads
+        if self._membership.is_current():
+            return partition.state.leader_broker_epoch == self._membership.registered_epoch
+        return partition.leads_without_registration(self._lease_ttl_ms)
 
     def topic_config(self, topic: Topic, state: ClusterState | None = None) -> TopicConfig:
         """Return the settings that hold for a topic on this broker.

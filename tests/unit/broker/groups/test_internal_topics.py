@@ -15,12 +15,14 @@ from ottla_broker.partitions import PartitionTable
 from ottla_core.group_shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from tests.support.broker_parts import ask, broker_of
-from tests.support.group_cluster import BROKER, StatedFeed, group_state
+from tests.support.group_cluster import BROKER, BROKER_EPOCH, StatedFeed, group_state
 from tests.support.partition_logs import batch_of, open_log
 from tests.support.raw_requests import TIMEOUT, produce_request, produced
 
 
 class Registration:
+    registered_epoch = BROKER_EPOCH
+
     def is_current(self) -> bool:
         return True
 

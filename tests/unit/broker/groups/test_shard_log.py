@@ -24,7 +24,7 @@ from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.record_batch import iterate_batches
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 from tests.support.eventually_async import eventually_async
-from tests.support.group_cluster import BROKER, PRODUCER_ID, StatedFeed, group_state, shards_of
+from tests.support.group_cluster import BROKER, BROKER_EPOCH, PRODUCER_ID, StatedFeed, group_state, shards_of
 from tests.support.partition_logs import batch_of, empty_batch, open_log
 from tests.support.scripted_coordinator import ScriptedCoordinator, scripted_coordinator
 
@@ -35,6 +35,7 @@ COMPACTED = replace(TopicConfig(), cleanup_policy=frozenset({"compact"}), segmen
 @dataclass
 class Registration:
     current: bool = True
+    registered_epoch: int = BROKER_EPOCH
 
     def is_current(self) -> bool:
         return self.current

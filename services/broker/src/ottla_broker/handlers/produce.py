@@ -17,6 +17,7 @@ from ottla_broker.delayed_produce import DelayedProduce, Unsafe
 from ottla_broker.log.appended import Appended
 from ottla_broker.log.unpacking import LookedInto
 from ottla_broker.outcome import Answer, Outcome, Parts
+from ottla_broker.partition import Partition
 from ottla_core.errors import (
     DuplicateSequenceNumber,
     InvalidRecord,
@@ -45,6 +46,7 @@ PASSING_REFUSALS = frozenset(
     {ErrorCode.not_leader_or_follower, ErrorCode.not_enough_replicas, ErrorCode.kafka_storage_error}
 )
 """Why a batch is refused that the producer is going to send again."""
+TAKEN_FOR_SUCCESS = frozenset({ErrorCode.none, ErrorCode.duplicate_sequence_number})
 
 logger = structlog.get_logger("produce")
 
@@ -62,17 +64,19 @@ class _Work:
     Attributes:
         topics: the topics of the request that were begun, with the outcomes of the batches tried so far, in order.
         unsafe: what was appended and is to be waited for.
+        led: what was appended for a producer that only asks that this broker has it as the leader (acks=1).
     """
 
     broker: Broker
     request: Request
     topics: list[tuple[str | UUID, list[PartitionProduced]]]
     unsafe: list[Unsafe]
+    led: list[Unsafe]
 
 
 def handle(broker: Broker, request: Request) -> Outcome:
     """Append what was sent, then answer: at once, or when the records are as safe as is asked for."""
-    work = _Work(broker, request, [], [])
+    work = _Work(broker, request, [], [], [])
     count = 0
     for named, partitions in request.message.topics:
         outcomes: list[PartitionProduced] = []
@@ -103,6 +107,7 @@ async def _go_on_with_rests(work: _Work) -> Answer | Awaitable[Answer]:
                 await pace.rest()
         if pace.is_over:
             await pace.rest()
+    _refuse_what_others_lead(work)
     return _answer_when_safe(work)
 
 
@@ -138,11 +143,29 @@ async def _look_into(broker: Broker, named: str | UUID, data: PartitionData) -> 
 
 
 def _answer_when_safe(work: _Work) -> Answer | Awaitable[Answer]:
-    broker, request, topics, unsafe = work.broker, work.request, work.topics, work.unsafe
-    if unsafe:
-        timeout_s = max(0, request.message.timeout_ms) / 1000
-        return DelayedProduce(unsafe, timeout_s, lambda: _answer(broker, request, topics)).answered
-    return _answer(broker, request, topics)
+    if work.unsafe:
+        timeout_s = max(0, work.request.message.timeout_ms) / 1000
+        return DelayedProduce(work.unsafe, timeout_s, lambda: _answer_after_waiting(work)).answered
+    return _answer(work)
+
+
+def _answer_after_waiting(work: _Work) -> Parts | None:
+    _refuse_what_others_lead(work)
+    return _answer(work)
+
+
+def _refuse_what_others_lead(work: _Work) -> None:
+    """Acknowledge nothing that was appended before another broker was elected, whose log may not have it.
+
+    That may have happened in a rest, or while a flush took its time.
+    """
+    for each in work.led:
+        partition = each.partition
+        is_led = work.broker.partitions.leads_safely(partition) and partition.state.leader_epoch == each.leader_epoch
+        if not is_led and each.outcomes[each.position].error_code in TAKEN_FOR_SUCCESS:
+            index = partition.topic_partition.partition
+            error = NotLeaderOrFollower(f"{partition.topic_partition} is not led here as when the batch was appended")
+            each.outcomes[each.position] = _refused(work.broker, partition.topic_id, index, error)
 
 
 def _append(
@@ -191,13 +214,23 @@ def _append(
             broker.refused_batches.refused(named, index, records, error, broker.clock.monotonic())
         outcomes.append(_refused(broker, named, index, error))
         return True
-    log = partition.log
-    must_replicate, must_flush = acks == ALL_IN_SYNC and log.high_watermark < end_offset, log.flush_is_due
-    if must_replicate or must_flush:
-        epoch = partition.state.leader_epoch  # others may lead before all batches are appended and waiting begins
-        work.unsafe.append(Unsafe(outcomes, len(outcomes), partition, end_offset, epoch, must_replicate, must_flush))
+    _note_what_is_due(work, partition, outcomes, end_offset)
     outcomes.append(outcome)
     return True
+
+
+def _note_what_is_due(work: _Work, partition: Partition, outcomes: list[PartitionProduced], end_offset: int) -> None:
+    """Note what has to come true before the outcome that is added next may be told."""
+    log, acks = partition.log, work.request.message.acks
+    must_replicate, must_flush = acks == ALL_IN_SYNC and log.high_watermark < end_offset, log.flush_is_due
+    if not (must_replicate or must_flush or acks == LEADER_ONLY):
+        return
+    epoch = partition.state.leader_epoch  # others may lead before all batches are appended and waiting begins
+    appended = Unsafe(outcomes, len(outcomes), partition, end_offset, epoch, must_replicate, must_flush)
+    if must_replicate or must_flush:
+        work.unsafe.append(appended)
+    if acks == LEADER_ONLY:
+        work.led.append(appended)
 
 
 def _stored(index: int, appended: Appended) -> PartitionProduced:
@@ -222,11 +255,12 @@ def _refused(broker: Broker, named: str | UUID, index: int, error: KafkaError) -
     )
 
 
-def _answer(broker: Broker, request: Request, topics: Sequence[TopicProduced]) -> Parts | None:
+def _answer(work: _Work) -> Parts | None:
+    request, topics = work.request, work.topics
     if request.message.acks == NO_ACKNOWLEDGEMENT:
         _raise_if_refused(topics)
         return None
-    endpoints = _leaders_to_ask(broker, request, topics) if request.version >= FIRST_VERSION_WITH_LEADERS else ()
+    endpoints = _leaders_to_ask(work.broker, request, topics) if request.version >= FIRST_VERSION_WITH_LEADERS else ()
     return [encode_produce_response(request.version, request.response_header(), topics, endpoints)]
 
 
