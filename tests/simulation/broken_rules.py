@@ -366,6 +366,19 @@ def _passes_go_by_their_first_state() -> Iterator[None]:
         yield
 
 
+_begin = Fetcher._begin
+
+
+def _cutting_at_once(self: Fetcher, followed: Any) -> None:
+    partition = followed.partition
+    if partition.lacks_records and not partition.counts_as_complete(partition.state):
+        self._plan.pause(followed, None)
+        self._start(self._cut_where_records_are_lost(followed, partition.state.leader_epoch), followed)
+        self._look_again()
+    else:
+        _begin(self, followed)
+
+
 _longest = LongestLogSearch.longest
 
 
@@ -424,6 +437,7 @@ BROKEN_RULES: Mapping[str, BrokenRule] = {
     "the longest log is looked for among those that are heard first": _replaced(
         LongestLogSearch, "missing", lambda *_: ()
     ),
+    "logs with gaps are cut before a leader is above doubt": _replaced(Fetcher, "_begin", _cutting_at_once),
     "nobody waits long for those that are away": _replaced(LongestLogSearch, "longest", _longest_without_patience),
     "a reported loss changes nothing": _replaced(isr_changes, "without_log", lambda _id, partition, *_: partition),
 }

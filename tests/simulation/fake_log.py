@@ -50,6 +50,9 @@ class LogObserver(Protocol):
     def follower_appended(self, log: "SimulatedLog") -> None:
         """A follower takes over what a leader has answered."""
 
+    def is_cut_at_loss(self, log: "SimulatedLog") -> None:
+        """A log is about to be cut where its disk has lost records, so that they are copied again."""
+
     def truncated(self, log: "SimulatedLog", offset: int) -> None:
         """Everything from an offset on is gone."""
 
@@ -109,6 +112,7 @@ class SimulatedLog:
         failure: why nothing is appended any more in this life of its broker.
         lost_from: from where on its disk has lost records; None if it has lost none.
         may_lack_end: whether its disk may have lost records since this replica was in sync last.
+        is_cut_at_loss: whether it is being cut where records are lost, to copy them again.
     """
 
     def __init__(
@@ -131,6 +135,7 @@ class SimulatedLog:
         self.failure: str | None = None
         self.lost_from: int | None = None
         self.may_lack_end = False
+        self.is_cut_at_loss = False
         self._tell_failure: Callable[[], None] = lambda: None
 
     @property
@@ -297,6 +302,9 @@ class SimulatedLog:
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Remove everything from `offset` on."""
+        self.is_cut_at_loss = offset == self.lost_from
+        if self.is_cut_at_loss:
+            self._observer.is_cut_at_loss(self)
         if self.lost_from is not None and offset <= self.lost_from:
             self.lost_from = None
         if offset >= self.log_end_offset:
@@ -306,6 +314,7 @@ class SimulatedLog:
         else:
             self._kept.announce_truncation(offset)
             self._end_at(offset)
+        self.is_cut_at_loss = False
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Remove everything and go on at `offset`."""

@@ -270,6 +270,27 @@ def longest_is_away(cluster: ScriptedCluster) -> None:
     _until_equal_again(cluster, 1, 2, 3)
 
 
+def all_may_have_gaps(cluster: ScriptedCluster) -> None:
+    """All lose power while more than their last segments is not flushed, so that nobody knows of a gap in his log.
+
+    The longest log has none. Had its replica cut it where the gap might be, before it is known to be the longest,
+    what is behind would be lost.
+    """
+    cluster.append(1, MORE_RECORDS)
+    cluster.until_equal(1, 2, 3)
+    for broker_id in (1, 2, 3):
+        cluster.log(broker_id).checkpoint()
+    cluster.append(1, RECORDS)
+    cluster.until_equal(1, 2, 3)
+    cluster.log(2).checkpoint()
+    _end_all_but_last(cluster, 1, 2, 3)
+    for broker_id in (1, 2, 3):
+        cluster.lose_power(broker_id)
+        cluster.log(broker_id).lost_from = MORE_RECORDS - 1
+    _start(cluster, 1, 2, 3)
+    _until_equal_again(cluster, 1, 2, 3)
+
+
 HISTORIES: Mapping[str, History] = {
     "any refusal undoes a proposal": History(accepted_by_a_refusal, (1,), lag_max_ms=600),
     "followers join before they have reached the high watermark": History(about_to_join_and_back_with_less, (1, 2)),
@@ -279,6 +300,7 @@ HISTORIES: Mapping[str, History] = {
     "leases are counted from the answer": History(renewed_long_ago, (1, 2, 3)),
     "who may lack records leads at once": History(last_lost_its_end, (1, 2, 3)),
     "the longest log is looked for among those that are heard first": History(all_lost_power, (1, 2, 3)),
+    "logs with gaps are cut before a leader is above doubt": History(all_may_have_gaps, (1, 2, 3)),
     "nobody waits long for those that are away": History(longest_is_away, (1, 2, 3)),
     "partition epochs are not compared": History(decided_on_an_older_state, (1, 2, 3), lag_max_ms=600),
 }

@@ -14,8 +14,8 @@ record. Beyond that rule:
 - Each leader epoch of a partition has one leader that writes, and a leader epoch and offset name one record. A leader
   takes over nothing from others.
 - A leader of the newest leader epoch has every committed record.
-- All logs are equal up to their high watermarks; none is cut below its own.
-- A high watermark does not go back, and a follower's is never ahead of all that was committed.
+- All logs are equal up to their high watermarks; none is cut below its own, but where its disk has lost records.
+- A high watermark does not go back otherwise, and a follower's is never ahead of all that was committed.
 - What a consumer is given was committed. (Committed records are never replaced, so none it saw disappears.)
 - An acknowledged record (acks=all) is on as many disks as `min.insync.replicas` asks for.
 - Who leads is registered, and has seen what etcd knew before the longest age of a view.
@@ -158,12 +158,24 @@ class Invariants:
         self._agreed.pop(log, None)
         self._state_changed = True
 
+    def is_cut_at_loss(self, log: SimulatedLog) -> None:
+        """A log is about to be cut where its disk has lost records, so that they are copied again."""
+        name = log.topic_partition
+        kept = self._kept_count(name, log.broker_id)
+        if self.is_calm and all(
+            self._kept_count(name, other) < kept for other in self._cluster.brokers if other != log.broker_id
+        ):
+            self._violated(
+                "what is cut to be copied again is elsewhere",
+                f"nobody but broker {log.broker_id} has {kept} committed records",
+            )
+
     def truncated(self, log: SimulatedLog, offset: int) -> None:
         """Everything from an offset on is gone."""
         self._cluster.brokers[log.broker_id].note("cuts its log of {} at {}", log.topic_partition, offset)
         if self._agreed.get(log, 0) > offset:
             self._agreed[log] = offset
-        if offset < log.high_watermark and not self.allows_unclean and offset > 0:
+        if offset < log.high_watermark and not (self.allows_unclean or log.is_cut_at_loss) and offset > 0:
             self._violated(
                 "no log is cut below its high watermark",
                 f"broker {log.broker_id} cuts its log at {offset}, its high watermark is {log.high_watermark}",
@@ -173,7 +185,7 @@ class Invariants:
 
     def high_watermark_moved(self, log: SimulatedLog, former: int) -> None:
         """The high watermark is another one; looked at when the step is over."""
-        if log.high_watermark < former and not self.allows_unclean:
+        if log.high_watermark < former and not (self.allows_unclean or log.is_cut_at_loss):
             self._violated(
                 "no high watermark goes back",
                 f"that of broker {log.broker_id} goes from {former} to {log.high_watermark}",

@@ -17,6 +17,7 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.fetch_sessions import NEVER_TOLD, FetchSession, Named, SessionPartition
 from ottla_broker.log.log_reader import LogSlice
 from ottla_broker.partition import Partition
+from ottla_broker.replication.follower_replica import NO_BYTES
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_broker.replication.longest_log import LogReach
 from ottla_core.errors import KafkaError, OffsetOutOfRange
@@ -197,7 +198,7 @@ def _note_reach(asked: PartitionAsked, named: Named, follower: FollowerContact, 
     """Have a replica that does not lead yet know how far the log of a follower reaches, which is all it needs."""
     with suppress(KafkaError):
         partition = source.replica_of(named, asked.partition)
-        reach = LogReach(asked.last_fetched_epoch, asked.fetch_offset)
+        reach = LogReach(asked.last_fetched_epoch, asked.fetch_offset, asked.max_bytes != NO_BYTES)
         partition.heard_of_log(follower, reach, leader_epoch=asked.current_leader_epoch)
 
 
@@ -221,7 +222,8 @@ def _read(
     offset = asked.fetch_offset
     follower = session.follower
     records = None
-    if not reading.is_full and (terms.is_withheld is None or not terms.is_withheld(partition)):
+    claims_nothing = follower is not None and asked.max_bytes == NO_BYTES
+    if not reading.is_full and not claims_nothing and (terms.is_withheld is None or not terms.is_withheld(partition)):
         records = partition.read(
             offset,
             min(asked.max_bytes, max(reading.left_bytes, 0)),
@@ -238,7 +240,7 @@ def _read(
             reading.has_hidden_records = True
     else:
         is_behind = offset < log.log_end_offset
-        if wanted.is_unrecorded and log.log_start_offset <= offset <= log.log_end_offset:
+        if wanted.is_unrecorded and not claims_nothing and log.log_start_offset <= offset <= log.log_end_offset:
             partition.record_follower_fetch(follower, offset=offset, log_start_offset=asked.log_start_offset)
             wanted.is_unrecorded, wanted.followed = False, partition
     return Found(wanted, partition, _outcome(partition, terms, records), is_behind)

@@ -169,6 +169,8 @@ class Partition:
         if leads and self.broker_id not in state.isr:  # an only replica goes on, though nobody has elected it
             state = replace(state, isr=(self.broker_id,), eligible_leaders=())
         self.state = state
+        if self.counts_as_complete(state) and not self.counts_as_complete(former) and not self.knows_of_lost_end:
+            self.log.may_lack_end = False  # a leader above doubt has taken it in, or it was found to be the longest
         if not leads:
             self.search = None
         leads = self.leads = leads and not self._must_search()
@@ -214,7 +216,7 @@ class Partition:
         return True
 
     def _log_reach(self) -> LogReach:
-        return LogReach(self.log.leader_epochs.latest, self.log.log_end_offset)
+        return LogReach(self.log.leader_epochs.latest, self.log.log_end_offset, not self.lacks_records)
 
     def heard_of_log(self, contact: FollowerContact, reach: LogReach, *, leader_epoch: int) -> None:
         """Note how far the log of a replica reaches that follows this one, as it believes, in a leader epoch."""
@@ -238,7 +240,6 @@ class Partition:
             members,
             now_ms=self._context.monotonic_ms(),
             wait_ms=None if waits else self._context.lag_max_ms,
-            prefers_others=self.lacks_records,
         )
 
     def take_for_longest(self) -> None:
@@ -543,7 +544,7 @@ class Partition:
         if len(records):
             self.log.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
         log = self.log
-        if self.broker_id in self.state.isr:  # of a leader whose log was the longest, if there was any doubt
+        if self.broker_id in self.state.isr:  # as by a leader above doubt, who else does not answer; see `apply`
             log.may_lack_end = False
         if self.was_begun_anew and log.log_end_offset >= high_watermark:
             self.was_begun_anew = False  # a proposal that is under way keeps the leader's from going on without us

@@ -253,10 +253,9 @@ class Reconciler:
             return
         partition.apply(wanted, leads=False)
         is_own = wanted.leader == self._broker_id  # not elected under its present registration yet
-        claims_too_much = partition.has_failed_log or (
-            partition.lacks_records and partition.counts_as_complete(wanted)
-        )
-        if leader is None or is_own or claims_too_much:  # its fetches would claim what may be, or is, lost
+        if (
+            leader is None or is_own or partition.has_failed_log
+        ):  # it would claim what may be lost with the next start
             self._fetchers.unfollow(partition)
         else:
             self._fetchers.follow(partition, leader)

@@ -23,9 +23,11 @@ def search(**heard: tuple[int, int]) -> LongestLogSearch:
     return begun
 
 
-def hear(begun: LongestLogSearch, broker_id: int, epoch: int, end: int, *, broker_epoch: int = 0) -> None:
+def hear(
+    begun: LongestLogSearch, broker_id: int, epoch: int, end: int, *, broker_epoch: int = 0, is_whole: bool = True
+) -> None:
     contact = FollowerContact(broker_id, broker_epoch or 70 + broker_id, 0)
-    begun.heard(contact, LogReach(epoch, end))
+    begun.heard(contact, LogReach(epoch, end, is_whole))
 
 
 def longest(
@@ -34,9 +36,8 @@ def longest(
     *,
     now_ms: int = 0,
     wait_ms: int | None = WAIT_MS,
-    prefers_others: bool = False,
 ) -> LongestLog | None:
-    return begun.longest(REPLICAS, registered, now_ms=now_ms, wait_ms=wait_ms, prefers_others=prefers_others)
+    return begun.longest(REPLICAS, registered, now_ms=now_ms, wait_ms=wait_ms)
 
 
 @pytest.mark.parametrize(
@@ -56,10 +57,15 @@ def test_the_longest_log_has_the_latest_epoch_and_in_that_the_highest_end(
     assert longest(search(b2=second, b3=third)) == found, story
 
 
-def test_a_log_with_a_gap_is_worth_less_than_another_that_reaches_as_far() -> None:
-    begun = search(b2=(4, 40), b3=(4, 39))
-    assert longest(begun, prefers_others=True) == (2, 72, OWN)
-    assert longest(search(b2=(4, 39), b3=(4, 39)), prefers_others=True) == (1, 71, OWN)
+def test_of_logs_that_reach_as_far_one_without_a_gap_is_the_best() -> None:
+    gap = LongestLogSearch(1, 5, LogReach(4, 40, is_whole=False), 0)
+    hear(gap, 2, 4, 40)
+    hear(gap, 3, 4, 39)
+    assert longest(gap) == (2, 72, OWN)
+    hear(gap, 2, 4, 40, is_whole=False)
+    assert longest(gap) == (1, 71, LogReach(4, 40, is_whole=False)), "or they would name each other for ever"
+    hear(gap, 2, 4, 41, is_whole=False)
+    assert longest(gap) == (2, 72, LogReach(4, 41, is_whole=False)), "what is behind a gap may be nowhere else"
 
 
 def test_all_others_are_waited_for_until_the_time_is_over() -> None:

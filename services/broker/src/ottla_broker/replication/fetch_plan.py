@@ -19,7 +19,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from ottla_broker.replication.follower_replica import FetchPosition
+from ottla_broker.replication.follower_replica import NO_BYTES, FetchPosition
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.replica_fetch_request import FIRST_EPOCH, NO_SESSION, PartitionAsked
 
@@ -228,7 +228,7 @@ class FetchPlan(Generic[Fetched]):
             position.offset,
             position.last_fetched_epoch,
             position.log_start_offset,
-            self._bytes_max(followed),
+            self._bytes_max(followed) if position.claims_all else NO_BYTES,
         )
         followed.end_offset = position.offset
         return asked

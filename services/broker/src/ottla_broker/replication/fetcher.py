@@ -100,11 +100,8 @@ class Fetcher:
             self._begin(followed)
 
     def _begin(self, followed: FollowedPartition[Partition]) -> None:
-        """Fetch a partition, once its log is one whose end may be claimed."""
-        if followed.partition.lacks_records:
-            self._plan.pause(followed, None)
-            self._start(self._cut_where_records_are_lost(followed), followed)
-        elif not followed.partition.log.truncation.is_settled:  # another fetcher has cut it
+        """Fetch a partition, once its log is one whose end may be claimed; that of one with a gap is merely told."""
+        if not followed.partition.log.truncation.is_settled:  # another fetcher has cut it
             self._plan.pause(followed, None)
             self._start(self._settle(followed), followed)
         else:
@@ -240,6 +237,10 @@ class Fetcher:
         partition, asked = followed.partition, followed.asked
         assert asked is not None
         leader_epoch = asked.current_leader_epoch
+        if partition.lacks_records and fetched.error_code in (ErrorCode.none, *_OUT_OF_RANGE):
+            self._plan.pause(followed, None)  # the leader is above doubt, as it answers
+            self._start(self._cut_where_records_are_lost(followed, leader_epoch), followed)
+            return
         if fetched.error_code is not ErrorCode.none:
             if fetched.error_code in _OUT_OF_RANGE:
                 self._plan.pause(followed, None)
@@ -307,19 +308,19 @@ class Fetcher:
             await self._resume_settled(followed)
         self._look_again()
 
-    async def _cut_where_records_are_lost(self, followed: FollowedPartition[Partition]) -> None:
+    async def _cut_where_records_are_lost(self, followed: FollowedPartition[Partition], leader_epoch: int) -> None:
         """Cut a log where its disk has lost records, so that they and all behind them are copied again."""
         partition = followed.partition
         while self._plan.is_present(followed) and (offset := partition.log.lost_from) is not None:
             try:
-                was_cut = await cut_at_loss(partition, offset, now_ms=self._clock.time_ms)
+                was_cut = await cut_at_loss(partition, offset, leader_epoch=leader_epoch, now_ms=self._clock.time_ms)
             except KafkaError as error:
                 self._failed(followed, error)
                 self._plan.pause(followed, None)
+                was_cut = False
+            if not was_cut:  # it counts as complete, until the controller has taken note, or the disk refuses
                 await asyncio.sleep(self._settings.backoff_ms / 1000)
                 continue
-            if not was_cut:
-                return  # it counts as complete by now, and is no longer to be followed
             logger.info(
                 "cut a log where records are lost", partition=str(partition.topic_partition), end_offset=offset
             )

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 UNDEFINED_EPOCH = -1
+NO_BYTES = 0
+"""What a follower asks for whose log lacks records: its fetch tells how far the log reaches, and claims nothing."""
 
 
 class EpochedLog(Protocol):
@@ -34,12 +36,14 @@ class FetchPosition:
         last_fetched_epoch: the leader epoch of its last record, -1 for an empty log.
         leader_epoch: the epoch of the leader that it follows.
         log_start_offset: its log's start.
+        claims_all: whether everything below the offset is in the log. If not, it asks for `NO_BYTES`.
     """
 
     offset: int
     last_fetched_epoch: int
     leader_epoch: int
     log_start_offset: int
+    claims_all: bool = True
 
 
 def truncation_offset(log: EpochedLog, leader_epoch_before: int, leader_end_offset: int) -> int:

@@ -7,10 +7,11 @@ fewer records by it. If the elected one led at once, they would cut their logs t
 they have would be lost everywhere.
 
 So it neither leads nor serves anybody at first. The others try to fetch, and are refused, but each fetch tells how
-far its sender's log reaches. When all have been heard, the replica with the longest log is named to the controller,
-which has it lead, alone in the in-sync set. The longest log is the one whose last leader epoch is the latest, and
-that has the highest end among those: it has everything that is in the others and was ever committed, because only a
-leader with every committed record, or with the longest log, begins an epoch.
+far its sender's log reaches. (One whose log has a gap says so, and cuts it only when a leader answers, because what
+is behind the gap may be nowhere else.) When all have been heard, the replica with the longest log is named to the
+controller, which has it lead, alone in the in-sync set. The longest log is the one whose last leader epoch is the
+latest, and that has the highest end among those: it has everything that is in the others and was ever committed,
+because only a leader with every committed record, or with the longest log, begins an epoch.
 
 Source: KIP-966 (unclean recovery); Raft compares logs in the same way when it votes.
 """
@@ -28,10 +29,12 @@ class LogReach(NamedTuple):
     Attributes:
         last_epoch: the latest leader epoch in it, -1 for an empty log.
         end_offset: the offset that its next record gets.
+        is_whole: whether it lacks nothing further in front, as far as its replica knows.
     """
 
     last_epoch: int
     end_offset: int
+    is_whole: bool = True
 
 
 class LongestLog(NamedTuple):
@@ -78,7 +81,6 @@ class LongestLogSearch:
         *,
         now_ms: int,
         wait_ms: int | None,
-        prefers_others: bool,
     ) -> LongestLog | None:
         """Return who has the longest log, or None while others are still waited for.
 
@@ -87,15 +89,11 @@ class LongestLogSearch:
             members: the registered brokers.
             now_ms: the monotonic clock.
             wait_ms: how long to wait for those that are away; None for as long as it takes.
-            prefers_others: another log that reaches as far is better, as this one lacks records further in front.
         """
         own = members.get(self._broker_id)
         is_over = wait_ms is not None and now_ms - self._begun_ms >= wait_ms
         if own is None or (self.missing(replicas, members) and not is_over):
             return None
         known = [self._heard[each] for each in replicas if self._is_known(each, members)]
-        longest = max(known, key=lambda each: each.reach, default=None)
-        is_other = longest is not None and (
-            longest.reach > self.own or (prefers_others and longest.reach == self.own)
-        )
-        return longest if is_other else LongestLog(self._broker_id, own.epoch, self.own)
+        found = LongestLog(self._broker_id, own.epoch, self.own)
+        return max(found, *known, key=lambda each: each.reach) if known else found  # the first of equal ones

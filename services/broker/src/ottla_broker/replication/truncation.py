@@ -32,8 +32,14 @@ async def cut_log(
         partition.truncate_to(offset, leader_epoch=leader_epoch, now_ms=now_ms())
 
 
-async def cut_at_loss(partition: Partition, offset: int, *, now_ms: Callable[[], int]) -> bool:
+async def cut_at_loss(partition: Partition, offset: int, *, leader_epoch: int, now_ms: Callable[[], int]) -> bool:
     """Remove everything from where the disk has lost records; it is to be settled before the next fetch.
+
+    Args:
+        partition: the replica.
+        offset: where the loss begins.
+        leader_epoch: in which a leader has answered this replica; one whose log might be shorter does not.
+        now_ms: the clock.
 
     Returns:
         Whether it was done, by this or by somebody else meanwhile: not while the replica counts as complete, for it
@@ -42,7 +48,8 @@ async def cut_at_loss(partition: Partition, offset: int, *, now_ms: Callable[[],
     Raises:
         KafkaError: the disk refuses, or the partition is under another leader by now; nothing was cut.
     """
-    leader_epoch = partition.state.leader_epoch
+    if partition.counts_as_complete(partition.state):
+        return False
     async with partition.log.truncation.prepared(offset):
         if partition.log.lost_from != offset:
             return True
