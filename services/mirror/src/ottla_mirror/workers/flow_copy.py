@@ -5,7 +5,7 @@ A copier is made when the worker has partitions of the flow for the first time; 
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import structlog
@@ -45,10 +45,12 @@ class FlowCopy:
 
     Attributes:
         problem: why nothing can be copied at present; empty if it can.
+        check: asked before the first copy; raises an `OttlaError` where these are not the flow's clusters.
     """
 
     def __init__(self, flow: FlowConfig, worker: WorkerSettings, buffer_bytes_max: int) -> None:
         self.problem = ""
+        self.check: Callable[[], Awaitable[object]] = _nothing_to_check
         self._flow = flow
         self._worker = worker
         self._buffer_bytes_max = max(buffer_bytes_max, BUFFER_BYTES_MIN)
@@ -109,6 +111,8 @@ class FlowCopy:
         while True:
             try:
                 if self._wanted and self._copier is None:
+                    # Every worker looks for itself: its configuration may name another cluster than the leader's.
+                    await self.check()
                     self._copier = await self._opened()
                 await self._follow()
                 self.problem = ""
@@ -196,6 +200,10 @@ class FlowCopy:
             del self._rates[partition]
         for partition, status in statuses.items():
             self.rates(partition).take(Sample(now_s, status.records, status.bytes, status.source_end))
+
+
+async def _nothing_to_check() -> None:
+    """Check nothing, before somebody says what."""
 
 
 def copy_settings(flow: FlowConfig, buffer_bytes_max: int) -> CopySettings:

@@ -60,6 +60,7 @@ class FlowWork:
     ) -> None:
         self.flow = flow
         self.copy = copy
+        copy.check = self.check
         self.problem = ""
         self.plan: TopicPlan | None = None
         self._store = store
