@@ -6,13 +6,14 @@ SOURCES := core services plugins cli tests benchmarks demo examples
 UNIT_TESTS_OF_CONNECT := tests/unit/connect tests/unit/plugins
 CONNECT_TESTS := tests/system/connect $(UNIT_TESTS_OF_CONNECT)
 SPARK_TESTS := tests/system/spark
+MIRROR_TESTS := tests/system/mirror tests/system/links
 RULES_TESTS := tests/unit tests/property tests/simulation tests/fuzz
 RECOVERY_TESTS := tests/faults $(patsubst %,tests/system/test_%.py,catching_up cluster_commands compaction controller_failover \
 	crash damaged_files full_disk group_faults lost_records power_loss replication restored_etcd)
 # The longest first. Beside them runs test-rules, which takes what they leave of the processors.
-SUITES := test-recovery test-system test-spark test-clients test-connect test-scenarios test-documents
+SUITES := test-recovery test-system test-mirror test-spark test-clients test-connect test-scenarios test-documents
 FIRST_SUITES := $(shell sed -n 's/^\([a-z]*\) .*/\1/p' tests/first.txt | uniq)
-SYSTEM_TESTS_ELSEWHERE := tests/system/connect $(SPARK_TESTS) $(RECOVERY_TESTS)
+SYSTEM_TESTS_ELSEWHERE := tests/system/connect $(SPARK_TESTS) $(MIRROR_TESTS) $(RECOVERY_TESTS)
 # Python writes its bytecode here whatever the shell says, or every start of a service would compile it all again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -30,7 +31,7 @@ MINUTES ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check check-connect check-tests check-types check-style check-imports test test-all test-rules test-scenarios test-system \
-	test-recovery test-clients test-connect test-spark test-documents faults faults-caught compat bench format stubs clean
+	test-recovery test-clients test-connect test-spark test-mirror test-documents faults faults-caught compat bench format stubs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -95,6 +96,9 @@ test-recovery: setup ## processes that are killed, disks that fill, files that a
 test-clients: setup ## clients that others wrote, against a cluster
 	-@scripts/ensure-test-packages
 	@$(call suite,clients,tests/compat --ignore=tests/compat/java)
+
+test-mirror: setup ## mirrors and linked topics; with Kafka as well where Maven has fetched it
+	@$(call suite,mirror,$(MIRROR_TESTS))
 
 test-connect: setup ## Connect and its plugins
 	@scripts/ensure-postgresql

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LINE = re.compile(r"(?P<suite>[a-z]+) (?P<node>(?P<file>tests/[\w/]+\.py)(?:::(?P<function>\w+)(?:\[\S+])?)?)")
-PARTS = {"recovery", "clients", "commands", "connect", "spark", "documents"}
+PARTS = {"recovery", "clients", "commands", "connect", "spark", "mirror", "documents"}
 
 
 def lines() -> list[str]:
