@@ -79,6 +79,8 @@ class OperatorRequests:
 
     Attributes:
         addresses: host and port of each broker by its id.
+        perhaps_created: topics of which a request for their creation was not answered. A broker that stalls may carry
+            it out whenever it goes on, after the topic was created by another request and deleted.
     """
 
     def __init__(self, addresses: Mapping[int, tuple[str, int]], *, seed: str, gave_up: threading.Event):
@@ -90,6 +92,7 @@ class OperatorRequests:
             gave_up: when set, no request is repeated any more.
         """
         self.addresses = addresses
+        self.perhaps_created: set[str] = set()
         self._chance = random.Random(seed)
         self._gave_up = gave_up
 
@@ -188,6 +191,8 @@ class OperatorRequests:
             return _code(answers[-1])
 
         self.until_done(attempt, f"create {name}", also=frozenset({ErrorCode.topic_already_exists}))
+        if None in answers:
+            self.perhaps_created.add(name)
         created = _code(answers[-1]) is ErrorCode.none
         assert created or len(answers) > 1, f"{name} exists, although nobody has created it since it was deleted"
         return answers[-1].topic_id if created else None

@@ -27,11 +27,13 @@ class Operators:
     Attributes:
         problems: what could not be done, or was not as it must be.
         counts: how much was done.
+        perhaps_created: topics that may be created once more, late; see `OperatorRequests`.
     """
 
     def __init__(self, addresses: Mapping[int, tuple[str, int]], *, seed: int, factor: int):
         self.problems: list[str] = []
         self.counts: Counter[str] = Counter()
+        self.perhaps_created: set[str] = set()
         self._addresses = addresses
         self._seed = seed
         self._factor = factor
@@ -108,11 +110,14 @@ class Operators:
             Kind.ELECT: elect,
             Kind.LIFE: self._live,
         }
+        requests = self.requests(str(fault))
         try:
-            work[fault.kind](fault, self.requests(str(fault)), ending)
+            work[fault.kind](fault, requests, ending)
         except AssertionError as error:
             if not self._gave_up.is_set():
                 self.problems.append(f"operator of {fault}: {error}")
+        finally:
+            self.perhaps_created |= requests.perhaps_created
 
     def _live(self, fault: Fault, requests: OperatorRequests, ending: threading.Event) -> None:
         name = fault.targets[0]

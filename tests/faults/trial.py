@@ -279,7 +279,8 @@ class _Trial:
         """Topics that are missing, and such as were deleted and are back."""
         wanted = {topic.name for topic in self._topics} | self._operators.topics
         yield from (f"topic {name} is gone" for name in sorted(wanted - found))
-        yield from (f"topic {name} is back after its deletion" for name in sorted(found - wanted - {GROUP_TOPIC}))
+        known = wanted | {GROUP_TOPIC} | self._operators.perhaps_created
+        yield from (f"topic {name} is back after its deletion" for name in sorted(found - known))
 
     def _load_problems(self) -> Iterator[str]:
         """Brokers that were kept too busy, or took too much memory, by whatever clients did."""
