@@ -183,6 +183,17 @@ def test_a_reader_finds_what_the_session_that_holds_has_copied(
             assert len([each for each in topic.records if each.value is not None]) <= 2 + chunks
 
 
+def test_a_session_that_left_no_position_has_begun_before_what_the_one_before_it_kept() -> None:
+    topic, truth, worker = Topic(), Truth(), Worker(0)
+    worker.begin(0, topic, truth, 99)
+    worker.copy_on(1, truth)
+    worker.save(topic)
+    worker.begin(1, topic, truth, 100)
+    worker.copy_on(2, truth)
+    worker.begin(1, topic, truth, 101)
+    look(topic, truth)
+
+
 def look(topic: Topic, truth: Truth) -> None:
     """Of the session that holds, what is found is what was copied before the position; no record is ever skipped."""
     found = topic.state().copy(NAME)

@@ -24,6 +24,7 @@ LOGGERS: Final = frozenset(
         "etcd",
         "groups",
         "lease",
+        "links",
         "listener",
         "log",
         "log.background",

@@ -89,13 +89,18 @@ class MapState:
         Raises:
             InvalidRecord: a session's record cannot be read.
         """
-        holder: Session | None = None
+        held = self._held(partition)
+        return held[-1] if held else None
+
+    def _held(self, partition: PartitionName) -> list[Session]:
+        """Return the sessions that have held, one after the other."""
         kept = self._kept.get(partition)
+        held: list[Session] = []
         for name, (_, value) in kept.sessions.items() if kept else ():
             session = decode_session(name, value)
-            if holder is None or session.replaces == holder.name:
-                holder = session
-        return holder
+            if not held or session.replaces == held[-1].name:
+                held.append(session)
+        return held
 
     def copy(self, partition: PartitionName) -> StoredCopy | None:
         """Return how far the copy has come in the session that holds; None before the first.
@@ -103,23 +108,23 @@ class MapState:
         Raises:
             InvalidRecord: a record cannot be read.
         """
-        holder = self.session(partition)
-        if holder is None:
+        held = self._held(partition)
+        if not held:
             return None
-        writer = self.writer(partition)
-        if writer == NO_WRITER:
+        holder = held[-1]
+        position = self.position(partition)
+        if position is None:
             return begun(holder, None)
-        kept = self._kept[partition]
-        position = decode_position(kept.positions[writer])
         chunks = [chunk for _, chunk in self.chunks(partition, position)]
         offsets = OffsetMap.from_chunks(chunks, position.bounds)
-        if position.session == holder.name:
-            return StoredCopy(session=holder, next_sequence=position.next_sequence, map=offsets)
-        former = kept.sessions.get(position.session)
-        if former is None:
+        names = [each.name for each in held]
+        if position.session not in names:
             return begun(holder, None)
-        session = decode_session(position.session, former[1])
-        return begun(holder, StoredCopy(session=session, next_sequence=position.next_sequence, map=offsets))
+        place = names.index(position.session)
+        copy = StoredCopy(session=held[place], next_sequence=position.next_sequence, map=offsets)
+        for later in held[place + 1 :]:  # each of them, as one between may have begun before what the last one keeps
+            copy = begun(later, copy)
+        return copy
 
     def writer(self, partition: PartitionName) -> Writer:
         """Return the last writer that has stored a position, or `NO_WRITER`; of two at once, who has come further.
