@@ -90,7 +90,7 @@ class Verification:
         Raises:
             Unreadable, Unreachable, AuthenticationFailed, UnsupportedByBroker: a cluster does not tell.
         """
-        targets = await self._target.topics([naming.target_name(name) for name in topics])
+        targets = await self._targets([naming.target_name(name) for name in topics], topics, naming)
         compacted = await self._source.compacted(topics)
         compacted_targets = await self._target.compacted(targets)
         missing, pairs = [], []
@@ -116,6 +116,23 @@ class Verification:
                 pairs.append(pair)
         self._ranges = await self._ranges_of(pairs)
         return missing
+
+    async def _targets(
+        self, names: Sequence[str], topics: Mapping[str, TopicMetadata], naming: Naming
+    ) -> dict[str, TopicMetadata]:
+        """Return the topics that the target has; those that it has yet to get are waited for."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._rules.wait_s
+        while True:
+            found = await self._target.topics(names)
+            is_complete = all(
+                (there := found.get(naming.target_name(name))) is not None
+                and there.partitions.keys() >= topic.partitions.keys()
+                for name, topic in topics.items()
+            )
+            if is_complete or loop.time() >= deadline_s:
+                return found
+            await asyncio.sleep(PAUSE_S)
 
     async def _ranges_of(self, pairs: Sequence[Pair]) -> dict[Pair, Range]:
         is_committed = {pair: self._committed_only(pair) for pair in pairs}
