@@ -14,6 +14,8 @@ from tests.support.raw_client import RawClient
 from tests.support.raw_requests import produce_request, produced
 
 TIMESTAMP_MS = 1_700_000_000_000
+KEPT = ("--config", "retention.ms=-1")
+"""Else brokers would remove what has such old timestamps."""
 BATCHES = 8
 RECORDS_PER_BATCH = 25
 PARTITIONS = 2
@@ -42,9 +44,9 @@ def records(first: int, count: int, *, keys: int | None = None) -> list[Record]:
 def fill(bootstrap: str) -> None:
     """Make the topics in a cluster with a single broker, and fill them but for the transactions."""
     command = Ottla(bootstrap)
-    command.run("topic", "create", *CODEC_TOPICS.values(), "--partitions", str(PARTITIONS))
-    command.run("topic", "create", COMPACTED, "--config", "cleanup.policy=compact")
-    command.run("topic", "create", APPEND_TIME, "--config", "message.timestamp.type=LogAppendTime")
+    command.run("topic", "create", *CODEC_TOPICS.values(), "--partitions", str(PARTITIONS), *KEPT)
+    command.run("topic", "create", COMPACTED, "--config", "cleanup.policy=compact", *KEPT)
+    command.run("topic", "create", APPEND_TIME, "--config", "message.timestamp.type=LogAppendTime", *KEPT)
     with RawClient.to(bootstrap) as client:
         for codec, topic in CODEC_TOPICS.items():
             for partition in range(PARTITIONS):
