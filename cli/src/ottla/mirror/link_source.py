@@ -77,7 +77,7 @@ async def _followable(
     cluster: AsyncCluster, topics: Sequence[TopicMetadata], replication_factor: int
 ) -> tuple[NewLinkedTopic, ...]:
     if without_id := [each.name for each in topics if each.id == NO_TOPIC_ID]:
-        raise CommandError(f"the source cluster: {without_id[0]} has no topic id; links need Kafka 2.8 or later")
+        raise CommandError(f"the source cluster: {without_id[0]} has no topic id; links need Kafka 3.1 or later")
     configs = await _configs(cluster, [each.name for each in topics])
     return tuple(
         NewLinkedTopic(
