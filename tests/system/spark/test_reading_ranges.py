@@ -9,8 +9,9 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
+from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from ottla_spark.datasource import cluster_offsets, consumers, range_reading
 from ottla_spark.datasource.batch_reader import OttlaBatchReader
@@ -200,6 +201,31 @@ def test_records_of_a_topic_that_is_created_anew_within_a_range_are_left_to_the_
     again = [each.value for each in reader.partitions(end, following)]
     assert [(each.start, each.end) for each in again] == [(0, 30)]
     reader.stop()
+
+
+def test_a_query_that_has_come_to_its_end_has_committed_it_before_it_is_stopped(bootstrap: str) -> None:
+    topic = make_topic(bootstrap)
+    write(bootstrap, topic, 10, keys=1)
+    settings = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "commitGroupId": topic,
+    }
+    reader = OttlaStreamReader(read_options(settings, kind="stream"))
+    try:
+        reader.prepareForTriggerAvailableNow()
+        position = reader.initialOffset()
+        for limit in (4, 4, 4):
+            position = reader.latestOffset(position, ReadMaxRows(limit))
+            reader.commit(position)  # the first commit takes longer than the next batches
+        assert reader.latestOffset(position, ReadMaxRows(4)) == position
+
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        (future,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(topic)]).values()
+        assert [each.offset for each in future.result(30).topic_partitions] == [10]
+    finally:
+        reader.stop()
 
 
 @pytest.mark.parametrize("starting", ["earliest", "latest"])

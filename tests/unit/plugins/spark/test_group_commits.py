@@ -20,6 +20,7 @@ class SlowAdmin:
     def __init__(self) -> None:
         self.asked: list[tuple[int, Future[ConsumerGroupTopicPartitions]]] = []
         self.answers_at_once = False
+        self.failures: list[int] = []
 
     def alter_consumer_group_offsets(
         self, groups: Sequence[ConsumerGroupTopicPartitions], request_timeout: float
@@ -27,7 +28,9 @@ class SlowAdmin:
         (group,) = groups
         future: Future[ConsumerGroupTopicPartitions] = Future()
         self.asked.append((group.topic_partitions[0].offset, future))
-        if self.answers_at_once:
+        if self.answers_at_once and self.failures:
+            future.set_exception(KafkaException(KafkaError(self.failures.pop(0))))
+        elif self.answers_at_once:
             future.set_result(group)
         return {group.group_id: future}
 
@@ -72,6 +75,21 @@ def test_a_stream_whose_commit_has_failed_stops_without_another(admin: SlowAdmin
     admin.asked[0][1].set_exception(KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)))
     commits.finish()
     assert admin.offsets == [10]
+
+
+def test_a_stream_ends_with_a_commit_although_its_group_had_no_coordinator_yet(
+    admin: SlowAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commits, "RETRY_PAUSE_S", 0.0)
+    commits = GroupCommits("g")
+    committed(commits, admin, FIRST, SECOND)
+    admin.asked[0][1].set_exception(KafkaException(KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)))
+    admin.failures = [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE]
+    admin.answers_at_once = True
+    commits.finish()
+    assert admin.offsets == [10, 20, 20, 20]
+    commits.finish()
+    assert admin.offsets == [10, 20, 20, 20], "it was committed again"
 
 
 def test_a_stop_does_not_wait_for_ever(admin: SlowAdmin, monkeypatch: pytest.MonkeyPatch) -> None:

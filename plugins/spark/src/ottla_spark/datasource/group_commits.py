@@ -1,14 +1,15 @@
 """Commits what a stream has read to a consumer group, so that tools for groups show how far it is behind.
 
 Spark never reads these offsets: a stream continues from its checkpoint. So a commit that fails is logged, not raised,
-and nobody waits for it before the stream stops.
+and no batch waits for one. A stream that has come to its end waits for the last one; one that is stopped may not get
+to it, because Spark sends SIGTERM to the process that plans batches.
 """
 
 import logging
 import time
 from concurrent.futures import Future, wait
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ottla_spark.datasource.offsets import Offsets
@@ -16,6 +17,15 @@ from ottla_spark.datasource.offsets import Offsets
 log = logging.getLogger(__name__)
 
 COMMIT_TIMEOUT_S = 10.0
+RETRY_PAUSE_S = 0.2
+# The group has no coordinator yet, as on a cluster that has just been started, or another one takes over.
+PASSING = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    }
+)
 
 
 class GroupCommits:
@@ -28,6 +38,7 @@ class GroupCommits:
         self._committed: Offsets = {}
         self._under_way: tuple[Offsets, Future[ConsumerGroupTopicPartitions]] | None = None
         self._failed_before = False
+        self._will_pass = False
 
     def commit(self, admin: AdminClient, offsets: Offsets) -> None:
         """Begin to commit these offsets; if the last commit is not done yet, that is left to a later call."""
@@ -36,10 +47,15 @@ class GroupCommits:
             self._begin(admin)
 
     def finish(self) -> None:
-        """Commit what was wanted last, and wait for it; not again, if the last commit failed."""
+        """Commit what was wanted last, and wait for it; not again, if a commit failed with what does not pass."""
         deadline_s = time.monotonic() + COMMIT_TIMEOUT_S
         self._wait_until(deadline_s)
-        if self._admin is not None and not self._failed_before:
+        if self._admin is None or (self._failed_before and not self._will_pass):
+            return
+        self._begin(self._admin)
+        self._wait_until(deadline_s)
+        while self._will_pass and time.monotonic() + RETRY_PAUSE_S < deadline_s:
+            time.sleep(RETRY_PAUSE_S)
             self._begin(self._admin)
             self._wait_until(deadline_s)
 
@@ -69,13 +85,10 @@ class GroupCommits:
         if not future.done():
             return False
         self._under_way = None
-        try:
-            failed = [each for each in future.result().topic_partitions or () if each.error is not None]
-            problem = str(failed[0].error) if failed else ""
-        except KafkaException as error:
-            problem = str(error.args[0].str())
-        if problem:
-            self._warn(problem)
+        error = _error_of(future)
+        self._will_pass = error is not None and error.code() in PASSING
+        if error is not None:
+            self._warn(error.str())
         else:
             self._committed, self._failed_before = offsets, False
         return True
@@ -84,3 +97,13 @@ class GroupCommits:
         if not self._failed_before:
             log.warning("cannot commit to the group %s (commitGroupId): %s", self._group_id, problem)
         self._failed_before = True
+
+
+def _error_of(commit: Future[ConsumerGroupTopicPartitions]) -> KafkaError | None:
+    """Return why a commit that is done has failed, for the group or for its first partition that has."""
+    try:
+        partitions = commit.result().topic_partitions or ()
+    except KafkaException as failure:
+        error: KafkaError = failure.args[0]
+        return error
+    return next((each.error for each in partitions if each.error is not None), None)

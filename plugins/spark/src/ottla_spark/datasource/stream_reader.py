@@ -83,6 +83,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial = None
         self._commits.commit(self._cluster.admin, known.offsets)  # what is before it has been processed
         self._latest = self._known_latest(known) if self._target is None else self._known_target(self._target, known)
+        if self._target is not None and known.offsets == self._latest.offsets:
+            self._commits.finish()  # the query ends, and Spark may end this process before `stop`
         first = self._still_valid(known, self._latest).offsets
         end = dict(self._latest.offsets)
         if not isinstance(limit, ReadAllAvailable):
