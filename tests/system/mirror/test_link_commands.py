@@ -68,6 +68,9 @@ def test_topics_follow_are_equal_are_promoted_and_take_writes(source: Ottla, tar
     refused = target.run("produce", "orders", stdin=b"x\n", fails_with=1)
     assert "Policy violation" in refused.stderr.decode()
 
+    asked = target.run("mirror", "link", "promote", "west", "orders", fails_with=1)
+    assert "nothing was promoted, as there is no terminal to ask at" in asked.stderr.decode()
+    assert {each["state"] for each in target.json("mirror", "link", "status", "west")} == {"RUNNING"}
     promoted = target.json("mirror", "link", "promote", "west", "orders", "--yes")
     assert [(each["topic"], each["not_copied"]) for each in promoted] == [("orders", 0)] * 2
     target.run("produce", "orders", stdin=b"written here\n")
@@ -105,6 +108,31 @@ def verify_now(source: Ottla, target: Ottla, topic: str) -> list[dict[str, Any]]
     found = json.loads(target.run(*command, fails_with=1).stdout)
     assert isinstance(found, list)
     return found
+
+
+def test_a_former_source_follows_once_the_old_link_is_gone_and_it_was_agreed_to(source: Ottla, target: Ottla) -> None:
+    source.run("topic", "create", "back", "--partitions", "2")
+    write(source, "back")
+    target.run("mirror", "link", "create", "west", "--source", bootstrap(source), "--topics", "back", "--wait")
+    target.run("mirror", "link", "promote", "west", "--yes")
+    write(target, "back")
+    write(source, "back", 4)
+    reverse = ("mirror", "link", "reverse", "back", "--source", bootstrap(target), "--topics", "back")
+    circle = source.run(*reverse, "--yes", fails_with=1)
+    assert "links would form a cycle: link 'west'" in circle.stderr.decode()
+
+    target.run("mirror", "link", "delete", "west", "--yes")
+    shown = source.run(*reverse, fails_with=1)
+    assert [line.split() for line in shown.stdout.decode().strip().splitlines()[-2:]] == [
+        ["back", str(index), str(RECORDS // 2), str(RECORDS // 2 + 2), "2"] for index in range(2)
+    ]
+    assert "nothing was reversed, as there is no terminal to ask at" in shown.stderr.decode()
+    assert source.json("mirror", "link", "list") == []
+
+    source.run(*reverse, "--yes", "--wait")
+    assert {each["state"] for each in verify(target, source, "back")} == {"equal"}
+    source.run("mirror", "link", "promote", "back", "--yes")
+    source.run("mirror", "link", "delete", "back", "--yes")
 
 
 def test_an_independent_reader_finds_the_same_offsets(source: Ottla, target: Ottla) -> None:

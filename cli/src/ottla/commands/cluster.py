@@ -1,6 +1,5 @@
 """`ottla cluster`: its brokers, and where replicas and leaders are."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -9,6 +8,7 @@ import typer
 from ottla.cluster.cluster_connection import cluster_admin
 from ottla.cluster.cluster_view import ClusterView, describe_replicas
 from ottla.cluster.description import describe_cluster
+from ottla.consent import ask_at_terminal
 from ottla.errors import CommandError, UsageProblem
 from ottla.groups.partition_selection import BadSelection, parse_selection, selected_partitions
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
@@ -70,12 +70,9 @@ def elect_leaders(
     chosen = _parse_selection(selection or ())
     with cluster_admin(bootstrap, properties) as admin:
         names = _select(chosen, admin.view()) if chosen else None
-        if unclean and not yes and sys.stdin.isatty():
-            typer.confirm(
-                f"An unclean election loses the records that only lost replicas had. Go on at {bootstrap}?",
-                abort=True,
-                err=True,
-            )
+        if unclean:
+            lost = "the records that only lost replicas had"
+            ask_at_terminal(f"An unclean election loses {lost}. Go on at {bootstrap}?", yes=yes)
         outcomes = admin.elect_leaders(names, unclean=unclean)
     results: list[dict[str, Any]] = []
     for name, refusal in sorted(outcomes.items()):

@@ -19,7 +19,8 @@ from ottla.commands.cluster_movement import (
     is_agreed,
     show_plan,
 )
-from ottla.commands.movement_options import PARALLEL_DEFAULT, Parallel, Throttle, Yes
+from ottla.commands.movement_options import PARALLEL_DEFAULT, Parallel, Throttle
+from ottla.consent import Yes
 from ottla.errors import CommandError
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
 from ottla.output import counted, note, print_json

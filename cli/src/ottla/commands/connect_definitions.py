@@ -16,6 +16,7 @@ from ottla.connect.connector_files import (
     parse_connectors,
     with_changes,
 )
+from ottla.consent import Yes, ask_at_terminal
 from ottla.each import do_each
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import Json, parse_assignments
@@ -165,7 +166,7 @@ def config(
 def delete(
     *,
     names: ConnectorNames,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     url: Url = URL_DEFAULT,
     as_json: Json = False,
 ) -> None:
@@ -178,8 +179,7 @@ def delete(
       ottla connect delete flights prices --yes
     """
     client = ConnectClient(url)
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"Delete {', '.join(names)} at {without_login(url)}?", abort=True, err=True)
+    ask_at_terminal(f"Delete {', '.join(names)} at {without_login(url)}?", yes=yes)
 
     def delete_one(name: str) -> str:
         client.ask("DELETE", connector_path(name))

@@ -10,6 +10,7 @@ import typer
 from ottla import completion
 from ottla.connect.connect_client import URL_DEFAULT, ConnectClient, Url, connector_path
 from ottla.connect.offset_arguments import BadOffset, parse_offset_document, parse_sink_offsets
+from ottla.consent import Yes, ask_at_terminal
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import Json
 from ottla.output import print_json, print_table
@@ -80,7 +81,7 @@ def set_(
 def reset(
     *,
     name: ConnectorName,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     url: Url = URL_DEFAULT,
     as_json: Json = False,
 ) -> None:
@@ -91,8 +92,7 @@ def reset(
       ottla connect offsets reset flights --yes
     """
     client = ConnectClient(url)
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"Have {name} begin anew at {without_login(url)}?", abort=True, err=True)
+    ask_at_terminal(f"Have {name} begin anew at {without_login(url)}?", yes=yes)
     _report(client.ask("DELETE", connector_path(name, "offsets")), as_json=as_json)
 
 

@@ -1,12 +1,12 @@
 """`ottla group`: list, describe and delete consumer groups. Their offsets are reset in `group_offsets.py`."""
 
-import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ottla import completion
+from ottla.consent import Yes, ask_at_terminal
 from ottla.groups.inspection import (
     Group,
     Member,
@@ -167,7 +167,7 @@ def members(
 def delete(
     *,
     groups: GroupNames,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     properties: ClientProperties = None,
     as_json: Json = False,
@@ -187,8 +187,7 @@ def delete(
         KafkaError.GROUP_ID_NOT_FOUND: "there is no such group",
     }
     client = admin_client(bootstrap, properties)
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"Delete {', '.join(groups)} and their committed offsets at {bootstrap}?", abort=True, err=True)
+    ask_at_terminal(f"Delete {', '.join(groups)} and their committed offsets at {bootstrap}?", yes=yes)
     with plain_errors(bootstrap):
         futures = client.delete_consumer_groups(list(dict.fromkeys(groups)), request_timeout=REQUEST_TIMEOUT_S)
     finish_each(

@@ -1,10 +1,10 @@
 """`ottla mirror create`, `pause`, `resume`, `throttle`, `delete`: what flows there are, and whether they copy."""
 
-import sys
 from typing import Annotated, Any
 
 import typer
 
+from ottla.consent import Yes, ask_at_terminal
 from ottla.each import do_each
 from ottla.errors import UsageProblem
 from ottla.kafka_client import Json, parse_assignments
@@ -137,7 +137,7 @@ def throttle(
 def delete(
     *,
     flows: FlowNames,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     url: MirrorUrl = URL_DEFAULT,
     as_json: Json = False,
 ) -> None:
@@ -148,8 +148,7 @@ def delete(
       ottla mirror delete 'west->east' --yes
     """
     client = MirrorClient(url)
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"Delete {', '.join(flows)} at {without_login(url)}?", abort=True, err=True)
+    ask_at_terminal(f"Delete {', '.join(flows)} at {without_login(url)}?", yes=yes)
 
     def delete_one(name: str) -> str:
         client.ask("DELETE", flow_path(name))

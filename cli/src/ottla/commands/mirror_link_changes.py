@@ -1,11 +1,11 @@
 """`ottla mirror link pause`, `resume`, `throttle`, `promote`, `delete`: what becomes of links."""
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ottla.consent import Yes, ask_at_terminal, ask_or_refuse
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
 from ottla.mirror.link_questions import LinkName, LinkNames, link_admin, status_of_links
@@ -80,14 +80,14 @@ def promote(
     topics: Annotated[
         list[str] | None, typer.Argument(metavar="TOPIC", show_default="all", help="Topics of the link.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     properties: ClientProperties = None,
     as_json: Json = False,
 ) -> None:
     """Have linked topics follow no longer and take writes.
 
-    Says per partition what was not copied. Asks at a terminal.
+    Says per partition what was not copied. Asks first; without a terminal it needs --yes.
 
     [bold]Examples[/bold]
 
@@ -100,8 +100,7 @@ def promote(
     admin = link_admin(bootstrap, properties)
     before = {(each.topic, each.index): each for each in status_of_links(admin, [name]).partitions}
     what = ", ".join(topics) if topics else f"all topics of {name}"
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"Have {what} follow no longer at {bootstrap}?", abort=True, err=True)
+    ask_or_refuse(f"Have {what} follow no longer at {bootstrap}?", yes=yes, refusal="nothing was promoted")
     promoted = admin.ask(promotion(name, topics or ()))
     rows = []
     for each in promoted:
@@ -132,7 +131,7 @@ def promote(
 def delete(
     *,
     names: LinkNames,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     properties: ClientProperties = None,
     as_json: Json = False,
@@ -146,8 +145,7 @@ def delete(
     from ottla_core.client.links import delete_link  # noqa: PLC0415
 
     admin = link_admin(bootstrap, properties)
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"Delete {', '.join(names)} at {bootstrap}?", abort=True, err=True)
+    ask_at_terminal(f"Delete {', '.join(names)} at {bootstrap}?", yes=yes)
     _each(names, lambda name: admin.ask(delete_link(name)), "deleted", as_json=as_json)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
-from uuid import uuid4
 
 import typer
 
@@ -20,7 +19,6 @@ from ottla.mirror.link_questions import (
     described_links,
     link_admin,
     look_at,
-    source_settings,
     status_of_links,
     watch_until_here,
 )
@@ -78,27 +76,15 @@ def create(
 
       ottla mirror link create west --source kafka-1:9092 --topics '.*' --groups '.*' --wait
     """
-    from ottla.mirror.link_source import check_patterns  # noqa: PLC0415 - help has no use for connections
+    from ottla.mirror.new_link import link_and_source  # noqa: PLC0415 - help has no use for connections
     from ottla_core.client.links import create_link  # noqa: PLC0415
     from ottla_core.cluster.link_api import NewLink  # noqa: PLC0415
-    from ottla_core.cluster.model import Link  # noqa: PLC0415
 
-    check_patterns(topics, "--topics")
-    check_patterns(groups or (), "--groups")
     admin = link_admin(bootstrap, properties)
-    servers = tuple(each.strip() for each in source.split(","))
-    settings = source_settings(source_properties)
-    found = look_at(servers, settings, topics, replication_factor)
-    link = Link(
-        name=name,
-        id=uuid4(),
-        source_cluster_id=found.cluster_id,
-        bootstrap_servers=servers,
-        settings=settings,
-        topics=tuple(topics),
-        groups=tuple(groups or ()),
-        bytes_per_second=throttle_rate,
-    )
+    link, found = link_and_source(
+        name, source, topics, source_properties,
+        groups=groups or (), bytes_per_second=throttle_rate, replication_factor=replication_factor,
+    )  # fmt: skip
     matching = tuple(each.name for each in found.topics)
     admin.ask(create_link(NewLink(link=link, matching_topics=matching, source_links=found.links)))
     if not as_json:

@@ -1,21 +1,21 @@
 """`ottla mirror link reverse`: the former source follows the cluster that was promoted."""
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
-from uuid import uuid4
 
 import typer
 
+from ottla.consent import Yes, ask_or_refuse
 from ottla.errors import CommandError
-from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json, client_config, split_address
-from ottla.mirror.link_questions import LinkName, link_admin, look_at, looked_up, source_settings, watch_until_here
+from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json, client_config
+from ottla.mirror.link_questions import LinkName, link_admin, looked_up, watch_until_here
 from ottla.output import note, print_json, print_table
 
 if TYPE_CHECKING:
     from ottla.mirror.link_source import LinkSource
     from ottla.mirror.tails import Tail
+    from ottla_core.cluster.model import Link
 
 
 def reverse(
@@ -38,7 +38,7 @@ def reverse(
         ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Show the copy, and return when it is done.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     properties: ClientProperties = None,
     as_json: Json = False,
@@ -46,40 +46,27 @@ def reverse(
     """Have a former source follow the cluster that was promoted, after what it has alone was shown.
 
     Each partition is cut where the histories part. What it has behind that, which was acknowledged here and never
-    copied, is written to files beside the logs of its brokers first, `set-aside-*.log`. Asks at a terminal.
+    copied, is written to files beside the logs of its brokers first, `set-aside-*.log`. Asks first; without a
+    terminal it needs --yes.
 
     [bold]Examples[/bold]
 
       ottla mirror link reverse back --source east-1:9092 --topics 'orders.*' -b west-1:9092
     """
-    from ottla.mirror.link_source import check_patterns  # noqa: PLC0415 - help has no use for connections
+    from ottla.mirror.new_link import link_and_source  # noqa: PLC0415 - help has no use for connections
     from ottla_core.client.links import create_link, follow_existing_topics  # noqa: PLC0415
     from ottla_core.cluster.link_api import NewLink  # noqa: PLC0415
-    from ottla_core.cluster.model import Link  # noqa: PLC0415
 
-    check_patterns(topics, "--topics")
     admin = link_admin(bootstrap, properties)
-    servers = tuple(each.strip() for each in source.split(","))
-    settings = source_settings(source_properties)
-    found = look_at(servers, settings, topics, None)
+    link, found = link_and_source(name, source, topics, source_properties)
     if not found.topics:
         raise CommandError("the source cluster has no such topics")
-    tails = _tails(found, servers, settings, bootstrap, properties)
+    tails = _tails(link, found, bootstrap, properties)
     if not as_json:
         _print_tails(tails)
     alone = sum(each.records for each in tails)
-    if not yes and sys.stdin.isatty():
-        typer.confirm(
-            f"Cut {alone:,} records that only {bootstrap} has, once they are written aside?", abort=True, err=True
-        )
-    link = Link(
-        name=name,
-        id=uuid4(),
-        source_cluster_id=found.cluster_id,
-        bootstrap_servers=servers,
-        settings=settings,
-        topics=tuple(topics),
-    )
+    question = f"Cut {alone:,} records that only {bootstrap} has, once they are written aside?"
+    ask_or_refuse(question, yes=yes, refusal="nothing was reversed")
     admin.ask(create_link(NewLink(link=link, source_links=found.links)))
     results = admin.ask(follow_existing_topics(name, found.topics))
     if as_json:
@@ -96,21 +83,13 @@ def reverse(
         raise typer.Exit(1)
 
 
-def _tails(
-    found: "LinkSource",
-    servers: Sequence[str],
-    settings: dict[str, str],
-    bootstrap: str,
-    properties: Sequence[str] | None,
-) -> "list[Tail]":
+def _tails(link: "Link", found: "LinkSource", bootstrap: str, properties: Sequence[str] | None) -> "list[Tail]":
     """Return what this cluster has alone, by partition."""
     from ottla.mirror.sides import reader_of  # noqa: PLC0415
     from ottla.mirror.tails import find_tails  # noqa: PLC0415
     from ottla_core.errors import OttlaError  # noqa: PLC0415
 
-    for each in servers:
-        split_address(each, "--source")
-    there = reader_of(",".join(servers), looked_up(settings), "source")
+    there = reader_of(",".join(link.bootstrap_servers), looked_up(dict(link.settings)), "source")
     here = reader_of(bootstrap, client_config(bootstrap, properties), "target")
     try:
         return asyncio.run(find_tails(there, here, [each.name for each in found.topics]))

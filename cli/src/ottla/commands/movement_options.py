@@ -11,4 +11,3 @@ Throttle = Annotated[
     typer.Option(min=1, metavar="BYTES/S", show_default="none", help="The most that each broker copies per second."),
 ]
 Parallel = Annotated[int, typer.Option(min=1, help="How many partitions are copied at once.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

@@ -1,13 +1,13 @@
 """`ottla topic`: create, list, describe, alter and delete topics."""
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ottla import completion
-from ottla.commands.movement_options import PARALLEL_DEFAULT, Parallel, Throttle, Yes
+from ottla.commands.movement_options import PARALLEL_DEFAULT, Parallel, Throttle
+from ottla.consent import Yes, ask_at_terminal
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import (
     BOOTSTRAP_DEFAULT,
@@ -227,7 +227,7 @@ def _alter_partitions(
 def delete(
     *,
     topics: TopicNames,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     properties: ClientProperties = None,
     as_json: Json = False,
@@ -243,8 +243,7 @@ def delete(
     from confluent_kafka import KafkaError  # noqa: PLC0415
 
     client = admin_client(bootstrap, properties)
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"Delete {', '.join(topics)} and all their records at {bootstrap}?", abort=True, err=True)
+    ask_at_terminal(f"Delete {', '.join(topics)} and all their records at {bootstrap}?", yes=yes)
     with plain_errors(bootstrap):
         futures = client.delete_topics(topics, request_timeout=REQUEST_TIMEOUT_S, operation_timeout=REQUEST_TIMEOUT_S)
     missing = {KafkaError.UNKNOWN_TOPIC_OR_PART: "there is no such topic"}
