@@ -55,6 +55,10 @@ class Refused(CommandError):
         self.status = status
 
 
+class Unreachable(CommandError):
+    """No worker is at any of the addresses."""
+
+
 class WorkerClient:
     """A connection to the workers.
 
@@ -89,7 +93,8 @@ class WorkerClient:
 
         Raises:
             Refused: the worker does not carry it out.
-            CommandError: no worker can be reached.
+            Unreachable: no worker can be reached.
+            CommandError: a worker does not answer, or is none.
         """
         deadline = time.monotonic() + REBALANCE_PATIENCE_S
         parameters = {key: value for key, value in (query or {}).items() if value is not None}
@@ -146,7 +151,7 @@ class WorkerClient:
             else:
                 self._urls = [url]
                 return answer
-        raise CommandError(
+        raise Unreachable(
             f"cannot reach {', '.join(problems)}; start a local cluster with `{self.kind.start}`, "
             f"or name a worker with {self.kind.option}"
         )

@@ -4,16 +4,20 @@ The clusters are shared by the tests, which have topics, groups and aliases of t
 """
 
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import httpx
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.eventually import eventually
+from tests.support.free_ports import LOOPBACK, free_ports
 from tests.support.mirror_worker import MirrorWorkerProcess, flow_path, mirror_command
 from tests.support.ottla_cluster import OttlaCluster
 
@@ -21,6 +25,8 @@ pytestmark = pytest.mark.slow
 
 COPY_DEADLINE_S = 60.0
 NOT_THERE = "127.0.0.1:1"
+STARTED_S = time.time()
+LABELS = ("target", "flow", "group", "topic", "partition")
 
 
 class Side:
@@ -119,12 +125,26 @@ def is_copied(worker: MirrorWorkerProcess, flow: str) -> bool:
     return lag["state"] == "RUNNING" and lag["lag_records"] == 0 and lag["partitions_unknown"] == 0
 
 
+def metrics_of(port: int) -> dict[tuple[str, ...], float]:
+    """What a worker shows, by the metric's name and the values of its labels."""
+    page = httpx.get(f"http://{LOOPBACK}:{port}/metrics", trust_env=False).text
+    return {
+        (sample.name, *(sample.labels[each] for each in LABELS if each in sample.labels)): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+
+
 def test_a_worker_mirrors_topics_settings_records_and_groups(source: Side, target: Side, tmp_path: Path) -> None:
     source.create("first", 3, cleanup_policy="compact")
     source.create("first-empty")
     source.create("second")
     source.write("first", range(1000))
-    settings = properties(source, target, "A", "first.*", sync_group_offsets_enabled="true")
+    (metrics_port,) = free_ports(1)
+    settings = properties(
+        source, target, "A", "first.*",
+        sync_group_offsets_enabled="true", metrics_listener=f"{LOOPBACK}:{metrics_port}",
+    )  # fmt: skip
     with MirrorWorkerProcess(tmp_path, settings) as worker:
         eventually(lambda: target.topics().get("A.first") == 3, "topics are there", within_s=COPY_DEADLINE_S)
         eventually(
@@ -159,6 +179,17 @@ def test_a_worker_mirrors_topics_settings_records_and_groups(source: Side, targe
         assert answer.json()["written"]
         assert target.committed("billing", "A.first-late") == 57
         assert "billing" in [each["group"] for each in worker.flow("A->T", "groups")]
+
+        shown = metrics_of(metrics_port)
+        assert shown["ottla_mirror_member", "T"] == 1
+        assert shown["ottla_mirror_flow_problem", "A->T"] == 0
+        assert shown["ottla_mirror_group_failed", "A->T", "billing"] == 0
+        assert shown["ottla_mirror_group_checkpoint_timestamp_seconds", "A->T", "billing"] > STARTED_S
+        copied = {
+            name: shown["ottla_mirror_partition_records_total", "A->T", name, "0"] for name in ("first", "first-late")
+        }
+        assert copied == {"first": source.ends("first")[0], "first-late": 100}
+        assert shown["ottla_mirror_partition_lag_records", "A->T", "first-late", "0"] == 0
     assert "heartbeats" in target.topics()
     assert "A.checkpoints.internal" in target.topics()
 

@@ -8,7 +8,15 @@ import typer
 from ottla.kafka_client import Json
 from ottla.mirror.duration_text import duration_text
 from ottla.mirror.first_copy import watch_until_copied
-from ottla.mirror.mirror_client import URL_DEFAULT, FlowsOrAll, MirrorClient, MirrorUrl, existing_flows, flow_path
+from ottla.mirror.mirror_client import (
+    URL_DEFAULT,
+    FlowsOrAll,
+    MirrorClient,
+    MirrorUrl,
+    existing_flows,
+    flow_path,
+    wait_for_worker,
+)
 from ottla.output import counted, human_bytes, print_json, print_table
 
 BAD_STATES = frozenset({"DEGRADED", "FAILED"})
@@ -83,6 +91,8 @@ def lag(
       ottla mirror lag 'west->east' --wait --within 600
     """
     client = MirrorClient(url)
+    if wait:
+        wait_for_worker(client, within_s=within_s)
     names = existing_flows(client, flows or ())
     if wait:
         documents = [

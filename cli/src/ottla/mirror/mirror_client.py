@@ -1,5 +1,6 @@
 """How `ottla mirror` reaches mirror workers: their REST API."""
 
+import time
 from collections.abc import Sequence
 from typing import Annotated
 from urllib.parse import quote
@@ -8,11 +9,14 @@ import typer
 
 from ottla import completion
 from ottla.errors import UsageProblem
-from ottla.worker_client import WorkerClient, WorkerKind
+from ottla.output import progress_bar
+from ottla.worker_client import Unreachable, WorkerClient, WorkerKind
 
 URL_DEFAULT = "http://127.0.0.1:8084"
 URL_VARIABLE = "OTTLA_MIRROR_URL"
 ARROW = "->"
+START_PATIENCE_S = 15.0
+LOOK_INTERVAL_S = 0.2
 
 MirrorUrl = Annotated[
     str,
@@ -41,6 +45,30 @@ class MirrorClient(WorkerClient):
         start="ottla up --mirror 1",
         mark=frozenset({"version", "targets", "flows"}),
     )
+
+
+def wait_for_worker(client: MirrorClient, *, within_s: float | None) -> None:
+    """Return when a worker answers: who types commands one after the other has started it a moment ago.
+
+    Args:
+        client: of the workers.
+        within_s: for how long the caller waits at most, in seconds; None for as long as a worker takes to start.
+
+    Raises:
+        Unreachable: none answers.
+    """
+    deadline = time.monotonic() + min(START_PATIENCE_S, START_PATIENCE_S if within_s is None else within_s)
+    with progress_bar() as bar:
+        bar.add_task("waiting for a mirror worker", total=None)
+        while True:
+            try:
+                client.get("/")
+            except Unreachable:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(LOOK_INTERVAL_S)
+            else:
+                return
 
 
 def flow_path(name: str, *below: str) -> str:

@@ -1,6 +1,7 @@
-"""What a worker shows of itself at its Prometheus endpoint: its groups, and each partition that it copies.
+"""What a worker shows of itself at its Prometheus endpoint: its groups, its flows, and each partition that it copies.
 
-Readings are of what is assigned to this worker, so that the sum over all workers is the flow's.
+Readings of partitions are of those assigned to this worker, so that the sum over all workers is the flow's. Consumer
+groups are shown by the worker that translates them, the target's leader.
 """
 
 import time
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ottla_core.config import HostPort
 from ottla_core.observe.metrics import Attributes, MetricsServer
+from ottla_mirror.groups.group_reports import GroupReport, GroupState
 from ottla_mirror.rest.entities import PartitionStatus
 from ottla_mirror.rest.views import partition_status
 from ottla_mirror.workers.flow_work import FlowWork
@@ -49,6 +51,13 @@ def serve_metrics(listener: HostPort, worker: MirrorWorker) -> MetricsServer:
                   lambda: _of_targets(worker, lambda each: each.leads))  # fmt: skip
     metrics.counter("ottla_mirror_rebalances", "Assignments taken.", "1",
                     lambda: _of_targets(worker, lambda each: each.rebalances))  # fmt: skip
+    metrics.gauge("ottla_mirror_flow_problem", "Whether something keeps this worker from working on a flow.", "1",
+                  lambda: _flow_problems(worker))  # fmt: skip
+    metrics.gauge("ottla_mirror_group_checkpoint_timestamp",
+                  "When a group's offsets were last translated, in seconds since the epoch.", "s",
+                  lambda: _of_groups(worker, _translated_s))  # fmt: skip
+    metrics.gauge("ottla_mirror_group_failed", "Whether a group's offsets could not be translated.", "1",
+                  lambda: _of_groups(worker, lambda each: float(each.state is GroupState.FAILED)))  # fmt: skip
     for name, (description, unit, read) in GAUGES.items():
         metrics.gauge(f"ottla_mirror_partition_{name}", description, unit, _reader(worker, read))
     for name, (description, unit, read) in COUNTERS.items():
@@ -58,6 +67,30 @@ def serve_metrics(listener: HostPort, worker: MirrorWorker) -> MetricsServer:
 
 def _of_targets(worker: MirrorWorker, read: Callable[..., float]) -> Observations:
     return [(float(read(target)), {"target": alias}) for alias, target in worker.targets.items()]
+
+
+def _flow_problems(worker: MirrorWorker) -> Observations:
+    return [
+        (
+            float(not isinstance(flow, FlowWork) or bool(flow.problem or flow.copy.problem or flow.groups.problem)),
+            {"flow": name},
+        )
+        for name, _, flow in worker.flows()
+    ]
+
+
+def _of_groups(worker: MirrorWorker, read: Callable[[GroupReport], float | None]) -> Observations:
+    return [
+        (value, {"flow": name, "group": group})
+        for name, _, flow in worker.flows()
+        if isinstance(flow, FlowWork)
+        for group, report in list(flow.groups.reports.items())  # the loop goes on meanwhile
+        if (value := read(report)) is not None
+    ]
+
+
+def _translated_s(report: GroupReport) -> float | None:
+    return None if report.translated_ms is None else report.translated_ms / 1000
 
 
 def _reader(worker: MirrorWorker, read: Callable[[PartitionStatus], float | None]) -> Callable[[], Observations]:

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from ottla.main import main
-from ottla.mirror import first_copy
+from ottla.mirror import first_copy, mirror_client
 from ottla_mirror.rest.entities import (
     FlowInfo,
     FlowLag,
@@ -129,6 +129,29 @@ def test_the_first_copy_is_watched_until_nothing_is_left(worker, ottla):
     assert code == 0
     assert out.splitlines()[-1] == f"{FLOW} has copied everything: 100 records"
     assert [path for _, path, _ in worker.asked].count(f"/flows/{FLOW}/lag") == 4
+
+
+def test_lag_waits_for_a_worker_that_is_starting(worker, ottla, monkeypatch):
+    worker.answers_with("GET", f"/flows/{FLOW}/lag", LAG.model_copy(update={"lag_records": 0}))
+    worker.service.stop()
+    looks = []
+
+    def start_after_two_looks(_seconds: float) -> None:
+        looks.append(None)
+        if len(looks) == 2:
+            worker.service.start()
+
+    monkeypatch.setattr(mirror_client.time, "sleep", start_after_two_looks)
+    code, out, _ = ottla("lag", FLOW, "--wait")
+    assert code == 0
+    assert len(looks) >= 2
+    assert FLOW in out
+
+    worker.service.stop()
+    code, _, err = ottla("lag", FLOW, "--wait", "--within", "0")
+    assert code == 1
+    assert "cannot reach" in err
+    worker.service.start()
 
 
 def test_a_flow_that_fails_ends_the_wait(worker, ottla):
