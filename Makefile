@@ -31,7 +31,7 @@ MINUTES ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check check-connect check-tests check-types check-style check-imports test test-all test-rules test-scenarios test-system \
-	test-recovery test-clients test-connect test-spark test-mirror test-documents faults faults-caught compat bench format stubs clean
+	test-recovery test-clients test-connect test-spark test-mirror test-documents faults faults-mirror faults-caught compat bench format stubs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -114,6 +114,9 @@ test-documents: setup ## README, docs/ and examples/: every command as it stands
 
 faults: setup ## let processes and their network fail, seed after seed: MINUTES=60 SEED=1 (root: with partitions)
 	@$(PYTHON) -m tests.faults --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+faults-mirror: setup ## the same with two clusters, mirror workers and linked topics: MINUTES=60 SEED=1
+	@$(PYTHON) -m tests.faults --mirror --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 faults-caught: setup ## show that the fault harness notices broken rules (about half an hour, needs root)
 	$(PYTHON) -m pytest -q tests/faults -m broken_rules

@@ -7,10 +7,12 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from tests.faults import network
 from tests.faults.fault import Kind
+from tests.faults.mirrors.mirror_trial import MirrorPlan, run_mirror_trial
 from tests.faults.trial import Outcome, TrialPlan, run_trial
 from tests.support import kafka_jars
 
@@ -31,25 +33,45 @@ def main() -> int:
     outcomes: list[Outcome] = []
     while not outcomes or time.monotonic() - begun_s < options.minutes * 60:
         seed = first + len(outcomes)
-        outcome = run_trial(
-            TrialPlan(
-                seed=seed,
-                directory=directory / f"seed-{seed}",
-                seconds=options.seconds,
-                kinds=frozenset(options.kinds),
-                factor=options.factor,
-                loopback=options.loopback,
-                java=options.java or _draws_java(seed),
-            )
-        )
+        outcome = (_mirror_trial if options.mirror else _trial)(options, seed, directory / f"seed-{seed}")
         outcomes.append(outcome)
         print(outcome.report() if outcome.problems else outcome.summary(), flush=True)
         if not outcome.problems and not options.keep:
             shutil.rmtree(outcome.directory)
     failed = [outcome.seed for outcome in outcomes if outcome.problems]
     took_minutes = (time.monotonic() - begun_s) / 60
+    kinds = Counter(str(fault.kind) for outcome in outcomes for fault in outcome.schedule.faults)
+    print(f"{kinds.total()} faults: {', '.join(f'{count} {kind}' for kind, count in kinds.most_common())}")
     print(f"{len(outcomes)} seeds in {took_minutes:.1f} minutes, {len(failed)} failed: {failed}")
     return 1 if failed else 0
+
+
+def _trial(options: argparse.Namespace, seed: int, directory: Path) -> Outcome:
+    """A trial of one cluster."""
+    return run_trial(
+        TrialPlan(
+            seed=seed,
+            directory=directory,
+            seconds=options.seconds,
+            kinds=frozenset(options.kinds),
+            factor=options.factor,
+            loopback=options.loopback,
+            java=options.java or _draws_java(seed),
+        )
+    )
+
+
+def _mirror_trial(options: argparse.Namespace, seed: int, directory: Path) -> Outcome:
+    """A trial of two clusters, one of which mirrors the other."""
+    return run_mirror_trial(
+        MirrorPlan(
+            seed=seed,
+            directory=directory,
+            seconds=options.seconds,
+            kinds=frozenset(options.kinds),
+            loopback=options.loopback,
+        )
+    )
 
 
 def _draws_java(seed: int) -> bool:
@@ -66,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--factor", type=int, default=3, help="replicas of each partition (%(default)s)")
     parser.add_argument("--loopback", action="store_true", help="without network namespaces")
     parser.add_argument("--java", action="store_true", help="with Kafka's own clients in the load of all seeds")
+    parser.add_argument("--mirror", action="store_true", help="two clusters, mirror workers and a link between them")
     parser.add_argument("--keep", action="store_true", help="keep data and logs of trials without problems, too")
     parser.add_argument("--dir", type=Path, help="where data and logs go")
     return parser

@@ -11,6 +11,7 @@ from ottla_core.wire.records import iterate_records
 from ottla_group_coordinator.records import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value
 from tests.faults.checker import Writer
 from tests.faults.cluster import Cluster
+from tests.faults.cluster_process import ClusterProcess
 from tests.faults.committed_offsets import NOTHING_COMMITTED, CommitPlace
 from tests.faults.fault import BROKER
 from tests.faults.history import Place
@@ -29,10 +30,12 @@ class Settled(NamedTuple):
     Attributes:
         replicas: the names of the brokers that have it.
         high_watermark: its end.
+        log_start: its first offset.
     """
 
     replicas: tuple[str, ...]
     high_watermark: int
+    log_start: int = 0
 
 
 Partitions = Mapping[tuple[str, int], Settled]
@@ -130,9 +133,9 @@ def committed_in_log(cluster: Cluster, partitions: Partitions) -> dict[CommitPla
     return committed
 
 
-def log_problems(cluster: Cluster) -> Iterator[str]:
+def log_problems(processes: Mapping[str, ClusterProcess]) -> Iterator[str]:
     """Tracebacks and panics in the processes' logs."""
-    for name, process in cluster.processes.items():
+    for name, process in processes.items():
         text = process.log.read_text(errors="replace") if process.log.exists() else ""
         lines = text.splitlines()
         found = [number for number, line in enumerate(lines) if TRACEBACK in line or "panic:" in line]

@@ -5,10 +5,10 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from uuid import UUID
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla_core.cluster import codec
@@ -20,7 +20,7 @@ from tests.faults.fault import BROKER
 from tests.faults.history import Content
 from tests.faults.reading import LOST_POSITION, content_of, settings_of_reader
 from tests.faults.state_history import Version
-from tests.faults.topics import COMMON_CONFIGS, PARTITIONS, Keeps, LoadTopic, names_of
+from tests.faults.topics import COMMON_CONFIGS, KEEPS, PARTITIONS, Keeps, LoadTopic
 from tests.support.etcd_process import etcd_program
 from tests.support.eventually import NotInTime, eventually
 
@@ -46,9 +46,11 @@ class ClusterView:
             }
         )
 
-    def create_topics(self, topics: Iterable[LoadTopic], *, factor: int, partitions: int = PARTITIONS) -> None:
+    def create_topics(
+        self, topics: Iterable[LoadTopic], *, factor: int, partitions: int = PARTITIONS, min_in_sync: int = 2
+    ) -> None:
         """Creates topics of the load."""
-        common = {**COMMON_CONFIGS, "min.insync.replicas": str(min(2, factor))}
+        common = {**COMMON_CONFIGS, "min.insync.replicas": str(min(min_in_sync, factor))}
         wanted = [
             NewTopic(
                 topic.name, num_partitions=partitions, replication_factor=factor, config={**common, **topic.configs}
@@ -90,6 +92,10 @@ class ClusterView:
         ]
         return missing
 
+    def topics(self) -> set[str]:
+        """The names of all topics."""
+        return set(self._admin.list_topics(timeout=ASK_TIMEOUT_S).topics)
+
     def leader_of(self, topic: str, partition: int) -> int:
         """The id of a partition's leader; -1 if it has none."""
         metadata = self._admin.list_topics(topic, timeout=ASK_TIMEOUT_S)
@@ -99,12 +105,15 @@ class ClusterView:
         return range(1, self._cluster.members.brokers + 1)
 
     def read_everything(self, topics: Sequence[str]) -> FinalContents:
-        """Every record of the topics, each partition up to the end it has now."""
-        contents: dict[tuple[str, int], list[tuple[int, Content]]] = {
-            (topic, partition): [] for topic in topics for partition in range(PARTITIONS)
-        }
+        """Every record of topics of the load, each partition up to the end it has now."""
+        return self.read_partitions([(topic, partition) for topic in topics for partition in range(PARTITIONS)])
+
+    def read_partitions(
+        self, partitions: Iterable[tuple[str, int]], content: Callable[[Message], Content] = content_of
+    ) -> FinalContents:
+        """Every record of partitions, each up to the end it has now; `content` says what a record is."""
+        contents: dict[tuple[str, int], list[tuple[int, Content]]] = {each: [] for each in partitions}
         left = set(contents)
-        forgetful = names_of(Keeps.NEWEST)  # such a log may begin later than where the reader was about to begin
         consumer = Consumer(settings_of_reader(self._cluster.bootstrap, "final-reader"))
         deadline_s = time.monotonic() + READ_DEADLINE_S
         try:
@@ -122,11 +131,13 @@ class ClusterView:
                     assert partition is not None
                     if error is None:
                         assert offset is not None
-                        contents[topic, partition].append((offset, content_of(message)))
+                        contents[topic, partition].append((offset, content(message)))
                     elif error.code() == KafkaError._PARTITION_EOF:
                         left.discard((topic, partition))
                     elif error.code() in LOST_POSITION:
-                        assert topic in forgetful, f"{topic}-{partition} was cut while it was read: {error.str()}"
+                        # The log may begin later than where the reader was about to begin.
+                        what = f"{topic}-{partition} was cut while it was read: {error.str()}"
+                        assert KEEPS.get(topic) is Keeps.NEWEST, what
                         contents[topic, partition].clear()
                         consumer.incremental_unassign([TopicPartition(topic, partition)])
                         consumer.incremental_assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
@@ -134,19 +145,20 @@ class ClusterView:
             consumer.close()
         return contents
 
-    def settled(self) -> dict[tuple[str, int], Settled]:
-        """The replicas and ends of all partitions, as consumers see them."""
+    def settled(self, *, of: Container[str] | None = None) -> dict[tuple[str, int], Settled]:
+        """The replicas and ends of all partitions, or of those of some topics, as consumers see them."""
         metadata = self._admin.list_topics(timeout=ASK_TIMEOUT_S)
         consumer = Consumer(settings_of_reader(self._cluster.bootstrap, "watermarks"))
+        found: dict[tuple[str, int], Settled] = {}
         try:
-            return {
-                (topic, index): Settled(
-                    tuple(f"{BROKER}-{each}" for each in partition.replicas),
-                    consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=ASK_TIMEOUT_S)[1],
-                )
-                for topic, described in metadata.topics.items()
-                for index, partition in described.partitions.items()
-            }
+            for topic, described in metadata.topics.items():
+                if of is not None and topic not in of:
+                    continue
+                for index, partition in described.partitions.items():
+                    names = tuple(self._cluster.members.name(BROKER, each) for each in partition.replicas)
+                    start, end = consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=ASK_TIMEOUT_S)
+                    found[topic, index] = Settled(names, end, start)
+            return found
         finally:
             consumer.close()
 

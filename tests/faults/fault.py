@@ -68,6 +68,12 @@ class Kind(StrEnum):
     """Topics of an operator's own are created, filled, moved, deleted in part or whole, and created anew."""
     HOSTILE = "hostile clients"
     """Clients send garbage, half frames and huge requests, read nothing, or come in great numbers."""
+    RECREATE = "topic recreated"
+    """A mirrored topic of the source is deleted, created anew, and written."""
+    GROW = "partitions added"
+    """A mirrored topic of the source gets one more partition, which is written."""
+    OVERTAKE = "retention overtakes"
+    """Mirrors cannot reach the source, which deletes meanwhile what they have not copied."""
 
 
 class HostileBehaviour(StrEnum):
@@ -108,6 +114,8 @@ OPERATIONS = frozenset(
     }
 )
 """What operators do, who mean no harm: their requests, rather than anything that fails."""
+MIRROR_OPERATIONS = frozenset({Kind.RECREATE, Kind.GROW, Kind.OVERTAKE})
+"""What operators do where two clusters are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,17 +159,26 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """How many processes of each role there are; ids count from 1."""
+    """How many processes of each role there are; ids count from 1.
+
+    Attributes:
+        site: which of several clusters they are, or "": names begin with it, as in `west.broker-1`.
+    """
 
     brokers: int = 3
     controllers: int = 3
     coordinators: int = 2
     etcd: int = 3
+    site: str = ""
+
+    def name(self, role: str, number: int) -> str:
+        """The name of one process."""
+        return f"{self.site}.{role}-{number}" if self.site else f"{role}-{number}"
 
     def of(self, role: str) -> tuple[str, ...]:
         """The names of one role's processes."""
         count = {BROKER: self.brokers, CONTROLLER: self.controllers, COORDINATOR: self.coordinators, ETCD: self.etcd}
-        return tuple(f"{role}-{number}" for number in range(1, count[role] + 1))
+        return tuple(self.name(role, number) for number in range(1, count[role] + 1))
 
     @property
     def services(self) -> tuple[str, ...]:
@@ -176,7 +193,12 @@ class Members:
 
 def role_of(name: str) -> str:
     """The role of a process, by its name."""
-    return name.rpartition("-")[0]
+    return name.rpartition("-")[0].rpartition(".")[2]
+
+
+def site_of(name: str) -> str:
+    """The site of a process, by its name; "" if it has none."""
+    return name.rpartition("-")[0].rpartition(".")[0]
 
 
 def id_of(name: str) -> int:

@@ -5,16 +5,16 @@ as long as the trial (it is killed with the thread that started it), and steps t
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from tests.faults import faulty_disk
-from tests.faults.cluster import Cluster, faketime_library
+from tests.faults.cluster import faketime_library
 from tests.faults.cluster_process import ClusterProcess
-from tests.faults.fault import BROKER, DISK_FAULTS, OPERATIONS, Fault, Kind, role_of
+from tests.faults.fault import BROKER, DISK_FAULTS, MIRROR_OPERATIONS, OPERATIONS, Fault, Kind, role_of
 from tests.faults.hostility import HostileClients
 from tests.faults.network import Network
-from tests.faults.operators import Operators
 from tests.faults.schedule import Schedule
 
 LOOK_INTERVAL_S = 0.05
@@ -28,6 +28,48 @@ DISK_MODES = {
 }
 
 Tell = Callable[[str], None]
+
+
+class Victims(Protocol):
+    """What faults happen to: a `Cluster`, or several with what runs beside them."""
+
+    @property
+    def processes(self) -> Mapping[str, ClusterProcess]:
+        """All processes by name."""
+
+    def look(self) -> None:
+        """See `Cluster.look`."""
+
+    def wipe(self, broker: str) -> None:
+        """See `Cluster.wipe`."""
+
+    def fill_disk(self, broker: str) -> None:
+        """See `Cluster.fill_disk`."""
+
+    def empty_disk(self, broker: str) -> None:
+        """See `Cluster.empty_disk`."""
+
+    def trouble_disk(self, broker: str, mode: str) -> None:
+        """See `Cluster.trouble_disk`."""
+
+    def drop_unsynced(self, broker: str) -> int:
+        """See `Cluster.drop_unsynced`."""
+
+    def set_clock(self, name: str, jump_s: int) -> None:
+        """See `Cluster.set_clock`."""
+
+
+class OperatorsAtWork(Protocol):
+    """Who carries out operations."""
+
+    def begin(self, fault: Fault) -> None:
+        """Begins an operation."""
+
+    def end(self, fault: Fault) -> None:
+        """Undoes it."""
+
+    def note_crash(self, now_s: float) -> None:
+        """A broker was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +108,12 @@ class Injector:
     """
 
     def __init__(
-        self, cluster: Cluster, network: Network, operators: Operators, hostile: HostileClients, tell: Tell
+        self,
+        cluster: Victims,
+        network: Network,
+        operators: OperatorsAtWork,
+        hostile: HostileClients | None,
+        tell: Tell,
     ) -> None:
         self._cluster = cluster
         self._network = network
@@ -88,11 +135,17 @@ class Injector:
             self._tell(
                 f"{time.monotonic() - self.begun_s:6.1f} s {'end of' if step.is_end else 'begin'} {step.fault}"
             )
-            if step.fault.kind in OPERATIONS:
+            if step.fault.kind in OPERATIONS | MIRROR_OPERATIONS:
+                self._change_links(step)
                 (self._operators.end if step.is_end else self._operators.begin)(step.fault)
             else:
                 (self._undo if step.is_end else self._let_happen)(step.fault)
         self._wait_until(schedule.seconds, look)
+
+    def _change_links(self, step: Step) -> None:
+        """Some operations have links cut while they last."""
+        if step.fault.links:
+            (self._network.mend if step.is_end else self._network.cut)(step.fault.links)
 
     def _wait_until(self, at_s: float, look: Callable[[], None]) -> None:
         while True:
@@ -133,6 +186,7 @@ class Injector:
                 for name in fault.targets:
                     self._cluster.set_clock(name, fault.jump_s)
             case Kind.HOSTILE:
+                assert self._hostile is not None
                 self._hostile.begin(fault)
 
     def _kill(self, processes: Sequence[ClusterProcess]) -> None:
@@ -173,4 +227,5 @@ class Injector:
                 for name in fault.targets:
                     self._cluster.set_clock(name, 0)
             case Kind.HOSTILE:
+                assert self._hostile is not None
                 self._hostile.end(fault)

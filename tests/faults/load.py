@@ -32,8 +32,72 @@ STOP_DEADLINE_S = 150.0
 JAVA_CODE = java_load.STOPPED_BY_SIGTERM
 
 
-class Load:
-    """All programs; leaving it kills those that still run."""
+class LoadPrograms:
+    """Programs that note what happens; leaving it kills those that still run."""
+
+    def __init__(self, directory: Path, network: Network) -> None:
+        self._directory = directory
+        self._network = network
+        self._readers: dict[str, ChildProcess] = {}
+        self._reader_crashes = 0
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> Self:
+        try:
+            for program in self._programs:
+                program.start()
+        except BaseException:
+            self._kill()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._kill()
+
+    def check(self) -> None:
+        """Starts readers anew that have crashed; raises if another program has ended."""
+        for reader in self._readers.values():
+            if self._reader_crashes < READER_CRASHES_MAX and reader.restart_after(signal.SIGSEGV, signal.SIGABRT):
+                self._reader_crashes += 1
+                print(f"{reader.name} has crashed and begins anew", flush=True)
+        for program in self._programs:
+            program.check_running()
+
+    @property
+    def _programs(self) -> list[ChildProcess]:
+        """All of them."""
+        return list(self._readers.values())
+
+    def _read(self, reader: str) -> ReaderHistory:
+        """What a reader has noted so far."""
+        history = ReaderHistory(reader)
+        with self._notes_of(reader).open() as notes:
+            history.add(notes)
+        return history
+
+    def _notes_of(self, name: str) -> Path:
+        return self._directory / f"{name}.notes"
+
+    def _program(self, program: str, name: str, arguments: Sequence[str]) -> ChildProcess:
+        notes = self._notes_of(name)
+        notes.touch()
+        command = [sys.executable, "-m", f"tests.faults.load_programs.{program}", *arguments, "--notes", str(notes)]
+        return ChildProcess(
+            name,
+            self._network.inside(CLIENTS, command),
+            log=self._directory / f"{name}.log",
+            env=python_environment(),
+        )
+
+    def _kill(self) -> None:
+        for program in self._programs:
+            program.kill()
+
+
+class Load(LoadPrograms):
+    """All programs of a trial with one cluster."""
 
     def __init__(
         self,
@@ -45,10 +109,8 @@ class Load:
         java: bool,
         seed: int,
     ):
+        super().__init__(directory, network)
         topics = [topic.name for topic in LOAD_TOPICS]
-        self._directory = directory
-        self._network = network
-        directory.mkdir(parents=True, exist_ok=True)
         where = ["--bootstrap", bootstrap]
         self._producers = {
             f"producer-{number}": self._program(
@@ -81,7 +143,6 @@ class Load:
             )
             for name, rack in READERS.items()
         }
-        self._reader_crashes = 0
         self._java = {
             name: ChildProcess(
                 name, network.inside(CLIENTS, command), log=directory / f"{name}.log", env=python_environment()
@@ -93,29 +154,6 @@ class Load:
             self._groups = self._program(
                 "group_members", "groups", [*where, "--topic", GROUP_LOAD_TOPIC, "--partitions", str(PARTITIONS)]
             )
-
-    def __enter__(self) -> Self:
-        try:
-            for program in self._programs:
-                program.start()
-        except BaseException:
-            self._kill()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._kill()
-
-    def check(self) -> None:
-        """Starts readers anew that have crashed; raises if another program has ended."""
-        for reader in self._readers.values():
-            if self._reader_crashes < READER_CRASHES_MAX and reader.restart_after(signal.SIGSEGV, signal.SIGABRT):
-                self._reader_crashes += 1
-                print(f"{reader.name} has crashed and begins anew", flush=True)
-        for program in self._programs:
-            program.check_running()
 
     def produced(self) -> ProducerHistory:
         """What the producers have noted so far."""
@@ -130,12 +168,7 @@ class Load:
 
     def seen(self) -> list[ReaderHistory]:
         """What the readers have noted so far."""
-        histories = []
-        for name in self._readers:
-            history = ReaderHistory(name)
-            with self._notes_of(name).open() as notes:
-                history.add(notes)
-            histories.append(history)
+        histories = [self._read(name) for name in self._readers]
         if java_load.CONSUMER in self._java:
             history = ReaderHistory(java_load.CONSUMER, is_in_order=False)
             with self._java[java_load.CONSUMER].log.open() as printed:
@@ -145,19 +178,19 @@ class Load:
 
     def stop_producers(self) -> None:
         """Stops them; returns when every record has been answered or given up."""
-        _stop(list(self._producers.values()))
-        _stop([each for name, each in self._java.items() if name == java_load.PRODUCER], JAVA_CODE)
+        stop_programs(list(self._producers.values()))
+        stop_programs([each for name, each in self._java.items() if name == java_load.PRODUCER], JAVA_CODE)
 
     def stop_readers(self) -> None:
         """Stops them."""
-        _stop(list(self._readers.values()))
-        _stop([each for name, each in self._java.items() if name == java_load.CONSUMER], JAVA_CODE)
+        stop_programs(list(self._readers.values()))
+        stop_programs([each for name, each in self._java.items() if name == java_load.CONSUMER], JAVA_CODE)
 
     def stop_groups(self) -> tuple[list[str], list[CommitEvent]]:
         """Stops the groups; what was wrong with them, and what they were told about committed offsets."""
         if self._groups is None:
             return [], []
-        _stop([self._groups])
+        stop_programs([self._groups])
         answer = json.loads(self._notes_of(self._groups.name).read_text())
         events = [CommitEvent(CommitPlace(*event[:2]), *event[2:]) for event in answer["events"]]
         return [f"groups: {problem}" for problem in answer["problems"]], events
@@ -167,26 +200,8 @@ class Load:
         groups = [] if self._groups is None else [self._groups]
         return [*self._producers.values(), *self._readers.values(), *self._java.values(), *groups]
 
-    def _notes_of(self, name: str) -> Path:
-        return self._directory / f"{name}.notes"
 
-    def _program(self, program: str, name: str, arguments: Sequence[str]) -> ChildProcess:
-        notes = self._notes_of(name)
-        notes.touch()
-        command = [sys.executable, "-m", f"tests.faults.load_programs.{program}", *arguments, "--notes", str(notes)]
-        return ChildProcess(
-            name,
-            self._network.inside(CLIENTS, command),
-            log=self._directory / f"{name}.log",
-            env=python_environment(),
-        )
-
-    def _kill(self) -> None:
-        for program in self._programs:
-            program.kill()
-
-
-def _stop(programs: Sequence[ChildProcess], expected: int = 0) -> None:
+def stop_programs(programs: Sequence[ChildProcess], expected: int = 0) -> None:
     """Stops programs side by side.
 
     Raises:

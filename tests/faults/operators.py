@@ -21,8 +21,12 @@ BIG_TOPIC_FACTOR = 2
 BIG_TOPIC_CONFIGS = {"file.delete.delay.ms": "1000"}
 
 
-class Operators:
-    """All operators of a trial.
+Work = Callable[[Fault, OperatorRequests, threading.Event], None]
+"""Carries out an operation, and undoes it when the event is set."""
+
+
+class OperatorThreads:
+    """Operators of one cluster, each with a thread of its own.
 
     Attributes:
         problems: what could not be done, or was not as it must be.
@@ -30,31 +34,15 @@ class Operators:
         perhaps_created: topics that may be created once more, late; see `OperatorRequests`.
     """
 
-    def __init__(self, addresses: Mapping[int, tuple[str, int]], *, seed: int, factor: int):
+    def __init__(self, addresses: Mapping[int, tuple[str, int]], *, seed: int, work: Mapping[Kind, Work]):
         self.problems: list[str] = []
         self.counts: Counter[str] = Counter()
         self.perhaps_created: set[str] = set()
         self._addresses = addresses
         self._seed = seed
-        self._factor = factor
+        self._kinds = work
         self._gave_up = threading.Event()
         self._at_work: dict[Fault, tuple[threading.Thread, threading.Event]] = {}
-        self._lives: dict[str, TopicLife] = {}
-        self._living: dict[str, threading.Lock] = {}
-        self._crashes_s: list[float] = []
-
-    @property
-    def topics(self) -> set[str]:
-        """The topics that operators have made and not deleted."""
-        return {name for name, life in self._lives.items() if life.model.exists}
-
-    def id_of_topic(self, name: str) -> UUID:
-        """The id of a topic that exists; the cluster must be well."""
-        return self.requests("the end").wait_for_topic(name).topic_id
-
-    def note_crash(self, now_s: float) -> None:
-        """A broker was killed."""
-        self._crashes_s.append(now_s)
 
     def begin(self, fault: Fault) -> None:
         """Begins an operation."""
@@ -76,18 +64,6 @@ class Operators:
                 self.problems.append(f"an operator is not done: {fault}")
         self.counts["operations"] += len(self._at_work)
 
-    def look(self) -> None:
-        """Looks at what must be there; the cluster must be well."""
-        requests = self.requests("the end")
-        try:
-            eventually(lambda: not requests.moves(), "no partition is on the move", within_s=MOVES_DEADLINE_S)
-        except NotInTime as error:
-            self.problems.append(f"{error}: {requests.moves()}")
-        for life in self._lives.values():
-            life.look_at_everything()
-            self.problems += life.problems
-            self.counts += life.counts
-
     def close(self) -> None:
         """Has everybody give up."""
         self._gave_up.set()
@@ -100,7 +76,21 @@ class Operators:
         return OperatorRequests(self._addresses, seed=f"{who} of {self._seed}", gave_up=self._gave_up)
 
     def _work(self, fault: Fault, ending: threading.Event) -> None:
-        work: dict[Kind, Callable[[Fault, OperatorRequests, threading.Event], None]] = {
+        requests = self.requests(str(fault))
+        try:
+            self._kinds[fault.kind](fault, requests, ending)
+        except AssertionError as error:
+            if not self._gave_up.is_set():
+                self.problems.append(f"operator of {fault}: {error}")
+        finally:
+            self.perhaps_created |= requests.perhaps_created
+
+
+class Operators(OperatorThreads):
+    """All operators of a trial with one cluster."""
+
+    def __init__(self, addresses: Mapping[int, tuple[str, int]], *, seed: int, factor: int):
+        work: dict[Kind, Work] = {
             Kind.REASSIGN: reassign_and_back,
             Kind.CANCEL: reassign_and_cancel,
             Kind.SHUFFLE: shuffle_beside_a_big_topic,
@@ -110,14 +100,36 @@ class Operators:
             Kind.ELECT: elect,
             Kind.LIFE: self._live,
         }
-        requests = self.requests(str(fault))
+        super().__init__(addresses, seed=seed, work=work)
+        self._factor = factor
+        self._lives: dict[str, TopicLife] = {}
+        self._living: dict[str, threading.Lock] = {}
+        self._crashes_s: list[float] = []
+
+    @property
+    def topics(self) -> set[str]:
+        """The topics that operators have made and not deleted."""
+        return {name for name, life in self._lives.items() if life.model.exists}
+
+    def id_of_topic(self, name: str) -> UUID:
+        """The id of a topic that exists; the cluster must be well."""
+        return self.requests("the end").wait_for_topic(name).topic_id
+
+    def note_crash(self, now_s: float) -> None:
+        """A broker was killed."""
+        self._crashes_s.append(now_s)
+
+    def look(self) -> None:
+        """Looks at what must be there; the cluster must be well."""
+        requests = self.requests("the end")
         try:
-            work[fault.kind](fault, requests, ending)
-        except AssertionError as error:
-            if not self._gave_up.is_set():
-                self.problems.append(f"operator of {fault}: {error}")
-        finally:
-            self.perhaps_created |= requests.perhaps_created
+            eventually(lambda: not requests.moves(), "no partition is on the move", within_s=MOVES_DEADLINE_S)
+        except NotInTime as error:
+            self.problems.append(f"{error}: {requests.moves()}")
+        for life in self._lives.values():
+            life.look_at_everything()
+            self.problems += life.problems
+            self.counts += life.counts
 
     def _live(self, fault: Fault, requests: OperatorRequests, ending: threading.Event) -> None:
         name = fault.targets[0]

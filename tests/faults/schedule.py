@@ -10,7 +10,7 @@ but for what Kafka's guarantee does not cover with two in-sync replicas, or what
 """
 
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.faults.fault import (
@@ -21,7 +21,6 @@ from tests.faults.fault import (
     DISK_FAULTS,
     ETCD,
     LOSSES,
-    OPERATIONS,
     Fault,
     HostileBehaviour,
     Kind,
@@ -120,20 +119,45 @@ def make_schedule(
         kinds: what may happen; without root there is less.
         operated: what operators work on, if any do.
     """
-    failing = [kind for kind in Kind if kind in kinds and kind not in OPERATIONS]
-    chance = random.Random(seed)
-    faults: list[Fault] = []
-    begin_s = FIRST_FAULT_S
-    while failing and begin_s + OVERLAP_S < seconds - LAST_QUIET_S:
-        for _ in range(chance.choice(EPISODE_SIZES)):
-            fault = _possible_fault(chance, members, failing, faults, begin_s=begin_s, seconds=seconds)
-            if fault is not None:
-                faults.append(fault)
-        begin_s = max([begin_s, *(fault.until_s for fault in faults)]) + chance.uniform(*QUIET_S)
+    weights = {kind: WEIGHTS[kind] for kind in Kind if kind in kinds and kind in WEIGHTS}
+
+    def draw(chance: random.Random, kind: Kind, from_s: float, until_s: float) -> Fault:
+        return _draw(chance, members, kind, from_s, until_s)
+
+    faults = draw_episodes(random.Random(seed), weights, DURATIONS_S, draw, seconds=seconds)
     if operated is not None:
         losses = any(fault.kind in LOSSES for fault in faults)
         faults += draw_operations(seed, members, operated, seconds=seconds, kinds=kinds, losses=losses)
     return Schedule(tuple(sorted(faults, key=lambda fault: fault.from_s)), seconds)
+
+
+Draw = Callable[[random.Random, Kind, float, float], Fault]
+"""Draws a fault of a kind from one moment to another."""
+Durations = Mapping[Kind, tuple[float, float]]
+"""How long a fault lasts at least and at most, in seconds."""
+
+
+def draw_episodes(
+    chance: random.Random, weights: Mapping[Kind, int], durations_s: Durations, draw: Draw, *, seconds: float
+) -> list[Fault]:
+    """Draws episodes until the time is over.
+
+    Args:
+        chance: what is drawn from.
+        weights: what may happen, and how often.
+        durations_s: how long.
+        draw: draws what else there is to a fault.
+        seconds: when the last fault must be over.
+    """
+    faults: list[Fault] = []
+    begin_s = FIRST_FAULT_S
+    while weights and begin_s + OVERLAP_S < seconds - LAST_QUIET_S:
+        for _ in range(chance.choice(EPISODE_SIZES)):
+            fault = _possible_fault(chance, weights, durations_s, draw, faults, begin_s=begin_s, seconds=seconds)
+            if fault is not None:
+                faults.append(fault)
+        begin_s = max([begin_s, *(fault.until_s for fault in faults)]) + chance.uniform(*QUIET_S)
+    return faults
 
 
 def is_allowed(fault: Fault, others: Sequence[Fault]) -> bool:
@@ -151,8 +175,9 @@ def _clash(fault: Fault, other: Fault) -> bool:
 
 def _possible_fault(
     chance: random.Random,
-    members: Members,
-    choices: Sequence[Kind],
+    weights: Mapping[Kind, int],
+    durations_s: Durations,
+    draw: Draw,
     others: Sequence[Fault],
     *,
     begin_s: float,
@@ -160,11 +185,11 @@ def _possible_fault(
 ) -> Fault | None:
     """A fault of an episode; None if none was found that the others leave room for."""
     for _ in range(ATTEMPTS_MAX):
-        kind = chance.choices(choices, [WEIGHTS[choice] for choice in choices])[0]
+        kind = chance.choices(list(weights), list(weights.values()))[0]
         from_s = round(begin_s + chance.uniform(0, OVERLAP_S), 1)
-        until_s = round(from_s + chance.uniform(*DURATIONS_S[kind]), 1)
-        fault = _draw(chance, members, kind, from_s, min(until_s, round(seconds - LAST_QUIET_S, 1)))
-        long_enough = fault.until_s - fault.from_s >= DURATIONS_S[kind][0] - ROUNDING_S
+        until_s = round(from_s + chance.uniform(*durations_s[kind]), 1)
+        fault = draw(chance, kind, from_s, min(until_s, round(seconds - LAST_QUIET_S, 1)))
+        long_enough = fault.until_s - fault.from_s >= durations_s[kind][0] - ROUNDING_S
         if long_enough and is_allowed(fault, others):
             return fault
     return None

@@ -38,20 +38,35 @@ COMMON_CONFIGS = {
     "message.timestamp.after.max.ms": FOR_EVER,
 }
 RETENTION_BYTES = 512 * 1024
-LOAD_TOPICS = (
-    LoadTopic("fruit", Keeps.EVERYTHING, {}),
-    LoadTopic("metal", Keeps.EVERYTHING, {}),
-    LoadTopic("recent", Keeps.NEWEST, {"segment.bytes": str(128 * 1024), "retention.bytes": str(RETENTION_BYTES)}),
-    LoadTopic(
-        "table",
-        Keeps.LAST_VALUES,
-        {"cleanup.policy": "compact", "segment.bytes": str(128 * 1024), "min.cleanable.dirty.ratio": "0.01"},
-    ),
-)
+FORGETFUL = {"segment.bytes": str(128 * 1024), "retention.bytes": str(RETENTION_BYTES)}
+COMPACTED = {"cleanup.policy": "compact", "segment.bytes": str(128 * 1024), "min.cleanable.dirty.ratio": "0.01"}
+FRUIT = LoadTopic("fruit", Keeps.EVERYTHING, {})
+METAL = LoadTopic("metal", Keeps.EVERYTHING, {})
+RECENT = LoadTopic("recent", Keeps.NEWEST, FORGETFUL)
+TABLE = LoadTopic("table", Keeps.LAST_VALUES, COMPACTED)
+LOAD_TOPICS = (FRUIT, METAL, RECENT, TABLE)
 UNSURE_TOPIC = LoadTopic("unsure", Keeps.NOTHING_SURE, {})
 JAVA_TOPIC = LoadTopic("java", Keeps.EVERYTHING, {})
 ALL_TOPICS = (*LOAD_TOPICS, UNSURE_TOPIC, JAVA_TOPIC)
-KEEPS = {topic.name: topic.keeps for topic in ALL_TOPICS}
+SOURCE, TARGET = "west", "east"
+"""The clusters of a trial of mirrors."""
+COPIED_TOPICS = (FRUIT, RECENT, TABLE)
+"""Those of the load that mirror workers copy."""
+LINKED_TOPICS = (
+    METAL,
+    LoadTopic("linked-recent", Keeps.NEWEST, FORGETFUL),
+    LoadTopic("linked-table", Keeps.LAST_VALUES, COMPACTED),
+)
+"""Those of the load that the target's leaders follow."""
+
+
+def copy_name(topic: str) -> str:
+    """What mirror workers call the copy of a topic."""
+    return f"{SOURCE}.{topic}"
+
+
+KEEPS = {topic.name: topic.keeps for topic in (*ALL_TOPICS, *LINKED_TOPICS)}
+KEEPS |= {copy_name(topic.name): topic.keeps for topic in COPIED_TOPICS}
 
 
 def names_of(keeps: Keeps) -> list[str]:

@@ -106,6 +106,7 @@ class Outcome:
     Attributes:
         problems: promises that were not kept.
         counts: how much was tried.
+        command: which draws the same schedule for the same seed.
     """
 
     seed: int
@@ -114,6 +115,7 @@ class Outcome:
     problems: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     took_s: float = 0.0
+    command: str = "python -m tests.faults"
 
     def summary(self) -> str:
         """One line."""
@@ -136,7 +138,7 @@ class Outcome:
                 *(f"- {problem}" for problem in shown),
                 *([f"- and {more} more"] if more > 0 else []),
                 f"logs: {self.directory}/*/*.log",
-                f"again, if the schedule is the seed's own: python -m tests.faults --seed {self.seed} "
+                f"again, if the schedule is the seed's own: {self.command} --seed {self.seed} "
                 f"--seconds {self.schedule.seconds:g}",
             ]
         )
@@ -177,7 +179,7 @@ def run_trial(plan: TrialPlan) -> Outcome:
             _Trial(plan, network, cluster, outcome).run()
         except (AssertionError, OSError, KafkaException) as error:
             outcome.problems.append(f"the trial came to an end early: {error}")
-        outcome.problems += [*cluster.problems(), *log_problems(cluster)]
+        outcome.problems += [*cluster.problems(), *log_problems(cluster.processes)]
     outcome.took_s = time.monotonic() - begun_s
     return outcome
 

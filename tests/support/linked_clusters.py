@@ -4,7 +4,7 @@
 status, promotes, and compares logs byte for byte.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -66,25 +66,27 @@ def fetched_bytes(bootstrap: str, topic: str, end_offset: int, *, partition: int
     return found
 
 
-class Target:
-    """The cluster that follows.
+class LinkClient:
+    """Asks a cluster that follows another one.
 
     Args:
-        cluster: itself.
         source: the bootstrap servers of the other one.
         seen_at: where tests ask the source; by default there.
     """
 
-    def __init__(self, cluster: ReplicatedCluster, source: str, *, seen_at: str = "") -> None:
-        self.cluster = cluster
+    def __init__(self, source: str, *, seen_at: str = "") -> None:
         self.source = source
         self.seen_at = seen_at or source
+
+    def addresses(self) -> Sequence[str]:
+        """The brokers of the cluster that follows."""
+        raise NotImplementedError
 
     def ask(self, question: Question[Answer]) -> Answer:
         """Asks any broker that is there."""
         problems = []
-        for broker in self.cluster.brokers.values():
-            host, _, port = broker.bootstrap.rpartition(":")
+        for address in self.addresses():
+            host, _, port = address.rpartition(":")
             try:
                 with BlockingConnection(host, int(port), security=ClientSecurity(), client_id="test") as connection:
                     return ask_links_blocking(connection, question)
@@ -174,3 +176,20 @@ class Target:
             return self.status(topic, index)
         except (KafkaError, Unreachable) as error:  # a broker has just been killed
             raise ConnectionError(str(error)) from error
+
+
+class Target(LinkClient):
+    """The cluster that follows, as processes of the test.
+
+    Args:
+        cluster: itself.
+        source: the bootstrap servers of the other one.
+        seen_at: where tests ask the source; by default there.
+    """
+
+    def __init__(self, cluster: ReplicatedCluster, source: str, *, seen_at: str = "") -> None:
+        super().__init__(source, seen_at=seen_at)
+        self.cluster = cluster
+
+    def addresses(self) -> Sequence[str]:
+        return [broker.bootstrap for broker in self.cluster.brokers.values()]

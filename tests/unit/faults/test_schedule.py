@@ -7,6 +7,7 @@ from tests.faults.fault import (
     CLIENTS,
     ETCD,
     LOSSES,
+    MIRROR_OPERATIONS,
     OPERATIONS,
     Fault,
     HostileBehaviour,
@@ -33,7 +34,7 @@ from tests.faults.schedule import (
 
 MEMBERS = Members()
 SEEDS = range(60)
-FAILURES = frozenset(Kind) - OPERATIONS
+FAILURES = frozenset(Kind) - OPERATIONS - MIRROR_OPERATIONS
 OPERATED = Operated(topics=("fruit", "metal"), partitions=3, factor=3, unclean_topic="unsure")
 
 

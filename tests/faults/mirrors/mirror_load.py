@@ -1,0 +1,104 @@
+"""The load of a trial of mirrors: writers, readers and groups of the source, and some who are at the target.
+
+Somebody else writes to the copies as well, so that offsets of the target are not those of the source.
+"""
+
+import json
+from pathlib import Path
+
+from tests.faults.history import ProducerHistory, ReaderHistory
+from tests.faults.load import LoadPrograms, stop_programs
+from tests.faults.network import Network
+from tests.faults.topics import (
+    COPIED_TOPICS,
+    GROUP_LOAD_TOPIC,
+    LINKED_TOPICS,
+    PARTITIONS,
+    SOURCE,
+    TARGET,
+    Keeps,
+    copy_name,
+)
+from tests.support.child_process import ChildProcess
+
+PRODUCERS = 2
+RATE = 120
+STRANGER = PRODUCERS
+"""The number of the producer that writes to a copy at the target."""
+STRANGER_RATE = 3
+SOURCE_TOPICS = (*COPIED_TOPICS, *LINKED_TOPICS)
+TARGET_TOPICS = [*(copy_name(topic.name) for topic in COPIED_TOPICS), *(topic.name for topic in LINKED_TOPICS)]
+READERS = (SOURCE, TARGET)
+
+
+class MirrorLoad(LoadPrograms):
+    """All programs of a trial of mirrors."""
+
+    def __init__(self, directory: Path, network: Network, *, source: str, target: str, seed: int) -> None:
+        super().__init__(directory, network)
+        names = [topic.name for topic in SOURCE_TOPICS]
+        growing = [topic.name for topic in SOURCE_TOPICS if topic.keeps is Keeps.LAST_VALUES]
+        forgetful = [topic.name for topic in SOURCE_TOPICS if topic.keeps is Keeps.NEWEST]
+        self._producers = {
+            f"producer-{number}": self._program(
+                "numbered_producer",
+                f"producer-{number}",
+                [
+                    *("--bootstrap", source, "--topics", *names, "--growing", *growing, "--rate", str(RATE)),
+                    *("--number", str(number), "--seed", str(seed * PRODUCERS + number)),
+                ],
+            )
+            for number in range(PRODUCERS)
+        }
+        self._stranger = self._program(
+            "numbered_producer",
+            "stranger",
+            [
+                *("--bootstrap", target, "--topics", copy_name(COPIED_TOPICS[0].name), "--rate", str(STRANGER_RATE)),
+                *("--number", str(STRANGER), "--seed", str(seed)),
+            ],
+        )
+        common = ["--partitions", str(PARTITIONS), "--forgetful", *forgetful, *map(copy_name, forgetful)]
+        self._readers = {
+            name: self._program(
+                "independent_reader",
+                name,
+                ["--bootstrap", bootstrap, "--topics", *topics, *common, "--name", f"reader of {name}"],
+            )
+            for name, bootstrap, topics in ((SOURCE, source, names), (TARGET, target, TARGET_TOPICS))
+        }
+        self._groups = self._program(
+            "group_members",
+            "groups",
+            ["--bootstrap", source, "--topic", GROUP_LOAD_TOPIC, "--partitions", str(PARTITIONS)],
+        )
+
+    @property
+    def _programs(self) -> list[ChildProcess]:
+        return [*self._producers.values(), self._stranger, *self._readers.values(), self._groups]
+
+    def produced(self) -> ProducerHistory:
+        """What the source's producers have noted so far."""
+        history = ProducerHistory()
+        for name in self._producers:
+            with self._notes_of(name).open() as notes:
+                history.add(notes)
+        return history
+
+    def seen(self, site: str) -> ReaderHistory:
+        """What the reader of a cluster has noted so far."""
+        return self._read(site)
+
+    def stop_producers(self) -> None:
+        """Stops them; returns when every record has been answered or given up."""
+        stop_programs([*self._producers.values(), self._stranger])
+
+    def stop_readers(self) -> None:
+        """Stops them."""
+        stop_programs(list(self._readers.values()))
+
+    def stop_groups(self) -> list[str]:
+        """Stops the source's groups; what was wrong with them."""
+        stop_programs([self._groups])
+        answer = json.loads(self._notes_of(self._groups.name).read_text())
+        return [f"groups: {problem}" for problem in answer["problems"]]

@@ -1,0 +1,216 @@
+"""Two clusters and the mirror workers between them: what a trial of mirrors breaks.
+
+The source is small, and its topics have as many replicas as it has brokers. The target is a cluster like that of
+other trials. Faults name their processes, and a name says where it belongs: `west.broker-1`, `east.etcd-1`,
+`mirror-2`.
+"""
+
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.faults.cluster import START_DEADLINE_S, Cluster, ClusterSettings, python_environment
+from tests.faults.cluster_files import log_problems
+from tests.faults.cluster_process import ClusterProcess
+from tests.faults.fault import BROKER, CONTROLLER, Members, site_of
+from tests.faults.mirrors.operated_topics import GROWING, REBORN
+from tests.faults.network import Network
+from tests.faults.topics import COPIED_TOPICS, GROUP_LOAD_TOPIC, SOURCE, TARGET
+from tests.support.eventually import eventually
+from tests.support.mirror_worker import QUICK
+
+MIRROR = "mirror"
+FLOW = f"{SOURCE}->{TARGET}"
+REST_PORT = 8083
+SOURCE_MEMBERS = Members(brokers=2, controllers=1, coordinators=1, etcd=1, site=SOURCE)
+TARGET_MEMBERS = Members(brokers=3, controllers=2, coordinators=1, etcd=1, site=TARGET)
+WORKERS = 2
+SOURCE_FACTOR, TARGET_FACTOR = 2, 3
+SOURCE_SERVICES = {
+    BROKER: {"offsets.topic.replication.factor": str(SOURCE_FACTOR), "min.insync.replicas": "1"},
+    CONTROLLER: {"min.insync.replicas": "1"},
+}
+"""So that the source goes on with one broker; what only that one has is not lost, as no disk of it ever is."""
+WORKER_READY_LINE = b'"event": "serving"'
+PROGRAM = ("ottla_mirror",)
+STOP_DEADLINE_S = 60.0
+
+
+def worker_names() -> tuple[str, ...]:
+    """The mirror workers."""
+    return tuple(f"{MIRROR}-{number}" for number in range(1, WORKERS + 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteSettings:
+    """What differs between trials.
+
+    Attributes:
+        programs: what Python runs for roles of the target and for `MIRROR`, in place of the service.
+        small_disks: the target's brokers whose disks may run full.
+        disk_bytes: how large these are, in memory.
+    """
+
+    programs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    small_disks: Collection[str] = ()
+    disk_bytes: int = 0
+
+
+class Sites:
+    """Both clusters and the workers; leaving it kills what still runs.
+
+    Attributes:
+        source: the cluster that is mirrored.
+        target: the cluster that mirrors it.
+        workers: the mirror workers.
+        processes: all processes by name.
+    """
+
+    def __init__(self, directory: Path, network: Network, settings: SiteSettings) -> None:
+        self._directory = directory
+        self._network = network
+        self._settings = settings
+        self._closing = ExitStack()
+        self.source = Cluster(directory, network, SOURCE_MEMBERS, ClusterSettings(services=SOURCE_SERVICES))
+        self.target = Cluster(
+            directory,
+            network,
+            TARGET_MEMBERS,
+            ClusterSettings(
+                programs={role: each for role, each in settings.programs.items() if role != MIRROR},
+                small_disks=settings.small_disks,
+                disk_bytes=settings.disk_bytes,
+            ),
+        )
+        self.workers = [self._worker(name) for name in worker_names()]
+        self.processes: Mapping[str, ClusterProcess] = {
+            **self.source.processes,
+            **self.target.processes,
+            **{worker.name: worker for worker in self.workers},
+        }
+
+    def __enter__(self) -> Self:
+        try:
+            self._closing.enter_context(self.source)
+            self._closing.enter_context(self.target)
+            self._closing.callback(self._kill_workers)
+        except BaseException:
+            self._closing.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.close()
+
+    def _kill_workers(self) -> None:
+        for worker in self.workers:
+            worker.kill()
+
+    @property
+    def clusters(self) -> tuple[Cluster, Cluster]:
+        """Source and target."""
+        return self.source, self.target
+
+    def start_workers(self) -> None:
+        """Starts the workers and waits until they serve."""
+        for worker in self.workers:
+            worker.start()
+        eventually(
+            lambda: self.look() or all(worker.is_ready() for worker in self.workers),
+            "the workers serve",
+            within_s=START_DEADLINE_S,
+        )
+
+    def rest_url(self, worker: str) -> str:
+        """Where a worker answers."""
+        return f"http://{self._network.address_of(worker)}:{REST_PORT}"
+
+    def look(self) -> None:
+        """See `Cluster.look`."""
+        for process in self.processes.values():
+            process.look()
+
+    def wait_ready(self, *, within_s: float) -> None:
+        """Waits until every process is ready."""
+
+        def missing() -> list[str]:
+            self.look()
+            return [process.name for process in self.processes.values() if not process.is_ready()]
+
+        eventually(lambda: not missing(), "every process is ready", within_s=within_s)
+
+    def stop(self) -> None:
+        """Stops everything cleanly: the workers first, then the target, then the source."""
+        for worker in self.workers:
+            worker.begin_stop()
+            eventually(worker.has_stopped, f"{worker.name} has stopped", within_s=STOP_DEADLINE_S)
+        self.target.stop()
+        self.source.stop()
+
+    def problems(self) -> Iterator[str]:
+        """Processes that ended by themselves, and what they logged that nobody expects."""
+        for process in self.processes.values():
+            yield from process.problems
+        yield from log_problems(self.processes)
+
+    def wipe(self, broker: str) -> None:
+        self._cluster_of(broker).wipe(broker)
+
+    def fill_disk(self, broker: str) -> None:
+        self._cluster_of(broker).fill_disk(broker)
+
+    def empty_disk(self, broker: str) -> None:
+        self._cluster_of(broker).empty_disk(broker)
+
+    def trouble_disk(self, broker: str, mode: str) -> None:
+        self._cluster_of(broker).trouble_disk(broker, mode)
+
+    def drop_unsynced(self, broker: str) -> int:
+        return self._cluster_of(broker).drop_unsynced(broker)
+
+    def set_clock(self, name: str, jump_s: int) -> None:
+        self._cluster_of(name).set_clock(name, jump_s)
+
+    def _cluster_of(self, name: str) -> Cluster:
+        return self.source if site_of(name) == SOURCE else self.target
+
+    def _worker(self, name: str) -> ClusterProcess:
+        directory = self._directory / name
+        directory.mkdir(parents=True, exist_ok=True)
+        config = directory / f"{name}.properties"
+        config.write_text("".join(f"{key} = {value}\n" for key, value in self._properties(name).items()))
+        program = self._settings.programs.get(MIRROR, PROGRAM)
+        command = [sys.executable, "-m", *program, "--config", str(config)]
+        return ClusterProcess(
+            name,
+            self._network.inside(name, command),
+            log=directory / f"{name}.log",
+            ready_line=WORKER_READY_LINE,
+            env=python_environment(),
+        )
+
+    def _properties(self, name: str) -> dict[str, str]:
+        topics = [*(topic.name for topic in COPIED_TOPICS), GROUP_LOAD_TOPIC, REBORN.copied, GROWING.copied]
+        return {
+            **QUICK,
+            "clusters": f"{SOURCE}, {TARGET}",
+            f"{SOURCE}.bootstrap.servers": self.source.bootstrap,
+            f"{TARGET}.bootstrap.servers": self.target.bootstrap,
+            f"{FLOW}.enabled": "true",
+            f"{FLOW}.topics": ", ".join(topics),
+            "group.id": "mirrors",
+            "listeners": self.rest_url(name),
+            "replication.factor": str(TARGET_FACTOR),
+            "sync.group.offsets.enabled": "true",
+        }
+
+
+def all_names() -> list[str]:
+    """Every process of a trial of mirrors."""
+    return [*SOURCE_MEMBERS.all, *TARGET_MEMBERS.all, *worker_names()]
