@@ -125,6 +125,16 @@ def test_of_a_compacted_topic_the_last_record_of_each_key_counts(clusters):
     assert (found["difference"]["kind"], found["difference"]["source_offset"]) == ("missing at the target", 100)
 
 
+def test_records_without_a_key_of_a_compacted_topic_are_told(clusters):
+    clusters.create("became-compacted")
+    publish(clusters.source, "became-compacted", [Record(0, 1_000, None, b"value", ()), *records(3)])
+    publish(clusters.target, "became-compacted", records(3))
+    clusters.source.run("config", "set", "topic", "became-compacted", "cleanup.policy=compact")
+    (found,) = clusters.verify("became-compacted")
+    assert (found["state"], found["records"]) == ("equal", 3)
+    assert "1 record of both sides without a key: not compared" in found["notes"]
+
+
 def test_what_the_source_has_removed_is_not_compared(clusters):
     clusters.create("retention")
     for cluster in (clusters.source, clusters.target):

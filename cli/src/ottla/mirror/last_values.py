@@ -52,7 +52,7 @@ class LastValues:
         with_offsets: whether offsets have to be the same, too.
 
     Attributes:
-        keyless: how many records had no key, which a compacted topic should not have.
+        keyless: how many records had no key, which compaction removes; of both sides together, and not compared.
     """
 
     def __init__(self, share: KeyShare, *, with_offsets: bool) -> None:

@@ -16,6 +16,7 @@ from ottla.mirror.differences import Difference, Kind, PartitionOutcome
 from ottla.mirror.last_values import KeyShare, LastValues, first_difference, share_count
 from ottla.mirror.record_comparison import RecordComparison
 from ottla.mirror.topic_pairs import Naming
+from ottla.output import counted
 from ottla_core.client.cluster_metadata import TopicMetadata
 from ottla_core.errors import OttlaError
 from ottla_core.topic_partition import TopicPartition
@@ -270,6 +271,8 @@ class Verification:
                 values.add_source(piece.batches)
             unequal = await self._unequal(values, source, target, offsets)
             outcome.records += values.keys
+            if values.keyless and index == 0:  # each reading meets them all
+                outcome.notes.append(f"{counted(values.keyless, 'record')} of both sides without a key: not compared")
             if unequal is not None:
                 outcome.difference = outcome.difference or unequal
                 return
