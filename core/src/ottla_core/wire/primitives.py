@@ -16,6 +16,8 @@ def unsigned_varint(value: int) -> bytes:
     """Return seven bits per byte, the lowest first."""
     if value < 0x80:
         return _ONE_BYTE_VARINTS[value]
+    if 0x4000 <= value < 0x200000:  # the usual sizes of batches
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     encoded = bytearray()
     while value >= 0x80:
         encoded.append(value & 0x7F | 0x80)

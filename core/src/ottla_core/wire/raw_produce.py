@@ -24,6 +24,8 @@ PRODUCE_KEY: Final = 0
 OLDEST_VERSION: Final = 3
 NEWEST_VERSION: Final = 13
 ALL_IN_SYNC_REPLICAS: Final = -1
+NO_ERROR: Final = ErrorCode.none
+"""Looked up once: an attribute of an enumeration takes longer than one of a module."""
 TOPIC_IDS_KEPT_MAX: Final = 10_000
 _FIRST_VERSION_WITH_LOG_START: Final = 5
 _FIRST_VERSION_WITH_MESSAGES: Final = 8
@@ -36,6 +38,8 @@ _PRODUCED_V5 = struct.Struct(">ihqqq")
 _ONE_ACCEPTED = struct.Struct(">ibb16sbihqqq3sbib")
 """A whole response of version 13 about one batch that was accepted: the usual one if few partitions are written."""
 _NO_TAGS, _ONE, _NOTHING_MORE = 0, 2, b"\1\0\0"
+_ACCEPTED = struct.Struct(">ihqqq3s")
+"""What a flexible version says of a batch that was accepted, by all brokers that follow Kafka's layout."""
 
 TopicKey = str | UUID
 """A topic's name, or in version 13 its id."""
@@ -64,7 +68,7 @@ class ProduceOutcome(NamedTuple):
 def produce_request_body(
     version: int,
     timeout_ms: int,
-    batches: Mapping[TopicKey, Collection[tuple[int, Collection[Buffer]]]],
+    batches: Mapping[TopicKey, Collection[tuple[int, Buffer]]],
     *,
     acks: int = ALL_IN_SYNC_REPLICAS,
 ) -> list[Buffer]:
@@ -73,7 +77,7 @@ def produce_request_body(
     Args:
         version: of the API.
         timeout_ms: how long the broker may wait for in-sync replicas.
-        batches: by topic, each partition's number and the pieces of its one batch.
+        batches: by topic, each partition's number and its one batch.
         acks: who has to have written before the answer.
     """
     flexible = version >= FIRST_FLEXIBLE_VERSION
@@ -86,12 +90,11 @@ def produce_request_body(
     for topic, partitions in batches.items():
         assert isinstance(topic, UUID) == (version >= FIRST_VERSION_BY_TOPIC_ID), f"v{version} names topics otherwise"
         key = topic.bytes if isinstance(topic, UUID) else string(topic, flexible=flexible)
-        pieces.append(key + array_length(len(partitions), flexible=flexible))
+        before = key + array_length(len(partitions), flexible=flexible)
         for partition, batch in partitions:
-            pieces.append(INT32.pack(partition) + bytes_length(sum(map(len, batch)), flexible=flexible))
-            pieces.extend(batch)
-            pieces.append(end)
-        pieces.append(end)
+            pieces += (before + INT32.pack(partition) + bytes_length(len(batch), flexible=flexible), batch)
+            before = end
+        pieces.append(before + end)
     pieces.append(end)
     return pieces
 
@@ -135,13 +138,28 @@ def _read(frame: memoryview, version: int) -> list[ProduceOutcome]:
         if topic is None:
             raise InvalidResponse("a topic of a ProduceResponse has no name")
         count, position = _read_count(frame, position, flexible=flexible)
-        for _ in range(count):
+        accepted = _read_accepted(frame, position, count, topic) if flexible else []
+        outcomes += accepted
+        position += len(accepted) * _ACCEPTED.size
+        for _ in range(count - len(accepted)):
             outcome, position = _read_outcome(frame, position, version, topic)
             outcomes.append(outcome)
         if flexible:
             position = skip_tagged_fields(frame, position)
     INT32.unpack_from(frame, position)  # how long the broker wants not to be asked; it mutes us by itself
     return outcomes
+
+
+def _read_accepted(frame: memoryview, position: int, count: int, topic: TopicKey) -> list[ProduceOutcome]:
+    """Return the outcomes of a topic up to the first that is not the usual one."""
+    accepted: list[ProduceOutcome] = []
+    size = min(count, (len(frame) - position) // _ACCEPTED.size) * _ACCEPTED.size
+    for found in _ACCEPTED.iter_unpack(frame[position : position + size]):
+        partition, error, base_offset, append_time_ms, _, rest = found
+        if error or rest != _NOTHING_MORE:
+            break
+        accepted.append(ProduceOutcome(topic, partition, NO_ERROR, base_offset, append_time_ms, None))
+    return accepted
 
 
 def _read_outcome(frame: memoryview, position: int, version: int, topic: TopicKey) -> tuple[ProduceOutcome, int]:

@@ -32,7 +32,7 @@ def keys(version: int) -> tuple[TopicKey, TopicKey]:
 @VERSIONS
 def test_a_request_is_what_a_broker_reads(version: int):
     first, second = keys(version)
-    batches = {first: [(3, (b"ab", memoryview(b"cd"))), (4, (b"x" * 200,))], second: [(0, (b"y",))]}
+    batches = {first: [(3, memoryview(b"abcd")), (4, b"x" * 200)], second: [(0, b"y" * 20_000)]}
     frame = b"".join(produce_request_body(version, 5000, batches))
     request = read_produce_request(memoryview(frame), 0, version)
     assert (request.transactional_id, request.acks, request.timeout_ms) == (None, -1, 5000)
@@ -41,7 +41,7 @@ def test_a_request_is_what_a_broker_reads(version: int):
         for topic in request.topics
         for each in topic.partitions
     }
-    assert found == {(first, 3): b"abcd", (first, 4): b"x" * 200, (second, 0): b"y"}
+    assert found == {(first, 3): b"abcd", (first, 4): b"x" * 200, (second, 0): b"y" * 20_000}
 
 
 def response_frame(version: int) -> memoryview:

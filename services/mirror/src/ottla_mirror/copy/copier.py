@@ -69,6 +69,8 @@ class Copier:
         self._saver = PositionSaver(store, settings.save_interval_s, self.is_ours)
         self._kicked: set[int] = set()
         self._room = asyncio.Event()
+        room_bytes = min(settings.partition_bytes_max, settings.buffer_bytes_max // 2)
+        self._buffered_bytes_full = settings.buffer_bytes_max - room_bytes
         self._rate = RateLimit()
         self._is_closed = False
         self.buffered_bytes = 0
@@ -147,7 +149,7 @@ class Copier:
     @property
     def _has_room(self) -> bool:
         """Whether it is worth while to fetch: a little at a time would cost too much."""
-        return self.free_bytes() >= min(self._settings.partition_bytes_max, self._settings.buffer_bytes_max // 2)
+        return self.buffered_bytes <= self._buffered_bytes_full
 
     async def wait_for_room(self) -> None:
         """Wait until more may be fetched."""
@@ -193,11 +195,11 @@ class Copier:
 
     # What producers tell
 
-    def on_sent(self, work: PartitionWork) -> None:
-        """Take note that less of a partition is waiting to be sent."""
+    def on_room(self, work: PartitionWork) -> None:
+        """Take note that so little of a partition is waiting to be sent that more may be fetched."""
         fetcher = self._fetchers.get(work.source_leader)
         if fetcher is not None:
-            fetcher.on_sent(work)
+            fetcher.on_room(work)
 
     def on_produced(self, work: PartitionWork) -> None:
         """Look at a partition whose batch was answered."""
@@ -217,10 +219,10 @@ class Copier:
     def _account(self, work: PartitionWork) -> None:
         held = 0 if work.copy is None else work.copy.buffered_bytes
         if held != work.accounted_bytes:
-            had_room = self._has_room
-            self.buffered_bytes += held - work.accounted_bytes
+            before = self.buffered_bytes
+            after = self.buffered_bytes = before + held - work.accounted_bytes
             work.accounted_bytes = held
-            if not had_room and self._has_room:
+            if before > self._buffered_bytes_full >= after:
                 self._room.set()
 
     def _look_after(self, work: PartitionWork) -> None:

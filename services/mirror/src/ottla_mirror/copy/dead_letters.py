@@ -67,7 +67,7 @@ async def send_dead_letters(cluster: AsyncCluster, topic: str, letters: list[Rec
                 connection,
                 PRODUCE_KEY,
                 version,
-                produce_request_body(version, settings.produce_timeout_ms, {key: [(0, (batch,))]}),
+                produce_request_body(version, settings.produce_timeout_ms, {key: [(0, batch)]}),
                 is_flexible=version >= FIRST_FLEXIBLE_VERSION,
                 timeout_s=settings.answer_timeout_s,
             )

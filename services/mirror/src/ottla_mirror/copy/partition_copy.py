@@ -34,7 +34,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.errors import KafkaError
 from ottla_core.wire.consumer_fetch import AbortedTransaction
-from ottla_core.wire.record_batch import increment_sequence
+from ottla_core.wire.record_batch import INT32_MAX, increment_sequence
 from ottla_mirror.copy.deliverable import DeliverableBatches
 from ottla_mirror.copy.refusals import Meaning, meaning_of
 from ottla_mirror.copy.restamp import restamp
@@ -82,6 +82,11 @@ class _State(Enum):
     FAILED = auto()
 
 
+_WAITING, _SENT, _ACKNOWLEDGED = _State.WAITING, _State.SENT, _State.ACKNOWLEDGED
+"""Looked up for every batch, for which an attribute of an enumeration takes too long."""
+_NO_ERROR: Final = ErrorCode.none
+
+
 @dataclass(slots=True, eq=False)
 class OutgoingBatch:
     """A batch on its way.
@@ -101,8 +106,8 @@ class OutgoingBatch:
     covers_to: int
     is_stamped: bool = False
     target_offset: int = NO_OFFSET
-    state: _State = _State.WAITING
-    error: ErrorCode = ErrorCode.none
+    state: _State = _WAITING
+    error: ErrorCode = _NO_ERROR
     message: str = ""
 
 
@@ -232,7 +237,8 @@ class PartitionCopy:
         self._need(Need.LOOK, self.map.source_end, reason)
 
     def _take_batch(self, batch: SourceBatch) -> None:
-        self._crosses_gap |= batch.base_offset > self.fetch_offset
+        if batch.base_offset > self.fetch_offset:
+            self._crosses_gap = True
         if not batch.record_count:
             if self._pairing is not None:
                 self._pairing.skip(batch)
@@ -244,10 +250,11 @@ class PartitionCopy:
             why = "the source has gaps" if self.session.owner is None else "another worker has copied this partition"
             self._end_with(Need.OWN_SESSION, self.fetch_offset, why)
             return
+        size_bytes = len(batch.data)
         self._entries.append(OutgoingBatch(batch, self._tail_sequence, batch.next_offset))
-        self._tail_sequence = increment_sequence(self._tail_sequence, batch.record_count)
-        self.buffered_bytes += len(batch.data)
-        self.unsent_bytes += len(batch.data)
+        self._tail_sequence = (self._tail_sequence + batch.record_count) & INT32_MAX
+        self.buffered_bytes += size_bytes
+        self.unsent_bytes += size_bytes
 
     def _may_send(self, batch: SourceBatch) -> bool:
         """Return whether a batch may be sent in this session."""
@@ -329,56 +336,65 @@ class PartitionCopy:
         if not self.has_to_send:
             return None
         entry = self._entries[self._sent]
+        batch = entry.batch
         if not entry.is_stamped:
-            session, batch = self.session, entry.batch
+            session = self.session
             try:
                 restamp(batch.data, batch.base_offset, session.producer_id, session.producer_epoch, entry.sequence)
             except KafkaError as error:
                 self._need(Need.DAMAGED, batch.base_offset, str(error))
                 return None
             entry.is_stamped = True
-        entry.state = _State.SENT
+        entry.state = _SENT
         self._sent += 1
         self.in_flight += 1
-        self.unsent_bytes -= len(entry.batch.data)
+        self.unsent_bytes -= len(batch.data)
         return entry
 
     def on_acknowledged(self, entry: OutgoingBatch, target_offset: int) -> None:
         """Take the target's word that it has a batch, at this offset, or at one that it has forgotten (-1)."""
-        assert entry.state is _State.SENT, "a batch is answered once"
+        assert entry.state is _SENT, "a batch is answered once"
         if target_offset < 0:
             self.on_failed(entry, ErrorCode.duplicate_sequence_number, "the target has it, and does not say where")
             return
         self.in_flight -= 1
-        entry.state, entry.target_offset = _State.ACKNOWLEDGED, target_offset
-        entries, offset_map = self._entries, self.map
-        while entries and entries[0].state is _State.ACKNOWLEDGED:
-            entry = entries[0]
-            batch = entry.batch
-            if entry.target_offset < offset_map.target_end:
-                # What was acknowledged before stands behind it: the target's log has been cut, or it knows another.
-                self._need(Need.LOOK, offset_map.source_end, "the target's offsets went backwards")
+        entry.state, entry.target_offset = _ACKNOWLEDGED, target_offset
+        entries = self._entries
+        while entries and entries[0].state is _ACKNOWLEDGED:
+            if not self._note(entries[0]):
                 return
             entries.popleft()
             self._sent -= 1
-            if batch.offsets is None:
-                offset_map.append(batch.base_offset, entry.target_offset, batch.record_count)
-            else:
-                for number, source_offset in enumerate(batch.offsets):
-                    offset_map.append(source_offset, entry.target_offset + number, 1)
-            offset_map.skip_to(entry.covers_to)
-            self.next_sequence = increment_sequence(entry.sequence, batch.record_count)
-            self.buffered_bytes -= len(batch.data)
-            self.records += batch.record_count
-            self.bytes += len(batch.data)
             self._in_flight_max = IN_FLIGHT_MAX if entries else 1
-        self._look_for_end()
+        if not entries:
+            self._look_for_end()
         if self._has_failed and not self.in_flight:
             self._settle()
 
+    def _note(self, entry: OutgoingBatch) -> bool:
+        """Put the first batch into the map; return False if it is not clear what the target has."""
+        batch, offset_map, target_offset = entry.batch, self.map, entry.target_offset
+        if target_offset < offset_map.target_end:
+            # What was acknowledged before stands behind it: the target's log has been cut, or it knows another.
+            self._need(Need.LOOK, offset_map.source_end, "the target's offsets went backwards")
+            return False
+        count = batch.record_count
+        if batch.offsets is None:
+            offset_map.append(batch.base_offset, target_offset, count)
+        else:
+            for number, source_offset in enumerate(batch.offsets):
+                offset_map.append(source_offset, target_offset + number, 1)
+        offset_map.skip_to(entry.covers_to)
+        size_bytes = len(batch.data)
+        self.next_sequence = (entry.sequence + count) & INT32_MAX
+        self.buffered_bytes -= size_bytes
+        self.records += count
+        self.bytes += size_bytes
+        return True
+
     def on_failed(self, entry: OutgoingBatch, error: ErrorCode, message: str) -> None:
         """Take note of an error, or with `none` that there was no answer: the target may have the batch or not."""
-        assert entry.state is _State.SENT, "a batch is answered once"
+        assert entry.state is _SENT, "a batch is answered once"
         self.in_flight -= 1
         entry.state, entry.error, entry.message = _State.FAILED, error, message
         self._has_failed = True
@@ -405,8 +421,8 @@ class PartitionCopy:
         assert self.may_repeat
         self._has_failed, self._in_flight_max = False, 1
         for entry in self._entries:
-            if entry.state is not _State.WAITING:
-                entry.state = _State.WAITING
+            if entry.state is not _WAITING:
+                entry.state = _WAITING
                 self.unsent_bytes += len(entry.batch.data)
         self._sent = 0
 
@@ -440,7 +456,7 @@ class PartitionCopy:
         if failed is None:  # what failed was acknowledged as a repetition
             self._has_failed = False
             return
-        if failed.error is ErrorCode.none:
+        if failed.error is _NO_ERROR:
             return
         meaning = meaning_of(failed.error)
         reason = f"{failed.error.name}{': ' if failed.message else ''}{failed.message}"

@@ -112,7 +112,8 @@ class PartitionWork:
     @property
     def has_to_send(self) -> bool:
         """Whether a batch of it may be sent now."""
-        return self.copy is not None and not self.is_held and not self.is_paused and self.copy.has_to_send
+        copy = self.copy
+        return copy is not None and copy.has_to_send and not self.is_held and not self.is_paused
 
     @property
     def has_copied(self) -> bool:

@@ -16,8 +16,9 @@ from ottla_core.wire.record_batch import (
     ATTRIBUTES_OFFSET,
     CRC_OFFSET,
     DELETE_HORIZON_FLAG,
-    LEADER_EPOCH_OFFSET,
+    LOG_OVERHEAD_BYTES,
     NO_LEADER_EPOCH,
+    PREFIX,
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
 )
@@ -25,12 +26,11 @@ from ottla_core.wire.record_batch import (
 PRODUCER_OFFSET: Final = 43
 """Where producer id, epoch and base sequence stand in a batch."""
 
-_BASE_OFFSET: Final = struct.Struct(">q")
-_LEADER_EPOCH: Final = struct.Struct(">i")
 _CRC: Final = struct.Struct(">I")
 _ATTRIBUTES: Final = struct.Struct(">h")
+_CRC_AND_ATTRIBUTES: Final = struct.Struct(">Ih")
 _PRODUCER: Final = struct.Struct(">qhi")
-_KEPT_ATTRIBUTES: Final = ~(TRANSACTIONAL_FLAG | DELETE_HORIZON_FLAG | TIMESTAMP_TYPE_FLAG)
+_MARKS_OF_THE_SOURCE: Final = TRANSACTIONAL_FLAG | DELETE_HORIZON_FLAG | TIMESTAMP_TYPE_FLAG
 
 
 def check_crc(batch: memoryview, base_offset: int) -> None:
@@ -40,7 +40,7 @@ def check_crc(batch: memoryview, base_offset: int) -> None:
         CorruptMessage: it does not match.
     """
     if crc32c(batch[ATTRIBUTES_OFFSET:]) != _CRC.unpack_from(batch, CRC_OFFSET)[0]:
-        raise CorruptMessage(f"the batch at offset {base_offset} of the source does not match its CRC")
+        raise _damaged(base_offset)
 
 
 def restamp(batch: memoryview, base_offset: int, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
@@ -57,10 +57,17 @@ def restamp(batch: memoryview, base_offset: int, producer_id: int, producer_epoc
         CorruptMessage: the batch does not match its CRC; it is left as it is.
     """
     # Verified in the same function that computes the new one: damage in between would be laundered.
-    check_crc(batch, base_offset)
-    (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_OFFSET)
-    _BASE_OFFSET.pack_into(batch, 0, 0)
-    _LEADER_EPOCH.pack_into(batch, LEADER_EPOCH_OFFSET, NO_LEADER_EPOCH)
-    _ATTRIBUTES.pack_into(batch, ATTRIBUTES_OFFSET, attributes & _KEPT_ATTRIBUTES)
+    covered = batch[ATTRIBUTES_OFFSET:]
+    crc, attributes = _CRC_AND_ATTRIBUTES.unpack_from(batch, CRC_OFFSET)
+    if crc32c(covered) != crc:
+        raise _damaged(base_offset)
+    PREFIX.pack_into(batch, 0, 0, len(batch) - LOG_OVERHEAD_BYTES, NO_LEADER_EPOCH)
+    if attributes & _MARKS_OF_THE_SOURCE:
+        _ATTRIBUTES.pack_into(batch, ATTRIBUTES_OFFSET, attributes & ~_MARKS_OF_THE_SOURCE)
     _PRODUCER.pack_into(batch, PRODUCER_OFFSET, producer_id, producer_epoch, base_sequence)
-    _CRC.pack_into(batch, CRC_OFFSET, crc32c(batch[ATTRIBUTES_OFFSET:]))
+    # To derive the new CRC from the old one by its linearity would take longer in Python than to read 16 KB again.
+    _CRC.pack_into(batch, CRC_OFFSET, crc32c(covered))
+
+
+def _damaged(base_offset: int) -> CorruptMessage:
+    return CorruptMessage(f"the batch at offset {base_offset} of the source does not match its CRC")

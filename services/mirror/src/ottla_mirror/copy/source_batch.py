@@ -11,6 +11,8 @@ from typing import Final
 from ottla_core.errors import CorruptMessage
 from ottla_core.wire.primitives import INT32
 from ottla_core.wire.record_batch import (
+    BATCH_LENGTH_MIN,
+    CONTROL_FLAG,
     HEADER,
     HEADER_SIZE_BYTES,
     INT32_MAX,
@@ -19,6 +21,7 @@ from ottla_core.wire.record_batch import (
     MAGIC_OFFSET,
     MAGIC_V2,
     TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
     RecordBatchHeader,
     parse_header,
 )
@@ -28,6 +31,7 @@ from ottla_mirror.copy.restamp import check_crc
 from ottla_mirror.copy.sparse_batch import rebuild
 
 NO_LEADER_EPOCH: Final = -1
+_TRANSACTIONAL_OR_CONTROL: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
 
 
 @dataclass(slots=True)
@@ -77,7 +81,26 @@ def read_batches(
         UnsupportedForMessageFormat: a batch is of a format that we do not know.
     """
     position, end = 0, len(records)
+    never_whole = _TRANSACTIONAL_OR_CONTROL if target_stamps else _TRANSACTIONAL_OR_CONTROL | TIMESTAMP_TYPE_FLAG
     while end - position > MAGIC_OFFSET:
+        # What nearly every batch is like comes first: one that is copied as it is.
+        if end - position >= HEADER_SIZE_BYTES:
+            base_offset, length, epoch, magic, _, attributes, last_delta, _, _, _, _, _, count = HEADER.unpack_from(
+                records, position
+            )
+            following = position + LOG_OVERHEAD_BYTES + length
+            if (
+                magic == MAGIC_V2
+                and not attributes & never_whole
+                and count == last_delta + 1 > 0
+                and base_offset >= from_offset
+                and length >= BATCH_LENGTH_MIN
+                and following <= end
+            ):
+                from_offset = base_offset + count
+                yield SourceBatch(base_offset, from_offset, count, records[position:following], None, epoch)
+                position = following
+                continue
         size = LOG_OVERHEAD_BYTES + int(INT32.unpack_from(records, position + LENGTH_OFFSET)[0])
         if size <= MAGIC_OFFSET or size > INT32_MAX:
             raise CorruptMessage(f"a batch after offset {from_offset} of the source declares {size} bytes")

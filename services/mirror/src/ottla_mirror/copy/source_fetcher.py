@@ -36,7 +36,7 @@ from ottla_mirror.copy.partition_work import PartitionWork
 from ottla_mirror.copy.raw_question import ask_raw
 
 SHORT_WAIT_MS: Final = 5
-COPIED_SHARE: Final = 4
+COPIED_SHARE: Final = 16
 """Records that are less than this part of an answer are copied out of it, so that they do not keep all of it."""
 log = structlog.get_logger("mirror")
 
@@ -104,8 +104,8 @@ class SourceFetcher:
         self._changed[work] = None
         self._has_changed.set()
 
-    def on_sent(self, work: PartitionWork) -> None:
-        """Take note that less of a partition is waiting to be sent."""
+    def on_room(self, work: PartitionWork) -> None:
+        """Take note that so little of a partition is waiting to be sent that more may be fetched."""
         if work in self._excluded and self._is_wanted(work):
             self.touch(work)
 

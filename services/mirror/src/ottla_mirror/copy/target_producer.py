@@ -5,11 +5,11 @@ requests, and are handed to the state machines right where they are received.
 """
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, Protocol
 
 import structlog
-from kio.schema.errors import ErrorCode
 
 from ottla_core.background import start_detached
 from ottla_core.client.cluster import AsyncCluster
@@ -20,6 +20,7 @@ from ottla_core.errors import InvalidResponse
 from ottla_core.wire.produce_request import FIRST_FLEXIBLE_VERSION, FIRST_VERSION_BY_TOPIC_ID
 from ottla_core.wire.raw_produce import (
     NEWEST_VERSION,
+    NO_ERROR,
     OLDEST_VERSION,
     PRODUCE_KEY,
     ProduceOutcome,
@@ -41,8 +42,8 @@ Sent = list[tuple[PartitionWork, PartitionCopy, OutgoingBatch]]
 class ProduceOwner(Protocol):
     """Whom a producer tells."""
 
-    def on_sent(self, work: PartitionWork) -> None:
-        """Take note that less of a partition is waiting to be sent."""
+    def on_room(self, work: PartitionWork) -> None:
+        """Take note that so little of a partition is waiting to be sent that more may be fetched."""
 
     def on_produced(self, work: PartitionWork) -> None:
         """Look at a partition whose batch was answered."""
@@ -99,13 +100,16 @@ class TargetProducer:
     def _send(self, connection: PipelinedConnection) -> bool:
         """Send one request; return whether there was anything to send."""
         sent: Sent = []
-        batches: dict[TopicKey, list[tuple[int, tuple[memoryview]]]] = {}
+        batches: dict[TopicKey, list[tuple[int, memoryview]]] = {}
+        last_key: TopicKey | None = None
+        of_topic: list[tuple[int, memoryview]] = []
         by_id = self._version >= FIRST_VERSION_BY_TOPIC_ID
-        size, size_max = 0, self._settings.request_bytes_max
-        for work in tuple(self._ready) if len(self._ready) > 1 else list(self._ready):
+        size, size_max, full = 0, self._settings.request_bytes_max, self._settings.partition_bytes_max
+        ready = self._ready
+        for work in tuple(ready):
             if size >= size_max or len(sent) >= BATCHES_MAX:
                 break
-            del self._ready[work]
+            del ready[work]
             if work.target_leader != self._broker_id or not work.has_to_send:
                 continue
             copy = work.copy
@@ -118,12 +122,17 @@ class TargetProducer:
             size += len(data)
             sent.append((work, copy, entry))
             key: TopicKey = work.target_topic_id if by_id else work.target_topic
-            batches.setdefault(key, []).append((work.partition.partition, (data,)))
+            if (
+                key is not last_key
+            ):  # to look for an id is slow, and most partitions are of the topic of the one before
+                of_topic, last_key = batches.setdefault(key, []), key
+            of_topic.append((work.partition.partition, data))
             if copy.has_to_send:
-                self._ready[work] = None  # behind the others
-            self._owner.on_sent(work)
+                ready[work] = None  # behind the others
+            if copy.unsent_bytes < full <= copy.unsent_bytes + len(data):
+                self._owner.on_room(work)
         if not sent:
-            return bool(self._ready)
+            return bool(ready)
         self._requests += 1
         body = produce_request_body(self._version, self._settings.produce_timeout_ms, batches)
         connection.send(
@@ -148,14 +157,9 @@ class TargetProducer:
         else:
             reason = str(answer)
             self._owner.on_target_failed(reason)
-        if len(sent) == 1 and len(outcomes) == 1:
-            self._settle(*sent[0], outcomes[0], reason)
-        else:
-            found = {(each.topic, each.partition): each for each in outcomes}
-            by_id = version >= FIRST_VERSION_BY_TOPIC_ID
-            for work, copy, entry in sent:
-                key: TopicKey = work.target_topic_id if by_id else work.target_topic
-                self._settle(work, copy, entry, found.get((key, work.partition.partition)), reason)
+        by_id = version >= FIRST_VERSION_BY_TOPIC_ID
+        for (work, copy, entry), outcome in zip(sent, outcomes_in_order(sent, outcomes, by_id=by_id), strict=True):
+            self._settle(work, copy, entry, outcome, reason)
         self.kick()
 
     def _settle(
@@ -167,15 +171,14 @@ class TargetProducer:
         reason: str,
     ) -> None:
         if outcome is None:
-            copy.on_failed(entry, ErrorCode.none, reason)
-        elif outcome.error_code is ErrorCode.none:
+            copy.on_failed(entry, NO_ERROR, reason)
+        elif outcome.error_code is NO_ERROR:
             copy.target_stamps = outcome.log_append_time_ms >= 0
             copy.on_acknowledged(entry, outcome.base_offset)
         else:
             copy.on_failed(entry, outcome.error_code, outcome.error_message or "")
         self._owner.on_produced(work)
-        if copy.has_to_send:
-            self.add(work)
+        self.add(work)
 
     def _open(self) -> None:
         if not self._is_opening and not self._is_closed:
@@ -209,3 +212,24 @@ class TargetProducer:
             if work.target_leader != self._broker_id:
                 del self._ready[work]
         self.kick()
+
+
+def outcomes_in_order(sent: Sent, outcomes: list[ProduceOutcome], *, by_id: bool) -> Sequence[ProduceOutcome | None]:
+    """Return the outcome of each batch that was sent; None for what the answer leaves out."""
+    if len(outcomes) == len(sent):  # most brokers answer in the order of the request
+        known: tuple[TopicKey, TopicKey] | None = None
+        for (work, _, _), outcome in zip(sent, outcomes, strict=True):
+            key: TopicKey = work.target_topic_id if by_id else work.target_topic
+            if outcome.partition != work.partition.partition:
+                break
+            if known is None or known[0] is not key or known[1] is not outcome.topic:
+                if key != outcome.topic:
+                    break
+                known = key, outcome.topic
+        else:
+            return outcomes
+    found = {(each.topic, each.partition): each for each in outcomes}
+    return [
+        found.get((work.target_topic_id if by_id else work.target_topic, work.partition.partition))
+        for work, _, _ in sent
+    ]

@@ -170,8 +170,8 @@ class OffsetMap:
         assert target_offset >= self.target_end, f"target offset {target_offset} is below {self.target_end}"
         runs = self._runs
         if runs and (source_offset, target_offset) == self._runs_end:
-            last = runs[-1]
-            runs[-1] = Run(last.source, last.target, last.record_count + count)
+            source, target, before = runs[-1]
+            runs[-1] = Run(source, target, before + count)
         else:
             if len(runs) >= RUNS_PER_CHUNK:
                 self._seal()
