@@ -25,17 +25,18 @@ def high_watermark_ignores_the_isr() -> None:
 def no_truncation() -> None:
     """A follower goes on from its log's end after an election, without asking where the logs part."""
     from ottla_broker.partition import NO_EPOCH_GIVEN, Partition  # noqa: PLC0415 - only for the broker
+    from ottla_broker.replication import truncation  # noqa: PLC0415
     from ottla_broker.replication.follower_replica import FetchPosition  # noqa: PLC0415 - only for the broker
 
     def fetch_position(self: Partition) -> FetchPosition:
         log = self.log
         return FetchPosition(log.log_end_offset, NO_EPOCH_GIVEN, self.state.leader_epoch, log.log_start_offset)
 
-    def keep(_self: Partition, *_: Any, **_rest: Any) -> None:
+    def keep(_partition: Partition, *_: Any, **_rest: Any) -> None:
         """Cut nothing."""
 
     Partition.fetch_position = fetch_position  # type: ignore[method-assign]
-    Partition.truncate_to = keep  # type: ignore[method-assign, assignment]
+    truncation.truncate_to = keep  # type: ignore[assignment]
 
 
 def deposed_controller_not_fenced() -> None:
@@ -96,16 +97,17 @@ def records_deleted_on_the_leader_only() -> None:
     """DeleteRecords is answered before any follower has deleted, and followers do not delete."""
     from ottla_broker.handlers import delete_records  # noqa: PLC0415 - only for the broker
     from ottla_broker.partition import Partition  # noqa: PLC0415
+    from ottla_broker.replication import fetcher  # noqa: PLC0415
 
-    append_from_leader = Partition.append_from_leader
+    append_from_leader = fetcher.append_from_leader
 
-    def append(self: Partition, records: bytes, **told: Any) -> None:
-        append_from_leader(self, records, **{**told, "log_start_offset": self.log.log_start_offset})
+    def append(partition: Partition, records: bytes, **told: Any) -> None:
+        append_from_leader(partition, records, **{**told, "log_start_offset": partition.log.log_start_offset})
 
     def low_watermark(self: Any, _broker: Any) -> int:
         return int(self.partition.log.log_start_offset)
 
-    Partition.append_from_leader = append  # type: ignore[method-assign, assignment]
+    fetcher.append_from_leader = append  # type: ignore[assignment]
     delete_records._Deleted.low_watermark = low_watermark  # type: ignore[method-assign]
 
 

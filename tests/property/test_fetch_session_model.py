@@ -138,7 +138,7 @@ class FetchSessionModel(RuleBasedStateMachine):
         partition = self.held.get(index)
         if partition is not None:
             partition.log.delete_records_before(partition.log.high_watermark * share // 4)
-            partition.start_offset_changed()
+            partition.tell_change()
 
     @rule(index=indexes)
     def the_topic_is_deleted_or_made_anew(self, index: int) -> None:

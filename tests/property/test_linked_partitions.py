@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
+from ottla_broker.links import linked_partition
 from ottla_broker.links.linked_partition import LinkedPartition
 from ottla_broker.partition import Partition
 from ottla_broker.replication.follower_replica import FetchPosition
@@ -44,12 +45,12 @@ def without_last_fetched_epoch() -> Iterator[None]:
 
 @contextmanager
 def without_a_look_at_the_log_end() -> Iterator[None]:
-    real = Partition.append_from_source
+    real = linked_partition.append_from_source
 
-    def append(self: Partition, records: Any, **how: Any) -> None:
-        real(self, records, **{**how, "end_offset": self.log.log_end_offset})
+    def append(partition: Partition, records: Any, **how: Any) -> None:
+        real(partition, records, **{**how, "end_offset": partition.log.log_end_offset})
 
-    with patch.object(Partition, "append_from_source", append):
+    with patch.object(linked_partition, "append_from_source", append):
         yield
 
 

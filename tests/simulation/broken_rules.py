@@ -19,7 +19,7 @@ from ottla_broker.log.leader_epoch_checkpoint import LeaderEpochs
 from ottla_broker.log.retirement import Retirement
 from ottla_broker.partition import Partition
 from ottla_broker.reconciliation import Reconciler
-from ottla_broker.replication import fetcher, isr_updates, offset_search
+from ottla_broker.replication import fetcher, following, isr_updates, offset_search
 from ottla_broker.replication.fetch_plan import FetchPlan
 from ottla_broker.replication.fetcher import Fetcher
 from ottla_broker.replication.leader_replica import FollowerProgress, IsrProposal, LeaderReplica
@@ -134,13 +134,13 @@ def _any_refusal_undoes_a_proposal() -> Iterator[None]:
 
 
 def _any_high_watermark(
-    self: Partition, records: Any, *, leader_epoch: int, high_watermark: int, log_start_offset: int, now_ms: int
+    partition: Partition, records: Any, *, leader_epoch: int, high_watermark: int, log_start_offset: int, now_ms: int
 ) -> None:
     del log_start_offset
-    self._check_follows(leader_epoch)
+    following._check_follows(partition, leader_epoch)
     if len(records):
-        self.log.append_as_follower(records, now_ms=now_ms)
-    self._set_high_watermark(high_watermark)
+        partition.log.append_as_follower(records, now_ms=now_ms)
+    partition.set_high_watermark(high_watermark)
 
 
 async def _cutting_without_a_second_look(
@@ -178,7 +178,7 @@ def _fetchers_take_answers_after_an_election() -> Iterator[None]:
     with (
         patch.object(Fetcher, "on_partition", on_partition),
         patch.object(FetchPlan, "unfollow", lambda *_: None),
-        patch.object(Partition, "_check_follows", lambda *_, **__: None),
+        patch.object(following, "_check_follows", lambda *_, **__: None),
     ):
         yield
 
@@ -405,7 +405,7 @@ BROKEN_RULES: Mapping[str, BrokenRule] = {
     ),
     "epochs that were truncated come back after a crash": _replaced(LeaderEpochs, "agree_with", _only_adding_epochs),
     "recovery points outlive a truncation": _replaced(fake_log._Kept, "announce_truncation", lambda *_: None),
-    "followers believe any high watermark": _replaced(Partition, "append_from_leader", _any_high_watermark),
+    "followers believe any high watermark": _replaced(fetcher, "append_from_leader", _any_high_watermark),
     "followers take answers of former leaders": _fetchers_take_answers_after_an_election,
     "cuts go by what was once answered": _cuts_go_by_what_was_once_answered,
     "old controllers are not fenced": _old_controllers_write,

@@ -16,11 +16,13 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.fetch_reading import diverging_epoch
+from ottla_broker.links.linked_leading import begin_log_at, cut_to_source
 from ottla_broker.links.linked_partition import LinkedPartition, Next, SourceRange
 from ottla_broker.log.leader_epoch_checkpoint import EpochEntry, LeaderEpochs
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.replication.follower_replica import FetchPosition, truncation_offset
+from ottla_broker.replication.following import append_from_leader, diverging_offset, restart_at, truncate_to
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.model import PartitionState
 from ottla_core.errors import KafkaError, OffsetOutOfRange
@@ -190,12 +192,13 @@ class LinkedModel:
             found = self.source.range_for(linked.partition.log.leader_epochs.latest)
             begin_at = linked.resume_within(found, 0)
             if begin_at is not None:
-                linked.partition.begin_at(begin_at, leader_epoch=linked.leader_epoch, link=LINK, now_ms=NOW_MS)
+                begin_log_at(linked.partition, begin_at, leader_epoch=linked.leader_epoch, link=LINK, now_ms=NOW_MS)
         elif what is Next.SET_ASIDE:
             offset = truncation_offset(linked.partition.log, *linked.parted_at)
             lost = [head.leader_epoch for head, _ in read_batches(linked.partition.log) if head.last_offset >= offset]
             assert all(epoch <= self.state.set_aside_up_to for epoch in lost), "copied batches are cut"
-            linked.partition.cut_to_source(
+            cut_to_source(
+                linked.partition,
                 offset,
                 leader_epoch=linked.leader_epoch,
                 link=LINK,
@@ -215,8 +218,8 @@ class LinkedModel:
             if position.last_fetched_epoch >= 0:
                 parted = diverging_epoch(leader, position.last_fetched_epoch, position.offset)
                 if parted is not None:
-                    offset = follower.diverging_offset(*parted, leader_epoch=epoch)
-                    follower.truncate_to(offset, leader_epoch=epoch, now_ms=NOW_MS)
+                    offset = diverging_offset(follower, *parted, leader_epoch=epoch)
+                    truncate_to(follower, offset, leader_epoch=epoch, now_ms=NOW_MS)
                     return
             found = leader.read(position.offset, 300, at_least_one_batch=True, to_log_end=True)
             contact = FollowerContact(follower_id, 70 + follower_id, 0)
@@ -227,7 +230,8 @@ class LinkedModel:
         records = b""
         if found is not None:
             records = os.pread(found.file.fileno(), found.size, found.position)
-        follower.append_from_leader(
+        append_from_leader(
+            follower,
             records,
             leader_epoch=epoch,
             high_watermark=leader.log.high_watermark,
@@ -238,9 +242,9 @@ class LinkedModel:
     def _restart(self, follower: Partition, leader: Partition) -> None:
         epoch = self.state.leader_epoch
         if leader.log.log_end_offset < follower.log.log_end_offset:
-            follower.truncate_to(leader.log.log_end_offset, leader_epoch=epoch, now_ms=NOW_MS)
+            truncate_to(follower, leader.log.log_end_offset, leader_epoch=epoch, now_ms=NOW_MS)
         elif leader.log.log_start_offset > follower.log.log_end_offset:
-            follower.restart_at(leader.log.log_start_offset, leader_epoch=epoch, now_ms=NOW_MS)
+            restart_at(follower, leader.log.log_start_offset, leader_epoch=epoch, now_ms=NOW_MS)
 
     def fail_over(self) -> None:
         """The other replica leads, whatever it has: the rules may not depend on a clean election."""

@@ -9,6 +9,8 @@ import pytest
 
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import NotEnoughReplicas, NotEnoughReplicasAfterAppend, ReplicationContext
+from ottla_broker.replication.doubtful_log import heard_of_log, longest_log, must_make_way, take_for_longest
+from ottla_broker.replication.following import append_from_leader, diverging_offset, restart_at, truncate_to
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_broker.replication.longest_log import LogReach
 from ottla_core.cluster.model import PartitionState
@@ -122,9 +124,9 @@ def test_nobody_is_told_that_another_leaders_records_are_the_ones_he_waits_for(
     partition.apply(STATE, leads=True)
     end = append(partition)
     partition.apply(replace(STATE, leader=2, leader_epoch=6), leads=False)
-    partition.truncate_to(0, leader_epoch=6, now_ms=NOW_MS)
+    truncate_to(partition, 0, leader_epoch=6, now_ms=NOW_MS)
     records = batch_of(b"other", leader_epoch=6)
-    partition.append_from_leader(records, leader_epoch=6, high_watermark=1, log_start_offset=0, now_ms=NOW_MS)
+    append_from_leader(partition, records, leader_epoch=6, high_watermark=1, log_start_offset=0, now_ms=NOW_MS)
     partition.apply(replace(STATE, leader_epoch=7, partition_epoch=102), leads=True)
 
     outcomes: list[KafkaError | None] = []
@@ -217,8 +219,8 @@ def test_a_follower_becomes_equal_to_its_leader(make: Callable[..., Partition]) 
     leader.apply(STATE, leads=True)
     follower.apply(STATE, leads=False)
     end = append(leader)
-    follower.append_from_leader(
-        log_bytes(leader), leader_epoch=5, high_watermark=end, log_start_offset=0, now_ms=NOW_MS
+    append_from_leader(
+        follower, log_bytes(leader), leader_epoch=5, high_watermark=end, log_start_offset=0, now_ms=NOW_MS
     )
     position = follower.fetch_position()
     assert (position.offset, position.last_fetched_epoch) == (end, 5)
@@ -229,7 +231,7 @@ def test_a_follower_becomes_equal_to_its_leader(make: Callable[..., Partition]) 
 def test_a_followers_high_watermark_does_not_pass_its_end(make: Callable[..., Partition]) -> None:
     follower = make(2)
     follower.apply(STATE, leads=False)
-    follower.append_from_leader(b"", leader_epoch=5, high_watermark=50, log_start_offset=0, now_ms=NOW_MS)
+    append_from_leader(follower, b"", leader_epoch=5, high_watermark=50, log_start_offset=0, now_ms=NOW_MS)
     assert follower.log.high_watermark == 0
 
 
@@ -237,12 +239,12 @@ def test_answers_of_another_leader_epoch_are_refused(make: Callable[..., Partiti
     follower = make(2)
     follower.apply(STATE, leads=False)
     with pytest.raises(FencedLeaderEpoch):
-        follower.diverging_offset(3, 0, leader_epoch=4)
+        diverging_offset(follower, 3, 0, leader_epoch=4)
     with pytest.raises(UnknownLeaderEpoch):
-        follower.truncate_to(0, leader_epoch=6, now_ms=NOW_MS)
+        truncate_to(follower, 0, leader_epoch=6, now_ms=NOW_MS)
     follower.apply(replace(STATE, leader=2, leader_epoch=6), leads=True)
     with pytest.raises(FencedLeaderEpoch):
-        follower.restart_at(9, leader_epoch=6, now_ms=NOW_MS)
+        restart_at(follower, 9, leader_epoch=6, now_ms=NOW_MS)
 
 
 def test_a_former_leader_cuts_what_the_new_one_never_had(make: Callable[..., Partition]) -> None:
@@ -251,8 +253,8 @@ def test_a_former_leader_cuts_what_the_new_one_never_had(make: Callable[..., Par
     kept = append(partition)
     append(partition)
     partition.apply(replace(STATE, leader=2, leader_epoch=6), leads=False)
-    assert partition.diverging_offset(5, kept, leader_epoch=6) == kept
-    partition.truncate_to(kept, leader_epoch=6, now_ms=NOW_MS)
+    assert diverging_offset(partition, 5, kept, leader_epoch=6) == kept
+    truncate_to(partition, kept, leader_epoch=6, now_ms=NOW_MS)
     assert partition.log.log_end_offset == kept
 
 
@@ -262,8 +264,8 @@ def test_an_epoch_in_which_nothing_was_appended_is_forgotten(make: Callable[...,
     end = append(partition)
     partition.apply(replace(STATE, leader_epoch=7), leads=True)
     partition.apply(replace(STATE, leader=2, leader_epoch=8), leads=False)
-    assert partition.diverging_offset(5, end, leader_epoch=8) == end
-    partition.truncate_to(end, leader_epoch=8, now_ms=NOW_MS)
+    assert diverging_offset(partition, 5, end, leader_epoch=8) == end
+    truncate_to(partition, end, leader_epoch=8, now_ms=NOW_MS)
     assert partition.fetch_position().last_fetched_epoch == 5
 
 
@@ -283,8 +285,8 @@ def test_deleted_records_go_on_followers_too(make: Callable[..., Partition]) -> 
     leader.apply(STATE, leads=True)
     follower.apply(STATE, leads=False)
     end = append(leader)
-    follower.append_from_leader(
-        log_bytes(leader), leader_epoch=5, high_watermark=end, log_start_offset=end, now_ms=NOW_MS
+    append_from_leader(
+        follower, log_bytes(leader), leader_epoch=5, high_watermark=end, log_start_offset=end, now_ms=NOW_MS
     )
     assert follower.log.log_start_offset == end
 
@@ -304,7 +306,7 @@ def test_a_follower_takes_nothing_that_is_of_a_later_epoch_than_its_leader(make:
     partition.apply(STATE, leads=False)
     records = batch_of(b"a", leader_epoch=5) + batch_of(b"b", base_offset=1, leader_epoch=6)
     with pytest.raises(UnknownLeaderEpoch, match="is of leader epoch 6"):
-        partition.append_from_leader(records, leader_epoch=5, high_watermark=2, log_start_offset=0, now_ms=NOW_MS)
+        append_from_leader(partition, records, leader_epoch=5, high_watermark=2, log_start_offset=0, now_ms=NOW_MS)
     assert (partition.log.log_end_offset, partition.log.leader_epochs.latest) == (1, 5)
 
 
@@ -327,20 +329,20 @@ def test_a_replica_whose_log_has_failed_makes_way_while_it_counts_and_another_co
 ) -> None:
     partition = make()
     told: list[PartitionState] = []
-    partition._context.on_failed_log = lambda failed: told.append(failed.state)
+    partition.context.on_failed_log = lambda failed: told.append(failed.state)
     partition.apply(STATE, leads=True)
-    assert not partition.must_make_way({1, 2, 3})
+    assert not must_make_way(partition, {1, 2, 3})
     fail(partition.log)
     assert told == [STATE]
-    assert partition.must_make_way({1, 3})
-    assert not partition.must_make_way({1})
+    assert must_make_way(partition, {1, 3})
+    assert not must_make_way(partition, {1})
     for isr, eligible, must in (((1,), (), False), ((1,), (2,), True), ((2,), (1,), True), ((2, 3), (), False)):
         state = replace(
             STATE, isr=isr, eligible_leaders=eligible, partition_epoch=partition.state.partition_epoch + 1
         )
         partition.apply(state, leads=1 in isr)
         assert told[-1] is state, "whoever reports it has to look again"
-        assert partition.must_make_way({1, 2, 3}) == must
+        assert must_make_way(partition, {1, 2, 3}) == must
 
 
 # One that may lack records
@@ -363,8 +365,8 @@ def elected(make: Callable[..., Partition]) -> Partition:
 
 
 def hear(partition: Partition, broker_id: int, epoch: int, end: int, *, leader_epoch: int = 7) -> None:
-    partition.heard_of_log(
-        FollowerContact(broker_id, 70 + broker_id, 0), LogReach(epoch, end), leader_epoch=leader_epoch
+    heard_of_log(
+        partition, FollowerContact(broker_id, 70 + broker_id, 0), LogReach(epoch, end), leader_epoch=leader_epoch
     )
 
 
@@ -374,15 +376,15 @@ def test_who_may_lack_records_leads_only_when_no_other_log_is_longer(elected: Pa
         append(elected)
     assert elected.log.leader_epochs.latest == 5, "it begins no epoch at the end of a log that may be too short"
     hear(elected, 2, 5, 4)
-    assert elected.longest_log(MEMBERS) is None
+    assert longest_log(elected, MEMBERS) is None
     hear(elected, 3, 5, 9, leader_epoch=5)
-    assert elected.longest_log(MEMBERS) is None, "it was another leader's follower then"
+    assert longest_log(elected, MEMBERS) is None, "it was another leader's follower then"
     hear(elected, 3, 5, 5)
-    assert elected.longest_log(MEMBERS) == (1, 71, LogReach(5, 5))
-    elected.take_for_longest()
+    assert longest_log(elected, MEMBERS) == (1, 71, LogReach(5, 5))
+    take_for_longest(elected)
     elected.apply(replace(elected.state, leader_epoch=8, partition_epoch=121), leads=True)
     assert elected.leads
-    assert elected.longest_log(MEMBERS) is None
+    assert longest_log(elected, MEMBERS) is None
     assert append(elected) == 6
 
 
@@ -390,37 +392,37 @@ def test_what_was_heard_in_one_leader_epoch_counts_in_no_other(elected: Partitio
     hear(elected, 2, 5, 4)
     hear(elected, 3, 5, 4)
     elected.apply(replace(elected.state, partition_epoch=121), leads=True)
-    assert elected.longest_log(MEMBERS) is not None
+    assert longest_log(elected, MEMBERS) is not None
     elected.apply(replace(elected.state, leader_epoch=8, partition_epoch=122), leads=True)
-    assert elected.longest_log(MEMBERS) is None
+    assert longest_log(elected, MEMBERS) is None
 
 
 def test_a_lost_end_has_others_waited_for_unless_the_topic_allows_a_loss(elected: Partition) -> None:
     elected.log.lost_from = 5
-    elected._context.monotonic_ms.now_ms = 10 * LAG_MAX_MS  # type: ignore[attr-defined]
-    assert elected.longest_log(MEMBERS) is None
+    elected.context.monotonic_ms.now_ms = 10 * LAG_MAX_MS  # type: ignore[attr-defined]
+    assert longest_log(elected, MEMBERS) is None
     elected.log.update_config(TopicConfig(unclean_leader_election_enable=True))
-    assert elected.longest_log(MEMBERS) is not None
+    assert longest_log(elected, MEMBERS) is not None
     elected.log.update_config(TopicConfig())
     elected.log.lost_from = 3
-    assert elected.longest_log(MEMBERS) is not None, "it reaches as far as ever"
-    elected.take_for_longest()
+    assert longest_log(elected, MEMBERS) is not None, "it reaches as far as ever"
+    take_for_longest(elected)
     assert elected.lacks_records, "others may have what is lost in its middle"
     elected.log.lost_from = 5
-    elected.take_for_longest()
+    take_for_longest(elected)
     assert not elected.lacks_records, "nobody has what is lost at its end"
 
 
 def test_a_log_with_a_gap_makes_way_once_it_is_known_not_to_be_the_longest(elected: Partition) -> None:
     elected.log.lost_from = 3
     elected.apply(replace(ALONE, isr=(1, 2), leader_epoch=7, partition_epoch=121), leads=True)
-    assert not elected.must_make_way({1, 2, 3}), "or it would cut its log, of which only the middle is lost"
+    assert not must_make_way(elected, {1, 2, 3}), "or it would cut its log, of which only the middle is lost"
     elected.log.lost_from = 5
-    assert elected.must_make_way({1, 2, 3}), "nothing of it can be lost that others do not have"
+    assert must_make_way(elected, {1, 2, 3}), "nothing of it can be lost that others do not have"
     elected.log.lost_from = 3
-    elected.take_for_longest()
+    take_for_longest(elected)
     elected.apply(replace(ALONE, isr=(1, 2), leader_epoch=8, partition_epoch=122), leads=True)
-    assert elected.must_make_way({1, 2, 3})
+    assert must_make_way(elected, {1, 2, 3})
 
 
 def test_a_replica_is_above_doubt_when_a_leader_has_taken_it_into_the_set(elected: Partition) -> None:
@@ -428,7 +430,7 @@ def test_a_replica_is_above_doubt_when_a_leader_has_taken_it_into_the_set(electe
     for state, may_lack in ((following, True), (replace(following, isr=(1, 2, 3), partition_epoch=122), False)):
         elected.apply(state, leads=False)
         assert elected.search is None
-        elected.append_from_leader(b"", leader_epoch=8, high_watermark=5, log_start_offset=0, now_ms=NOW_MS)
+        append_from_leader(elected, b"", leader_epoch=8, high_watermark=5, log_start_offset=0, now_ms=NOW_MS)
         assert elected.log.may_lack_end == may_lack
 
 

@@ -19,6 +19,7 @@ from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partitions import PartitionTable
+from ottla_broker.replication.following import append_from_leader, truncate_to
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.model import NO_EPOCH, ClusterState, PartitionState, Topic
 from ottla_core.topic_config import TopicConfig
@@ -106,9 +107,9 @@ async def test_a_batch_is_not_acknowledged_for_what_another_leader_has_put_in_it
     await eventually_async(lambda: first.log.log_end_offset == 1, "the first batch is appended")
 
     first.apply(replace(STATE, leader=FOLLOWER, leader_epoch=5, partition_epoch=1), leads=False)
-    first.truncate_to(0, leader_epoch=5, now_ms=NOW_MS)
+    truncate_to(first, 0, leader_epoch=5, now_ms=NOW_MS)
     records = batch_of(b"theirs", leader_epoch=5)
-    first.append_from_leader(records, leader_epoch=5, high_watermark=1, log_start_offset=0, now_ms=NOW_MS)
+    append_from_leader(first, records, leader_epoch=5, high_watermark=1, log_start_offset=0, now_ms=NOW_MS)
     first.apply(replace(STATE, leader_epoch=6, partition_epoch=2), leads=True)
     follower_has_everything(first)
     opened.set()

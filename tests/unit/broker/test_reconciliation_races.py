@@ -12,6 +12,7 @@ import pytest
 
 from ottla_broker.log import joint_creation, log_store
 from ottla_broker.reconciliation import LOGS_CREATED_AT_ONCE_MAX
+from ottla_broker.replication.following import append_from_leader
 from ottla_core.cluster.model import Topic
 from ottla_core.topic_partition import TopicPartition
 from tests.support.partition_logs import batch_of
@@ -90,8 +91,8 @@ def replicate(node: Node, count: int) -> None:
         batch = bytearray(batch_of(b"v"))
         batch[0:8] = partition.log.log_end_offset.to_bytes(8, "big")
         batch[12:16] = epoch.to_bytes(4, "big")
-        partition.append_from_leader(
-            memoryview(bytes(batch)), leader_epoch=epoch, high_watermark=0, log_start_offset=0, now_ms=0
+        append_from_leader(
+            partition, memoryview(bytes(batch)), leader_epoch=epoch, high_watermark=0, log_start_offset=0, now_ms=0
         )
 
 
@@ -384,7 +385,8 @@ def take_over(node: Node, records: bytes, high_watermark: int) -> None:
     """Have the replica take over what its leader, of the newest state, answers to a fetch."""
     partition = node.table.get(NAME)
     assert partition is not None
-    partition.append_from_leader(
+    append_from_leader(
+        partition,
         records,
         leader_epoch=partition.state.leader_epoch,
         high_watermark=high_watermark,

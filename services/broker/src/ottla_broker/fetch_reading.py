@@ -17,6 +17,7 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.fetch_sessions import NEVER_TOLD, FetchSession, Named, SessionPartition
 from ottla_broker.log.log_reader import LogSlice
 from ottla_broker.partition import Partition
+from ottla_broker.replication.doubtful_log import check_may_be_followed_by, heard_of_log
 from ottla_broker.replication.follower_replica import NO_BYTES
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_broker.replication.longest_log import LogReach
@@ -174,7 +175,7 @@ def _look_at(
         if asked.current_leader_epoch != NO_EPOCH:
             partition.check_epoch(asked.current_leader_epoch)
         if session.follower is not None:
-            partition.check_may_be_followed_by(session.follower.broker_id)
+            check_may_be_followed_by(partition, session.follower.broker_id)
         if asked.last_fetched_epoch != NO_EPOCH:
             diverging = diverging_epoch(partition, asked.last_fetched_epoch, asked.fetch_offset)
             if diverging is not None:
@@ -199,7 +200,7 @@ def _note_reach(asked: PartitionAsked, named: Named, follower: FollowerContact, 
     with suppress(KafkaError):
         partition = source.replica_of(named, asked.partition)
         reach = LogReach(asked.last_fetched_epoch, asked.fetch_offset, asked.max_bytes != NO_BYTES)
-        partition.heard_of_log(follower, reach, leader_epoch=asked.current_leader_epoch)
+        heard_of_log(partition, follower, reach, leader_epoch=asked.current_leader_epoch)
 
 
 def diverging_epoch(partition: Partition, last_epoch: int, offset: int) -> tuple[int, int] | None:

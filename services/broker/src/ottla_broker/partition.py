@@ -6,7 +6,6 @@ high watermark (`replication/leader_replica.py`); as a follower it takes over th
 (`replication/follower_replica.py`).
 """
 
-from collections.abc import Collection, Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -22,11 +21,11 @@ from ottla_broker.partition_context import (
     ReplicationContext,
     ReplicationNotice,
 )
-from ottla_broker.replication.follower_replica import FetchPosition, truncation_offset
+from ottla_broker.replication.follower_replica import FetchPosition
 from ottla_broker.replication.leader_replica import FollowerContact, IsrProposal, LeaderReplica
-from ottla_broker.replication.longest_log import LogReach, LongestLog, LongestLogSearch
+from ottla_broker.replication.longest_log import LogReach, LongestLogSearch
 from ottla_broker.replication_waits import ReplicationWaits
-from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, Member, PartitionState
+from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, PartitionState
 from ottla_core.errors import (
     FencedLeaderEpoch,
     KafkaError,
@@ -43,6 +42,7 @@ class Partition:
     """A replica that this broker holds.
 
     Attributes:
+        context: what it shares with this broker's other partitions.
         state: what the controller decided last.
         leads: whether this broker is the leader under its present registration.
         was_begun_anew: the log stands in place of one that has been here, and has not come as far as what is
@@ -55,11 +55,11 @@ class Partition:
     """
 
     __slots__ = (
-        "_context",
         "_leader",
         "_led_epoch",
         "_unreplicated",
         "_watchers",
+        "context",
         "has_lost_log",
         "leads",
         "log",
@@ -83,7 +83,7 @@ class Partition:
         self.was_begun_anew = False
         self.loss_was_told = False
         self.search: LongestLogSearch | None = None
-        self._context = context
+        self.context = context
         self._leader: LeaderReplica | None = None
         self._led_epoch = NO_EPOCH
         self._watchers: set[PartitionWatcher] = set()
@@ -93,7 +93,7 @@ class Partition:
     @property
     def broker_id(self) -> int:
         """This broker."""
-        return self._context.broker_id
+        return self.context.broker_id
 
     @property
     def has_failed_log(self) -> bool:
@@ -119,34 +119,14 @@ class Partition:
         """Whether the last of the committed records are lost here, so that any other log may be longer."""
         return self.log.lost_from is not None and self.log.lost_from >= self.log.log_end_offset
 
-    def must_make_way(self, live: Collection[int]) -> bool:
-        """Return whether this replica counts although its log has failed or lacks records, and a live one could."""
-        state = self.state
-        others = {*state.isr, *state.eligible_leaders}.difference((self.broker_id,))
-        may_be_longest = self.search is not None and not self.knows_of_lost_end
-        is_unfit = self.has_failed_log or (self.lacks_records and not may_be_longest)
-        return is_unfit and self.counts_as_complete(state) and not others.isdisjoint(live)
-
-    def check_may_be_followed_by(self, broker_id: int) -> None:
-        """See that a follower has nothing to lose by making its log equal to this one.
-
-        Where this log lacks records, one that counts as complete is to lead in its place. It may be back, and fetch,
-        before this leader or the controller sees that.
-
-        Raises:
-            NotLeaderOrFollower: it has; it tries again until it is elected, or counts no longer.
-        """
-        if self.lacks_records and (broker_id in self.state.isr or broker_id in self.state.eligible_leaders):
-            raise NotLeaderOrFollower(f"broker {self.broker_id} lacks records of {self.topic_partition}")
-
     def tell_if_unfit(self) -> None:
         """Have the controller know of a log that has failed or lacks records."""
         if self.has_failed_log or self.lacks_records:
             self._log_failed()
 
     def _log_failed(self) -> None:
-        if self._context.on_failed_log is not None:
-            self._context.on_failed_log(self)
+        if self.context.on_failed_log is not None:
+            self.context.on_failed_log(self)
 
     @property
     def is_only_replica(self) -> bool:
@@ -177,7 +157,7 @@ class Partition:
         if leads:
             if self.is_only_replica:
                 self.log.lost_from = None  # nobody has what is lost, and what is here is all that there is
-            now_ms = self._context.monotonic_ms()
+            now_ms = self.context.monotonic_ms()
             if self._leader is None or self._leader.state.leader_epoch != state.leader_epoch:
                 if state.link is None:  # else all epochs in the log are the source's
                     self.log.start_leader_epoch(state.leader_epoch)
@@ -196,7 +176,7 @@ class Partition:
             self._leader = None
             self._unreplicated.give_up(self.not_leader)
         if led != leads or former is not state:
-            self._tell_change()
+            self.tell_change()
             self.tell_if_unfit()
             self._tell_link(former)
 
@@ -209,44 +189,14 @@ class Partition:
             return False
         if self.search is None or self.search.leader_epoch != self.state.leader_epoch:
             self.search = LongestLogSearch(
-                self.broker_id, self.state.leader_epoch, self._log_reach(), self._context.monotonic_ms()
+                self.broker_id, self.state.leader_epoch, self._log_reach(), self.context.monotonic_ms()
             )
-        if self._context.on_search is not None:
-            self._context.on_search(self)
+        if self.context.on_search is not None:
+            self.context.on_search(self)
         return True
 
     def _log_reach(self) -> LogReach:
         return LogReach(self.log.leader_epochs.latest, self.log.log_end_offset, not self.lacks_records)
-
-    def heard_of_log(self, contact: FollowerContact, reach: LogReach, *, leader_epoch: int) -> None:
-        """Note how far the log of a replica reaches that follows this one, as it believes, in a leader epoch."""
-        search = self.search
-        if search is not None and leader_epoch == search.leader_epoch:
-            search.heard(contact, reach)
-            if self._context.on_search is not None:
-                self._context.on_search(self)
-
-    def longest_log(self, members: Mapping[int, Member]) -> LongestLog | None:
-        """Return who has the longest log, or None while there is no search or its outcome is not known.
-
-        Others that are away are waited for as long as a follower may lag; but without limit if the end of this log is
-        known to be lost, unless the topic allows unclean elections, as this would be one.
-        """
-        if self.search is None:
-            return None
-        waits = self.knows_of_lost_end and not self.log.config.unclean_leader_election_enable
-        return self.search.longest(
-            self.state.replicas,
-            members,
-            now_ms=self._context.monotonic_ms(),
-            wait_ms=None if waits else self._context.lag_max_ms,
-        )
-
-    def take_for_longest(self) -> None:
-        """Note that the controller takes this log for the longest, and nobody else for one that has everything."""
-        self.log.may_lack_end = False
-        if self.knows_of_lost_end:
-            self.log.lost_from = None  # nobody has what is lost
 
     def counts_as_complete(self, state: PartitionState) -> bool:
         """Return whether a state takes this replica for one that has every committed record, and may lead."""
@@ -258,7 +208,7 @@ class Partition:
         self.search = None
         self._leader = None
         self._unreplicated.give_up(self.not_leader)
-        self._tell_change()
+        self.tell_change()
         self._tell_link(self.state)
 
     def check_epoch(self, leader_epoch: int) -> None:
@@ -308,18 +258,17 @@ class Partition:
             records, leader_epoch=self.state.leader_epoch, now_ms=now_ms, origin=origin, looked_into=looked_into
         )
         if not appended.duplicate:
-            self._has_grown(leader, former_end_offset, len(records))
+            self.has_grown(leader, former_end_offset, len(records))
         return appended
 
-    def _has_grown(self, leader: LeaderReplica, former_end_offset: int, size_bytes: int) -> None:
+    def has_grown(self, leader: LeaderReplica, former_end_offset: int, size_bytes: int) -> None:
+        """Take note of what was appended as the leader."""
         if leader.followers:
-            leader.appended(former_end_offset, self._context.monotonic_ms())
+            leader.appended(former_end_offset, self.context.monotonic_ms())
         if leader.is_alone:
             self.advance_high_watermark()
         for watcher in tuple(self._watchers):
             watcher.on_append(self, size_bytes)
-
-    # Leading a partition that follows one of another cluster
 
     def check_takes_writes(self) -> None:
         """See that the partition's records are not those of another cluster.
@@ -330,79 +279,8 @@ class Partition:
         if self.state.link is not None:
             raise PolicyViolation(
                 f"{self.topic_partition.topic} follows a topic of another cluster through link"
-                f" '{self._context.name_of_link(self.state.link)}' and takes no writes until it is promoted"
+                f" '{self.context.name_of_link(self.state.link)}' and takes no writes until it is promoted"
             )
-
-    def append_from_source(
-        self, records: bytes | memoryview, *, leader_epoch: int, link: UUID, end_offset: int, now_ms: int
-    ) -> None:
-        """Append batches of the source as they are, as the leader that follows it.
-
-        The records belong at one place of one history. So what they were fetched for is compared again in this step:
-        the role, the leader epoch, the link, and the log's end.
-
-        Args:
-            records: whole batches.
-            leader_epoch: in which they were asked for.
-            link: the id of the link that they came through.
-            end_offset: where the log ended when they were asked for.
-            now_ms: the broker's clock.
-
-        Raises:
-            NotLeaderOrFollower, FencedLeaderEpoch: this broker leads no longer, or anew, or follows another link or
-                none, or the log has changed; nothing was appended.
-            UnknownLeaderEpoch: a batch is of a later epoch than this leader's; those before it are appended.
-            KafkaError: a batch is damaged or the disk refuses it; those before it are appended.
-        """
-        leader, log = self._leader, self.log
-        if leader is None:
-            raise self.not_leader()
-        if self.state.leader_epoch != leader_epoch or self.state.link != link or log.log_end_offset != end_offset:
-            raise FencedLeaderEpoch(f"{self.topic_partition} is not what it was when its source was asked")
-        try:
-            log.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
-        finally:
-            if log.log_end_offset != end_offset:
-                self._has_grown(leader, end_offset, len(records))
-
-    def cut_to_source(self, offset: int, *, leader_epoch: int, link: UUID, end_offset: int, now_ms: int) -> None:
-        """Cut off what was written here and the source does not have; it has been set aside up to `end_offset`.
-
-        What is known of the followers is forgotten, since their logs may have what is cut; they cut it when they
-        fetch. To be prepared and settled as with `truncate_to`.
-
-        Raises:
-            FencedLeaderEpoch: this broker does not lead under this epoch and link, records behind the offset were not
-                written here, or the log has changed; nothing was cut.
-            KafkaStorageError: the disk failed.
-        """
-        log, state = self.log, self.state
-        is_due = self._leader is not None and state.leader_epoch == leader_epoch and state.link == link
-        was_written_here = log.leader_epochs.latest <= state.set_aside_up_to
-        if not is_due or not was_written_here or log.log_end_offset != end_offset:
-            raise FencedLeaderEpoch(f"{self.topic_partition} is not what it was when its source was asked")
-        log.truncate_to(offset, now_ms)
-        # Else a record of the source at an offset of one that was cut would count as that one's being replicated.
-        self._unreplicated.give_up(lambda: NotLeaderOrFollower(f"{self.topic_partition} follows another cluster now"))
-        self._leader = LeaderReplica(
-            self.broker_id, state, log.log_end_offset, self._context.monotonic_ms(), led_this_epoch_before=True
-        )
-        self._tell_change()
-
-    def begin_at(self, offset: int, *, leader_epoch: int, link: UUID, now_ms: int) -> None:
-        """Have a log that is empty begin where the source's does; prepared and settled as with `restart_at`.
-
-        Raises:
-            FencedLeaderEpoch: this broker does not lead under this epoch and link, or the log is not empty.
-            KafkaStorageError: the disk failed.
-        """
-        log = self.log
-        is_due = self._leader is not None and self.state.leader_epoch == leader_epoch and self.state.link == link
-        if not is_due or log.log_start_offset != log.log_end_offset or log.log_end_offset > offset:
-            raise FencedLeaderEpoch(f"{self.topic_partition} is not what it was when its source was asked")
-        log.truncate_fully_and_start_at(offset, now_ms)
-        self._set_high_watermark(offset)
-        self._tell_change()
 
     def _not_enough_replicas(self, records: bytes | memoryview) -> KafkaError:
         """Return the refusal of a batch; one that came before must not be told that it is not in the log."""
@@ -450,7 +328,7 @@ class Partition:
             raise NotLeaderOrFollower(f"broker {contact.broker_id} has fetched under a later registration already")
         progress.fetched(contact, offset, log_start_offset, self.log.log_end_offset)
         self.advance_high_watermark()
-        tell = self._context.on_out_of_sync_fetch
+        tell = self.context.on_out_of_sync_fetch
         if tell is not None and contact.broker_id not in self.state.isr:
             tell(self)
 
@@ -464,7 +342,7 @@ class Partition:
         leader = self._leader
         if leader is None:
             return
-        context = self._context
+        context = self.context
         log = self.log
         if log.high_watermark == log.log_end_offset:
             return
@@ -478,20 +356,23 @@ class Partition:
             lag_max_ms=context.lag_max_ms,
             live=context.live_brokers,
         )
-        self._set_high_watermark(high_watermark)
+        self.set_high_watermark(high_watermark)
 
-    def propose_isr(self) -> IsrProposal | None:
-        """Return the in-sync set that the controller should be asked for, or None."""
-        if self._leader is None:
-            return None
-        context = self._context
-        return self._leader.propose(
-            log_end_offset=self.log.log_end_offset,
-            high_watermark=self.log.high_watermark,
-            now_ms=context.monotonic_ms(),
-            lag_max_ms=context.lag_max_ms,
-            live=context.live_brokers,
+    def forget_followers(self, reason: str) -> None:
+        """Forget what is known of the followers, since their logs may have what was cut off here.
+
+        Args:
+            reason: told to those who wait for records to be replicated.
+        """
+        self._unreplicated.give_up(lambda: NotLeaderOrFollower(reason))
+        self._leader = LeaderReplica(
+            self.broker_id,
+            self.state,
+            self.log.log_end_offset,
+            self.context.monotonic_ms(),
+            led_this_epoch_before=True,
         )
+        self.tell_change()
 
     def isr_proposal_refused(self, proposal: IsrProposal) -> None:
         """Note that the controller refused what `propose_isr` returned."""
@@ -504,7 +385,7 @@ class Partition:
         if self._leader is None:
             return False
         return self.is_only_replica or self._leader.cannot_be_replaced(
-            self._context.monotonic_ms(),
+            self.context.monotonic_ms(),
             within_ms,
             allows_unclean=self.log.config.unclean_leader_election_enable,
         )
@@ -517,83 +398,6 @@ class Partition:
         return FetchPosition(
             log.log_end_offset, log.leader_epochs.latest, self.state.leader_epoch, log.log_start_offset
         )
-
-    def append_from_leader(
-        self,
-        records: bytes | memoryview,
-        *,
-        leader_epoch: int,
-        high_watermark: int,
-        log_start_offset: int,
-        now_ms: int,
-    ) -> None:
-        """Take over what the leader answered to a fetch.
-
-        Args:
-            records: whole batches, or nothing.
-            leader_epoch: under which the fetch was made.
-            high_watermark: the leader's.
-            log_start_offset: the leader's.
-            now_ms: the broker's clock.
-
-        Raises:
-            FencedLeaderEpoch, UnknownLeaderEpoch: the answer, or a batch in it, is of another leader epoch.
-            KafkaError: a batch is damaged or the disk refuses it; those before it are appended.
-        """
-        self._check_follows(leader_epoch)
-        if len(records):
-            self.log.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
-        log = self.log
-        if self.broker_id in self.state.isr:  # as by a leader above doubt, who else does not answer; see `apply`
-            log.may_lack_end = False
-        if self.was_begun_anew and log.log_end_offset >= high_watermark:
-            self.was_begun_anew = False  # a proposal that is under way keeps the leader's from going on without us
-        self._set_high_watermark(max(log.high_watermark, min(high_watermark, log.log_end_offset)))
-        if log_start_offset > log.log_start_offset:
-            log.delete_records_before(min(log_start_offset, log.high_watermark))
-
-    def diverging_offset(self, epoch: int, end_offset: int, *, leader_epoch: int) -> int:
-        """Return where to cut the log, because it parts from the leader's.
-
-        Args:
-            epoch: the largest epoch that the leader knows up to that of this log's last record.
-            end_offset: where that epoch ends in the leader's log.
-            leader_epoch: under which the fetch was made.
-
-        Raises:
-            FencedLeaderEpoch, UnknownLeaderEpoch: the answer is of another leader epoch.
-        """
-        self._check_follows(leader_epoch)
-        return truncation_offset(self.log, epoch, end_offset)
-
-    def truncate_to(self, offset: int, *, leader_epoch: int, now_ms: int) -> None:
-        """Cut the log where it parts from the leader's, or at the end of the leader's, which is shorter.
-
-        Both are prepared by the log before, and settled after (`replication/truncation.py`).
-
-        Raises:
-            FencedLeaderEpoch, UnknownLeaderEpoch: the answer is of another leader epoch.
-            KafkaStorageError: the disk failed.
-        """
-        self._check_follows(leader_epoch)
-        self.log.truncate_to(offset, now_ms)
-
-    def restart_at(self, offset: int, *, leader_epoch: int, now_ms: int) -> None:
-        """Drop everything and go on at `offset`, where the leader's log begins.
-
-        Raises:
-            FencedLeaderEpoch, UnknownLeaderEpoch: the answer is of another leader epoch.
-            KafkaStorageError: the disk failed.
-        """
-        self._check_follows(leader_epoch)
-        self.log.truncate_fully_and_start_at(offset, now_ms)
-        self._set_high_watermark(offset)
-
-    def _check_follows(self, leader_epoch: int) -> None:
-        """See that what a leader says is still to be done: not after an election, and not by the leader itself."""
-        if self.leads:
-            raise FencedLeaderEpoch(f"this broker leads {self.topic_partition}")
-        self.check_epoch(leader_epoch)
 
     # Reading
 
@@ -627,10 +431,6 @@ class Partition:
         """Undo `watch`."""
         self._watchers.discard(watcher)
 
-    def start_offset_changed(self) -> None:
-        """Have everybody look again, because records were deleted."""
-        self._tell_change()
-
     def not_leader(self) -> NotLeaderOrFollower:
         """Return the error for a request that only the leader can serve."""
         if self.state.leader == self.broker_id:
@@ -638,7 +438,8 @@ class Partition:
         leader = "nobody" if self.state.leader == NO_LEADER else f"broker {self.state.leader}"
         return NotLeaderOrFollower(f"{self.topic_partition} is led by {leader}, not by broker {self.broker_id}")
 
-    def _set_high_watermark(self, offset: int) -> None:
+    def set_high_watermark(self, offset: int) -> None:
+        """Move the high watermark, and tell those who wait for it."""
         if offset == self.log.high_watermark:
             return
         self.log.high_watermark = offset
@@ -657,9 +458,10 @@ class Partition:
         )
 
     def _tell_link(self, former: PartitionState) -> None:
-        if self._context.on_link is not None and (self.state.link or former.link) is not None:
-            self._context.on_link(self, former)
+        if self.context.on_link is not None and (self.state.link or former.link) is not None:
+            self.context.on_link(self, former)
 
-    def _tell_change(self) -> None:
+    def tell_change(self) -> None:
+        """Have everybody look again who watches, because role, in-sync set or start offset have changed."""
         for watcher in tuple(self._watchers):
             watcher.on_change(self)

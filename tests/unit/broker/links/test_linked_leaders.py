@@ -8,8 +8,10 @@ from uuid import UUID
 
 import pytest
 
+from ottla_broker.links.linked_leading import append_from_source, cut_to_source
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
+from ottla_broker.replication.following import append_from_leader
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.model import PartitionState
 from ottla_core.errors import (
@@ -60,7 +62,7 @@ def take(partition: Partition, records: bytes, **changes: Any) -> None:
         "end_offset": partition.log.log_end_offset,
         "now_ms": NOW_MS,
     }
-    partition.append_from_source(records, **{**asked, **changes})
+    append_from_source(partition, records, **{**asked, **changes})
 
 
 def fetch(partition: Partition, offset: int) -> None:
@@ -126,7 +128,7 @@ FOLLOWING = replace(LINKED, leader_epoch=80_000, partition_epoch=101, set_aside_
 
 def cut(partition: Partition, offset: int, **changes: Any) -> None:
     asked: dict[str, Any] = {"leader_epoch": 80_000, "link": LINK, "end_offset": 3, "now_ms": NOW_MS}
-    partition.cut_to_source(offset, **{**asked, **changes})
+    cut_to_source(partition, offset, **{**asked, **changes})
 
 
 def test_after_a_cut_a_follower_counts_only_when_it_has_fetched_again(make: Callable[..., Partition]) -> None:
@@ -185,10 +187,10 @@ def test_so_does_a_follower_and_a_broker_that_starts_anew(make: Callable[..., Pa
     follower = make(replace(LINKED, leader=2), leads=False)
     epoch = 5 + PROMOTION_LEAP
     how: dict[str, Any] = {"high_watermark": 2, "log_start_offset": 0, "now_ms": NOW_MS}
-    follower.append_from_leader(copied(b"a", producer=PRODUCER), leader_epoch=5, **how)
+    append_from_leader(follower, copied(b"a", producer=PRODUCER), leader_epoch=5, **how)
     follower.apply(replace(OWN, leader=2, leader_epoch=epoch, partition_epoch=101), leads=False)
     records = copied(b"b", base=1, epoch=epoch, producer=(10, 0, 0))
-    follower.append_from_leader(records, leader_epoch=epoch, **how)
+    append_from_leader(follower, records, leader_epoch=epoch, **how)
     for log in (follower.log, open_log(tmp_path / "log", was_clean=False)):
         assert log.producers.get(PRODUCER[0]) is None
         assert log.producers.get(10) is not None

@@ -10,6 +10,7 @@ import pytest
 from ottla_broker.log.truncation import TruncationContext
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
+from ottla_broker.replication.following import append_from_leader
 from ottla_broker.replication.truncation import cut_log, restart_log
 from ottla_core.cluster.model import PartitionState
 from ottla_core.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower
@@ -30,7 +31,7 @@ def follower(tmp_path: Path) -> Partition:
 
 def copy_record(partition: Partition) -> None:
     batch = batch_of(b"x", base_offset=partition.log.log_end_offset, leader_epoch=5)
-    partition.append_from_leader(batch, leader_epoch=5, high_watermark=0, log_start_offset=0, now_ms=NOW_MS)
+    append_from_leader(partition, batch, leader_epoch=5, high_watermark=0, log_start_offset=0, now_ms=NOW_MS)
 
 
 def next_epoch(partition: Partition) -> None:

@@ -83,7 +83,7 @@ def _delete(broker: Broker, topic: str, wanted: Any) -> _Outcome:
         start_offset = log.delete_records_before(offset)
     except KafkaError as refused:
         return refused
-    partition.start_offset_changed()
+    partition.tell_change()
     return _Deleted(partition, start_offset)
 
 

@@ -23,6 +23,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i64
 
 from ottla_broker.links.link_settings import Resolve
+from ottla_broker.links.linked_leading import begin_log_at, cut_to_source
 from ottla_broker.links.linked_partition import LinkedPartition, SourceRange
 from ottla_broker.links.set_aside import keep_aside
 from ottla_broker.links.source_fetcher import SourceFetcher
@@ -316,7 +317,7 @@ class LinkRun:
             begin_at = linked.resume_within(found, now_ms)
             if begin_at is not None:
                 async with partition.log.truncation.prepared(partition.log.log_start_offset):
-                    partition.begin_at(begin_at, leader_epoch=leader_epoch, link=self.link.id, now_ms=now_ms)
+                    begin_log_at(partition, begin_at, leader_epoch=leader_epoch, link=self.link.id, now_ms=now_ms)
                 await partition.log.truncation.settled()
         except (KafkaError, Unreachable, AuthenticationFailed, UnsupportedByBroker, Refused) as error:
             logger.info("cannot find where a source begins", partition=str(linked.topic_partition), error=str(error))
@@ -337,7 +338,8 @@ class LinkRun:
         try:
             kept = await keep_aside(log, offset, end_offset, partition.topic_id, self._clock.time_ms())
             async with log.truncation.prepared(offset):
-                partition.cut_to_source(
+                cut_to_source(
+                    partition,
                     offset,
                     leader_epoch=leader_epoch,
                     link=self.link.id,

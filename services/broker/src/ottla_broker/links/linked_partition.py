@@ -12,6 +12,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from ottla_broker.links.linked_leading import append_from_source
 from ottla_broker.links.source_batches import Obstacle, usable_batches
 from ottla_broker.partition import Partition
 from ottla_broker.replication.follower_replica import UNDEFINED_EPOCH, FetchPosition
@@ -178,7 +179,8 @@ class LinkedPartition:
             records, last_epoch=partition.log.leader_epochs.latest, leader_epoch=self.leader_epoch
         )
         if usable.size_bytes:
-            partition.append_from_source(
+            append_from_source(
+                partition,
                 records[: usable.size_bytes],
                 leader_epoch=self.leader_epoch,
                 link=self._link,
@@ -231,7 +233,7 @@ class LinkedPartition:
         """Go on where the source's log begins, if it begins behind this one's end.
 
         Returns:
-            Where this log is to begin, if it is empty (`Partition.begin_at`).
+            Where this log is to begin, if it is empty (`begin_log_at`).
         """
         log = self.partition.log
         end_offset = log.log_end_offset

@@ -21,6 +21,7 @@ from ottla_broker.receive_buffer import BufferPool
 from ottla_broker.replication.fetch_connection import ConnectionLostError, LeaderConnection, OpenConnection
 from ottla_broker.replication.fetch_plan import FetchPlan, FollowedPartition, PartitionKey
 from ottla_broker.replication.fetch_settings import FetchSettings, LeaderAddress
+from ottla_broker.replication.following import append_from_leader, diverging_offset
 from ottla_broker.replication.leader_link import LeaderLink
 from ottla_broker.replication.offset_search import find_common_offset
 from ottla_broker.replication.throttle import ReplicationThrottle, is_throttled_follower
@@ -254,7 +255,8 @@ class Fetcher:
             return
         log = partition.log
         try:
-            partition.append_from_leader(
+            append_from_leader(
+                partition,
                 fetched.records,
                 leader_epoch=leader_epoch,
                 high_watermark=fetched.high_watermark,
@@ -286,7 +288,7 @@ class Fetcher:
         former_end_offset = partition.log.log_end_offset
         epoch, end_offset = diverging
         try:
-            offset = partition.diverging_offset(epoch, end_offset, leader_epoch=leader_epoch)
+            offset = diverging_offset(partition, epoch, end_offset, leader_epoch=leader_epoch)
             await cut_log(
                 partition,
                 offset,

@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import structlog
@@ -24,9 +23,11 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partitions import PartitionTable
+from ottla_broker.replication.doubtful_log import must_make_way
+from ottla_broker.replication.isr_requests import change_of, failed_log_report, lost_log_report, propose_isr
 from ottla_broker.replication.leader_replica import IsrProposal
 from ottla_core.background import start_recurring
-from ottla_core.cluster.controller_api import AlteredIsr, InSyncReplica, IsrChange
+from ottla_core.cluster.controller_api import AlteredIsr, IsrChange
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import ClusterState
@@ -237,7 +238,7 @@ class IsrUpdates:
         self._unanswered = []
         while self._due and len(proposed) < CHANGES_PER_REQUEST_MAX:
             partition, _ = self._due.popitem()
-            proposal = partition.propose_isr()
+            proposal = propose_isr(partition)
             if proposal is not None:
                 proposed.append(_Proposed(partition, proposal, len(partition.state.isr)))
         if self._due:
@@ -251,7 +252,7 @@ class IsrUpdates:
             results, revision = await self._controller.alter_partitions(
                 self._context.broker_id,
                 broker_epoch,
-                [_change(partition, proposal, broker_epoch) for partition, proposal, _ in proposed],
+                [change_of(partition, proposal, broker_epoch) for partition, proposal, _ in proposed],
                 timeout_s=ANSWER_TIMEOUT_SECONDS,
             )
         except KafkaError as error:
@@ -298,7 +299,7 @@ class IsrUpdates:
         self._failed = {each: is_full for each, is_full in self._failed.items() if self._is_held(each)}
         held = tuple(self._failed)
         live = self._feed.state.brokers
-        reported = [partition for partition in held if partition.must_make_way(live)][:CHANGES_PER_REQUEST_MAX]
+        reported = [partition for partition in held if must_make_way(partition, live)][:CHANGES_PER_REQUEST_MAX]
         if not reported:
             return
         if self._membership.is_current():
@@ -314,7 +315,7 @@ class IsrUpdates:
                 logger.info("unfit logs reported", partitions=len(reported), refused=dict(refused))
             except KafkaError as error:
                 logger.warning("unfit logs not reported", partitions=len(reported), error=error.message)
-        if any(partition.must_make_way(self._feed.state.brokers) for partition in self._failed):
+        if any(must_make_way(partition, self._feed.state.brokers) for partition in self._failed):
             self._wake_in(RETRY_SECONDS)
 
     async def _noted(
@@ -380,39 +381,3 @@ class IsrUpdates:
 def _live_brokers(state: ClusterState) -> frozenset[int]:
     """Return who can be in sync: the registered brokers that are not about to stop."""
     return frozenset(member.id for member in state.brokers.values() if not member.shutting_down)
-
-
-def lost_log_report(partition: Partition) -> IsrChange:
-    """Return what tells the controller that a replica's log is lost; it counts for the newest known state alone."""
-    return IsrChange(
-        topic_id=partition.topic_id,
-        index=partition.topic_partition.partition,
-        leader_epoch=partition.state.leader_epoch,
-        partition_epoch=partition.state.partition_epoch,
-        isr=(),
-        lost_log=True,
-    )
-
-
-def failed_log_report(partition: Partition) -> IsrChange:
-    """Return what tells the controller that a log has failed; it counts for the newest known state alone."""
-    return replace(lost_log_report(partition), lost_log=False, failed_log=True)
-
-
-def _change(partition: Partition, proposal: IsrProposal, own_epoch: int) -> IsrChange:
-    """Return a proposal as the controller takes it.
-
-    A member of the set that has not fetched since this broker leads is named without an epoch: it is in already, and
-    stays whatever its registration.
-    """
-    own_id = partition.broker_id
-    return IsrChange(
-        topic_id=partition.topic_id,
-        index=partition.topic_partition.partition,
-        leader_epoch=proposal.leader_epoch,
-        partition_epoch=proposal.partition_epoch,
-        isr=tuple(
-            InSyncReplica(broker_id=broker_id, broker_epoch=own_epoch if broker_id == own_id else broker_epoch)
-            for broker_id, broker_epoch in zip(proposal.isr, proposal.broker_epochs, strict=True)
-        ),
-    )

@@ -14,6 +14,8 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partitions import PartitionTable
+from ottla_broker.replication.doubtful_log import longest_log, take_for_longest
+from ottla_broker.replication.isr_requests import longest_log_report
 from ottla_broker.replication.isr_updates import (
     ANSWER_TIMEOUT_SECONDS,
     CHANGES_PER_REQUEST_MAX,
@@ -24,7 +26,6 @@ from ottla_broker.replication.isr_updates import (
 )
 from ottla_broker.replication.longest_log import LongestLog
 from ottla_core.background import start_recurring
-from ottla_core.cluster.controller_api import InSyncReplica, IsrChange
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
 from ottla_core.errors import KafkaError, RequestTimedOut
@@ -96,7 +97,7 @@ class LongestLogSearches:
             search = partition.search
             if search is None or self._partitions.get(partition.topic_partition) is not partition:
                 del self._searching[partition]
-            elif (longest := partition.longest_log(members)) is not None:
+            elif (longest := longest_log(partition, members)) is not None:
                 found[partition] = longest
                 if len(found) == CHANGES_PER_REQUEST_MAX:
                     break
@@ -130,19 +131,7 @@ class LongestLogSearches:
             )
             # Before its roles are given: the search would begin again in the new leader epoch.
             if result.error_code is ErrorCode.none and longest.broker_id == self._context.broker_id:
-                partition.take_for_longest()
+                take_for_longest(partition)
         with contextlib.suppress(RequestTimedOut):
             await self._feed.wait_for_revision(revision, SEEN_TIMEOUT_SECONDS)
         self._reconciler.give_roles_again({partition.topic_partition.topic for partition in found})
-
-
-def longest_log_report(partition: Partition, longest: LongestLog) -> IsrChange:
-    """Return what names the replica with the longest log; it counts for the newest known state alone."""
-    return IsrChange(
-        topic_id=partition.topic_id,
-        index=partition.topic_partition.partition,
-        leader_epoch=partition.state.leader_epoch,
-        partition_epoch=partition.state.partition_epoch,
-        isr=(InSyncReplica(broker_id=longest.broker_id, broker_epoch=longest.broker_epoch),),
-        longest_log=True,
-    )

@@ -8,6 +8,7 @@ leader, or another fetcher may have appended what the leader takes for stored he
 from collections.abc import Callable
 
 from ottla_broker.partition import Partition
+from ottla_broker.replication.following import restart_at, truncate_to
 from ottla_core.errors import NotLeaderOrFollower
 
 
@@ -29,7 +30,7 @@ async def cut_log(
     """
     async with partition.log.truncation.prepared(offset):
         _check_end(partition, end_offset)
-        partition.truncate_to(offset, leader_epoch=leader_epoch, now_ms=now_ms())
+        truncate_to(partition, offset, leader_epoch=leader_epoch, now_ms=now_ms())
 
 
 async def cut_at_loss(partition: Partition, offset: int, *, leader_epoch: int, now_ms: Callable[[], int]) -> bool:
@@ -55,7 +56,7 @@ async def cut_at_loss(partition: Partition, offset: int, *, leader_epoch: int, n
             return True
         if partition.counts_as_complete(partition.state):
             return False
-        partition.truncate_to(offset, leader_epoch=leader_epoch, now_ms=now_ms())
+        truncate_to(partition, offset, leader_epoch=leader_epoch, now_ms=now_ms())
     return True
 
 
@@ -68,7 +69,7 @@ async def restart_log(
     """
     async with partition.log.truncation.prepared(min(offset, partition.log.log_start_offset)):
         _check_end(partition, end_offset)
-        partition.restart_at(offset, leader_epoch=leader_epoch, now_ms=now_ms())
+        restart_at(partition, offset, leader_epoch=leader_epoch, now_ms=now_ms())
 
 
 def _check_end(partition: Partition, end_offset: int) -> None:

@@ -1,0 +1,86 @@
+"""What the leader of a partition does that follows one of another cluster: appending, cutting and beginning its log.
+
+What is to be done was decided by what the source had answered, maybe long before. So each function compares the role,
+the leader epoch, the link and the log with what they were then, in the step that changes the log.
+"""
+
+from uuid import UUID
+
+from ottla_broker.partition import Partition
+from ottla_core.errors import FencedLeaderEpoch
+
+
+def append_from_source(
+    partition: Partition, records: bytes | memoryview, *, leader_epoch: int, link: UUID, end_offset: int, now_ms: int
+) -> None:
+    """Append batches of the source as they are, as the leader that follows it.
+
+    Args:
+        partition: this broker's replica.
+        records: whole batches.
+        leader_epoch: in which they were asked for.
+        link: the id of the link that they came through.
+        end_offset: where the log ended when they were asked for.
+        now_ms: the broker's clock.
+
+    Raises:
+        NotLeaderOrFollower, FencedLeaderEpoch: this broker leads no longer, or anew, or follows another link or
+            none, or the log has changed; nothing was appended.
+        UnknownLeaderEpoch: a batch is of a later epoch than this leader's; those before it are appended.
+        KafkaError: a batch is damaged or the disk refuses it; those before it are appended.
+    """
+    leader, log = partition.leader, partition.log
+    if leader is None:
+        raise partition.not_leader()
+    if (
+        partition.state.leader_epoch != leader_epoch
+        or partition.state.link != link
+        or log.log_end_offset != end_offset
+    ):
+        raise FencedLeaderEpoch(f"{partition.topic_partition} is not what it was when its source was asked")
+    try:
+        log.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
+    finally:
+        if log.log_end_offset != end_offset:
+            partition.has_grown(leader, end_offset, len(records))
+
+
+def cut_to_source(
+    partition: Partition, offset: int, *, leader_epoch: int, link: UUID, end_offset: int, now_ms: int
+) -> None:
+    """Cut off what was written here and the source does not have; it has been set aside up to `end_offset`.
+
+    What is known of the followers is forgotten, since their logs may have what is cut; they cut it when they
+    fetch. To be prepared and settled as with `truncate_to`.
+
+    Raises:
+        FencedLeaderEpoch: this broker does not lead under this epoch and link, records behind the offset were not
+            written here, or the log has changed; nothing was cut.
+        KafkaStorageError: the disk failed.
+    """
+    log, state = partition.log, partition.state
+    is_due = partition.leader is not None and state.leader_epoch == leader_epoch and state.link == link
+    was_written_here = log.leader_epochs.latest <= state.set_aside_up_to
+    if not is_due or not was_written_here or log.log_end_offset != end_offset:
+        raise FencedLeaderEpoch(f"{partition.topic_partition} is not what it was when its source was asked")
+    log.truncate_to(offset, now_ms)
+    # Else a record of the source at an offset of one that was cut would count as that one's being replicated.
+    partition.forget_followers(f"{partition.topic_partition} follows another cluster now")
+
+
+def begin_log_at(partition: Partition, offset: int, *, leader_epoch: int, link: UUID, now_ms: int) -> None:
+    """Have a log that is empty begin where the source's does; prepared and settled as with `restart_at`.
+
+    Raises:
+        FencedLeaderEpoch: this broker does not lead under this epoch and link, or the log is not empty.
+        KafkaStorageError: the disk failed.
+    """
+    log = partition.log
+    is_due = (
+        partition.leader is not None and partition.state.leader_epoch == leader_epoch and partition.state.link == link
+    )
+    if not is_due or log.log_start_offset != log.log_end_offset or log.log_end_offset > offset:
+        raise FencedLeaderEpoch(f"{partition.topic_partition} is not what it was when its source was asked")
+    log.truncate_fully_and_start_at(offset, now_ms)
+    partition.set_high_watermark(offset)
+    partition.tell_change()
