@@ -1,15 +1,22 @@
-"""The same done to several things that workers have: report all, fail if any failed."""
+"""The same done to several things, one after the other: report all, fail if any failed."""
 
 from collections.abc import Callable, Sequence
 
 import typer
 
+from ottla.errors import CommandError
 from ottla.output import note, print_json
 from ottla.worker_client import Refused
 
 
 def do_each(
-    names: Sequence[str], action: Callable[[str], str], wanted: str, *, as_json: bool, kind: str = "connector"
+    names: Sequence[str],
+    action: Callable[[str], str],
+    wanted: str,
+    *,
+    as_json: bool,
+    kind: str = "connector",
+    refusal: type[CommandError] = Refused,
 ) -> None:
     """Do something to each, report, and end with exit code 1 if any refused.
 
@@ -19,13 +26,14 @@ def do_each(
         wanted: that word for messages of failure.
         as_json: whether the result is printed for programs.
         kind: what they are, as a field of the JSON result.
+        refusal: the error that concerns one of them; any other ends the command.
     """
     results: list[dict[str, str | None]] = []
     for name in names:
         try:
             results.append({kind: name, "status": action(name), "error": None})
-        except Refused as refusal:
-            results.append({kind: name, "status": "failed", "error": str(refusal)})
+        except refusal as error:
+            results.append({kind: name, "status": "failed", "error": str(error)})
     if as_json:
         print_json(results)
     for result in results:

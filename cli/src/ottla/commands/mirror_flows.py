@@ -10,10 +10,9 @@ from ottla.errors import UsageProblem
 from ottla.kafka_client import Json, parse_assignments
 from ottla.mirror.first_copy import watch_until_copied
 from ottla.mirror.mirror_client import URL_DEFAULT, FlowNames, MirrorClient, MirrorUrl, aliases_of, flow_path
+from ottla.mirror.rate import in_words, parse_rate
 from ottla.output import note, print_json
 from ottla.shown_url import without_login
-
-NO_LIMIT = "none"
 
 
 def create(
@@ -122,14 +121,12 @@ def throttle(
 
       ottla mirror throttle 'west->east' none
     """
-    if rate != NO_LIMIT and not (rate.isdecimal() and int(rate) > 0):
-        raise UsageProblem(f"{rate}: write a whole number of bytes per second, or {NO_LIMIT}")
-    limit = None if rate == NO_LIMIT else int(rate)
+    limit = parse_rate(rate)
     client = MirrorClient(url)
 
     def limit_one(name: str) -> str:
         client.ask("PUT", flow_path(name, "throttle"), {"bytes_per_second": limit})
-        return "no longer throttled" if limit is None else "throttled"
+        return in_words(limit)
 
     do_each([flow], limit_one, "throttled", as_json=as_json, kind="flow")
 

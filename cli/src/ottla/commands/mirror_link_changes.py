@@ -1,20 +1,17 @@
 """`ottla mirror link pause`, `resume`, `throttle`, `promote`, `delete`: what becomes of links."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
 from ottla.consent import Yes, ask_at_terminal, ask_or_refuse
-from ottla.errors import CommandError, UsageProblem
+from ottla.each import do_each
+from ottla.errors import CommandError
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
 from ottla.mirror.link_questions import LinkName, LinkNames, link_admin, status_of_links
+from ottla.mirror.rate import in_words, parse_rate
 from ottla.output import note, print_json, print_table
-
-if TYPE_CHECKING:
-    from ottla_core.cluster.model import Link
-
-NO_LIMIT = "none"
 
 
 def pause(
@@ -67,11 +64,9 @@ def throttle(
     """
     from ottla_core.cluster.link_api import UNLIMITED  # noqa: PLC0415
 
-    if rate != NO_LIMIT and not (rate.isdecimal() and int(rate) > 0):
-        raise UsageProblem(f"{rate}: write a whole number of bytes per second, or {NO_LIMIT}")
-    limit = UNLIMITED if rate == NO_LIMIT else int(rate)
-    done = "no longer throttled" if rate == NO_LIMIT else "throttled"
-    _alter([name], bootstrap, properties, {"bytes_per_second": limit}, done, as_json=as_json)
+    limit = parse_rate(rate)
+    change = {"bytes_per_second": UNLIMITED if limit is None else limit}
+    _alter([name], bootstrap, properties, change, in_words(limit), as_json=as_json)
 
 
 def promote(
@@ -146,7 +141,12 @@ def delete(
 
     admin = link_admin(bootstrap, properties)
     ask_at_terminal(f"Delete {', '.join(names)} at {bootstrap}?", yes=yes)
-    _each(names, lambda name: admin.ask(delete_link(name)), "deleted", as_json=as_json)
+
+    def delete_one(name: str) -> str:
+        admin.ask(delete_link(name))
+        return "deleted"
+
+    do_each(names, delete_one, "deleted", as_json=as_json, kind="link", refusal=CommandError)
 
 
 def _alter(
@@ -163,30 +163,11 @@ def _alter(
 
     admin = link_admin(bootstrap, properties)
 
-    def alter_one(name: str) -> "Link":
-        return admin.ask(alter_link(LinkChange(name=name, **change)))
+    def alter_one(name: str) -> str:
+        admin.ask(alter_link(LinkChange(name=name, **change)))
+        return done
 
-    _each(names, alter_one, done, as_json=as_json)
-
-
-def _each(names: Sequence[str], action: Callable[[str], object], done: str, *, as_json: bool) -> None:
-    """Do something to each link, report, and end with exit code 1 if any refused."""
-    results: list[dict[str, str | None]] = []
-    for name in names:
-        try:
-            action(name)
-            results.append({"link": name, "status": done, "error": None})
-        except CommandError as error:
-            results.append({"link": name, "status": "failed", "error": str(error)})
-    if as_json:
-        print_json(results)
-    for each in results:
-        if each["error"] is not None:
-            note(f"ottla: {each['link']} was not {done}: {each['error']}")
-        elif not as_json:
-            print(f"{done} {each['link']}")
-    if any(each["error"] is not None for each in results):
-        raise typer.Exit(1)
+    do_each(names, alter_one, done, as_json=as_json, kind="link", refusal=CommandError)
 
 
 def _or_unknown(number: object) -> str:

@@ -19,9 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ottla_core.rest.error_answers import error_answer
 from ottla_core.rest.errors import Conflict, Elsewhere, RequestError
 from ottla_core.rest.request_guard import REQUEST_TIMEOUT_S
+from ottla_core.rest.worker_connections import WorkerConnections
 
 CONNECT_TIMEOUT_S = 5.0
-CONNECTIONS_MAX = 50
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 FORWARD = "forward"
 PATIENCE_S = 20.0
@@ -78,15 +78,12 @@ class Forwarder:
         self, own_url: str, tls: ssl.SSLContext | None = None, *, passed_headers: Sequence[str] = ()
     ) -> None:
         self._own_url = own_url.rstrip("/")
-        self._tls = tls
         self._passed_headers = (*PASSED_REQUEST_HEADERS, *passed_headers)
-        self._client: httpx.AsyncClient | None = None
+        self._connections = WorkerConnections(tls, httpx.Timeout(REQUEST_TIMEOUT_S, connect=CONNECT_TIMEOUT_S))
 
     async def close(self) -> None:
         """Close its connections."""
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
+        await self._connections.close()
 
     async def forward(self, request: Request, elsewhere: Elsewhere) -> Response:
         """Return the answer of the worker that has to answer.
@@ -106,7 +103,7 @@ class Forwarder:
 
     async def _send(self, request: Request, url: str, headers: dict[str, str]) -> Response:
         body: bytes = getattr(request.state, "body", b"")
-        client = self._connected()
+        client = self._connections.client()
         try:
             async with client.stream(request.method, url, content=body or None, headers=headers) as received:
                 content = bytearray()
@@ -127,17 +124,6 @@ class Forwarder:
         if (location := received.headers.get("location")) is not None:
             answer.headers["location"] = str(request.base_url).rstrip("/") + urlsplit(location).path
         return answer
-
-    def _connected(self) -> httpx.AsyncClient:
-        if self._client is None:
-            self._client = httpx.AsyncClient(
-                timeout=httpx.Timeout(REQUEST_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
-                limits=httpx.Limits(max_connections=CONNECTIONS_MAX),
-                verify=self._tls or True,
-                trust_env=False,
-                follow_redirects=False,
-            )
-        return self._client
 
 
 def next_hop(forward: str | None) -> str:

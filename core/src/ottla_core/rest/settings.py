@@ -145,6 +145,12 @@ class RestSettings(ServiceConfig):
         description="Whether https clients need a certificate: none, requested or required.",
     )
 
+    @property
+    def allowed_origins(self) -> tuple[str, ...]:
+        """Return the origins whose pages may call the REST API."""
+        origins = self.access_control_allow_origin.split(",")
+        return tuple(origin.strip() for origin in origins if origin.strip())
+
     @model_validator(mode="after")
     def _check_listeners(self) -> Self:
         schemes = {listener.scheme for listener in self.listeners}

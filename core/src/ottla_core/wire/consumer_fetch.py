@@ -12,7 +12,6 @@ Source of the layouts: Kafka's FetchRequest.json and FetchResponse.json.
 import struct
 from collections.abc import Collection, Mapping
 from enum import IntEnum
-from functools import lru_cache
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -22,6 +21,7 @@ from ottla_core.errors import InvalidRequest, InvalidResponse
 from ottla_core.wire.bounds import ITEMS_MAX, TAGGED_FIELDS_MAX, read_unsigned_varint, skip_tagged_fields
 from ottla_core.wire.primitives import INT16, INT32, NO_TAGGED_FIELDS, array_length, string
 from ottla_core.wire.replica_fetch_request import FIRST_EPOCH, NO_SESSION, FetchLimits
+from ottla_core.wire.response_values import error_code_of, topic_id_of
 
 FETCH_KEY: Final = 1
 OLDEST_VERSION: Final = 4
@@ -37,7 +37,6 @@ FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
 CONSUMER: Final = -1
 NO_LOG_START_OFFSET: Final = -1
 NO_LEADER_EPOCH: Final = -1
-TOPIC_IDS_KEPT_MAX: Final = 10_000
 
 _LIMITS = struct.Struct(">iiib")
 _SESSION = struct.Struct(">ii")
@@ -242,7 +241,7 @@ class _Reader:
         self._skip_tags()
         if self._position != len(frame):
             raise InvalidResponse(f"{len(frame) - self._position} bytes follow a FetchResponse")
-        return FetchAnswer(throttle_ms, _error_code(error), session_id, partitions)
+        return FetchAnswer(throttle_ms, error_code_of(error), session_id, partitions)
 
     def _partition(self, topic: TopicKey) -> PartitionAnswer:
         frame, version = self._frame, self._version
@@ -263,7 +262,7 @@ class _Reader:
         return PartitionAnswer(
             topic,
             partition,
-            _error_code(error),
+            error_code_of(error),
             high_watermark,
             last_stable_offset,
             log_start_offset,
@@ -304,7 +303,7 @@ class _Reader:
 
     def _topic(self) -> TopicKey:
         if self._version >= FIRST_VERSION_BY_TOPIC_ID:
-            return _topic_id(bytes(self._slice(16)))
+            return topic_id_of(bytes(self._slice(16)))
         if self._flexible:
             size = self._size()
         else:
@@ -345,17 +344,3 @@ class _Reader:
     def _skip_tags(self) -> None:
         if self._flexible:
             self._position = skip_tagged_fields(self._frame, self._position)
-
-
-@lru_cache(TOPIC_IDS_KEPT_MAX)
-def _topic_id(raw: bytes) -> UUID:
-    return UUID(bytes=raw)
-
-
-def _error_code(number: int) -> ErrorCode:
-    if number == 0:
-        return ErrorCode.none
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.unknown_server_error

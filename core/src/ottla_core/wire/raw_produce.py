@@ -8,7 +8,6 @@ Source of the layouts: Kafka's ProduceRequest.json and ProduceResponse.json.
 
 import struct
 from collections.abc import Collection, Mapping
-from functools import lru_cache
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -19,6 +18,7 @@ from ottla_core.wire.bounds import ITEMS_MAX, read_unsigned_varint, skip_tagged_
 from ottla_core.wire.primitives import INT16, INT32, NO_TAGGED_FIELDS, array_length, bytes_length, string
 from ottla_core.wire.produce_request import FIRST_FLEXIBLE_VERSION, FIRST_VERSION_BY_TOPIC_ID
 from ottla_core.wire.record_batch import Buffer
+from ottla_core.wire.response_values import error_code_of, topic_id_of
 
 PRODUCE_KEY: Final = 0
 OLDEST_VERSION: Final = 3
@@ -26,7 +26,6 @@ NEWEST_VERSION: Final = 13
 ALL_IN_SYNC_REPLICAS: Final = -1
 NO_ERROR: Final = ErrorCode.none
 """Looked up once: an attribute of an enumeration takes longer than one of a module."""
-TOPIC_IDS_KEPT_MAX: Final = 10_000
 _FIRST_VERSION_WITH_LOG_START: Final = 5
 _FIRST_VERSION_WITH_MESSAGES: Final = 8
 
@@ -110,7 +109,7 @@ def read_produce_response(frame: memoryview, version: int) -> list[ProduceOutcom
             found = _ONE_ACCEPTED.unpack(frame)
             _, header, topics, topic_id, partitions, partition, error, base_offset, append_time_ms, *_ = found
             if (header, topics, partitions, error, found[10]) == (_NO_TAGS, _ONE, _ONE, 0, _NOTHING_MORE):
-                topic = _topic_id(topic_id)
+                topic = topic_id_of(topic_id)
                 return [ProduceOutcome(topic, partition, ErrorCode.none, base_offset, append_time_ms, None)]
         return _read(frame, version)
     except (IndexError, struct.error):
@@ -131,7 +130,7 @@ def _read(frame: memoryview, version: int) -> list[ProduceOutcome]:
     for _ in range(topic_count):
         topic: TopicKey | None
         if version >= FIRST_VERSION_BY_TOPIC_ID:
-            topic = _topic_id(*_TOPIC_ID.unpack_from(frame, position))
+            topic = topic_id_of(*_TOPIC_ID.unpack_from(frame, position))
             position += _TOPIC_ID.size
         else:
             topic, position = _read_string(frame, position, flexible=flexible)
@@ -184,13 +183,8 @@ def _read_outcome(frame: memoryview, position: int, version: int, topic: TopicKe
         message = message or (reasons[0] if reasons else None)
         if flexible:
             position = skip_tagged_fields(frame, position)
-    code = ErrorCode.none if error == 0 else _error_code(error)
+    code = error_code_of(error)
     return ProduceOutcome(topic, partition, code, base_offset, append_time_ms, message), position
-
-
-@lru_cache(TOPIC_IDS_KEPT_MAX)
-def _topic_id(raw: bytes) -> UUID:
-    return UUID(bytes=raw)
 
 
 def _read_size(frame: memoryview, position: int) -> tuple[int, int]:
@@ -221,10 +215,3 @@ def _read_string(frame: memoryview, position: int, *, flexible: bool) -> tuple[s
     if end > len(frame):
         raise InvalidResponse(f"a string of {size} bytes, {len(frame) - position} follow")
     return str(frame[position:end], "utf-8"), end
-
-
-def _error_code(number: int) -> ErrorCode:
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.unknown_server_error

@@ -12,7 +12,6 @@ Source of the layout: Kafka's FetchResponse.json.
 """
 
 import struct
-from functools import lru_cache
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -22,6 +21,7 @@ from ottla_core.errors import InvalidRequest, InvalidResponse
 from ottla_core.wire.bounds import ITEMS_MAX, TAGGED_FIELDS_MAX, read_unsigned_varint, skip_tagged_fields
 from ottla_core.wire.primitives import INT32
 from ottla_core.wire.record_batch import HEADER_SIZE_BYTES, LENGTH_OFFSET, LOG_OVERHEAD_BYTES
+from ottla_core.wire.response_values import error_code_of, topic_id_of
 
 _AFTER_HEADER = struct.Struct(">ihi")
 _PARTITION = struct.Struct(">ihqqq")
@@ -30,7 +30,6 @@ _ABORTED_TRANSACTION_BYTES: Final = 16
 _PREFERRED_REPLICA_BYTES: Final = 4
 _TOPIC_ID_BYTES: Final = 16
 _DIVERGING_EPOCH_TAG: Final = 0
-TOPIC_IDS_KEPT_MAX: Final = 10_000
 PIECE_BYTES_MIN: Final = 256 * 1024
 
 
@@ -154,11 +153,11 @@ class ReplicaFetchResponseReader:
         _, error_code, session_id = _AFTER_HEADER.unpack_from(there, position)
         topic_count, position = self._read_count(there, position + _AFTER_HEADER.size)
         self._position, self._topics_left = position, topic_count
-        self.head = FetchedHead(_error_code(error_code), session_id)
+        self.head = FetchedHead(error_code_of(error_code), session_id)
 
     def _read_topic(self, there: memoryview) -> None:
         position = self._position
-        topic_id = _topic_id(bytes(_slice(there, position, _TOPIC_ID_BYTES)))
+        topic_id = topic_id_of(bytes(_slice(there, position, _TOPIC_ID_BYTES)))
         count, position = self._read_count(there, position + _TOPIC_ID_BYTES)
         if not count:
             position = skip_tagged_fields(there, position)
@@ -184,7 +183,7 @@ class ReplicaFetchResponseReader:
         self._check_fits(position, size)
         self._position = position
         return _OpenPartition(
-            partition, _error_code(error_code), high_watermark, log_start_offset, position + max(size, 0)
+            partition, error_code_of(error_code), high_watermark, log_start_offset, position + max(size, 0)
         )
 
     def _read_piece(self, there: memoryview, opened: _OpenPartition) -> PartitionFetched | None:
@@ -285,18 +284,3 @@ def _read_partition_tags(there: memoryview, position: int) -> tuple[tuple[int, i
             diverging_epoch = _DIVERGING_EPOCH.unpack_from(value)
         position += size
     return diverging_epoch, position
-
-
-@lru_cache(TOPIC_IDS_KEPT_MAX)
-def _topic_id(raw: bytes) -> UUID:
-    """Return the id; making one costs as much as all the rest of a partition without records."""
-    return UUID(bytes=raw)
-
-
-def _error_code(number: int) -> ErrorCode:
-    if number == 0:
-        return ErrorCode.none
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.unknown_server_error

@@ -6,11 +6,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
-from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import HTMLResponse, Response
+from fastapi import FastAPI
 
 from ottla_connect.herder.api import Herder
 from ottla_connect.rest.options import RestOptions
@@ -26,15 +22,10 @@ from ottla_connect.rest.resources import (
     topics,
 )
 from ottla_connect.rest.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER
-from ottla_core.rest.docs_page import docs_page
-from ottla_core.rest.error_answers import answer_http_exception, answer_request_error, error_answer
-from ottla_core.rest.errors import Elsewhere, RequestError
-from ottla_core.rest.forwarding import Forwarder, ForwardRetries
-from ottla_core.rest.path_segments import EncodedPaths
-from ottla_core.rest.request_guard import RequestGuard
+from ottla_core.rest.forwarding import Forwarder
+from ottla_core.rest.surroundings import surround
 
 DESCRIPTION = "Runs connectors: their settings, states, tasks and offsets. The resources are Kafka Connect's."
-CORS_METHODS_DEFAULT = ("GET", "POST", "HEAD")
 RESOURCES = (root, connectors, connector_state, tasks, offsets, topics, logs, plugins, loggers)
 
 
@@ -75,23 +66,14 @@ def create_application(
     app.state.routes = [route for resource in RESOURCES for route in resource.router.routes]
     for resource in RESOURCES:
         app.include_router(resource.router)
-
-    @app.get("/docs", include_in_schema=False)
-    async def docs() -> HTMLResponse:
-        return HTMLResponse(docs_page(app.openapi()))
-
-    async def forward(request: Request, elsewhere: Exception) -> Response:
-        assert isinstance(elsewhere, Elsewhere)
-        try:
-            return await forwarder.forward(request, elsewhere)
-        except RequestError as error:
-            return await answer_request_error(request, error)
-
-    app.add_exception_handler(Elsewhere, forward)
-    app.add_exception_handler(RequestError, answer_request_error)
-    app.add_exception_handler(HTTPException, answer_http_exception)
-    app.add_exception_handler(RequestValidationError, _answer_bad_parameters)
-    _add_middleware(app, options)
+    surround(
+        app,
+        forwarder,
+        allowed_origins=options.allowed_origins,
+        allowed_methods=options.allowed_methods,
+        forward_patience_s=options.forward_patience_s,
+        request_timeout_s=options.request_timeout_s,
+    )
     return app
 
 
@@ -108,23 +90,3 @@ class _Application(FastAPI):
                 document["components"]["schemas"].pop(model, None)
         assert self.openapi_schema is not None
         return self.openapi_schema
-
-
-def _add_middleware(app: FastAPI, options: RestOptions) -> None:
-    """Put the layers around the application; the one that is added last is the outermost."""
-    app.add_middleware(EncodedPaths)
-    app.add_middleware(ForwardRetries, patience_s=options.forward_patience_s)
-    if options.allowed_origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=options.allowed_origins,
-            allow_methods=options.allowed_methods or CORS_METHODS_DEFAULT,
-            allow_headers=["*"],
-        )
-    app.add_middleware(RequestGuard, timeout_s=options.request_timeout_s)
-
-
-async def _answer_bad_parameters(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    reasons = [f"{each['loc'][-1]}: {each['msg']}" for each in error.errors()]
-    return error_answer(400, "; ".join(reasons))

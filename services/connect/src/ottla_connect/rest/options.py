@@ -35,9 +35,8 @@ class RestOptions:
     @classmethod
     def of(cls, config: WorkerConfig) -> Self:
         """Return those of a worker's settings."""
-        origins = config.access_control_allow_origin.split(",")
         return cls(
-            allowed_origins=tuple(origin.strip() for origin in origins if origin.strip()),
+            allowed_origins=config.allowed_origins,
             allowed_methods=config.access_control_allow_methods,
             topic_tracking=config.topic_tracking_enable,
             topic_tracking_reset=config.topic_tracking_allow_reset,

@@ -9,10 +9,10 @@ from urllib.parse import quote, urlsplit
 import httpx
 from pydantic import ValidationError
 
+from ottla_core.rest.worker_connections import WorkerConnections
 from ottla_mirror.rest.views import FlowPart
 
 ANSWER_TIMEOUT_S: Final = 5.0
-CONNECTIONS_MAX: Final = 50
 PARTS_PATH: Final = "/internal/flows"
 
 
@@ -26,8 +26,7 @@ class Gathering:
 
     def __init__(self, own_url: str, tls: ssl.SSLContext | None = None) -> None:
         self._own_url = own_url
-        self._tls = tls
-        self._client: httpx.AsyncClient | None = None
+        self._connections = WorkerConnections(tls, httpx.Timeout(ANSWER_TIMEOUT_S))
 
     async def parts(self, flow: str, urls: Sequence[str]) -> tuple[list[FlowPart], list[str]]:
         """Return what the other workers know of a flow, and why some have not answered."""
@@ -38,25 +37,12 @@ class Gathering:
 
     async def close(self) -> None:
         """Close its connections."""
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
+        await self._connections.close()
 
     async def _part(self, flow: str, url: str) -> FlowPart | str:
         try:
-            answer = await self._connected().get(f"{url}{PARTS_PATH}/{quote(flow, safe='')}")
+            answer = await self._connections.client().get(f"{url}{PARTS_PATH}/{quote(flow, safe='')}")
             answer.raise_for_status()
             return FlowPart.model_validate_json(answer.content)
         except (httpx.HTTPError, ValidationError) as error:
             return f"the worker {urlsplit(url).netloc} does not answer: {str(error) or type(error).__name__}"
-
-    def _connected(self) -> httpx.AsyncClient:
-        if self._client is None:
-            self._client = httpx.AsyncClient(
-                timeout=ANSWER_TIMEOUT_S,
-                limits=httpx.Limits(max_connections=CONNECTIONS_MAX),
-                verify=self._tls or True,
-                trust_env=False,
-                follow_redirects=False,
-            )
-        return self._client
