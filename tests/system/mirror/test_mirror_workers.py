@@ -154,6 +154,9 @@ def test_a_worker_mirrors_topics_settings_records_and_groups(source: Side, targe
         assert target.setting("A.first", "cleanup.policy") == "compact"
         assert "A.second" not in target.topics()
         eventually(lambda: is_copied(worker, "A->T"), "the worker says so", within_s=COPY_DEADLINE_S)
+        lag = worker.flow("A->T", "lag")
+        assert {each["source_start"] for each in lag["partitions"]} == {0}
+        assert lag["source_records"] == sum(each["source_end"] for each in lag["partitions"])
 
         # A setting changes, a topic gets partitions, another topic comes.
         resource = ConfigResource(ConfigResource.Type.TOPIC, "first-empty", set_config={"retention.ms": "7777777"})

@@ -174,6 +174,7 @@ class Copier:
             copy.part_at(end_offset, f"the source has another history from offset {end_offset} (epoch {epoch}) on")
         else:
             self._rate.take(len(records), self._loop.time())
+            work.source_start = answer.log_start_offset
             copy.take(
                 records,
                 answer.aborted,

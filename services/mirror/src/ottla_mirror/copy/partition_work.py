@@ -41,6 +41,7 @@ class PartitionStatus:
         reason: why it does not run, and since when it says so, in seconds since the epoch.
         since_s: see `reason`.
         source_offset: all below is dealt with; -1 while that is not known.
+        source_start: the source's first offset as it was last seen; -1 before.
         source_end: the source's high watermark as it was last seen; -1 before.
         target_end: the target offset behind the last copied record; -1 while that is not known.
         lag: offsets between `source_offset` and `source_end`, or -1.
@@ -56,6 +57,7 @@ class PartitionStatus:
     reason: str
     since_s: float
     source_offset: int
+    source_start: int
     source_end: int
     target_end: int
     lag: int
@@ -72,6 +74,7 @@ class PartitionWork:
         copy: its state machine; None before it was taken over.
         source_leader: the broker to fetch from, or -1.
         source_leader_epoch: as it is known, or -1.
+        source_start: the source's first offset as it was last seen; -1 before.
         target_leader: the broker to produce to, or -1.
         target_topic_id: the life of the target's topic into which is copied.
         is_paused: whether somebody has paused it.
@@ -87,7 +90,7 @@ class PartitionWork:
     __slots__ = (
         "_bytes", "_missed", "_reason", "_records", "_since_s", "_state", "accounted_bytes", "copy", "failures",
         "generation", "is_fetch_held", "is_held", "is_paused", "is_taking_back", "looked_at", "partition", "refused",
-        "source_leader", "source_leader_epoch", "target_leader", "target_topic", "target_topic_id",
+        "source_leader", "source_leader_epoch", "source_start", "target_leader", "target_topic", "target_topic_id",
     )  # fmt: skip
 
     def __init__(self, partition: SourcePartition, target_topic: str, now_s: float) -> None:
@@ -95,7 +98,7 @@ class PartitionWork:
         self.target_topic = target_topic
         self.copy: PartitionCopy | None = None
         self.source_leader = self.target_leader = NO_LEADER
-        self.source_leader_epoch = -1
+        self.source_leader_epoch = self.source_start = -1
         self.target_topic_id = UUID(int=0)
         self.is_paused = self.is_held = self.is_fetch_held = False
         self.is_taking_back = False
@@ -154,6 +157,7 @@ class PartitionWork:
             reason=self._reason,
             since_s=self._since_s,
             source_offset=-1 if copy is None else copy.map.source_end,
+            source_start=self.source_start,
             source_end=-1 if copy is None else copy.high_watermark,
             target_end=-1 if copy is None else copy.map.target_end,
             lag=-1 if copy is None or copy.high_watermark < 0 else copy.lag,

@@ -163,7 +163,7 @@ def partition_status(status: CopyStatus, rates: CopyRates, url: str, now_s: floa
         state=_STATES[status.state],
         reason=status.reason,
         worker_id=url,
-        source_start=None,
+        source_start=status.source_start if status.source_start >= 0 else None,
         source_position=position if position >= 0 else None,
         source_end=end if end >= 0 else None,
         target_position=status.target_end if status.target_end >= 0 else None,
