@@ -187,11 +187,11 @@ def _catch_up(
     size = sum(file.stat().st_size for file in files)
     with RawClient.to(bootstrap.partition(",")[0]) as client:
         meter = ProcessMeter({str(broker): pid for broker, pid in processes.items()})
-        _reassign(client, topic, partitions, (LEADER, FOLLOWER))
-        _wait(client, topic, {LEADER, FOLLOWER})
+        reassign(client, topic, partitions, (LEADER, FOLLOWER))
+        wait_until_in_sync(client, topic, {LEADER, FOLLOWER})
         cpu_s, elapsed_s = meter.stop()
-        _reassign(client, topic, partitions, (LEADER,))
-        _wait(client, topic, {LEADER})
+        reassign(client, topic, partitions, (LEADER,))
+        wait_until_in_sync(client, topic, {LEADER})
     gigabytes = size / 1e9
     return {
         "mb_per_s": size / 1e6 / elapsed_s,
@@ -200,7 +200,8 @@ def _catch_up(
     }
 
 
-def _reassign(client: RawClient, topic: str, partitions: int, replicas: Sequence[int]) -> None:
+def reassign(client: RawClient, topic: str, partitions: int, replicas: Sequence[int]) -> None:
+    """Ask for these replicas of all partitions."""
     wanted = tuple(
         reassignments.ReassignablePartition(
             partition_index=i32(index), replicas=tuple(BrokerId(replica) for replica in replicas)
@@ -216,7 +217,8 @@ def _reassign(client: RawClient, topic: str, partitions: int, replicas: Sequence
         raise BenchmarkFailed(f"cannot reassign: {answer.error_code!r} {errors!r}")
 
 
-def _wait(client: RawClient, topic: str, in_sync: set[int]) -> None:
+def wait_until_in_sync(client: RawClient, topic: str, in_sync: set[int]) -> None:
+    """Wait until these are the in-sync replicas of all partitions."""
     give_up_s = time.monotonic() + TIMEOUT_S
     while time.monotonic() < give_up_s:
         answer: Any = client.ask(MetadataRequest(topics=None))

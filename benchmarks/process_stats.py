@@ -44,10 +44,12 @@ def started_at_s(pid: int) -> float:
 
 def resident_mib(pid: int) -> float:
     """Return the resident memory in MiB."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise ProcessLookupError(f"process {pid} has no memory any more")
+    return _status_mib(pid, "VmRSS:")
+
+
+def peak_mib(pid: int) -> float:
+    """Return the most resident memory that it has had so far, in MiB."""
+    return _status_mib(pid, "VmHWM:")
 
 
 def proportional_mib(pid: int) -> float:
@@ -105,6 +107,13 @@ def listener_pid(port: int) -> int:
 
 def _stat_fields(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _status_mib(pid: int, name: str) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(name):
+            return int(line.split()[1]) / 1024
+    raise ProcessLookupError(f"process {pid} has no memory any more")
 
 
 def _sizes_kib(pid: int, names: tuple[str, ...]) -> list[int]:

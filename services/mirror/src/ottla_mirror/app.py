@@ -6,6 +6,7 @@ take over at once.
 """
 
 import asyncio
+import gc
 import socket
 import sys
 from contextlib import AsyncExitStack
@@ -59,6 +60,9 @@ async def run_worker(config: MirrorConfig, stop: asyncio.Event) -> None:
         if config.worker.metrics_listener is not None:
             closing.callback(serve_metrics(config.worker.metrics_listener, worker).close)
         log.info("serving", url=url, targets=list(worker.targets), flows=list(config.flows))
+        # What was imported stays; without it full collections are short, and there is one every few thousand batches.
+        gc.collect()
+        gc.freeze()
         announce_ready()
         await wait_for_end(stop, _ended(rest))
 

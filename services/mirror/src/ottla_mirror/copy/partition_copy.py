@@ -384,7 +384,8 @@ class PartitionCopy:
         else:
             for number, source_offset in enumerate(batch.offsets):
                 offset_map.append(source_offset, target_offset + number, 1)
-        offset_map.skip_to(entry.covers_to)
+        if entry.covers_to > offset_map.source_end:
+            offset_map.skip_to(entry.covers_to)
         size_bytes = len(batch.data)
         self.next_sequence = (entry.sequence + count) & INT32_MAX
         self.buffered_bytes -= size_bytes

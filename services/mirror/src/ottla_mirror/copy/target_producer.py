@@ -85,7 +85,8 @@ class TargetProducer:
         while self._ready and self._requests < REQUESTS_MAX:
             connection = self._connection
             if connection is None or not connection.is_usable:
-                if connection is None or not connection.unanswered:
+                self._ready = {work: None for work in self._ready if work.has_to_send}
+                if self._ready and (connection is None or not connection.unanswered):
                     self._open()
                 return
             if not self._send(connection):
@@ -122,13 +123,10 @@ class TargetProducer:
             size += len(data)
             sent.append((work, copy, entry))
             key: TopicKey = work.target_topic_id if by_id else work.target_topic
-            if (
-                key is not last_key
-            ):  # to look for an id is slow, and most partitions are of the topic of the one before
+            if key is not last_key:  # most partitions are of the topic of the one before; to look up an id is slow
                 of_topic, last_key = batches.setdefault(key, []), key
             of_topic.append((work.partition.partition, data))
-            if copy.has_to_send:
-                ready[work] = None  # behind the others
+            ready[work] = None  # behind the others; whether it has more is seen when it is its turn
             if copy.unsent_bytes < full <= copy.unsent_bytes + len(data):
                 self._owner.on_room(work)
         if not sent:
@@ -178,7 +176,7 @@ class TargetProducer:
         else:
             copy.on_failed(entry, outcome.error_code, outcome.error_message or "")
         self._owner.on_produced(work)
-        self.add(work)
+        self._ready[work] = None
 
     def _open(self) -> None:
         if not self._is_opening and not self._is_closed:
