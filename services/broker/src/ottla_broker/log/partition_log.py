@@ -17,10 +17,11 @@ from uuid import UUID
 
 import structlog
 
-from ottla_broker.log.append_validation import AppendOrigin, check_batch, check_keys, sole_batch
+from ottla_broker.log.append_validation import AppendOrigin, check_batch, sole_batch
 from ottla_broker.log.appended import Appended
 from ottla_broker.log.background import Background, InlineBackground
 from ottla_broker.log.batch_run import BatchRun, runs_to_append
+from ottla_broker.log.client_batches import ClientBatches
 from ottla_broker.log.flush import LogFlush
 from ottla_broker.log.local_log import LocalLog
 from ottla_broker.log.log_compaction import LogCompaction
@@ -29,19 +30,16 @@ from ottla_broker.log.log_reader import LogReader, LogSlice
 from ottla_broker.log.log_removal import LogRemoval
 from ottla_broker.log.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
 from ottla_broker.log.producer_state import ProducerEntry
-from ottla_broker.log.recompression import recompress, target_codec
 from ottla_broker.log.storage_errors import StorageErrors
 from ottla_broker.log.truncation import LogTruncation
-from ottla_broker.log.unpacking import Found, LongSearch, LookedInto, is_long, look_into
+from ottla_broker.log.unpacking import Found, LongSearch, LookedInto
 from ottla_core.errors import DuplicateSequenceNumber, KafkaError, KafkaStorageError, OffsetOutOfRange
 from ottla_core.promotion import PROMOTION_LEAP
 from ottla_core.topic_config import TopicConfig
 from ottla_core.wire.record_batch import (
-    CODEC_MASK,
     INT32_MAX,
     NO_TIMESTAMP,
     Buffer,
-    RecordBatchHeader,
     parse_header,
     placed_batch,
 )
@@ -73,7 +71,7 @@ class PartitionLog:
     """
 
     __slots__ = (
-        "_codec", "_errors", "_flush", "_is_compacted", "_keeps_timestamps", "_load", "_local", "_reader", "_removal",
+        "_client_batches", "_errors", "_flush", "_load", "_local", "_reader", "_removal",
         "compaction", "config", "directory", "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset",
         "looks_into_records", "lost_from", "may_have_gap", "may_lack_end", "producers", "segments", "topic_id",
         "topic_partition", "truncation",
@@ -147,10 +145,8 @@ class PartitionLog:
     def update_config(self, config: TopicConfig) -> None:
         """Take on changed topic settings; they hold from the next append or check on."""
         self.config = self._local.config = config
-        self._codec = target_codec(config)
-        self._is_compacted = "compact" in config.cleanup_policy
-        self.looks_into_records = self._is_compacted or self._codec is not None
-        self._keeps_timestamps = config.message_timestamp_type == "CreateTime"
+        self._client_batches = ClientBatches(self.topic_partition, config)
+        self.looks_into_records = self._client_batches.looks_into_records
 
     @property
     def failure(self) -> str | None:
@@ -164,16 +160,8 @@ class PartitionLog:
     # Appending
 
     async def look_into(self, records: Buffer, now_ms: int) -> LookedInto | None:
-        """Do what is long about looking into a client's batch; None if that can be done when it is appended.
-
-        Raises:
-            KafkaError: the batch breaks a rule.
-        """
-        view, config = sole_batch(memoryview(records), self.topic_partition), self.config
-        header = check_batch(view, config, now_ms, self.topic_partition)
-        if not is_long(view, header):
-            return None
-        return await look_into(view, header, config, self.topic_partition)
+        """Do what is long about looking into a client's batch; see `ClientBatches`."""
+        return await self._client_batches.look_into(records, now_ms)
 
     def append_as_leader(
         self,
@@ -197,27 +185,22 @@ class PartitionLog:
             KafkaError: the batch breaks a rule or a sequence, or the disk refuses it. The log is as before.
         """
         view = sole_batch(memoryview(records), self.topic_partition)
-        config = self.config
-        header = check_batch(view, config, now_ms, self.topic_partition, origin)
+        header = check_batch(view, self.config, now_ms, self.topic_partition, origin)
         self._flush.check()
-        if looked_into is not None:
-            header, view = self._as_looked_into(looked_into)
-        else:
-            if self._is_compacted and origin is AppendOrigin.CLIENT:
-                check_keys(view, header, self.topic_partition)
-            if self._codec is not None and header.attributes & 7 != self._codec and header.record_count:
-                header, view = recompress(view, header, self._codec, config, self.topic_partition)
+        keeps_timestamps = self._client_batches.keeps_timestamps
+        if looked_into is not None or self.looks_into_records:
+            header, view = self._client_batches.prepared(view, header, origin, looked_into)
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         producer_id = header.producer_id
         if producer_id >= 0:
             original = self.producers.check(header)
             if original is not None:
-                append_time = NO_TIMESTAMP if self._keeps_timestamps else original.timestamp
+                append_time = NO_TIMESTAMP if keeps_timestamps else original.timestamp
                 return Appended(original.base_offset, original.last_offset, append_time, self.log_start_offset, True)
-        append_time = NO_TIMESTAMP if self._keeps_timestamps else now_ms
+        append_time = NO_TIMESTAMP if keeps_timestamps else now_ms
         buffers = placed_batch(view, header, base_offset, leader_epoch, append_time)
-        timestamp = header.max_timestamp if self._keeps_timestamps else now_ms
+        timestamp = header.max_timestamp if keeps_timestamps else now_ms
         self._write(buffers, len(view), (base_offset, last_offset), timestamp, now_ms)
         if leader_epoch != self.leader_epochs.latest:
             self.leader_epochs.assign(leader_epoch, base_offset)
@@ -225,17 +208,6 @@ class PartitionLog:
         if producer_id >= 0:
             self.producers.record(header, last_offset, timestamp)
         return Appended(base_offset, last_offset, append_time, self.log_start_offset, False)
-
-    def _as_looked_into(self, found: LookedInto) -> tuple[RecordBatchHeader, memoryview]:
-        """Return a batch that was looked into, if that is still what the topic's settings ask for.
-
-        Raises:
-            KafkaStorageError: they have changed meanwhile; the producer sends the batch again.
-        """
-        codec_is_right = self._codec is None or found.header.attributes & CODEC_MASK == self._codec
-        if not codec_is_right or (self._is_compacted and not found.has_keys):
-            raise KafkaStorageError(f"The settings of {self.topic_partition} have just changed; send the batch again")
-        return found.header, found.batch
 
     def has_batch(self, records: Buffer) -> bool:
         """Return whether a batch of an idempotent producer is in the log already."""
