@@ -130,7 +130,7 @@ _MIRROR = Group(
             {
                 "list": Command(
                     "mirror_flows:group_list",
-                    "List the source's groups whose offsets a flow translates, and what became of them.",
+                    "List the source's groups whose offsets a flow translates, with their states.",
                 ),
                 "sync": Command(
                     "mirror_flows:group_sync",

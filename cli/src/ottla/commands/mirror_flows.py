@@ -160,7 +160,7 @@ def group_list(
     url: MirrorUrl = URL_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """List the source's groups whose offsets a flow translates, and what became of them.
+    """List the source's groups whose offsets a flow translates, with their states.
 
     [bold]Examples[/bold]
 

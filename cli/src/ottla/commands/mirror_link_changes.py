@@ -1,4 +1,4 @@
-"""`ottla mirror link pause`, `resume`, `throttle`, `promote`, `delete`: what becomes of links."""
+"""`ottla mirror link pause`, `resume`, `throttle`, `promote`, `delete`: links that are there are changed."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any

@@ -21,7 +21,7 @@ _COMPARED: Final = (
 
 
 class BatchComparison:
-    """Compares two rows of batches.
+    """Compares two sequences of batches.
 
     Attributes:
         difference: the first one, if there is any; nothing is compared after it.

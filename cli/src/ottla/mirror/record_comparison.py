@@ -67,7 +67,7 @@ class _Side:
 
 
 class RecordComparison:
-    """Compares two rows of records.
+    """Compares two sequences of records.
 
     Args:
         skips_at_source: whether records of the source before the target's first one are left out.

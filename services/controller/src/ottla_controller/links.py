@@ -65,7 +65,7 @@ class LinkedTopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class PromotionPlan:
-    """The partitions as they shall be, the topics that then have none that follows, and the answer."""
+    """The partitions as they shall be, the topics that then follow no longer, and the answer."""
 
     partitions: tuple[PartitionState, ...]
     topics: tuple[Topic, ...]

@@ -67,7 +67,7 @@ class TopicSettings(ServiceConfig):
     existing_topics: Literal["refuse", "adopt"] = Field(
         "refuse",
         alias="existing.topics",
-        description="What becomes of a topic that exists at the target and that no mirror has made: refuse to copy "
+        description="What is done with a topic of the target that no mirror has made: refuse to copy "
         "into it, or adopt it, so that what is copied follows what it has.",
     )
     replication_factor: int | None = Field(
@@ -183,8 +183,8 @@ class FlowSettings(TopicSettings, GroupSettings):
     refused_batches: Literal["halt", "dead.letter.topic"] = Field(
         "halt",
         alias="refused.batches",
-        description="What becomes of a batch that the target refuses: its partition halts, or the batch goes to the "
-        "topic refused.batches.topic.",
+        description="What is done with a batch that the target refuses: its partition halts, or the batch goes to "
+        "the topic refused.batches.topic.",
     )
     refused_batches_topic: str = Field(
         "",

@@ -1,6 +1,6 @@
-"""What becomes of settings that MirrorMaker 2 has and a mirror worker has no field for. Pure, and mostly data.
+"""What settings mean that MirrorMaker 2 has and a mirror worker has no field for. Pure, and mostly data.
 
-Each is either without effect, because what it tunes does not exist here and nothing that a user relies on changes, or
+Each is either without effect, because what it tunes does not exist here and users notice no difference, or
 refused, because copies would be others than somebody expects who has written it. A test compares these tables, and
 the fields of the models, with the settings that Kafka 4.2 documents.
 """
@@ -187,7 +187,7 @@ SECURITY_KEYS = frozenset({"security.protocol", "security.providers", "bootstrap
 
 
 class Fate(Enum):
-    """What becomes of a setting."""
+    """What a setting without a field means."""
 
     HONOURED = "honoured"
     WITHOUT_EFFECT = "without effect"
@@ -196,7 +196,7 @@ class Fate(Enum):
 
 
 def mirror_fate(key: str, value: str | None = None) -> tuple[Fate, str]:
-    """Return what becomes of a setting of workers and flows that has no field, and why.
+    """Return what a setting without a field means for workers and flows, and why.
 
     Args:
         key: without a prefix.
@@ -212,7 +212,7 @@ def mirror_fate(key: str, value: str | None = None) -> tuple[Fate, str]:
 
 
 def client_fate(key: str, value: str | None = None) -> tuple[Fate, str]:
-    """Return what becomes of a setting of a Kafka client, and why."""
+    """Return what a setting of a Kafka client means here, and why."""
     if key in CLIENT_ONLY_AS:
         return _only_as(CLIENT_ONLY_AS[key], value)
     if key in CLIENT_REFUSED or key in REFUSED:

@@ -39,7 +39,7 @@ log = structlog.get_logger("mirror")
 
 
 class Copier:
-    """Copies partitions.
+    """Copies the partitions that it is assigned from one cluster to another.
 
     Args:
         source: the cluster to copy from.
@@ -162,7 +162,7 @@ class Copier:
                 continue
 
     def on_fetched(self, work: PartitionWork, answer: PartitionAnswer, records: memoryview) -> None:
-        """Take what came of a partition."""
+        """Take the answer about a partition."""
         copy = work.copy
         if copy is None:
             return

@@ -51,7 +51,7 @@ class FetchOwner(Protocol):
         """Wait until more may be fetched."""
 
     def on_fetched(self, work: PartitionWork, answer: PartitionAnswer, records: memoryview) -> None:
-        """Take what came of a partition."""
+        """Take the answer about a partition."""
 
     def on_source_failed(self, works: list[PartitionWork], reason: str) -> None:
         """Take note that a broker does not answer."""

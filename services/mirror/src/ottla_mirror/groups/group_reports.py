@@ -1,4 +1,4 @@
-"""What became of the groups of a flow, as plain values."""
+"""The results of translating the groups of a flow, as plain values."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -63,7 +63,7 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncReport:
-    """What became of one group that was to be translated now.
+    """The result for one group that was to be translated now.
 
     Attributes:
         reason: why offsets were not stored at the target; empty if they were.

@@ -56,7 +56,7 @@ class CommittedOffset(NamedTuple):
 
 
 class CommitResult(NamedTuple):
-    """What became of offsets that were to be stored.
+    """The outcome of storing offsets.
 
     Attributes:
         is_in_use: whether the group has members, so that nothing was stored.

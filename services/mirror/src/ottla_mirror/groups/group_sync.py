@@ -64,7 +64,7 @@ class GroupSync:
         now_ms: the clock.
 
     Attributes:
-        reports: what became of each group in the last rounds.
+        reports: the result for each group in the last rounds.
     """
 
     def __init__(

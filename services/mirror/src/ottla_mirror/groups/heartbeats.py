@@ -48,7 +48,7 @@ def read_heartbeat(key: bytes, value: bytes) -> Heartbeat:
 
 
 class Heartbeats:
-    """Writes them.
+    """Writes the heartbeats of a flow.
 
     Args:
         topic: the heartbeats topic of the flow's target.

@@ -1,4 +1,4 @@
-"""What can go wrong with a mirror's own topics."""
+"""Errors of a mirror's own topics."""
 
 from ottla_core.errors import OttlaError
 

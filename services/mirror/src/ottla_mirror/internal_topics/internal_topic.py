@@ -80,7 +80,7 @@ log = structlog.get_logger("internal topics")
 
 @dataclass(slots=True)
 class _Waiting:
-    """Records that somebody wants to have appended, and what became of them."""
+    """Records that somebody wants to have appended, and the outcome."""
 
     entries: Sequence[Entry]
     is_done: bool = False
@@ -251,7 +251,7 @@ class InternalTopic:
                 each.is_done, each.last_offset, each.failure = True, last_offset, failure
 
     async def _append_batch(self, batch: Sequence[Entry], timeout_s: float) -> int:
-        """Append records as one batch; they stay `_unanswered` until it is known what became of them."""
+        """Append records as one batch; they stay `_unanswered` until the outcome is known."""
         was_sent = bool(self._unanswered)
         self._unanswered = list(batch)
         offsets = [-1]

@@ -203,7 +203,7 @@ class GroupPartition(BaseModel):
 
 
 class GroupSync(BaseModel):
-    """What became of a group's translation."""
+    """The result of translating a group's offsets."""
 
     group: str
     written: bool = Field(description="Whether the offsets are the group's at the target now.")

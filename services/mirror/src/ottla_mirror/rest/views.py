@@ -318,7 +318,7 @@ def group_status(group: str, report: GroupReport) -> GroupStatus:
 
 
 def group_sync(report: SyncReport) -> GroupSync:
-    """Return what became of a group that was translated now."""
+    """Return the result for a group that was translated now."""
     partitions = [
         GroupPartition(
             topic=each.topic,

@@ -89,7 +89,7 @@ def plan_topics(
         target: all topics of the target.
         made: the target's topics that this flow has made or adopted, and their sources.
         made_by_others: the target's topics that other flows have made, and the flow's name.
-        existing: what becomes of topics that nobody has made.
+        existing: what is done with topics of the target that no mirror has made.
     """
     copied: dict[str, CopiedTopic] = {}
     new: list[NewTopic] = []

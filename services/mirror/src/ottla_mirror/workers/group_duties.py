@@ -73,7 +73,7 @@ class GroupDuties:
 
     @property
     def reports(self) -> Mapping[str, GroupReport]:
-        """What became of each group in the last rounds of this worker."""
+        """The result for each group in the last rounds of this worker."""
         return self._sync.reports if self._sync is not None else {}
 
     def start(self) -> None:
