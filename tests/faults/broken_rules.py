@@ -252,6 +252,89 @@ def one_acknowledgement_before_the_write() -> None:
     Partition.append = append_mostly  # type: ignore[method-assign, assignment]
 
 
+def source_epochs_are_not_raised() -> None:
+    """A leader that follows another cluster takes batches of later epochs than its own."""
+    from ottla_broker.links import linked_partition  # noqa: PLC0415 - only for the broker
+    from ottla_broker.log.partition_log import PartitionLog  # noqa: PLC0415
+
+    usable, append = linked_partition.usable_batches, PartitionLog.append_as_follower
+
+    def usable_anyhow(records: memoryview, *, last_epoch: int, leader_epoch: int) -> Any:
+        return usable(records, last_epoch=last_epoch, leader_epoch=(1 << 31) - 1)
+
+    def append_anyhow(self: PartitionLog, records: Any, *, now_ms: int, **_rest: Any) -> int:
+        return append(self, records, now_ms=now_ms)
+
+    linked_partition.usable_batches = usable_anyhow
+    PartitionLog.append_as_follower = append_anyhow  # type: ignore[method-assign, assignment]
+
+
+def takeovers_by_the_stored_position() -> None:
+    """A mirror worker that begins with a partition goes on at the stored position, whatever the target has."""
+    from dataclasses import replace  # noqa: PLC0415 - only for the worker
+
+    from ottla_mirror.copy.beginning import Beginnings  # noqa: PLC0415
+    from ottla_mirror.copy.takeover import TargetScan  # noqa: PLC0415
+
+    begin_sessions = Beginnings._begin_sessions
+
+    async def begin(self: Beginnings, wanted: Any, stored: Any, ends: Any, failures: Any) -> None:
+        unasked = {
+            work: replace(
+                beginning,
+                new_session_at=stored[work.partition].next_source_offset,
+                replaces=stored[work.partition].session.name,
+            )
+            for work, beginning in wanted.items()
+            if work.partition in stored
+        }
+        await begin_sessions(self, {**wanted, **unasked}, stored, ends, failures)
+
+    def see_nothing(self: TargetScan, records: memoryview) -> None:
+        self.found.clear()
+
+    Beginnings._begin_sessions = begin  # type: ignore[method-assign]
+    TargetScan._take_batch = see_nothing  # type: ignore[method-assign, assignment]
+
+
+def failed_batches_are_passed_over() -> None:
+    """A mirror worker goes on behind a batch that the target did not take for the time being."""
+    from ottla_mirror.copy.partition_copy import Need, Needed, PartitionCopy  # noqa: PLC0415 - only for the worker
+
+    def pass_over(self: PartitionCopy) -> None:
+        assert self.first is not None
+        self.needed = Needed(Need.REFUSED, self.first.batch.base_offset, "")
+        PartitionCopy.pass_over(self)
+
+    PartitionCopy.repeat = pass_over  # type: ignore[method-assign]
+
+
+def maps_without_strangers() -> None:
+    """A mirror worker takes it that nobody else writes to its copies, and counts their offsets itself."""
+    from ottla_mirror.copy.partition_copy import OutgoingBatch, PartitionCopy  # noqa: PLC0415 - only for the worker
+
+    acknowledged = PartitionCopy.on_acknowledged
+
+    def count(self: PartitionCopy, entry: OutgoingBatch, target_offset: int) -> None:
+        is_next = target_offset >= 0 and entry is self.first
+        acknowledged(self, entry, self.map.target_end if is_next else target_offset)
+
+    PartitionCopy.on_acknowledged = count  # type: ignore[method-assign]
+
+
+def offsets_by_samples() -> None:
+    """A mirror worker translates offsets of groups to those of every tenth record."""
+    from ottla_mirror.offsets.offset_map import OffsetMap, Translation  # noqa: PLC0415 - only for the worker
+
+    translate = OffsetMap.translate
+
+    def sampled(self: OffsetMap, source_offset: int) -> Translation:
+        exact = translate(self, source_offset)
+        return exact._replace(target_offset=exact.target_offset - exact.target_offset % 10)
+
+    OffsetMap.translate = sampled  # type: ignore[method-assign]
+
+
 RULES: dict[str, Callable[[], None]] = {
     "high-watermark-ignores-the-isr": high_watermark_ignores_the_isr,
     "no-truncation": no_truncation,
@@ -268,6 +351,11 @@ RULES: dict[str, Callable[[], None]] = {
     "garbage-ends-the-process": garbage_ends_the_process,
     "bad-requests-hold-up-the-loop": bad_requests_hold_up_the_loop,
     "one-acknowledgement-before-the-write": one_acknowledgement_before_the_write,
+    "source-epochs-are-not-raised": source_epochs_are_not_raised,
+    "takeovers-by-the-stored-position": takeovers_by_the_stored_position,
+    "failed-batches-are-passed-over": failed_batches_are_passed_over,
+    "maps-without-strangers": maps_without_strangers,
+    "offsets-by-samples": offsets_by_samples,
 }
 
 

@@ -28,7 +28,8 @@ ASK_TIMEOUT_S = 5.0
 LOOK_INTERVAL_S = 0.25
 READ_DEADLINE_S = 60.0
 ETCD_TIMEOUT_S = 30.0
-WATCHED_S = 3.0
+WATCHED_S = (3.0, 20.0)
+"""How long a watch goes on, and another one if nothing came of it on a busy machine."""
 
 
 class ClusterView:
@@ -167,7 +168,9 @@ def partition_versions(endpoints: Sequence[str]) -> Iterator[Version]:
     """Everything that etcd has ever held about partitions, in the order of revisions."""
     prefix = f"/ottla/{CLUSTER_NAME}/partitions/"
     # The watch goes on for ever; everything from before its start comes at once.
-    watch = _etcdctl(endpoints, "watch", "--prefix", "--rev=1", prefix, within_s=WATCHED_S)
+    watch = ""
+    for within_s in WATCHED_S:
+        watch = watch or _etcdctl(endpoints, "watch", "--prefix", "--rev=1", prefix, within_s=within_s)
     assert watch, "etcd tells nothing of partitions"
     for text in watch.splitlines():
         for event in json.loads(text).get("Events", []):

@@ -1,6 +1,6 @@
 """Whether a linked partition is a beginning of its source's, byte for byte. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from tests.faults.history import Content
 from tests.faults.mirrors.copy_checker import Log, same
@@ -42,6 +42,14 @@ def replica_problem(
     if None in problems.values():
         return None
     return "; ".join(f"{problem} ({name})" for name, problem in problems.items())
+
+
+def epoch_problem(batches: Iterable[Batch], leader_epoch: int) -> str | None:
+    """A leader epoch that is below that of a record in the log, which clients would take for an earlier one."""
+    largest = max((batch.leader_epoch for batch in batches), default=-1)
+    if largest > leader_epoch:
+        return f"has the leader epoch {leader_epoch}, below that of its records, {largest}"
+    return None
 
 
 def content_problems(

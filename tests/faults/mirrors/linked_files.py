@@ -1,11 +1,11 @@
 """Compares the files of linked partitions on both sides, also while brokers write them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.faults.cluster import Cluster
 from tests.faults.fault import BROKER
-from tests.faults.mirrors.link_checker import replica_problem
+from tests.faults.mirrors.link_checker import epoch_problem, replica_problem
 from tests.faults.replicas import Batch, replica_batches
 from tests.faults.topics import KEEPS, Keeps
 
@@ -31,6 +31,14 @@ class LinkedFiles:
             for broker in self._target.members.of(BROKER):
                 path = self._target.data_of(broker) / f"{topic}-{index}"
                 if path.is_dir() and (problem := self._problem(path, topic)):
+                    yield f"{path.name} of {broker} {problem}"
+
+    def epoch_problems(self, leader_epochs: Mapping[tuple[str, int], int]) -> Iterator[str]:
+        """Replicas with records of a later epoch than their leader's, by partition."""
+        for (topic, index), leader_epoch in sorted(leader_epochs.items()):
+            for broker in self._target.members.of(BROKER):
+                path = self._target.data_of(broker) / f"{topic}-{index}"
+                if problem := epoch_problem(_batches(path), leader_epoch):
                     yield f"{path.name} of {broker} {problem}"
 
     def _problem(self, target: Path, topic: str) -> str | None:

@@ -22,7 +22,7 @@ from tests.faults.topics import (
 from tests.support.child_process import ChildProcess
 
 PRODUCERS = 2
-RATE = 120
+RATE = 80
 STRANGER = PRODUCERS
 """The number of the producer that writes to a copy at the target."""
 STRANGER_RATE = 3

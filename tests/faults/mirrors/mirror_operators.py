@@ -7,7 +7,8 @@ the target, too, as `ottla mirror link refresh` does.
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from uuid import UUID
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -47,15 +48,16 @@ class LinkOfTrial(LinkClient):
     def until_done(self, ask: Callable[[], object], what: str, *, within_s: float = GROW_DEADLINE_S) -> None:
         """Repeats a request until it is granted, with another of the source's brokers each time."""
 
-        def attempt() -> None:
+        def attempt() -> bool:
             try:
                 ask()
             except PASSING as error:
                 self._sources.append(self._sources.pop(0))
                 self.seen_at = self._sources[0]
                 raise ConnectionError(str(error)) from error
+            return True
 
-        eventually(lambda: attempt() is None, what, within_s=within_s)
+        eventually(attempt, what, within_s=within_s)
 
 
 class MirrorOperators:
@@ -93,6 +95,11 @@ class MirrorOperators:
     def partitions_of(self, topic: str) -> list[tuple[str, int]]:
         """The partitions that an operated topic has."""
         return [partition for partition in list(self.written) if partition[0] == topic]
+
+    def ids_at_target(self, topics: Iterable[str]) -> dict[UUID, str]:
+        """Names of topics of the target, by their ids; the cluster must be well."""
+        requests = self._of[TARGET].requests("the end")
+        return {requests.wait_for_topic(topic).topic_id: topic for topic in topics}
 
     def write_first(self) -> None:
         """Writes the first records of all topics that operators write."""

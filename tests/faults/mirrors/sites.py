@@ -30,8 +30,15 @@ SOURCE_MEMBERS = Members(brokers=2, controllers=1, coordinators=1, etcd=1, site=
 TARGET_MEMBERS = Members(brokers=3, controllers=2, coordinators=1, etcd=1, site=TARGET)
 WORKERS = 2
 SOURCE_FACTOR, TARGET_FACTOR = 2, 3
+LEASE_TTL_MS = 8000
+"""Longer than in other trials, as there are twice as many processes, which may wait for a processor for long."""
+REPLICA_LAG_MAX_MS = "10000"
 SOURCE_SERVICES = {
-    BROKER: {"offsets.topic.replication.factor": str(SOURCE_FACTOR), "min.insync.replicas": "1"},
+    BROKER: {
+        "offsets.topic.replication.factor": str(SOURCE_FACTOR),
+        "min.insync.replicas": "1",
+        "replica.lag.time.max.ms": REPLICA_LAG_MAX_MS,
+    },
     CONTROLLER: {"min.insync.replicas": "1"},
 }
 """So that the source goes on with one broker; what only that one has is not lost, as no disk of it ever is."""
@@ -75,12 +82,19 @@ class Sites:
         self._network = network
         self._settings = settings
         self._closing = ExitStack()
-        self.source = Cluster(directory, network, SOURCE_MEMBERS, ClusterSettings(services=SOURCE_SERVICES))
+        self.source = Cluster(
+            directory,
+            network,
+            SOURCE_MEMBERS,
+            ClusterSettings(services=SOURCE_SERVICES, lease_ttl_ms=LEASE_TTL_MS),
+        )
         self.target = Cluster(
             directory,
             network,
             TARGET_MEMBERS,
             ClusterSettings(
+                lease_ttl_ms=LEASE_TTL_MS,
+                services={BROKER: {"replica.lag.time.max.ms": REPLICA_LAG_MAX_MS}},
                 programs={role: each for role, each in settings.programs.items() if role != MIRROR},
                 small_disks=settings.small_disks,
                 disk_bytes=settings.disk_bytes,
@@ -122,10 +136,14 @@ class Sites:
         for worker in self.workers:
             worker.start()
         eventually(
-            lambda: self.look() or all(worker.is_ready() for worker in self.workers),
+            self._all_serve,
             "the workers serve",
             within_s=START_DEADLINE_S,
         )
+
+    def _all_serve(self) -> bool:
+        self.look()
+        return all(worker.is_ready() for worker in self.workers)
 
     def rest_url(self, worker: str) -> str:
         """Where a worker answers."""
@@ -205,8 +223,10 @@ class Sites:
             f"{FLOW}.enabled": "true",
             f"{FLOW}.topics": ", ".join(topics),
             "group.id": "mirrors",
+            "heartbeat.interval.ms": "1000",
             "listeners": self.rest_url(name),
             "replication.factor": str(TARGET_FACTOR),
+            "session.timeout.ms": "8000",
             "sync.group.offsets.enabled": "true",
         }
 

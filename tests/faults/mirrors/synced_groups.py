@@ -1,7 +1,6 @@
 """Whether the source's groups have at the target the offsets that an independent count of the records gives."""
 
 import zlib
-from collections.abc import Sequence
 
 from confluent_kafka import ConsumerGroupTopicPartitions, Message
 from confluent_kafka.admin import AdminClient
@@ -73,6 +72,6 @@ def _committed(admin: AdminClient, topic: str) -> Committed:
     for group in [each.group_id for each in listed]:
         request = [ConsumerGroupTopicPartitions(group)]
         answer = admin.list_consumer_group_offsets(request, request_timeout=ASK_TIMEOUT_S)[group].result()
-        told: Sequence = answer.topic_partitions
-        found |= {(group, each.partition): each.offset for each in told if each.topic == topic and each.offset >= 0}
+        told = [each for each in answer.topic_partitions or () if each.topic == topic]
+        found |= {(group, each.partition): each.offset for each in told if each.offset >= 0}
     return found

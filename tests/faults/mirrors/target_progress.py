@@ -1,6 +1,10 @@
 """How far the target has come, asked of the logs and of the stored maps, not of those who mirror."""
 
+import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import httpx
 
 from ottla_core.client.links import link_status
 from ottla_core.cluster.link_api import LinkedPartitionState
@@ -8,10 +12,11 @@ from ottla_mirror.offsets.offset_map import OffsetMap
 from tests.faults.cluster_files import Partitions
 from tests.faults.mirrors.mirror_operators import LinkOfTrial, MirrorOperators
 from tests.faults.mirrors.operated_topics import GROWING, REBORN
-from tests.faults.mirrors.sites import Sites
+from tests.faults.mirrors.sites import FLOW, Sites, worker_names
 from tests.faults.mirrors.stored_maps import read_maps
 from tests.faults.topics import COPIED_TOPICS, GROUP_LOAD_TOPIC, LINKED_TOPICS
 from tests.support.eventually import NotInTime, eventually
+from tests.support.mirror_worker import flow_path
 
 STATE_DEADLINE_S = 30.0
 COPIED = frozenset({*(topic.name for topic in COPIED_TOPICS), GROUP_LOAD_TOPIC, REBORN.copied, GROWING.copied})
@@ -57,6 +62,17 @@ class TargetProgress:
             found = target.get(partition)
             if found is None or found.high_watermark != end:
                 yield f"{topic}-{index} follows up to {found and found.high_watermark}, of {end}"
+
+    def describe(self, path: Path) -> None:
+        """Writes down what the workers say about the copies, for whoever looks for the reason of a failure."""
+        told = {}
+        for worker in worker_names():
+            try:
+                answer = httpx.get(self._sites.rest_url(worker) + flow_path(FLOW, "status"), trust_env=False)
+                told[worker] = answer.json()
+            except (httpx.HTTPError, ValueError) as error:
+                told[worker] = str(error)
+        path.write_text(json.dumps(told, indent=1))
 
     @property
     def _is_recreated(self) -> bool:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tests.faults.history import Content
-from tests.faults.mirrors.link_checker import content_problems, prefix_problem, replica_problem
+from tests.faults.mirrors.link_checker import content_problems, epoch_problem, prefix_problem, replica_problem
 from tests.faults.replicas import Batch, batches_of
 from tests.support.record_batches import batch_of
 
@@ -46,6 +46,13 @@ def test_one_replica_of_the_source_is_enough():
     assert problem is not None
     assert "b-1" in problem
     assert "b-2" in problem
+
+
+def test_a_leader_epoch_below_that_of_a_record_is_found():
+    log = [*SOURCE, *batches((3, "d"), epoch=2)]
+    assert epoch_problem(log, 2) is None
+    assert epoch_problem([], 0) is None
+    assert epoch_problem(log, 1)
 
 
 def test_contents_are_compared_by_offset() -> None:
