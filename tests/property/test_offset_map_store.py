@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ottla_core.wire.records import Record
 from ottla_mirror.offsets import offset_map
-from ottla_mirror.offsets.map_changes import Written, changes, taken_over
+from ottla_mirror.offsets.map_changes import Written, changes, is_overtaken, snapshot, taken_over
 from ottla_mirror.offsets.map_records import PartitionName, SessionKey, Writer, encode_key, encode_session
 from ottla_mirror.offsets.map_state import MapState
 from ottla_mirror.offsets.stored_copy import Session, SessionName, StoredCopy, begun
@@ -112,7 +112,11 @@ class Worker:
     def save(self, topic: Topic) -> None:
         assert self.copy is not None
         assert self.written is not None
-        entries, self.written = changes(NAME, self.copy, self.written)
+        state, taken = topic.state(), snapshot(self.copy)
+        if is_overtaken(state, NAME, taken, self.written):
+            number = max(state.next_writer_number(NAME), self.written.writer.number + 1)
+            self.written = taken_over(state, NAME, Writer(number, self.nonce))
+        entries, self.written = changes(NAME, taken, self.written)
         for entry in entries:
             topic.append(entry.key, entry.value)
 
@@ -161,6 +165,7 @@ def test_a_reader_finds_what_the_session_that_holds_has_copied(
                 worker.copy_on(amount, truth)
             elif worker.copy is not None and what == "save":
                 worker.save(topic)
+                look_at_position(topic, worker.copy)
             elif what == "take over":
                 worker.load(topic)
                 worker.copy_on(amount, truth)
@@ -192,6 +197,14 @@ def test_a_session_that_left_no_position_has_begun_before_what_the_one_before_it
     worker.copy_on(2, truth)
     worker.begin(1, topic, truth, 101)
     look(topic, truth)
+
+
+def look_at_position(topic: Topic, saved: StoredCopy) -> None:
+    """Whoever saves in the session that holds is not passed over for somebody who has not come as far."""
+    found = topic.state().copy(NAME)
+    assert found is not None
+    if found.session == saved.session:
+        assert found.next_source_offset >= saved.next_source_offset
 
 
 def look(topic: Topic, truth: Truth) -> None:

@@ -94,6 +94,25 @@ async def test_a_late_worker_overwrites_nothing_of_its_successor(bootstrap: str,
         assert (found.next_source_offset, found.next_sequence) == (35, 25)
 
 
+async def test_a_worker_that_has_its_partition_back_unawares_is_heard_again(bootstrap: str, name: str) -> None:
+    async with opened_cluster(bootstrap) as cluster:
+        owner, other = await started(cluster, name), await started(cluster, name)
+        session = session_of(7)
+        await owner.begin_session(ORDERS, session)
+        copy = begun(session, None)
+        copy.map.append(10, 0, 5)
+        await owner.save({ORDERS: replace(copy, next_sequence=5)})
+        taken = (await other.load([ORDERS]))[ORDERS]
+        taken.map.append(15, 5, 1)
+        await other.save({ORDERS: replace(taken, next_sequence=6)})
+        for source in (15, 35):
+            copy.map.append(source, source - 10, 20)
+            await owner.save({ORDERS: replace(copy, next_sequence=source + 10)})
+        found = (await (await started(cluster, name)).load([ORDERS]))[ORDERS]
+        assert (found.next_source_offset, found.next_sequence) == (55, 45)
+        assert not found.map.holes()
+
+
 async def test_what_has_not_changed_is_not_written_again(bootstrap: str, name: str) -> None:
     async with opened_cluster(bootstrap) as cluster:
         topic = InternalTopic(cluster, name, replication_factor=1)

@@ -1,13 +1,20 @@
-"""Stores now and then how far partitions have come; what is lost with a crash is found again at the target."""
+"""Stores now and then how far partitions have come; what is lost with a crash is found again at the target.
+
+What has changed is stored soon, everything from time to time: another worker that had the partition in between, and
+has not come as far, may have stored its position last.
+"""
 
 import asyncio
 from collections.abc import Callable, Collection
+from typing import Final
 
 import structlog
 
 from ottla_core.errors import OttlaError
 from ottla_mirror.copy.partition_work import PartitionWork
 from ottla_mirror.offsets.stored_copy import CopyStore
+
+SAVE_ALL_EVERY_S: Final = 10.0
 
 log = structlog.get_logger("mirror")
 
@@ -26,15 +33,23 @@ class PositionSaver:
         self._interval_s = interval_s
         self._is_ours = is_ours
         self._changed: dict[PartitionWork, None] = {}
+        self._known: dict[PartitionWork, None] = {}
 
     def note(self, work: PartitionWork) -> None:
         """Save a partition's position next time."""
         self._changed[work] = None
+        self._known[work] = None
 
     async def run(self) -> None:
         """Save, for ever."""
+        loop = asyncio.get_running_loop()
+        saved_all_s = loop.time()
         while True:
             await asyncio.sleep(self._interval_s)
+            if loop.time() - saved_all_s >= SAVE_ALL_EVERY_S:
+                self._known = {work: None for work in self._known if self._is_ours(work)}
+                self._changed |= self._known
+                saved_all_s = loop.time()
             changed, self._changed = self._changed, {}
             if not await self.save(changed):
                 self._changed = {work: None for work in (*changed, *self._changed) if self._is_ours(work)}

@@ -2,13 +2,17 @@
 
 A writer stores the chunks of its map that have changed, then the position, then deletes what nobody needs any more:
 chunks of its own that are gone, and the sessions, positions and chunks that it has superseded.
+
+A worker may be away for so long that another one takes its partition over, and have it again without having heard of
+that. What it stores does not count from then on (`is_overtaken`), until it takes the partition over in its turn.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla_mirror.internal_topics.topic_requests import Entry
+from ottla_mirror.offsets.map_chunk import MapChunk
 from ottla_mirror.offsets.map_records import (
     ChunkKey,
     MapKey,
@@ -21,7 +25,8 @@ from ottla_mirror.offsets.map_records import (
     encode_position,
 )
 from ottla_mirror.offsets.map_state import MapState
-from ottla_mirror.offsets.stored_copy import StoredCopy
+from ottla_mirror.offsets.offset_map import MapBounds
+from ottla_mirror.offsets.stored_copy import SessionName, StoredCopy
 
 CHUNK_WRITERS_MAX: Final = 64
 """A map whose chunks are of more writers is written anew, so that its position stays short."""
@@ -44,6 +49,41 @@ class Written:
     superseded: set[MapKey] = field(default_factory=set)
 
 
+class Snapshot(NamedTuple):
+    """A copy at one moment.
+
+    Attributes:
+        session: the session's name.
+        next_sequence: see `StoredCopy`.
+        bounds: of its map.
+        chunks: of its map.
+    """
+
+    session: SessionName
+    next_sequence: int
+    bounds: MapBounds
+    chunks: tuple[MapChunk, ...]
+
+
+def snapshot(copy: StoredCopy) -> Snapshot:
+    """Return a copy as it is now; its map may go on changing."""
+    return Snapshot(copy.session.name, copy.next_sequence, copy.map.bounds, tuple(copy.map.chunks()))
+
+
+def is_overtaken(state: MapState, partition: PartitionName, copy: Snapshot, written: Written) -> bool:
+    """Return whether a later writer counts who has not come as far as this one, in the session that holds.
+
+    Raises:
+        InvalidRecord: a stored record cannot be read.
+    """
+    holder, position = state.session(partition), state.position(partition)
+    if holder is None or holder.name != copy.session or position is None:
+        return False
+    if state.writer(partition).number <= written.writer.number:
+        return False
+    return position.session != copy.session or position.bounds.source_end < copy.bounds.source_end
+
+
 def taken_over(state: MapState, partition: PartitionName, writer: Writer) -> Written:
     """Return what a new writer of a partition finds.
 
@@ -60,12 +100,12 @@ def taken_over(state: MapState, partition: PartitionName, writer: Writer) -> Wri
     return Written(writer, chunks, None, set(state.keys(partition)) - needed)
 
 
-def changes(partition: PartitionName, copy: StoredCopy, written: Written) -> tuple[list[Entry], Written]:
+def changes(partition: PartitionName, copy: Snapshot, written: Written) -> tuple[list[Entry], Written]:
     """Return what has to be appended, in order, and what is stored once it is. Nothing if nothing has changed."""
     entries: list[Entry] = []
     superseded = set(written.superseded)
     chunks: dict[int, tuple[ChunkKey, bytes]] = {}
-    for chunk in copy.map.chunks():
+    for chunk in copy.chunks:
         key, encoded = written.chunks.get(chunk.number, (None, b""))
         if key is None or encoded != chunk.encoded:
             if key is not None and key.writer != written.writer:
@@ -75,7 +115,7 @@ def changes(partition: PartitionName, copy: StoredCopy, written: Written) -> tup
         chunks[chunk.number] = (key, chunk.encoded)
     superseded.update(key for number, (key, _) in written.chunks.items() if number not in chunks)
     writers = _chunk_writers([key for key, _ in chunks.values()])
-    position = Position(copy.session.name, copy.next_sequence, copy.map.bounds, writers)
+    position = Position(copy.session, copy.next_sequence, copy.bounds, writers)
     if position == written.position and not entries:
         return [], written
     if len(writers) > CHUNK_WRITERS_MAX:

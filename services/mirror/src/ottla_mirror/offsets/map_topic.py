@@ -16,7 +16,7 @@ from ottla_mirror.internal_topics.internal_topic import OPERATION_TIMEOUT_S, Int
 from ottla_mirror.internal_topics.topic_follower import TopicFollower
 from ottla_mirror.internal_topics.topic_requests import Entry
 from ottla_mirror.model import SourcePartition
-from ottla_mirror.offsets.map_changes import Written, changes, deletions, taken_over
+from ottla_mirror.offsets.map_changes import Snapshot, Written, changes, deletions, is_overtaken, snapshot, taken_over
 from ottla_mirror.offsets.map_records import (
     PartitionName,
     SessionKey,
@@ -117,12 +117,15 @@ class MapTopic:
             InternalTopicError: some may not have been stored.
             AuthenticationFailed, UnsupportedByBroker: see `AsyncCluster`.
         """
-        # Encoded before the first wait: the maps are changed while this one waits.
+        # Taken before the first wait: the maps are changed while this one waits.
+        taken = {PartitionName(each.topic, each.partition): snapshot(copy) for each, copy in copies.items()}
+        await self._follower.catch_up()
         entries: list[Entry] = []
         stored: dict[PartitionName, tuple[Written, Written]] = {}
-        for partition, copy in copies.items():
-            name = PartitionName(partition.topic, partition.partition)
-            before = self._written.get(name) or self._take_over(name, self._next_number(name))
+        for name, copy in taken.items():
+            before = self._written.get(name)
+            if before is None or self._is_overtaken(name, copy, before):
+                before = self._take_over(name, self._next_number(name))
             added, after = changes(name, copy, before)
             if added:
                 entries += added
@@ -151,6 +154,12 @@ class MapTopic:
         if former is None or former.position is None:
             return following
         return max(following, former.writer.number + 1)  # its position may not have been read back
+
+    def _is_overtaken(self, name: PartitionName, copy: Snapshot, written: Written) -> bool:
+        try:
+            return is_overtaken(self._state, name, copy, written)
+        except InvalidRecord as error:
+            raise self._unreadable(name, error) from error
 
     def _take_over(self, name: PartitionName, number: int) -> Written:
         """Write from now on under this number."""
