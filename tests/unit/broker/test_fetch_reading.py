@@ -11,7 +11,9 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.fetch_reading import FetchTerms, Found, Reading, look, note_told
 from ottla_broker.fetch_sessions import FetchSession
 from ottla_broker.partition import Partition
-from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_broker.replication.fetch_plan import FetchPlan
+from ottla_broker.replication.leader_replica import UNKNOWN_OFFSET, FollowerContact
+from tests.support.partition_logs import NOW_MS, read_batches
 from tests.support.readable_partitions import (
     BROKER,
     FOLLOWER,
@@ -130,6 +132,25 @@ def test_a_leader_that_lacks_records_has_nobody_cut_who_may_have_them(partitions
     partition.apply(replace(partition.state, isr=(BROKER,), eligible_leaders=()), leads=True)
     (told,) = full(parted, partitions)
     assert told.outcome.diverging_epoch == (0, 1), "nobody knows of it, and what this log has is what counts"
+
+
+def test_a_follower_with_a_gap_claims_nothing(partitions: ReadablePartitions) -> None:
+    """Else its leader would take it into the in-sync set by its end, and it could be elected with the gap."""
+    leading, _ = filled(partitions, batches=3)
+    copied = b"".join(batch for _, batch in read_batches(leading.log))
+    following = partitions.add(1, leads=False)
+    following.append_from_leader(copied, leader_epoch=0, high_watermark=3, log_start_offset=0, now_ms=NOW_MS)
+    for lost_from, claimed in ((1, UNKNOWN_OFFSET), (None, 3)):
+        following.log.lost_from = lost_from
+        plan = FetchPlan[Partition](lambda _: PLENTY_BYTES, 1000)
+        plan.follow(following)
+        planned = plan.next_fetch(0)
+        assert planned is not None
+        (wanted,) = planned.asked[following.topic_id]
+        (found,) = full(session_of(wanted._replace(partition=0), follower=contact(OTHER_FOLLOWER)), partitions)
+        assert found.outcome.error_code is ErrorCode.none, "it hears that the leader is above doubt"
+        assert leading.leader is not None
+        assert leading.leader.followers[OTHER_FOLLOWER].log_end_offset == claimed
 
 
 def test_a_refused_follower_tells_how_far_its_log_reaches(partitions: ReadablePartitions) -> None:

@@ -396,7 +396,11 @@ class Partition:
         """Return from where this replica has to fetch."""
         log = self.log
         return FetchPosition(
-            log.log_end_offset, log.leader_epochs.latest, self.state.leader_epoch, log.log_start_offset
+            log.log_end_offset,
+            log.leader_epochs.latest,
+            self.state.leader_epoch,
+            log.log_start_offset,
+            claims_all=not self.lacks_records,
         )
 
     # Reading
