@@ -12,6 +12,7 @@ from ottla_broker.fetch_reading import FetchTerms, Found, Reading, look, note_to
 from ottla_broker.fetch_sessions import FetchSession
 from ottla_broker.partition import Partition
 from ottla_broker.replication.fetch_plan import FetchPlan
+from ottla_broker.replication.following import append_from_leader
 from ottla_broker.replication.leader_replica import UNKNOWN_OFFSET, FollowerContact
 from tests.support.partition_logs import NOW_MS, read_batches
 from tests.support.readable_partitions import (
@@ -139,7 +140,7 @@ def test_a_follower_with_a_gap_claims_nothing(partitions: ReadablePartitions) ->
     leading, _ = filled(partitions, batches=3)
     copied = b"".join(batch for _, batch in read_batches(leading.log))
     following = partitions.add(1, leads=False)
-    following.append_from_leader(copied, leader_epoch=0, high_watermark=3, log_start_offset=0, now_ms=NOW_MS)
+    append_from_leader(following, copied, leader_epoch=0, high_watermark=3, log_start_offset=0, now_ms=NOW_MS)
     for lost_from, claimed in ((1, UNKNOWN_OFFSET), (None, 3)):
         following.log.lost_from = lost_from
         plan = FetchPlan[Partition](lambda _: PLENTY_BYTES, 1000)

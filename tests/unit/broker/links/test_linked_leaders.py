@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from ottla_broker.links.linked_leading import append_from_source, cut_to_source
+from ottla_broker.log.producer_snapshot import snapshot_path
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.replication.following import append_from_leader
@@ -183,17 +184,44 @@ def test_a_promoted_leader_forgets_the_producers_of_the_source(make: Callable[..
     assert (appended.base_offset, appended.duplicate) == (1, False), "it is another cluster's producer of that id"
 
 
-def test_so_does_a_follower_and_a_broker_that_starts_anew(make: Callable[..., Partition], tmp_path: Path) -> None:
+@pytest.mark.parametrize("rolls", [False, True])
+def test_so_does_a_follower_and_a_broker_that_starts_anew(
+    make: Callable[..., Partition], tmp_path: Path, rolls: bool
+) -> None:
+    """A follower hears of the promotion before it has the first batch behind it, and begins a segment."""
     follower = make(replace(LINKED, leader=2), leads=False)
     epoch = 5 + PROMOTION_LEAP
     how: dict[str, Any] = {"high_watermark": 2, "log_start_offset": 0, "now_ms": NOW_MS}
     append_from_leader(follower, copied(b"a", producer=PRODUCER), leader_epoch=5, **how)
     follower.apply(replace(OWN, leader=2, leader_epoch=epoch, partition_epoch=101), leads=False)
+    if rolls:
+        follower.log.roll(NOW_MS)
     records = copied(b"b", base=1, epoch=epoch, producer=(10, 0, 0))
     append_from_leader(follower, records, leader_epoch=epoch, **how)
     for log in (follower.log, open_log(tmp_path / "log", was_clean=False)):
         assert log.producers.get(PRODUCER[0]) is None
         assert log.producers.get(10) is not None
+
+
+@pytest.mark.parametrize("loses_snapshot", [False, True])
+def test_a_start_tells_by_the_snapshot_or_by_the_batches_that_producers_are_of_another_cluster(
+    make: Callable[..., Partition], tmp_path: Path, loses_snapshot: bool
+) -> None:
+    """Retention may have removed the batches; a loss of power, what has replaced a snapshot."""
+    leader = make()
+    take(leader, copied(b"a", producer=PRODUCER))
+    leader.log.roll(NOW_MS)
+    with_source = snapshot_path(leader.log.directory, 1).read_bytes()
+    leader.apply(replace(OWN, leader_epoch=5 + PROMOTION_LEAP, partition_epoch=101), leads=True)
+    leader.append(batch_of(b"b", producer=(10, 0, 0)), now_ms=NOW_MS, all_in_sync=True)
+    if loses_snapshot:
+        snapshot_path(leader.log.directory, 1).write_bytes(with_source)
+    else:
+        for path in leader.log.directory.glob(f"{0:020d}.*"):
+            path.unlink()
+    log = open_log(tmp_path / "log", was_clean=False)
+    assert (log.producers.get(PRODUCER[0]), log.log_end_offset) == (None, 2)
+    assert log.producers.get(10) is not None
 
 
 def test_an_election_forgets_no_producers(make: Callable[..., Partition]) -> None:

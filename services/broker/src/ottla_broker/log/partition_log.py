@@ -363,8 +363,22 @@ class PartitionLog:
         refused, or worse, be told that its records are stored already.
         """
         if self.leader_epochs.latest >= 0 and epoch - self.leader_epochs.latest >= PROMOTION_LEAP:
-            self.producers.clear()
+            self._forget_producers(start_offset)
         self.leader_epochs.assign(epoch, start_offset)
+
+    def _forget_producers(self, offset: int) -> None:
+        """Know no producers from an offset on, and have a snapshot that says so.
+
+        One at this offset may know them, and the batches before it, which tell a start otherwise, may be gone by then.
+        """
+        self.producers.clear()
+        path = snapshot_path(self.directory, offset)
+        try:
+            write_snapshot(path, self.producers, sync=False)
+        except OSError as error:
+            _logger.warning("no snapshot without producers could be written", file=str(path), problem=str(error))
+        else:
+            self._flush.add_snapshot(path)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the largest known epoch up to `epoch` and where it ends; (-1, -1) if there is none."""

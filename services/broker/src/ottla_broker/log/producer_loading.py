@@ -86,14 +86,23 @@ def remove_snapshots(directory: Path, segments: Segments, log_end_offset: int) -
 def _replay(producers: ProducerStates, segments: Segments, from_offset: int, end_offset: int) -> None:
     if from_offset >= end_offset:
         return
-    latest_epoch = NO_LEADER_EPOCH
-    for segment in list(segments)[segments.number_for(from_offset) :]:
-        start = segment.offset_index.position_for_offset(from_offset)
+    number = segments.number_for(from_offset)
+    latest_epoch = _last_epoch_before(segments, number)  # the first batch may be one behind a promotion
+    for segment in list(segments)[number:]:
+        start = segment.offset_index.position_for_offset(max(segment.base_offset, from_offset - 1))
         for _, header in segment.walk(start):
             if header.last_offset >= end_offset:
                 return
             if header.base_offset >= from_offset:
                 if latest_epoch >= 0 and header.leader_epoch - latest_epoch >= PROMOTION_LEAP:
                     producers.clear()  # those so far are of another cluster
-                latest_epoch = header.leader_epoch
                 producers.replay(header)
+            latest_epoch = header.leader_epoch
+
+
+def _last_epoch_before(segments: Segments, number: int) -> int:
+    """Return the leader epoch of the last batch before a segment, or -1 if there is none any more."""
+    for segment in reversed(list(segments)[:number]):
+        if (header := segment.last_header()) is not None:
+            return header.leader_epoch
+    return NO_LEADER_EPOCH
