@@ -26,6 +26,7 @@ from ottla_broker.replication.fetch_plan import PlannedFetch
 from ottla_broker.replication.fetchers import ReplicaFetchers
 from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.replication.longest_log_searches import LongestLogSearches
+from ottla_broker.service import shows_registration
 from ottla_core.background import start_awaited
 from ottla_core.cluster.controller_api import AlteredIsr, IsrChange
 from ottla_core.cluster.etcd import EtcdClient
@@ -309,7 +310,7 @@ class SimulatedBroker(ServiceProcess):
         if self.disk.intact_since == NO_EPOCH:
             self.disk.intact_since = membership.registered_epoch
             self.observer.intact_again()
-        await feed.wait_for(lambda state: self.broker_id in state.brokers, REGISTRATION_TIMEOUT_S)
+        await feed.wait_for(lambda state: shows_registration(state, membership), REGISTRATION_TIMEOUT_S)
         self.partitions = partitions = HeldPartitions(self, feed, membership)
         reconciler = Reconciler(
             config=SimpleNamespace(node_id=self.broker_id),  # type: ignore[arg-type]

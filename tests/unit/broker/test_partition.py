@@ -434,6 +434,17 @@ def test_a_replica_is_above_doubt_when_a_leader_has_taken_it_into_the_set(electe
         assert elected.log.may_lack_end == may_lack
 
 
+def test_a_replica_that_is_in_the_set_by_its_former_log_is_in_doubt_until_it_has_what_is_committed(
+    elected: Partition,
+) -> None:
+    """It may be back, and fetch, before the controller has taken it out."""
+    elected.apply(replace(STATE, leader=2, leader_epoch=8, partition_epoch=121), leads=False)
+    records = batch_of(b"y", base_offset=5, leader_epoch=8)
+    for taken, may_lack in ((b"", True), (records, False)):
+        append_from_leader(elected, taken, leader_epoch=8, high_watermark=6, log_start_offset=0, now_ms=NOW_MS)
+        assert elected.log.may_lack_end == may_lack
+
+
 def test_a_replica_that_was_taken_into_the_set_may_lead_at_once(elected: Partition) -> None:
     """It may be elected before it has fetched again; a second search would keep the partition away for long."""
     following = replace(STATE, leader=2, leader_epoch=8, isr=(2, 3), partition_epoch=121)

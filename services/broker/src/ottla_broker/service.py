@@ -205,10 +205,20 @@ async def _join_cluster(
     await membership.start()
     await store.registered(membership.registered_epoch)
     closing.push_async_callback(membership.close)
-    await feed.wait_for(lambda state: config.node_id in state.brokers, REGISTRATION_TIMEOUT_SECONDS)
+    await feed.wait_for(lambda state: shows_registration(state, membership), REGISTRATION_TIMEOUT_SECONDS)
     controller = ControllerClient(feed)
     closing.push_async_callback(controller.close)
     return _Place(feed, store, membership, controller, changed)
+
+
+def shows_registration(state: ClusterState, membership: Membership) -> bool:
+    """Return whether a state is of after this broker's present registration.
+
+    In one from before a leader may still take it into the in-sync set by the logs that its predecessor had. Partitions
+    begin with the first state that they are given, and what changes later is about the logs as they are now.
+    """
+    member = state.brokers.get(membership.member.id)
+    return member is not None and member.epoch == membership.registered_epoch
 
 
 async def _start_replication(

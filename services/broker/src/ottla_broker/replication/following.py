@@ -36,10 +36,8 @@ def append_from_leader(
     if len(records):
         partition.log.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
     log = partition.log
-    if (
-        partition.broker_id in partition.state.isr
-    ):  # as by a leader above doubt, who else does not answer; see `Partition.apply`
-        log.may_lack_end = False
+    if partition.broker_id in partition.state.isr and log.log_end_offset >= high_watermark:
+        log.may_lack_end = False  # the leader is above doubt, as it answers; see `Partition.apply`
     if partition.was_begun_anew and log.log_end_offset >= high_watermark:
         partition.was_begun_anew = False  # a proposal that is under way keeps the leader's from going on without us
     partition.set_high_watermark(max(log.high_watermark, min(high_watermark, log.log_end_offset)))
@@ -89,7 +87,7 @@ def restart_at(partition: Partition, offset: int, *, leader_epoch: int, now_ms: 
 
 
 def _check_follows(partition: Partition, leader_epoch: int) -> None:
-    """See that what a leader says is still to be done: not after an election, and not by the leader itpartition."""
+    """See that what a leader says is still to be done: not after an election, and not by the leader itself."""
     if partition.leads:
         raise FencedLeaderEpoch(f"this broker leads {partition.topic_partition}")
     partition.check_epoch(leader_epoch)
