@@ -214,8 +214,8 @@ async def _join_cluster(
 def shows_registration(state: ClusterState, membership: Membership) -> bool:
     """Return whether a state is of after this broker's present registration.
 
-    In one from before a leader may still take it into the in-sync set by the logs that its predecessor had. Partitions
-    begin with the first state that they are given, and what changes later is about the logs as they are now.
+    In one from before, a leader may still take it into the in-sync set by the logs that its predecessor had.
+    Partitions begin with the first state that they are given, and what changes later is about the logs of now.
     """
     member = state.brokers.get(membership.member.id)
     return member is not None and member.epoch == membership.registered_epoch

@@ -369,7 +369,7 @@ class PartitionLog:
     def _forget_producers(self, offset: int) -> None:
         """Know no producers from an offset on, and have a snapshot that says so.
 
-        One at this offset may know them, and the batches before it, which tell a start otherwise, may be gone by then.
+        One at this offset may know them; and the batches before, which tell a start as well, may be gone by then.
         """
         self.producers.clear()
         path = snapshot_path(self.directory, offset)
