@@ -154,6 +154,26 @@ def test_a_follower_with_a_gap_claims_nothing(partitions: ReadablePartitions) ->
         assert leading.leader.followers[OTHER_FOLLOWER].log_end_offset == claimed
 
 
+def test_a_gap_is_not_copied_while_another_replica_may_have_what_is_lost(partitions: ReadablePartitions) -> None:
+    """Who has copied it would pass for complete, and could lead before the one that has everything."""
+    leading = partitions.add(isr=(BROKER,))
+    sizes = [append(leading) for _ in range(4)]
+    leading.log.lost_from = 2
+
+    def given(offset: int, broker_id: int) -> int:
+        (found,) = full(session_of(asked(0, offset), follower=contact(broker_id)), partitions)
+        return found.outcome.records.size if found.outcome.records is not None else 0
+
+    assert given(1, FOLLOWER) == sizes[1], "the other one has not been heard"
+    assert given(3, OTHER_FOLLOWER) == sizes[3], "it may have what is lost"
+    assert given(2, FOLLOWER) == 0
+    leading.leader.followers[OTHER_FOLLOWER].is_asked_for = False  # type: ignore[union-attr]
+    assert given(2, FOLLOWER) == sizes[2] + sizes[3], "nobody has it, as far as anybody knows"
+    (consumer,) = full(session_of(asked(0, 1)), partitions)
+    assert consumer.outcome.high_watermark == 4, "consumers are given what there is"
+    assert consumer.outcome.records is not None
+
+
 def test_a_refused_follower_tells_how_far_its_log_reaches(partitions: ReadablePartitions) -> None:
     """To one that was elected although it may lack records: it does not lead before it knows that of all."""
     partition, _ = filled(partitions)

@@ -230,6 +230,7 @@ def _read(
             min(asked.max_bytes, max(reading.left_bytes, 0)),
             at_least_one_batch=reading.size_bytes == 0,
             to_log_end=follower is not None,
+            follower=None if follower is None else follower.broker_id,
         )
     log = partition.log
     if not log.log_start_offset <= offset <= log.log_end_offset:

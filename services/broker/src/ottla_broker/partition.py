@@ -406,7 +406,13 @@ class Partition:
     # Reading
 
     def read(
-        self, offset: int, max_bytes: int, *, at_least_one_batch: bool, to_log_end: bool = False
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        at_least_one_batch: bool,
+        to_log_end: bool = False,
+        follower: int | None = None,
     ) -> LogSlice | None:
         """Return record data from `offset` up to the high watermark, or None if there is none.
 
@@ -415,17 +421,32 @@ class Partition:
             max_bytes: the most to return.
             at_least_one_batch: return the first batch even if it is larger.
             to_log_end: read up to the log's end, as followers do.
+            follower: which broker it is that follows, for its log is not to get a gap that need not be.
 
         Raises:
             OffsetOutOfRange: the offset is before the log start or after the end.
         """
         log = self.log
-        return log.read(
-            offset,
-            max_bytes=max_bytes,
-            end_offset=log.log_end_offset if to_log_end else log.high_watermark,
-            at_least_one_batch=at_least_one_batch,
+        end_offset = log.log_end_offset if to_log_end else log.high_watermark
+        if follower is not None and log.lost_from is not None and offset <= log.lost_from <= end_offset:
+            end_offset = self._end_at_loss(follower, log.lost_from, end_offset)
+        return log.read(offset, max_bytes=max_bytes, end_offset=end_offset, at_least_one_batch=at_least_one_batch)
+
+    def _end_at_loss(self, follower: int, lost_from: int, end_offset: int) -> int:
+        """Return up to where a follower may read whose log ends before the first record that is lost here.
+
+        With what comes behind, it would pass for complete, and could take this replica's place. So that waits while
+        another one may have what is lost: that one is to lead as soon as it has the rest.
+        """
+        leader, context = self._leader, self._context
+        waits = leader is not None and leader.another_may_reach_beyond(
+            lost_from,
+            follower,
+            now_ms=context.monotonic_ms(),
+            lag_max_ms=context.lag_max_ms,
+            live=context.live_brokers,
         )
+        return lost_from if waits else end_offset
 
     def watch(self, watcher: PartitionWatcher) -> None:
         """Tell `watcher` what happens from now on."""

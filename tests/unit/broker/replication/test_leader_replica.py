@@ -3,6 +3,8 @@
 from dataclasses import replace
 from uuid import UUID
 
+import pytest
+
 from ottla_broker.replication.leader_replica import FollowerContact, IsrProposal, LeaderReplica
 from ottla_core.cluster.model import NO_EPOCH, PartitionState
 
@@ -300,3 +302,29 @@ def test_a_leader_alone_does_not_go_on_while_a_proposal_to_let_another_in_is_ope
     assert propose(leader) is not None
     assert cannot_be_replaced(leader, 6_000)
     assert not cannot_be_replaced(leader, 6_001)
+
+
+@pytest.mark.parametrize(
+    ("other_at", "fetched_ms", "now_ms", "may", "story"),
+    [
+        (None, 0, LAG_MAX_MS, True, "it is not heard of yet"),
+        (None, 0, LAG_MAX_MS + 1, False, "it has said nothing for too long"),
+        (7, 0, LAG_MAX_MS, True, "it has more"),
+        (6, 0, 0, False, "it has as much"),
+        (7, 0, LAG_MAX_MS + 1, False, "it does not fetch any more"),
+    ],
+)
+def test_another_follower_may_reach_beyond_an_offset(
+    other_at: int | None, fetched_ms: int, now_ms: int, may: bool, story: str
+) -> None:
+    leader = leader_of(1)
+    fetch(leader, 2, 9)
+    if other_at is not None:
+        fetch(leader, 3, other_at, at_ms=fetched_ms)
+    assert leader.another_may_reach_beyond(6, 2, now_ms=now_ms, lag_max_ms=LAG_MAX_MS, live=LIVE) == may, story
+
+
+def test_who_is_away_is_not_waited_for_to_reach_beyond_an_offset() -> None:
+    leader = leader_of(1)
+    fetch(leader, 2, 9)
+    assert not leader.another_may_reach_beyond(6, 2, now_ms=0, lag_max_ms=LAG_MAX_MS, live=frozenset({1, 2}))

@@ -133,6 +133,7 @@ class LeaderReplica:
     """
 
     __slots__ = (
+        "_begun_ms",
         "_broker_id",
         "_maybe_in_sync",
         "epoch_start_offset",
@@ -161,6 +162,7 @@ class LeaderReplica:
                 whose outcome is not known here.
         """
         self._broker_id = broker_id
+        self._begun_ms = now_ms
         self.state = state
         self.epoch_start_offset = log_end_offset
         self.followers: dict[int, FollowerProgress] = {}
@@ -197,6 +199,23 @@ class LeaderReplica:
         """Note that a follower has taken the partition out of its session, as it does when another leads."""
         if (progress := self.followers.get(broker_id)) is not None:
             progress.is_asked_for = False
+
+    def another_may_reach_beyond(
+        self, offset: int, broker_id: int, *, now_ms: int, lag_max_ms: int, live: Collection[int]
+    ) -> bool:
+        """Return whether another follower than one has more than what is below an offset, or may be about to say so.
+
+        One that does not fetch any more counts for nothing, nor one that is away, or has said nothing for so long.
+        """
+        return any(
+            other != broker_id
+            and (
+                other in live and now_ms - self._begun_ms <= lag_max_ms
+                if progress.contact is None
+                else progress.log_end_offset > offset and progress.has_fetched_within(lag_max_ms, now_ms)
+            )
+            for other, progress in self.followers.items()
+        )
 
     def appended(self, former_end_offset: int, now_ms: int) -> None:
         """Note that the log has grown: followers that had everything until now begin to lag only now.
