@@ -164,3 +164,27 @@ def test_retention_between_neither_loses_nor_repeats_what_is_left(seed: int):
     assert len(set(copied)) == len(copied), "a record was copied twice"
     assert not set(history.expected) - set(copied), "a record is missing"
     history.check_groups()
+
+
+@settings(max_examples=100, deadline=None)
+@given(SEEDS)
+def test_what_the_target_loses_is_copied_again(seed: int):
+    """Its end, or all of it, and with that what it knows of the session, so that what is under way is taken then."""
+    history = History(seed, workers=1, foreign=False)
+    chosen, source, target = history.chosen, history.source, history.target
+    worker = WorkerModel(source, target, history.store)
+    worker.start()
+    for _ in range(chosen.randrange(1, 12)):
+        source.append()
+        worker.fetch(3)
+        worker.send()
+        if chosen.random() < 0.5:
+            worker.arrive()
+            worker.answer()
+    source.close_transactions()
+    target.lose(chosen.choice((0, chosen.randrange(target.end + 1))))
+    for _ in range(3):  # it shows when something is copied
+        source.append()
+    source.close_transactions()
+    worker.finish()
+    assert not set(history.expected) - set(history.copied), "a record is missing"

@@ -24,6 +24,7 @@ from ottla_core.wire.record_batch import (
     parse_header,
 )
 from ottla_core.wire.records import Record, encode_batch, encode_record, iterate_records
+from ottla_mirror.copy.beginning import Beginning, cut_of, source_offset_of
 from ottla_mirror.copy.partition_copy import Need, OutgoingBatch, PartitionCopy
 from ottla_mirror.copy.takeover import Pairing, TargetScan
 from ottla_mirror.offsets.offset_map import OffsetMap
@@ -199,6 +200,19 @@ class TargetModel:
         self.log = [each for each in self.log if parse_header(each).next_offset > start]
         self.start = max(self.start, min(start, self.end))
 
+    def lose(self, end: int) -> None:
+        """Loses whole batches from an offset on, and knows the producers of those that are left."""
+        kept = [each for each in self.log if parse_header(each).next_offset <= end]
+        self.log, self.end, self.producers = [], 0, {}
+        for batch in kept:
+            header = parse_header(batch)
+            state = self.producers.get(header.producer_id)
+            if state is None or state.epoch != header.producer_epoch:
+                state = self.producers[header.producer_id] = ProducerModel(header.producer_epoch)
+            state.batches.append((header.base_sequence, header.last_sequence, header.base_offset))
+            self.log.append(batch)
+            self.end = header.next_offset
+
     def read(self, offset: int) -> memoryview:
         return memoryview(b"".join(each for each in self.log if parse_header(each).next_offset > offset))
 
@@ -332,7 +346,11 @@ class WorkerModel:
         session = self.copy.session
         position = (session.name, self.copy.next_sequence, self.copy.map.source_end)
         looked_in_vain = need is Need.LOOK and self.looked_at == position
-        if need in (Need.NEW_SESSION, Need.OWN_SESSION) or looked_in_vain:
+        looked = Beginning(replaces=session.name, target_cut_at=self.copy.target_cut_at)
+        cut_at = cut_of(self.store.load(), looked, self.target.end) if need is Need.LOOK else None
+        if cut_at is not None:
+            source_offset = source_offset_of(self.store.load().map, cut_at)
+        if need in (Need.NEW_SESSION, Need.OWN_SESSION) or looked_in_vain or cut_at is not None:
             replacement = replace(
                 session, producer_epoch=session.producer_epoch + 1, source_start_offset=source_offset,
                 target_start_offset=self.target.end, replaces=session.name, owner=self.id,

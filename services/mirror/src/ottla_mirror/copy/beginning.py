@@ -19,7 +19,7 @@ from ottla_core.wire.conversion import message_of
 from ottla_mirror.copy.cluster_view import ClusterView
 from ottla_mirror.copy.copy_settings import CopySettings
 from ottla_mirror.copy.log_offsets import EARLIEST, LATEST, Partition, list_offsets
-from ottla_mirror.copy.partition_copy import PartitionCopy
+from ottla_mirror.copy.partition_copy import NO_OFFSET, PartitionCopy
 from ottla_mirror.copy.partition_work import PartitionWork
 from ottla_mirror.copy.takeover import Pairing, TargetScan
 from ottla_mirror.copy.target_scan import ScanTask, scan_targets
@@ -43,11 +43,14 @@ class Beginning:
         new_session_at: the source offset at which a session of this worker's own has to begin; None if the stored
             one will do.
         replaces: the session for which that was found; if another one holds by now, that one will do.
+        target_cut_at: the offset from which on the target has lost what was copied, and may have something else by
+            now; -1 if nothing tells of that. Known of `replaces`.
         with_records: whether the records that the target has are to be compared.
     """
 
     new_session_at: int | None = None
     replaces: SessionName | None = None
+    target_cut_at: int = NO_OFFSET
     with_records: bool = False
 
 
@@ -128,12 +131,12 @@ class Beginnings:
                 from_start.append(work)
             elif beginning.new_session_at is not None and beginning.replaces == copied.session.name:
                 starts[work] = beginning.new_session_at
-            elif ends[work] < copied.target_offset:
-                if work.failures < ATTEMPTS_BEFORE_LOST:
+            elif (cut_at := cut_of(copied, beginning, ends[work])) is not None:
+                if cut_at == ends[work] and work.failures < ATTEMPTS_BEFORE_LOST:
                     failures[work] = f"the target's log ends at {ends[work]}, before what was copied"
                     continue
-                starts[work] = source_offset_of(copied.map, ends[work])
-                log.warning("the target has lost records", partition=str(work.partition), end=ends[work])
+                starts[work] = source_offset_of(copied.map, cut_at)
+                log.warning("the target has lost records", partition=str(work.partition), end=cut_at)
         # What was never copied begins where the settings say, and a topic that was created anew at its start.
         for timestamp, some in _by_start(from_start, stored, self._settings.start).items():
             starts.update(await self._offsets(self._source, some, timestamp, failures))
@@ -188,6 +191,16 @@ class Beginnings:
                 failures[work] = f"the {view.role} does not say where the log of {name(work)[0]} is: {offset}"
                 view.refresh()
         return offsets
+
+
+def cut_of(copied: StoredCopy, beginning: Beginning, target_end: int) -> int | None:
+    """Return the target offset from which on the target has lost what was copied, or None.
+
+    Its end alone does not tell, as what was sent since may stand in place of what is lost.
+    """
+    is_known = beginning.target_cut_at != NO_OFFSET and beginning.replaces == copied.session.name
+    cut_at = min(target_end, beginning.target_cut_at) if is_known else target_end
+    return cut_at if cut_at < copied.target_offset else None
 
 
 def source_offset_of(offset_map: OffsetMap, target_offset: int) -> int:

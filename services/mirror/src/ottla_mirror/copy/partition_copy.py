@@ -132,6 +132,8 @@ class PartitionCopy:
         missed: offsets that the source's retention removed before they were copied.
         target_stamps: whether the target's topic gives records the time of their append, as far as is known.
         needed: what has to be done, if anything; no batch is sent then.
+        target_cut_at: the target offset at which a batch was stored where the map has others: from there on, what was
+            copied is lost. -1 if there is none.
         records: acknowledged since this object was made.
         bytes: of the batches of these.
     """
@@ -140,7 +142,8 @@ class PartitionCopy:
         "_crosses_gap", "_ends_with", "_entries", "_has_failed", "_in_flight_max", "_pairing", "_sent",
         "_tail_sequence", "_worker",
         "buffered_bytes", "bytes", "fetch_offset", "high_watermark", "in_flight", "last_leader_epoch", "map",
-        "missed", "needed", "next_sequence", "readable_end", "records", "session", "target_stamps", "unsent_bytes",
+        "missed", "needed", "next_sequence", "readable_end", "records", "session", "target_cut_at", "target_stamps",
+        "unsent_bytes",
     )  # fmt: skip
 
     def __init__(self, stored: StoredCopy, pairing: Pairing, worker: UUID) -> None:
@@ -154,6 +157,7 @@ class PartitionCopy:
         self.high_watermark = self.readable_end = NO_OFFSET
         self.buffered_bytes = self.unsent_bytes = self.in_flight = 0
         self.records = self.bytes = self.missed = 0
+        self.target_cut_at = NO_OFFSET
         self.target_stamps = False
         self.needed: Needed | None = None
         self._pairing = None if pairing.is_over else pairing
@@ -375,7 +379,8 @@ class PartitionCopy:
         """Put the first batch into the map; return False if it is not clear what the target has."""
         batch, offset_map, target_offset = entry.batch, self.map, entry.target_offset
         if target_offset < offset_map.target_end:
-            # What was acknowledged before stands behind it: the target's log has been cut, or it knows another.
+            # What was acknowledged before stood there: the target's log was cut, and forgot the session.
+            self.target_cut_at = target_offset
             self._need(Need.LOOK, offset_map.source_end, "the target's offsets went backwards")
             return False
         count = batch.record_count

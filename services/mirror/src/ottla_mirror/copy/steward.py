@@ -177,7 +177,7 @@ class Steward:
         if needed.need is not Need.LOOK:
             return Beginning(new_session_at=needed.source_offset, replaces=copy.session.name)
         log.info("the target's log is read", partition=str(work.partition), reason=needed.reason)
-        return Beginning()
+        return Beginning(replaces=copy.session.name, target_cut_at=copy.target_cut_at)
 
     def _in_vain(self, work: PartitionWork, copy: PartitionCopy) -> Beginning | None:
         """Return how to go on if the target was read twice for the same position, and nothing was found there.
