@@ -68,6 +68,18 @@ def test_of_logs_that_reach_as_far_one_without_a_gap_is_the_best() -> None:
     assert longest(gap) == (2, 72, LogReach(4, 41, is_whole=False)), "what is behind a gap may be nowhere else"
 
 
+def test_a_log_that_retention_has_emptied_is_longer_than_those_that_end_before_it() -> None:
+    """It does not know its last epoch any more. Offsets that were used again would be passed over by consumers."""
+    emptied = LongestLogSearch(1, 5, LogReach(-1, 40), 0)
+    hear(emptied, 2, 4, 39)
+    hear(emptied, 3, -1, 10)
+    assert longest(emptied) == (1, 71, LogReach(-1, 40))
+    hear(emptied, 2, 4, 40)
+    assert longest(emptied) == (2, 72, LogReach(4, 40)), "it has what is not removed yet"
+    assert longest(search(b2=(-1, 41), b3=(4, 39))) == (2, 72, LogReach(-1, 41))
+    assert longest(search(b2=(-1, 0), b3=(4, 39))) == (1, 71, OWN), "it has never had anything"
+
+
 def test_all_others_are_waited_for_until_the_time_is_over() -> None:
     begun = search(b2=(4, 60))
     assert begun.missing(REPLICAS, ALL) == (3,)

@@ -11,23 +11,26 @@ far its sender's log reaches. (One whose log has a gap says so, and cuts it only
 is behind the gap may be nowhere else.) When all have been heard, the replica with the longest log is named to the
 controller, which has it lead, alone in the in-sync set. The longest log is the one whose last leader epoch is the
 latest, and that has the highest end among those: it has everything that is in the others and was ever committed,
-because only a leader with every committed record, or with the longest log, begins an epoch.
+because only a leader with every committed record, or with the longest log, begins an epoch. A log that retention has
+emptied does not know its last epoch any more. All that it had was committed, so no log that ends before it counts.
 
 Source: KIP-966 (unclean recovery); Raft compares logs in the same way when it votes.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.model import Member
+
+NO_EPOCH = -1
 
 
 class LogReach(NamedTuple):
     """How far a log reaches; a larger one reaches further.
 
     Attributes:
-        last_epoch: the latest leader epoch in it, -1 for an empty log.
+        last_epoch: the latest leader epoch in it, -1 for a log without records.
         end_offset: the offset that its next record gets.
         is_whole: whether it lacks nothing further in front, as far as its replica knows.
     """
@@ -94,6 +97,11 @@ class LongestLogSearch:
         is_over = wait_ms is not None and now_ms - self._begun_ms >= wait_ms
         if own is None or (self.missing(replicas, members) and not is_over):
             return None
-        known = [self._heard[each] for each in replicas if self._is_known(each, members)]
-        found = LongestLog(self._broker_id, own.epoch, self.own)
-        return max(found, *known, key=lambda each: each.reach) if known else found  # the first of equal ones
+        known = (self._heard[each] for each in replicas if self._is_known(each, members))
+        return _longest_of([LongestLog(self._broker_id, own.epoch, self.own), *known])
+
+
+def _longest_of(found: Sequence[LongestLog]) -> LongestLog:
+    """Return who has the longest log; the first of equal ones."""
+    emptied_up_to = max((each.reach.end_offset for each in found if each.reach.last_epoch == NO_EPOCH), default=0)
+    return max((each for each in found if each.reach.end_offset >= emptied_up_to), key=lambda each: each.reach)
