@@ -23,6 +23,7 @@ from ottla_core.errors import (
     PolicyViolation,
 )
 from ottla_core.promotion import PROMOTION_LEAP
+from ottla_core.topic_config import TopicConfig
 from tests.support.partition_logs import NOW_MS, PARTITION, batch_of, open_log, read_batches
 
 LINK = UUID(int=70)
@@ -222,6 +223,23 @@ def test_a_start_tells_by_the_snapshot_or_by_the_batches_that_producers_are_of_a
     log = open_log(tmp_path / "log", was_clean=False)
     assert (log.producers.get(PRODUCER[0]), log.log_end_offset) == (None, 2)
     assert log.producers.get(10) is not None
+
+
+def test_a_promoted_leader_forgets_them_although_retention_has_emptied_its_log(
+    make: Callable[..., Partition], tmp_path: Path
+) -> None:
+    """Which knows no leader epoch any more after a start."""
+    former = make()
+    take(former, copied(b"a", producer=PRODUCER))
+    former.log.high_watermark = 1
+    former.log.update_config(TopicConfig(retention_ms=1000))
+    former.log.enforce_retention(NOW_MS + 2000)
+    former.log.flush()
+    partition = make()
+    assert (partition.log.log_end_offset, partition.log.leader_epochs.latest) == (1, -1)
+    assert partition.log.producers.get(PRODUCER[0]) is not None
+    partition.apply(replace(OWN, leader_epoch=5 + PROMOTION_LEAP, partition_epoch=101), leads=True)
+    assert partition.log.producers.get(PRODUCER[0]) is None
 
 
 def test_an_election_forgets_no_producers(make: Callable[..., Partition]) -> None:

@@ -362,7 +362,8 @@ class PartitionLog:
         Each cluster draws ids for itself. A producer of this one that has the id of one of the other would be
         refused, or worse, be told that its records are stored already.
         """
-        if self.leader_epochs.latest >= 0 and epoch - self.leader_epochs.latest >= PROMOTION_LEAP:
+        latest = self.leader_epochs.latest  # a log that retention has emptied knows none after a start
+        if epoch - latest >= PROMOTION_LEAP and (latest >= 0 or len(self.producers)):
             self._forget_producers(start_offset)
         self.leader_epochs.assign(epoch, start_offset)
 
