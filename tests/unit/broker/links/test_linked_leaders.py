@@ -44,9 +44,11 @@ PRODUCER = (9, 0, 0)
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., Partition]:
-    def partition(state: PartitionState = LINKED, *, name: str = "log", leads: bool = True) -> Partition:
+    def partition(
+        state: PartitionState = LINKED, *, name: str = "log", leads: bool = True, was_clean: bool = True
+    ) -> Partition:
         context = ReplicationContext(1, 30_000, lambda: 0, frozenset({1, 2}), name_of_link=lambda _id: "west")
-        made = Partition(PARTITION, open_log(tmp_path / name), context, state)
+        made = Partition(PARTITION, open_log(tmp_path / name, was_clean=was_clean), context, state)
         made.apply(state, leads=leads)
         return made
 
@@ -226,16 +228,16 @@ def test_a_start_tells_by_the_snapshot_or_by_the_batches_that_producers_are_of_a
 
 
 def test_a_promoted_leader_forgets_them_although_retention_has_emptied_its_log(
-    make: Callable[..., Partition], tmp_path: Path
+    make: Callable[..., Partition],
 ) -> None:
-    """Which knows no leader epoch any more after a start."""
+    """Which knows no leader epoch any more after a crash."""
     former = make()
     take(former, copied(b"a", producer=PRODUCER))
     former.log.high_watermark = 1
     former.log.update_config(TopicConfig(retention_ms=1000))
     former.log.enforce_retention(NOW_MS + 2000)
     former.log.flush()
-    partition = make()
+    partition = make(was_clean=False)
     assert (partition.log.log_end_offset, partition.log.leader_epochs.latest) == (1, -1)
     assert partition.log.producers.get(PRODUCER[0]) is not None
     partition.apply(replace(OWN, leader_epoch=5 + PROMOTION_LEAP, partition_epoch=101), leads=True)

@@ -521,3 +521,15 @@ def test_starting_anew_beyond_the_log(many: PartitionLog) -> None:
     many.close()
     log = open_log(many.directory)
     assert (log.log_start_offset, read_values(log)) == (1000, [(1000, b"v")])
+
+
+@pytest.mark.parametrize(("was_clean", "latest"), [(True, 5), (False, -1)])
+def test_an_emptied_log_knows_its_last_epoch_after_a_clean_stop(tmp_path: Path, was_clean: bool, latest: int) -> None:
+    """By it others tell where the histories part. After a crash it may be one whose records were cut off."""
+    log = open_log(tmp_path, config=TopicConfig(retention_ms=1000))
+    append(log, b"a", leader_epoch=4)
+    append(log, b"b", leader_epoch=5)
+    assert log.enforce_retention(NOW_MS + 2000)
+    log.close()
+    found = open_log(tmp_path, was_clean=was_clean)
+    assert (found.log_start_offset, found.log_end_offset, found.leader_epochs.latest) == (2, 2, latest)

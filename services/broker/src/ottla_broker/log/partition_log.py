@@ -362,7 +362,7 @@ class PartitionLog:
         Each cluster draws ids for itself. A producer of this one that has the id of one of the other would be
         refused, or worse, be told that its records are stored already.
         """
-        latest = self.leader_epochs.latest  # a log that retention has emptied knows none after a start
+        latest = self.leader_epochs.latest  # one that retention has emptied knows none after a crash
         if epoch - latest >= PROMOTION_LEAP and (latest >= 0 or len(self.producers)):
             self._forget_producers(start_offset)
         self.leader_epochs.assign(epoch, start_offset)

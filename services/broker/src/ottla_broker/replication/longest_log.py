@@ -12,7 +12,7 @@ is behind the gap may be nowhere else.) When all have been heard, the replica wi
 controller, which has it lead, alone in the in-sync set. The longest log is the one whose last leader epoch is the
 latest, and that has the highest end among those: it has everything that is in the others and was ever committed,
 because only a leader with every committed record, or with the longest log, begins an epoch. A log that retention has
-emptied does not know its last epoch any more. All that it had was committed, so no log that ends before it counts.
+emptied may not know its last epoch any more. All that it had was committed, so no log that ends before it counts.
 
 Source: KIP-966 (unclean recovery); Raft compares logs in the same way when it votes.
 """
