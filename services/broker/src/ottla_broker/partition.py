@@ -438,7 +438,7 @@ class Partition:
         With what comes behind, it would pass for complete, and could take this replica's place. So that waits while
         another one may have what is lost: that one is to lead as soon as it has the rest.
         """
-        leader, context = self._leader, self._context
+        leader, context = self._leader, self.context
         waits = leader is not None and leader.another_may_reach_beyond(
             lost_from,
             follower,
