@@ -208,6 +208,10 @@ class Cluster:
         """How much CPU time a broker's event loop has spent on something else while others waited, at the longest."""
         return watched_service.longest_delay_seconds(self._delays_file(broker))
 
+    def longest_delay_story(self, broker: str) -> str:
+        """What was seen of the broker during that time."""
+        return watched_service.longest_delay_story(self._delays_file(broker))
+
     def memory_peak_bytes(self, broker: str) -> int:
         """The largest resident set of a broker since its last start; it must run."""
         status = Path(f"/proc/{self.processes[broker].pids[-1]}/status").read_text()

@@ -288,7 +288,8 @@ class _Trial:
         """Brokers that were kept too busy, or took too much memory, by whatever clients did."""
         for broker in self._cluster.members.of(BROKER):
             if (delay_s := self._cluster.longest_delay_s(broker)) > LOOP_DELAY_S_MAX:
-                yield f"the event loop of {broker} was held up for {delay_s:.2f} s of CPU time"
+                story = self._cluster.longest_delay_story(broker)
+                yield f"the event loop of {broker} was held up for {delay_s:.2f} s of CPU time: {story}"
             if (peak_bytes := self._cluster.memory_peak_bytes(broker)) > MEMORY_BYTES_MAX:
                 yield f"{broker} took {peak_bytes >> 20} MiB of memory"
 
