@@ -14,7 +14,6 @@ from unittest.mock import patch
 from kio.schema.errors import ErrorCode
 
 from ottla_broker import fetch_reading
-from ottla_broker import partition as partition_module
 from ottla_broker.log.leader_epoch_checkpoint import LeaderEpochs
 from ottla_broker.log.retirement import Retirement
 from ottla_broker.partition import Partition
@@ -400,9 +399,7 @@ BROKEN_RULES: Mapping[str, BrokenRule] = {
     "a follower's log never gets shorter": _logs_never_shorter,
     "acks=all is answered at once": _replaced(Partition, "when_replicated", _acknowledging_at_once),
     "logs that have parted are not found out": _replaced(fetch_reading, "diverging_epoch", lambda *_: None),
-    "followers do not cut their logs": _replaced(
-        partition_module, "truncation_offset", lambda log, *_: log.log_end_offset
-    ),
+    "followers do not cut their logs": _replaced(following, "truncation_offset", lambda log, *_: log.log_end_offset),
     "epochs that were truncated come back after a crash": _replaced(LeaderEpochs, "agree_with", _only_adding_epochs),
     "recovery points outlive a truncation": _replaced(fake_log._Kept, "announce_truncation", lambda *_: None),
     "followers believe any high watermark": _replaced(fetcher, "append_from_leader", _any_high_watermark),
