@@ -159,13 +159,13 @@ def failed_fsyncs_are_forgotten() -> None:
     """A broker goes on after an fsync that has failed, as if the next one could make up for it."""
     import os  # noqa: PLC0415
 
-    from ottla_broker.log import checkpoint_file, flush  # noqa: PLC0415 - only for the broker
+    from ottla_broker.log import checkpoint_file, flush_plan  # noqa: PLC0415 - only for the broker
 
     def sync_descriptor(descriptor: int) -> None:
         os.fsync(descriptor)
 
     checkpoint_file.sync_descriptor = sync_descriptor
-    flush.sync_descriptor = sync_descriptor  # type: ignore[attr-defined]
+    flush_plan.sync_descriptor = sync_descriptor  # type: ignore[attr-defined]
 
 
 def lapsed_registrations_stay_so() -> None:

@@ -22,18 +22,35 @@ if TYPE_CHECKING:
 CREATION_FAILURES = 0.03
 
 
+class SimulatedDirectories:
+    """The log directories of one life of a broker.
+
+    Attributes:
+        lost: partitions whose logs have vanished since the last life, as checkpoints tell.
+    """
+
+    def __init__(self, broker: "SimulatedBroker") -> None:
+        self._disk = broker.disk
+        self.lost = set(broker.disk.vanished)
+
+    def settle_loss(self, name: TopicPartition) -> None:
+        """Forget that a log has vanished."""
+        self.lost.discard(name)
+        self._disk.vanished.discard(name)
+
+
 class SimulatedLogStore:
     """The logs of one life of a broker.
 
     Attributes:
         logs: what is open.
-        lost: partitions whose logs have vanished since the last life, as checkpoints tell.
+        directories: what they have lost.
     """
 
     def __init__(self, broker: "SimulatedBroker") -> None:
         self._broker = broker
         self.logs = dict(broker.disk.logs)
-        self.lost = set(broker.disk.vanished)
+        self.directories = SimulatedDirectories(broker)
         for log in self.logs.values():
             log.truncation.work = self._work
 
@@ -79,11 +96,6 @@ class SimulatedLogStore:
         """Take the time of an fsync."""
         del retired
         await self._work()
-
-    def settle_loss(self, name: TopicPartition) -> None:
-        """Forget that a log has vanished."""
-        self.lost.discard(name)
-        self._broker.disk.vanished.discard(name)
 
     async def _work(self) -> None:
         broker = self._broker

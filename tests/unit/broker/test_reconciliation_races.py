@@ -412,7 +412,7 @@ async def test_a_late_proposal_does_not_make_a_log_count_that_is_lost(tmp_path: 
         assert node.fetchers.followed, "the controller has taken note"
         await node.publish(with_state(outside, isr=(2, BROKER), leader_epoch=3))
         assert reported == ["t-0", "t-0"], "and may be told of it again"
-        assert node.store.lost == {NAME}, "the next start has to know as well"
+        assert node.store.directories.lost == {NAME}, "the next start has to know as well"
 
 
 async def test_a_log_that_has_come_as_far_as_what_is_committed_counts_again(tmp_path: Path) -> None:
@@ -423,7 +423,7 @@ async def test_a_log_that_has_come_as_far_as_what_is_committed_counts_again(tmp_
         await node.publish(with_state(outside, isr=(2, BROKER)))
         assert not reported
         assert node.fetchers.followed
-        assert not node.store.lost
+        assert not node.store.directories.lost
 
 
 async def test_a_log_that_was_deleted_on_purpose_is_not_missed(tmp_path: Path) -> None:

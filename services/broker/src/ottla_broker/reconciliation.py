@@ -94,7 +94,7 @@ class Reconciler:
     async def start(self) -> None:
         """Carry out the present cluster state, then follow it."""
         self._feed.subscribe(lambda _former, _new: self._changed.set())
-        self._lost, self._topics_at_start = self._store.lost, frozenset(self._feed.state.topics_by_id)
+        self._lost, self._topics_at_start = self._store.directories.lost, frozenset(self._feed.state.topics_by_id)
         for name in tuple(self._lost):
             topic = self._feed.state.topics.get(name.topic)
             if topic is None or not self._is_mine(topic, name.partition):
@@ -372,7 +372,7 @@ class Reconciler:
         """Forget a log that was missing at the start: nobody counts on it any more."""
         if name in self._lost:
             self._lost.discard(name)
-            self._store.settle_loss(name)
+            self._store.directories.settle_loss(name)
 
     def _was_lost_at_start(self, partition: Partition) -> bool:
         """Return whether this broker came back without a log that it had; a topic created since is another one."""

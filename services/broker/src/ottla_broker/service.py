@@ -203,7 +203,7 @@ async def _join_cluster(
         view_is_fresh=feed.is_fresh,
     )
     await membership.start()
-    await store.registered(membership.registered_epoch)
+    await store.directories.registered(membership.registered_epoch)
     closing.push_async_callback(membership.close)
     await feed.wait_for(lambda state: shows_registration(state, membership), REGISTRATION_TIMEOUT_SECONDS)
     controller = ControllerClient(feed)
@@ -379,7 +379,7 @@ def _describe_self(config: BrokerConfig, ports: Mapping[str, int], rpc_port: int
         version=version("ottla-broker"),
         rack=config.broker_rack,
         endpoints=tuple(endpoints),
-        directory_ids=tuple(store.directory_ids.values()),
+        directory_ids=tuple(store.directories.ids.values()),
         highest_producer_id=store.highest_producer_id,
-        intact_since=store.intact_since,
+        intact_since=store.directories.intact_since,
     )

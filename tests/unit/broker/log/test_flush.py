@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ottla_broker.log import flush
+from ottla_broker.log import flush, flush_plan
 from ottla_broker.log.checkpoint_file import FsyncFailed
 from ottla_broker.log.producer_snapshot import snapshot_path
 from ottla_broker.log.shutdown_record import FSYNC_FAILED
@@ -144,7 +144,7 @@ async def test_a_producer_snapshot_that_could_not_be_fsynced_is_fsynced_by_the_n
     log.roll(NOW_MS)
     background.run_one(OSError(errno.EMFILE, "Too many open files"))
     synced: list[Path] = []
-    monkeypatch.setattr(flush, "sync_file", synced.append)
+    monkeypatch.setattr(flush_plan, "sync_file", synced.append)
     log.flush()
     assert snapshot_path(log.directory, 1) in synced
 
@@ -212,7 +212,7 @@ def test_a_full_disk_that_holds_no_leader_epochs_fails_the_flush_but_not_the_log
     log = open_log(tmp_path)
     append(log, b"v", leader_epoch=3)
     with monkeypatch.context() as patch:
-        patch.setattr(flush, "write_leader_epochs", refuse_for_lack_of_space)
+        patch.setattr(flush_plan, "write_leader_epochs", refuse_for_lack_of_space)
         with pytest.raises(KafkaStorageError, match="Cannot flush"):
             log.flush()
     assert log.recovery_point == 0
@@ -255,7 +255,7 @@ def test_a_flush_that_could_not_begin_leaves_nothing_to_sync_twice(
             log.flush()
     hidden.rename(active.path())
     synced: list[Path] = []
-    monkeypatch.setattr(flush, "sync_file", synced.append)
+    monkeypatch.setattr(flush_plan, "sync_file", synced.append)
     log.flush()
     assert len(synced) == len(set(synced))
     assert tmp_path / "a.snapshot" in synced

@@ -59,7 +59,7 @@ async def test_the_loss_outlives_stops_until_it_is_made_good(
     await leave_logs(tmp_path, recovery_point=0)
     for _ in range(2):
         async with store_in(tmp_path, config=CONFIG) as store:
-            await store.registered(77)
+            await store.directories.registered(77)
             assert lost(store)[FLIGHTS] == 0
         comes_between(tmp_path)
     async with store_in(tmp_path, config=CONFIG) as store:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla_broker.log import checkpoint_file, flush
+from ottla_broker.log import checkpoint_file, flush_plan
 from ottla_broker.log.directory_checkpoints import DirectoryCheckpoints
 from ottla_broker.log.log_creation import create_log
 from ottla_broker.log.log_directory import LogDirectory
@@ -125,7 +125,7 @@ async def test_what_was_flushed_survives_a_power_failure_right_after_the_creatio
     async with store_in(disk.root) as store:
         again = store.logs[FLIGHTS]
         assert (again.topic_id, read_values(again)) == (TOPIC_ID, [(0, b"durable")])
-        assert store.lost == set()
+        assert store.directories.lost == set()
 
 
 @pytest.mark.parametrize("leader_epoch", [None, 4])
@@ -158,7 +158,7 @@ async def test_closing_logs_that_were_never_written_fsyncs_none_of_them(disk: Di
     assert not any(path.is_relative_to(log.directory) for path in disk.synced)
     disk.lose_power()
     async with store_in(disk.root) as store:
-        assert store.lost == set()
+        assert store.directories.lost == set()
         assert FLIGHTS not in store.logs or store.logs[FLIGHTS].log_end_offset == 0
 
 
@@ -172,7 +172,7 @@ def test_a_flush_that_found_no_descriptor_leaves_the_directory_to_the_next_one(
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as patch:
-        patch.setattr(flush, "sync_directory", refuse)
+        patch.setattr(flush_plan, "sync_directory", refuse)
         with pytest.raises(KafkaStorageError, match="Too many open files"):
             log.flush()
     assert disk.root not in disk.synced
@@ -221,7 +221,7 @@ async def test_a_log_that_was_never_flushed_is_begun_anew_where_a_power_failure_
         await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True)
     emptied(disk.root)
     async with store_in(disk.root) as store:
-        assert (store.get(FLIGHTS), store.lost) == (None, set())
+        assert (store.get(FLIGHTS), store.directories.lost) == (None, set())
         assert not list(disk.root.glob(f"{NAME}*")), "nothing that somebody would have to look into is left"
         log = await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=False)
         assert log.topic_id == TOPIC_ID
@@ -237,7 +237,7 @@ async def test_a_log_with_records_that_cannot_be_taken_up_is_known_to_be_lost(
     for _ in range(2):  # whoever starts has to know until the cluster does
         crash(disk.root)
         async with store_in(disk.root) as store:
-            assert store.lost == {FLIGHTS}
+            assert store.directories.lost == {FLIGHTS}
 
 
 async def test_logs_that_are_asked_for_together_share_turns_at_the_checkpoints(

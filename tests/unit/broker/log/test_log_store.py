@@ -69,11 +69,11 @@ async def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
         for number in range(6):
             await store.create(TopicPartition("t", number), TOPIC_ID, CONFIG, is_new=True)
         assert sorted(len(row.partition_sizes) for row in store.describe()) == [3, 3]
-        assert len(set(store.directory_ids.values())) == 2
-        ids = dict(store.directory_ids)
+        assert len(set(store.directories.ids.values())) == 2
+        ids = dict(store.directories.ids)
     async with store_in(first, second) as store:
         assert len(store.logs) == 6
-        assert store.directory_ids == ids
+        assert store.directories.ids == ids
 
 
 async def test_creating_a_log_twice_gives_the_same(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ async def test_after_a_power_failure_a_log_may_lack_its_end_until_somebody_knows
         assert store.logs[FLIGHTS].may_lack_end
         new = await store.create(TopicPartition("new", 0), TOPIC_ID, CONFIG, is_new=True)
         assert not new.may_lack_end
-        await store.registered(20)
+        await store.directories.registered(20)
     crash(tmp_path)
     assert await may_lack_end(tmp_path), "the controller takes it for intact by now"
     async with store_in(tmp_path) as store:

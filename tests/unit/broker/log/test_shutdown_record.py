@@ -90,12 +90,12 @@ def test_a_machine_without_a_boot_id_asks_for_clean_stops(tmp_path: Path, boot_i
 async def test_a_store_is_as_intact_as_the_worst_of_its_directories(tmp_path: Path, boot_id: Path) -> None:
     paths = tmp_path / "one", tmp_path / "other"
     async with store_in(*paths) as store:
-        assert store.intact_since == 0
+        assert store.directories.intact_since == 0
     (paths[1] / ".kafka_cleanshutdown").unlink()
     boot_id.write_text("second boot")
     async with store_in(*paths) as store:
-        assert store.intact_since == NO_EPOCH
-        await store.registered(20)
-        assert store.intact_since == 20
+        assert store.directories.intact_since == NO_EPOCH
+        await store.directories.registered(20)
+        assert store.directories.intact_since == 20
     async with store_in(*paths) as store:
-        assert store.intact_since == 20
+        assert store.directories.intact_since == 20

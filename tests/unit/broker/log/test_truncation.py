@@ -418,7 +418,7 @@ async def fill(store: LogStore, count: int, partition: int = FLIGHTS.partition) 
 
 
 async def write_checkpoints(store: LogStore) -> None:
-    for directory in store.online_directories():
+    for directory in store.directories.online():
         await store._checkpoints.write_all(directory)
 
 

@@ -7,10 +7,11 @@ more.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from ottla_broker.log.log_directories import LogDirectories
 from ottla_broker.log.log_directory import LogDirectory
 from ottla_broker.log.offset_checkpoint import OffsetCheckpoint, Offsets
 from ottla_broker.log.partition_log import PartitionLog
@@ -24,10 +25,8 @@ Contents = list[tuple[OffsetCheckpoint, Offsets]]
 class DirectoriesAndLogs(Protocol):
     """What checkpoints and duties need of the log store."""
 
+    directories: LogDirectories
     logs: Logs
-
-    def online_directories(self) -> Iterable[LogDirectory]:
-        """Return the directories without an error."""
 
     def logs_in(self, directory: LogDirectory) -> dict[TopicPartition, PartitionLog]:
         """Return the logs that live in a directory."""

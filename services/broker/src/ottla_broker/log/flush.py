@@ -1,8 +1,8 @@
 """Making a log durable, with one fsync for all who wait.
 
-`FlushPlan` is what the disk has to do, collected on the event loop and carried out in a thread. `LogFlush`
-keeps the recovery point, below which everything is durable. While one fsync runs, whatever is appended
-meanwhile waits for the next one, which covers all of it.
+`LogFlush` keeps the recovery point, below which everything is durable. A `FlushPlan` is collected on the event loop
+and carried out in a thread. While one fsync runs, whatever is appended meanwhile waits for the next one, which covers
+all of it.
 
 A failed fsync is final: the kernel may have dropped what it could not write, and a later fsync would not say so.
 So after the first failure no flush succeeds any more, whichever had begun. Whatever else the operating system refuses
@@ -17,8 +17,6 @@ import asyncio
 import errno
 import threading
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
@@ -26,11 +24,11 @@ from typing import Final, Protocol
 import structlog
 
 from ottla_broker.log.background import Background, Failed, Work
-from ottla_broker.log.checkpoint_file import FsyncFailed, sync_descriptor, sync_directory, sync_file
-from ottla_broker.log.leader_epoch_checkpoint import EpochEntry, LeaderEpochs, write_leader_epochs
+from ottla_broker.log.checkpoint_file import FsyncFailed
+from ottla_broker.log.flush_plan import NO_SPACE, Epochs, FlushPlan
+from ottla_broker.log.leader_epoch_checkpoint import LeaderEpochs
 from ottla_broker.log.partition_metadata import PARTITION_METADATA
 from ottla_broker.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from ottla_broker.log.segment_file import SegmentFile
 from ottla_broker.log.segments import Segments
 from ottla_broker.log.shutdown_record import note_failed_fsync
 from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower
@@ -38,60 +36,8 @@ from ottla_core.topic_partition import TopicPartition
 
 _logger: Final = structlog.get_logger("log")
 
-
-Epochs = tuple[EpochEntry, ...]
-
-_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-_SCARCITY: Final = _NO_SPACE | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EFBIG}
+_SCARCITY: Final = NO_SPACE | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EFBIG}
 """Refusals that pass by themselves, and say nothing of the disk's health."""
-
-
-@dataclass(frozen=True, slots=True)
-class FlushPlan:
-    """What to make durable, so that the recovery point may move to `through_offset`.
-
-    Attributes:
-        directory: the partition's directory.
-        files: segments' files.
-        paths: index and snapshot files; those that are gone by now need no fsync.
-        snapshots: the snapshot files among them.
-        sync_names: whether files were created since the last flush, or removed by a truncation.
-        sync_place: whether the directory itself was made or moved and no flush has made that durable yet.
-        through_offset: the recovery point afterwards.
-        truncation_count: how often the log had been truncated when this was planned.
-    """
-
-    directory: Path
-    files: tuple[SegmentFile, ...]
-    paths: tuple[Path, ...]
-    snapshots: tuple[Path, ...]
-    sync_names: bool
-    sync_place: bool
-    through_offset: int
-    truncation_count: int
-
-    def run(self, leader_epochs: Epochs | None) -> None:
-        """Do it, and write the epochs unless the file has them; blocks, and raises OSError."""
-        for file in self.files:
-            sync_descriptor(file.fileno())
-        for path in self.paths:
-            with suppress(FileNotFoundError):
-                sync_file(path)
-        with suppress(FileNotFoundError):  # the whole partition may have been deleted meanwhile
-            if leader_epochs is not None:
-                self._write_leader_epochs(leader_epochs)  # fsyncs the names in the directory, too
-            elif self.sync_names:
-                sync_directory(self.directory)
-            if self.sync_place:
-                sync_directory(self.directory.parent)
-
-    def _write_leader_epochs(self, entries: Epochs) -> None:
-        try:
-            write_leader_epochs(self.directory, entries)
-        except FsyncFailed as error:
-            if error.errno in _NO_SPACE:  # the file is written anew the next time, so nothing is lost
-                raise OSError(*error.args) from error
-            raise
 
 
 class Flushable(Protocol):

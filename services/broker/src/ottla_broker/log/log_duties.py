@@ -128,10 +128,10 @@ class LogDuties:
 
     async def checkpoint_recovery_points(self) -> None:
         """Write the recovery points, log start offsets and first dirty offsets of every directory."""
-        for directory in list(self._store.online_directories()):
+        for directory in list(self._store.directories.online()):
             await self._checkpoints.write_recovery_points(directory)
 
     async def checkpoint_high_watermarks(self) -> None:
         """Write the high watermarks of every directory."""
-        for directory in list(self._store.online_directories()):
+        for directory in list(self._store.directories.online()):
             await self._checkpoints.write_high_watermarks(directory)

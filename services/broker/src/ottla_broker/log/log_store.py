@@ -1,14 +1,13 @@
 """All logs of a broker: loading them at start, creating, deleting, and the duties that recur.
 
-Each log lives in one of the log directories; a new one goes where the fewest are. A directory that fails at
-start is set offline with an error, and the broker goes on with the others. Source: Kafka's LogManager.
+Each log lives in one of the log directories; a new one goes where the fewest are. Source: Kafka's LogManager.
 """
 
 import asyncio
 import os
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from ottla_broker.log.cleaner import LogCleaner
 from ottla_broker.log.directory_checkpoints import DirectoryCheckpoints
 from ottla_broker.log.interrupted_moves import InterruptedMove, settle_interrupted_moves
 from ottla_broker.log.joint_creation import JointCreation
+from ottla_broker.log.log_directories import LogDirectories
 from ottla_broker.log.log_directory import (
     LogDirectory,
     future_name,
@@ -39,7 +39,6 @@ from ottla_broker.log.store_loading import ConfigFor, LogOpening
 from ottla_broker.log.threaded_background import ThreadedBackground
 from ottla_broker.log.truncation import TruncationContext
 from ottla_core.clock import Clock
-from ottla_core.cluster.model import NO_EPOCH
 from ottla_core.errors import (
     ConfigurationError,
     KafkaStorageError,
@@ -73,6 +72,7 @@ class LogStore:
     """All logs of one broker.
 
     Attributes:
+        directories: `log.dirs`.
         logs: every log by its partition; a live, read-only view.
         cleaner: compacts those logs that are to be compacted.
     """
@@ -80,7 +80,7 @@ class LogStore:
     def __init__(
         self, directories: Sequence[LogDirectory], clock: Clock, settings: LogSettings, move_rate: Callable[[], int]
     ) -> None:
-        self._directories = list(directories)
+        self.directories = LogDirectories(directories)
         self._clock = clock
         self._settings = settings
         self._logs: dict[TopicPartition, PartitionLog] = {}
@@ -128,14 +128,11 @@ class LogStore:
         """
         store = cls([LogDirectory(path.absolute()) for path in directories], clock, settings, move_rate)
         try:
-            for directory in store._directories:
-                await store._open_directory(directory, node_id, cluster_id)
-            store._check_any_online()
+            await store.directories.open(node_id=node_id, cluster_id=cluster_id)
             interrupted = await store._settle_interrupted_moves()
-            await asyncio.gather(
-                *(store._load_directory(directory, config_for) for directory in store.online_directories())
-            )
-            store._check_any_online()
+            online = store.directories.online()
+            await asyncio.gather(*(store._load_directory(directory, config_for) for directory in online))
+            store.directories.check_any_online()
         except BaseException:
             store._release()
             raise
@@ -145,24 +142,9 @@ class LogStore:
             store._resume_move(topic_partition, target, path)
         return store
 
-    async def _open_directory(self, directory: LogDirectory, node_id: int, cluster_id: str) -> None:
-        try:
-            await asyncio.to_thread(directory.open, node_id=node_id, cluster_id=cluster_id)
-        except OSError as error:
-            self._set_offline(directory, error)
-
-    def _set_offline(self, directory: LogDirectory, error: OSError) -> None:
-        directory.error = f"{directory.path}: {error.strerror or error}"
-        _logger.error("log directory is offline", directory=str(directory.path), problem=str(error))
-
-    def _check_any_online(self) -> None:
-        if not any(True for _ in self.online_directories()):
-            problems = "; ".join(directory.error or "" for directory in self._directories)
-            raise ConfigurationError(f"None of the log directories can be used: {problems}")
-
     async def _settle_interrupted_moves(self) -> list[InterruptedMove]:
         try:
-            return await asyncio.to_thread(settle_interrupted_moves, list(self.online_directories()))
+            return await asyncio.to_thread(settle_interrupted_moves, list(self.directories.online()))
         except OSError as error:  # loading the directory will meet it too, and set the directory offline
             _logger.error("interrupted moves cannot be settled", problem=str(error))
             return []
@@ -172,7 +154,7 @@ class LogStore:
         try:
             await self._opening.load_logs(directory, config_for, self._hold)
         except OSError as error:
-            self._set_offline(directory, error)
+            self.directories.set_offline(directory, error)
             for topic_partition in self.logs_in(directory):
                 self._forget(topic_partition).abandon()
             return
@@ -205,43 +187,6 @@ class LogStore:
         """The highest id of an idempotent producer that a log remembers, or -1."""
         return max((log.producers.highest_id for log in self.logs.values()), default=-1)
 
-    @property
-    def directory_ids(self) -> Mapping[Path, UUID]:
-        """The ids of the directories in use."""
-        return {directory.path: directory.directory_id for directory in self.online_directories()}
-
-    @property
-    def lost(self) -> set[TopicPartition]:
-        """The partitions of which only the checkpoints know: they had committed records, and have no log any more."""
-        return {name for directory in self._directories for name in directory.lost}
-
-    def settle_loss(self, topic_partition: TopicPartition) -> None:
-        """Note that the cluster knows that a partition's log is lost."""
-        for directory in self.online_directories():
-            if directory.lost.pop(topic_partition, None) is not None:
-                try:
-                    directory.lost_logs.write(directory.lost)
-                except OSError as error:  # the next start asks the cluster once more
-                    _logger.error("a settled loss may be reported again", problem=str(error))
-
-    @property
-    def intact_since(self) -> int:
-        """The broker epoch since which no directory in use has lost anything; see `Member.intact_since`."""
-        found = [directory.intact_since for directory in self.online_directories()]
-        return NO_EPOCH if NO_EPOCH in found else max(found, default=0)
-
-    async def registered(self, broker_epoch: int) -> None:
-        """Note the first registration after an unclean shutdown."""
-        for directory in list(self.online_directories()):
-            try:
-                await asyncio.to_thread(directory.registered, broker_epoch)
-            except OSError as error:  # the next start takes this registration's records for lost, too
-                _logger.error("a shutdown record cannot be written", problem=str(error))
-
-    def online_directories(self) -> Iterable[LogDirectory]:
-        """Return the directories without an error."""
-        return (directory for directory in self._directories if directory.error is None)
-
     def logs_in(self, directory: LogDirectory) -> dict[TopicPartition, PartitionLog]:
         """Return the logs that live in a directory."""
         return {key: log for key, log in self._logs.items() if self._homes[key] is directory}
@@ -253,7 +198,7 @@ class LogStore:
     def describe(self) -> list[DirectoryDescription]:
         """Return what DescribeLogDirs tells of each directory."""
         descriptions = []
-        for directory in self._directories:
+        for directory in self.directories:
             total_bytes = usable_bytes = -1
             problem = directory.error
             if problem is None:
@@ -317,7 +262,7 @@ class LogStore:
         return log
 
     def _check_none_offline(self, topic_partition: TopicPartition) -> None:
-        for directory in self._directories:
+        for directory in self.directories:
             if directory.error is not None:
                 raise KafkaStorageError(
                     f"{topic_partition} may lie in a log directory that is offline, and is not begun anew elsewhere."
@@ -325,7 +270,7 @@ class LogStore:
                 )
 
     def _least_used_directory(self) -> LogDirectory:
-        online = list(self.online_directories())
+        online = list(self.directories.online())
         if not online:
             raise KafkaStorageError("No log directory is online")
         if len(online) == 1:
@@ -414,11 +359,11 @@ class LogStore:
             ReplicaNotAvailable: there is no such log.
             InvalidTopic: the topic's name is too long.
         """
-        target = next((directory for directory in self._directories if directory.path == path), None)
+        target = next((directory for directory in self.directories if directory.path == path), None)
         if target is None:
             raise LogDirectoryNotFound(f"{path} is none of this broker's log directories")
         future_name(topic_partition)
-        for directory in (target, *self._directories):
+        for directory in (target, *self.directories):
             if directory.error is not None:
                 raise KafkaStorageError(f"A log directory is offline, so nothing can be moved: {directory.error}")
         log = self._logs.get(topic_partition)
@@ -461,7 +406,7 @@ class LogStore:
         await self.cleaner.stop()
         await self._duties.stop()
         await self._background.close()
-        await asyncio.gather(*(self._close_directory(directory) for directory in self.online_directories()))
+        await asyncio.gather(*(self._close_directory(directory) for directory in self.directories.online()))
         self._release()
 
     async def _close_directory(self, directory: LogDirectory) -> None:
@@ -490,6 +435,5 @@ class LogStore:
     def _release(self) -> None:
         for log in self._logs.values():
             log.abandon()
-        for directory in self._directories:
-            directory.close()
+        self.directories.release()
         self._executor.shutdown(wait=True)
