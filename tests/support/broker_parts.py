@@ -44,6 +44,8 @@ def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any
             "isr_updates",
             "fetchers",
             "links",
+            "link_keepers",
+            "link_statuses",
             "fetch_sessions",
             "producer_ids",
             "groups",

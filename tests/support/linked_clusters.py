@@ -106,6 +106,7 @@ class LinkClient:
             bootstrap_servers=tuple(self.source.split(",")),
             settings=settings or {},
             topics=(".*",),
+            properties={"refresh.topics.enabled": "false"},
         )
         return self.ask(create_link(NewLink(link=link)))
 

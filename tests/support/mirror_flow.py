@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from ottla_core.client.cluster import AsyncCluster
-from ottla_mirror.groups.cluster_groups import ClusterGroups
-from ottla_mirror.groups.group_requests import CommittedOffset, TopicPartition
+from ottla_core.client.group.cluster_groups import ClusterGroups
+from ottla_core.client.group.offset_requests import CommittedOffset, TopicPartition
 from ottla_mirror.groups.group_sync import GroupSync
 from ottla_mirror.groups.translator import Translator
 from ottla_mirror.internal_topics.internal_topic import InternalTopic

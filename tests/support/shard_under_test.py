@@ -104,7 +104,9 @@ class ShardUnderTest:
             shard.replay(CoordinatorRecord(*read_record(key_bytes, value_bytes)))
         return shard
 
-    def send(self, api_key: int, api_version: int, message: Entity, *, client_id: str = "app") -> int:
+    def send(
+        self, api_key: int, api_version: int, message: Entity, *, client_id: str = "app", only_forward: bool = False
+    ) -> int:
         """Send a request and return its token."""
         token = next(self._tokens)
         self.waiting[token] = (api_key, api_version)
@@ -115,13 +117,14 @@ class ShardUnderTest:
             client_id=client_id,
             client_host="/127.0.0.1",
             message=message,
+            only_forward=only_forward,
         )
         self._take(self.shard.handle(request, self.now_ms))
         return token
 
-    def ask(self, api_key: int, api_version: int, message: Entity) -> Any:
+    def ask(self, api_key: int, api_version: int, message: Entity, *, only_forward: bool = False) -> Any:
         """Send a request that is answered at once, and return the response."""
-        token = self.send(api_key, api_version, message)
+        token = self.send(api_key, api_version, message, only_forward=only_forward)
         return self.answers[token]
 
     def ask_with(self, api_key: int, api_version: int, **values: object) -> Any:

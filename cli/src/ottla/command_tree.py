@@ -153,7 +153,12 @@ _MIRROR = Group(
                     "something does.",
                 ),
                 "refresh": Command(
-                    "mirror_links:refresh", "Look for new topics and partitions of a link's source now."
+                    "mirror_links:refresh",
+                    "Bring a link in step with its source now: topics, partitions, settings, offsets of groups.",
+                ),
+                "alter": Command(
+                    "mirror_link_changes:alter",
+                    "Change which topics and groups a link follows, and how brokers keep it in step.",
                 ),
                 "pause": Command(
                     "mirror_link_changes:pause", "Pause links: nothing is fetched until they are resumed."

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
+from ottla_core.client.group.offset_requests import CommittedOffset, TopicPartition
 from ottla_core.wire.records import Record
 from ottla_mirror.groups.checkpoints import Checkpoint, CheckpointKey, Checkpoints
 from ottla_mirror.groups.group_reports import GroupState
-from ottla_mirror.groups.group_requests import CommittedOffset, TopicPartition
 from ottla_mirror.groups.group_sync import NotLeading, UnknownGroup
 from ottla_mirror.internal_topics.topic_follower import TopicFollower
 from tests.support.eventually_async import eventually_async

@@ -176,7 +176,7 @@ def test_a_linked_topic_has_the_partitions_and_at_least_the_leader_epochs_of_its
 @pytest.mark.parametrize(
     ("new", "state", "code"),
     [
-        (new_topic(topic_id=UUID(int=3)), WITH_TOPIC, ErrorCode.topic_already_exists),
+        (new_topic(topic_id=UUID(int=3), source_topic_id=UUID(int=3)), WITH_TOPIC, ErrorCode.topic_already_exists),
         (new_topic(name="__consumer_offsets"), WITH_LINK, ErrorCode.invalid_topic_exception),
         (new_topic(source_leader_epochs=()), WITH_LINK, ErrorCode.invalid_partitions),
         (new_topic(source_topic_id=UUID(int=0)), WITH_LINK, ErrorCode.invalid_request),

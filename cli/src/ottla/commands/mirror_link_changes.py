@@ -7,9 +7,9 @@ import typer
 
 from ottla.consent import Yes, ask_at_terminal, ask_or_refuse
 from ottla.each import do_each
-from ottla.errors import CommandError
+from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
-from ottla.mirror.link_questions import LinkName, LinkNames, link_admin, status_of_links
+from ottla.mirror.link_questions import LinkName, LinkNames, link_admin, link_property_settings, status_of_links
 from ottla.mirror.rate import in_words, parse_rate
 from ottla.output import note, print_json, print_table
 
@@ -69,6 +69,54 @@ def throttle(
     _alter([name], bootstrap, properties, change, in_words(limit), as_json=as_json)
 
 
+def alter(
+    *,
+    name: LinkName,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topics", metavar="PATTERN", help="Topics to follow in place of the present ones; repeatable."
+        ),
+    ] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option("--groups", metavar="PATTERN", help="Groups that go along in place of the present; repeatable."),
+    ] = None,
+    link_settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="As with `ottla mirror link create`; repeatable."),
+    ] = None,
+    unset: Annotated[
+        list[str] | None, typer.Option("--unset", metavar="KEY", help="Have the default again; repeatable.")
+    ] = None,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
+    as_json: Json = False,
+) -> None:
+    """Change which topics and groups a link follows, and how brokers keep it in step.
+
+    Topics that follow already go on, whatever the patterns.
+
+    [bold]Examples[/bold]
+
+      ottla mirror link alter west --set sync.group.offsets.interval.seconds=2
+
+      ottla mirror link alter west --topics 'orders.*' --topics payments --unset topics.exclude
+    """
+    from ottla.mirror.link_source import check_patterns  # noqa: PLC0415 - help has no use for connections
+
+    check_patterns(topics or (), "--topics")
+    check_patterns(groups or (), "--groups")
+    changes: dict[str, Any] = {
+        "properties": {**link_property_settings(link_settings), **dict.fromkeys(unset or ())},
+        **({"topics": tuple(topics)} if topics else {}),
+        **({"groups": tuple(groups)} if groups else {}),
+    }
+    if len(changes) == 1 and not changes["properties"]:
+        raise UsageProblem("say what to change: --topics, --groups, --set or --unset")
+    _alter([name], bootstrap, properties, changes, "altered", as_json=as_json)
+
+
 def promote(
     *,
     name: LinkName,
@@ -82,7 +130,8 @@ def promote(
 ) -> None:
     """Have linked topics follow no longer and take writes.
 
-    Says per partition what was not copied. Asks first; without a terminal it needs --yes.
+    from ottla.mirror.link_questions import LinkName, LinkNames, link_admin, link_property_settings, status_of_links
+    from ottla.mirror.rate import in_words, parse_rate
 
     [bold]Examples[/bold]
 

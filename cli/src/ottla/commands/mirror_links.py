@@ -13,12 +13,15 @@ from ottla.kafka_client import (
     Json,
 )
 from ottla.mirror.link_questions import (
+    ALL_GROUPS,
     WORKING,
     LinkName,
     LinksOrAll,
     described_links,
+    fails,
+    kept_now,
     link_admin,
-    look_at,
+    problem_lines,
     status_of_links,
     watch_until_here,
 )
@@ -27,7 +30,7 @@ from ottla.output import note, print_json, print_table
 if TYPE_CHECKING:
     from ottla.mirror.link_admin import LinkAdmin
     from ottla.mirror.link_source import LinkSource
-    from ottla_core.cluster.link_api import DescribedLink, PartitionStatus
+    from ottla_core.cluster.link_api import DescribedLink, LinkKeeping, PartitionStatus
 
 PROBLEMS_SHOWN_MAX = 50
 
@@ -42,7 +45,21 @@ def create(
     ],
     groups: Annotated[
         list[str] | None,
-        typer.Option("--groups", metavar="PATTERN", help="Consumer groups whose offsets go along; repeatable."),
+        typer.Option(
+            "--groups",
+            metavar="PATTERN",
+            show_default=".*",
+            help="Consumer groups whose offsets go along; repeatable.",
+        ),
+    ] = None,
+    link_settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="How brokers keep the link in step, such as refresh.topics.interval.seconds or topics.exclude; "
+            "repeatable.",
+        ),
     ] = None,
     source_properties: Annotated[
         list[str] | None,
@@ -68,13 +85,14 @@ def create(
 ) -> None:
     """Link to another cluster: topics here follow its topics, with the same names, offsets and batches.
 
-    They take no writes until they are promoted. Topics of those names must not exist here yet.
+    They take no writes until they are promoted. Topics of those names must not exist here yet. Brokers look by
+    themselves for new topics and partitions that match, and take settings and offsets of groups along.
 
     [bold]Examples[/bold]
 
       ottla mirror link create west --source kafka-1:9092 --topics 'orders.*'
 
-      ottla mirror link create west --source kafka-1:9092 --topics '.*' --groups '.*' --wait
+      ottla mirror link create west --source kafka-1:9092 --topics '.*' --set topics.exclude='test.*' --wait
     """
     from ottla.mirror.new_link import link_and_source  # noqa: PLC0415 - help has no use for connections
     from ottla_core.client.links import create_link  # noqa: PLC0415
@@ -83,13 +101,14 @@ def create(
     admin = link_admin(bootstrap, properties)
     link, found = link_and_source(
         name, source, topics, source_properties,
-        groups=groups or (), bytes_per_second=throttle_rate, replication_factor=replication_factor,
+        groups=groups or ALL_GROUPS, link_settings=link_settings, bytes_per_second=throttle_rate,
+        replication_factor=replication_factor,
     )  # fmt: skip
     matching = tuple(each.name for each in found.topics)
     admin.ask(create_link(NewLink(link=link, matching_topics=matching, source_links=found.links)))
     if not as_json:
         print(f"created {name}")
-    failed = _follow(admin, name, found, (), as_json=as_json)
+    failed = _follow(admin, name, found, as_json=as_json)
     if wait:
         watch_until_here(admin, name)
     if failed:
@@ -99,27 +118,53 @@ def create(
 def refresh(
     *,
     name: LinkName,
-    replication_factor: Annotated[
-        int | None,
-        typer.Option(min=1, show_default="the cluster's", help="Replicas of each new partition."),
+    again: Annotated[
+        list[str] | None,
+        typer.Option("--again", metavar="TOPIC", help="Link a topic again that was promoted; repeatable."),
     ] = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     properties: ClientProperties = None,
     as_json: Json = False,
 ) -> None:
-    """Look for new topics and partitions of a link's source now. Mirror workers do so by themselves.
+    """Bring a link in step with its source now: topics, partitions, settings, offsets of groups.
+
+    Brokers do so by themselves, every refresh.topics.interval.seconds and sync.group.offsets.interval.seconds.
 
     [bold]Examples[/bold]
 
       ottla mirror link refresh west
+
+      ottla mirror link refresh west --again orders
     """
+    from ottla_core.client.links import alter_link  # noqa: PLC0415
+    from ottla_core.cluster.link_api import LinkChange  # noqa: PLC0415
+
     admin = link_admin(bootstrap, properties)
+    before = {each.name: each.partition_count for each in described_links(admin, [name])[0].topics}
+    if again:
+        admin.ask(alter_link(LinkChange(name=name, forgotten_promotions=tuple(again))))
+    keepings = kept_now(admin, [name])
     described = described_links(admin, [name])[0]
-    link = described.link
-    found = look_at(link.bootstrap_servers, dict(link.settings), link.topics, replication_factor)
-    if found.cluster_id != link.source_cluster_id:
-        raise CommandError(f"another cluster answers at {','.join(link.bootstrap_servers)}: {found.cluster_id}")
-    if _follow(admin, name, found, described.topics, as_json=as_json):
+    if not keepings:
+        raise CommandError(f"no broker keeps {name} in step at the moment")
+    (keeping,) = keepings
+    grown = [
+        (each.name, before.get(each.name))
+        for each in described.topics
+        if before.get(each.name) != each.partition_count
+    ]
+    if as_json:
+        print_json({**keeping_document(keeping), "changed_topics": sorted(topic for topic, _ in grown)})
+    else:
+        for topic, count in sorted(grown):
+            print(f"{topic} follows" if count is None else f"{topic} has more partitions")
+        if described.link.paused:
+            note(f"{name} is paused")
+        elif not grown:
+            note("the source has no new topics or partitions that match")
+    for line in problem_lines(keeping):
+        note(f"ottla: {line}")
+    if fails(keeping):
         raise typer.Exit(1)
 
 
@@ -134,8 +179,14 @@ def list_(
     """
     admin = link_admin(bootstrap, properties)
     links = described_links(admin, ())
-    partitions = status_of_links(admin, ()).partitions
-    documents = [_link_document(each, [p for p in partitions if p.link == each.link.name]) for each in links]
+    status_ = status_of_links(admin, ())
+    keepings = {each.link: each for each in status_.keepings}
+    documents = [
+        _link_document(
+            each, [p for p in status_.partitions if p.link == each.link.name], keepings.get(each.link.name)
+        )
+        for each in links
+    ]
     if as_json:
         print_json(documents)
         return
@@ -152,7 +203,9 @@ def list_(
 def status(
     *,
     names: LinksOrAll = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Show progress until everything is here.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Show progress until everything is here, offsets of groups too.")
+    ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     properties: ClientProperties = None,
     as_json: Json = False,
@@ -169,6 +222,7 @@ def status(
     if wait:
         for name in names or [each.link.name for each in described_links(admin, ())]:
             watch_until_here(admin, name)
+        kept_now(admin, names or ())  # so that groups are where their consumers have stopped
     found = status_of_links(admin, names or ())
     if as_json:
         print_json([_partition_document(each) for each in found.partitions])
@@ -183,43 +237,59 @@ def status(
         )  # fmt: skip
         for each in [p for p in found.partitions if p.reason][:PROBLEMS_SHOWN_MAX]:
             print(f"{each.topic}-{each.index}: {each.state}: {each.reason}")
+        for line in [line for keeping in found.keepings for line in problem_lines(keeping)][:PROBLEMS_SHOWN_MAX]:
+            print(line)
     for broker in found.silent_brokers:
         note(f"ottla: broker {broker} did not answer")
-    if any(each.state not in WORKING for each in found.partitions):
+    if any(each.state not in WORKING for each in found.partitions) or any(map(fails, found.keepings)):
         raise typer.Exit(1)
 
 
-def _follow(admin: "LinkAdmin", name: str, found: "LinkSource", there: Sequence[Any], *, as_json: bool) -> bool:
-    """Create topics, and partitions of topics that are there; report, and return whether any was refused."""
-    from ottla_core.client.links import add_linked_partitions, create_linked_topics  # noqa: PLC0415
-    from ottla_core.cluster.link_api import MorePartitions  # noqa: PLC0415
+def _follow(admin: "LinkAdmin", name: str, found: "LinkSource", *, as_json: bool) -> bool:
+    """Create the topics; report, and return whether any was refused."""
+    from ottla_core.client.links import create_linked_topics  # noqa: PLC0415
 
-    counts = {each.name: each.partition_count for each in there}
-    new = [each for each in found.topics if each.name not in counts]
-    grown = [
-        MorePartitions(topic=name, source_leader_epochs=found.epochs(name))
-        for name, count in counts.items()
-        if len(found.epochs(name)) > count
-    ]
-    results = [("created", each) for each in (admin.ask(create_linked_topics(name, new)) if new else ())]
-    results += [("grown", each) for each in (admin.ask(add_linked_partitions(grown)) if grown else ())]
-    rows = [
-        {"topic": each.topic, "status": "failed" if each.error_message else done, "error": each.error_message}
-        for done, each in results
-    ]
+    results = admin.ask(create_linked_topics(name, found.topics)) if found.topics else ()
     if as_json:
-        print_json(rows)
-    for row in rows:
-        if row["error"]:
-            note(f"ottla: {row['topic']} does not follow: {row['error']}")
+        print_json(
+            [
+                {
+                    "topic": each.topic,
+                    "status": "failed" if each.error_message else "created",
+                    "error": each.error_message,
+                }
+                for each in results
+            ]
+        )
+    for each in results:
+        if each.error_message:
+            note(f"ottla: {each.topic} does not follow: {each.error_message}")
         elif not as_json:
-            print(f"{row['topic']} follows" if row["status"] == "created" else f"{row['topic']} has more partitions")
-    if not rows and not as_json:
-        note("the source has no new topics or partitions that match")
-    return any(row["error"] for row in rows)
+            print(f"{each.topic} follows")
+    if not results and not as_json:
+        note("the source has no topics that match yet")
+    return any(each.error_message for each in results)
 
 
-def _link_document(described: "DescribedLink", partitions: "Sequence[PartitionStatus]") -> dict[str, Any]:
+def keeping_document(keeping: "LinkKeeping") -> dict[str, Any]:
+    """Return how a link is kept in step, for JSON."""
+    return {
+        "link": keeping.link,
+        "broker": keeping.broker,
+        "failure": keeping.failure,
+        "topics_in_step_ms": keeping.topics_ms,
+        "groups_in_step_ms": keeping.groups_ms,
+        "groups": keeping.groups,
+        "problems": [
+            {"kind": each.kind.value, "name": each.name, "reason": each.reason} for each in keeping.problems
+        ],
+        "problems_left_off": keeping.problems_left_off,
+    }
+
+
+def _link_document(
+    described: "DescribedLink", partitions: "Sequence[PartitionStatus]", keeping: "LinkKeeping | None"
+) -> dict[str, Any]:
     link = described.link
     return {
         "link": link.name,
@@ -228,6 +298,9 @@ def _link_document(described: "DescribedLink", partitions: "Sequence[PartitionSt
         "patterns": list(link.topics),
         "group_patterns": list(link.groups),
         "settings": dict(link.settings),
+        "properties": dict(link.properties),
+        "promoted_topics": sorted(link.promoted_topics),
+        "keeping": None if keeping is None else keeping_document(keeping),
         "paused": link.paused,
         "throttle_bytes_per_second": link.bytes_per_second,
         "topics": [

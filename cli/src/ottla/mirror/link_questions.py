@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ottla.mirror.link_admin import LinkAdmin
     from ottla.mirror.link_source import LinkSource
     from ottla_core.client.links import LinkStatus
-    from ottla_core.cluster.link_api import DescribedLink
+    from ottla_core.cluster.link_api import DescribedLink, LinkKeeping
+    from ottla_core.cluster.model import Link
 
 LOOK_INTERVAL_S: Final = 0.5
 WORKING: Final = frozenset({"RUNNING", "PAUSED"})
@@ -27,6 +28,8 @@ PROVIDERS: Final = {
     "config.providers.env.class": "EnvVarConfigProvider",
     "config.providers.file.class": "FileConfigProvider",
 }
+
+ALL_GROUPS: Final = (".*",)
 
 LinkName = Annotated[str, typer.Argument(metavar="LINK", help="The link's name.")]
 LinkNames = Annotated[list[str], typer.Argument(metavar="LINK", help="One or more links.")]
@@ -65,6 +68,44 @@ def status_of_links(admin: "LinkAdmin", names: Sequence[str]) -> "LinkStatus":
     if names:
         described_links(admin, names)
     return admin.ask(link_status(names))
+
+
+def kept_now(admin: "LinkAdmin", names: Sequence[str]) -> "Sequence[LinkKeeping]":
+    """Have links brought in step with their sources now, and return how that went."""
+    from ottla_core.client.links import keep_links  # noqa: PLC0415
+
+    return admin.ask(keep_links(names)).keepings
+
+
+def link_property_settings(assignments: Sequence[str] | None) -> dict[str, str]:
+    """Return the properties of a link that were given.
+
+    Raises:
+        UsageProblem: one is no KEY=VALUE, or none of a link.
+    """
+    from ottla_core.cluster.link_properties import link_properties  # noqa: PLC0415
+    from ottla_core.errors import InvalidRequest  # noqa: PLC0415
+
+    found = parse_assignments(assignments or (), "--set")
+    try:
+        link_properties(found)
+    except InvalidRequest as error:
+        raise UsageProblem(f"--set {error.message}") from None
+    return found
+
+
+def problem_lines(keeping: "LinkKeeping") -> list[str]:
+    """Return what of a link is not as in its source, one line for each."""
+    lines = [f"{keeping.link}: not in step: {keeping.failure}"] if keeping.failure else []
+    lines += [f"{keeping.link}: {each.kind.value} {each.name}: {each.reason}" for each in keeping.problems]
+    if keeping.problems_left_off:
+        lines.append(f"{keeping.link}: and {keeping.problems_left_off} more")
+    return lines
+
+
+def fails(keeping: "LinkKeeping") -> bool:
+    """Return whether something of a link is not as in its source, against everybody's will."""
+    return bool(keeping.failure) or any(each.kind.is_failure for each in keeping.problems)
 
 
 def watch_until_here(admin: "LinkAdmin", name: str) -> None:
@@ -134,10 +175,8 @@ def looked_up(settings: dict[str, str]) -> dict[str, str]:
         raise CommandError(f"{error} (on this machine; the command asks the source, too)") from None
 
 
-def look_at(
-    servers: Sequence[str], settings: dict[str, str], patterns: Sequence[str], replication_factor: int | None
-) -> "LinkSource":
-    """Ask the source, with the references looked up here as brokers do.
+def look_at(link: "Link", replication_factor: int | None) -> "LinkSource":
+    """Ask a link's source, with the references looked up here as brokers do.
 
     Raises:
         CommandError: it does not answer, or a reference leads nowhere here.
@@ -145,7 +184,7 @@ def look_at(
     from ottla.mirror.link_source import look_at_source  # noqa: PLC0415
     from ottla_core.cluster.link_api import USE_DEFAULT  # noqa: PLC0415
 
-    plain = looked_up(settings)
-    address = ",".join(servers)
+    plain = looked_up(dict(link.settings))
+    address = ",".join(link.bootstrap_servers)
     check_reachable(address, {**plain, "bootstrap.servers": address}, address_option="--source")
-    return asyncio.run(look_at_source(servers, plain, patterns, replication_factor or USE_DEFAULT))
+    return asyncio.run(look_at_source(link, plain, replication_factor or USE_DEFAULT))

@@ -7,14 +7,17 @@ from typing import Final
 
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import CLIENT_ID, split_address
-from ottla.mirror.topic_pairs import BadPattern, chosen_topics
 from ottla_core.client.async_connection import AsyncConnection
-from ottla_core.client.cluster import ANSWER_TIMEOUT_S, AsyncCluster
+from ottla_core.client.cluster import AsyncCluster
 from ottla_core.client.cluster_metadata import NO_TOPIC_ID, TopicMetadata
 from ottla_core.client.errors import Unreachable
 from ottla_core.client.links import ask_links, describe_links
 from ottla_core.client.security import ClientSecurity
+from ottla_core.client.topic_settings import topic_settings
 from ottla_core.cluster.link_api import NewLinkedTopic, SourceLink
+from ottla_core.cluster.link_properties import follows_topic
+from ottla_core.cluster.linked_topic_settings import followed_settings
+from ottla_core.cluster.model import Link
 from ottla_core.errors import ConfigurationError, KafkaError, OttlaError
 
 LINKS_WITHIN_S: Final = 5.0
@@ -33,27 +36,19 @@ class LinkSource:
     topics: tuple[NewLinkedTopic, ...]
     links: tuple[SourceLink, ...]
 
-    def epochs(self, topic: str) -> tuple[int, ...]:
-        """Return the leader epochs of a topic's partitions; none if there is no such topic."""
-        return next((each.source_leader_epochs for each in self.topics if each.name == topic), ())
 
-
-async def look_at_source(
-    bootstrap: Sequence[str], settings: dict[str, str], patterns: Sequence[str], replication_factor: int
-) -> LinkSource:
+async def look_at_source(link: Link, settings: dict[str, str], replication_factor: int) -> LinkSource:
     """Ask a source cluster.
 
     Args:
-        bootstrap: HOST:PORT of its brokers.
+        link: where it is, and which of its topics matter.
         settings: of connections to it, under librdkafka's names, without references.
-        patterns: of the topics.
         replication_factor: of topics that follow.
 
     Raises:
         CommandError: it does not answer, or has no topic ids.
-        UsageProblem: a pattern is none.
     """
-    addresses = [split_address(each.strip(), "--source") for each in bootstrap]
+    addresses = [split_address(each.strip(), "--source") for each in link.bootstrap_servers]
     try:
         security = ClientSecurity.of(settings)
     except ConfigurationError as error:
@@ -61,11 +56,9 @@ async def look_at_source(
     cluster = AsyncCluster(addresses, security=security, client_id=CLIENT_ID)
     try:
         found = await cluster.metadata()
-        names = chosen_topics(found.topics, patterns)
+        names = sorted(name for name in found.topics if follows_topic(link, name))
         topics = await _followable(cluster, [found.topics[name] for name in names], replication_factor)
         links = await _links(addresses, security)
-    except BadPattern as error:
-        raise UsageProblem(str(error)) from None
     except OttlaError as error:
         raise CommandError(f"the source cluster: {error}") from None
     finally:
@@ -78,7 +71,7 @@ async def _followable(
 ) -> tuple[NewLinkedTopic, ...]:
     if without_id := [each.name for each in topics if each.id == NO_TOPIC_ID]:
         raise CommandError(f"the source cluster: {without_id[0]} has no topic id; links need Kafka 3.1 or later")
-    configs = await _configs(cluster, [each.name for each in topics])
+    configs = await topic_settings(cluster, [each.name for each in topics])
     return tuple(
         NewLinkedTopic(
             name=topic.name,
@@ -86,24 +79,10 @@ async def _followable(
             source_topic_id=topic.id,
             source_leader_epochs=tuple(topic.partitions[index].leader_epoch for index in sorted(topic.partitions)),
             replication_factor=replication_factor,
-            configs=dict(configs.get(topic.name, {})),
+            configs=dict(followed_settings(configs.get(topic.name, {}))),
         )
         for topic in topics
     )
-
-
-async def _configs(cluster: AsyncCluster, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return the settings with which topics are made, by MirrorMaker 2's rules."""
-    from ottla_mirror.config.flow_settings import FlowSettings  # noqa: PLC0415 - most commands of links need none
-    from ottla_mirror.config.plugins import MirrorPlugins  # noqa: PLC0415
-    from ottla_mirror.topics.topic_admin import TopicAdmin  # noqa: PLC0415
-    from ottla_mirror.topics.topic_configs import settings_of_new_topic  # noqa: PLC0415
-
-    plugins, problems, _ = MirrorPlugins().made(FlowSettings.model_validate({}), {})
-    if plugins is None:
-        raise CommandError("; ".join(problems))
-    found = await TopicAdmin(cluster, "source", ANSWER_TIMEOUT_S).settings(topics)
-    return {name: settings_of_new_topic(settings, plugins.properties) for name, settings in found.items()}
 
 
 async def _links(addresses: Sequence[tuple[str, int]], security: ClientSecurity) -> tuple[SourceLink, ...]:

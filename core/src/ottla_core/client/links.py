@@ -21,6 +21,7 @@ from ottla_core.cluster.link_api import (
     DescribedLink,
     LinkChange,
     LinkedTopicResult,
+    LinkKeeping,
     MorePartitions,
     NewLink,
     NewLinkedTopic,
@@ -47,10 +48,15 @@ class Question(Generic[Answer]):
 
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
-    """The status of linked partitions; brokers that did not answer lead some of those in the state NO_LEADER."""
+    """The status of linked partitions, and how links are kept in step.
+
+    Brokers that did not answer lead some of the partitions in the state NO_LEADER. Of a link that has no keeper at
+    the moment, or one that did not answer, there is no keeping.
+    """
 
     partitions: tuple[PartitionStatus, ...]
     silent_brokers: tuple[int, ...]
+    keepings: tuple[LinkKeeping, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +157,23 @@ def describe_links(names: Sequence[str] = ()) -> Question[ClusterLinks]:
 
 def link_status(names: Sequence[str] = (), *, of_this_broker: bool = False) -> Question[LinkStatus]:
     """Return how far the partitions of some links, or of all, have come."""
-
-    def read(body: bytes) -> LinkStatus:
-        response = pb.LinkStatusResponse.FromString(body)
-        return LinkStatus(
-            tuple(messages.status_from_message(each) for each in response.partitions),
-            tuple(response.silent_brokers),
-        )
-
     method = LinksMethod.OWN_LINK_STATUS if of_this_broker else LinksMethod.LINK_STATUS
-    return _question(method, pb.LinkStatusRequest(names=names).SerializeToString(), read)
+    return _question(method, pb.LinkStatusRequest(names=names).SerializeToString(), _read_status)
+
+
+def _read_status(body: bytes) -> LinkStatus:
+    response = pb.LinkStatusResponse.FromString(body)
+    return LinkStatus(
+        tuple(messages.status_from_message(each) for each in response.partitions),
+        tuple(response.silent_brokers),
+        tuple(messages.keeping_from_message(each) for each in response.keepings),
+    )
+
+
+def keep_links(names: Sequence[str] = (), *, of_this_broker: bool = False) -> Question[LinkStatus]:
+    """Have some links, or all, brought in step with their sources now; return how that went, without partitions."""
+    method = LinksMethod.OWN_KEEP_LINKS if of_this_broker else LinksMethod.KEEP_LINKS
+    return _question(method, pb.LinkStatusRequest(names=names).SerializeToString(), _read_status)
 
 
 async def ask_links(

@@ -197,6 +197,8 @@ def encode_link(link: Link) -> bytes:
             "groups": link.groups,
             "paused": link.paused,
             "bytes_per_second": link.bytes_per_second,
+            "properties": dict(link.properties),
+            "promoted_topics": sorted(link.promoted_topics),
         }
     )
 
@@ -218,6 +220,10 @@ def decode_link(key: LinkKey, value: bytes, mod_revision: int) -> Link:
         groups=fields.list_of_texts("groups"),
         paused=fields.flag("paused"),
         bytes_per_second=None if fields.json.get("bytes_per_second") is None else fields.integer("bytes_per_second"),
+        properties=fields.texts("properties") if "properties" in fields.json else {},
+        promoted_topics=frozenset(
+            fields.list_of_texts("promoted_topics") if "promoted_topics" in fields.json else ()
+        ),
         revision=mod_revision,
     )
 

@@ -49,6 +49,8 @@ class LinkChange:
     Attributes:
         bytes_per_second: `UNLIMITED` for no limit.
         settings: new values by name; None removes a setting.
+        properties: likewise.
+        forgotten_promotions: topics that were promoted, and may be linked again.
     """
 
     name: str
@@ -58,6 +60,8 @@ class LinkChange:
     topics: tuple[str, ...] | None = None
     groups: tuple[str, ...] | None = None
     settings: Mapping[str, str | None] = field(default_factory=dict)
+    properties: Mapping[str, str | None] = field(default_factory=dict)
+    forgotten_promotions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +165,7 @@ class PartitionStatus:
     leader: int = UNKNOWN
     leader_epoch: int = UNKNOWN
     answered_ms: int = UNKNOWN
+    log_start_offset: int = UNKNOWN
 
     @property
     def lag(self) -> int:
@@ -168,6 +173,60 @@ class PartitionStatus:
         if UNKNOWN in (self.source_end_offset, self.log_end_offset):
             return UNKNOWN
         return max(0, self.source_end_offset - self.log_end_offset)
+
+
+class LinkProblemKind(StrEnum):
+    """What about a topic or a group of a link is not as in the source.
+
+    TOPIC_NOT_LINKED: a topic of that name is here and does not follow the link; it is left as it is. TOPIC_PROMOTED:
+    it followed, was promoted, and is not here any more; it is not linked again by itself. TOPIC_DELETED: the source
+    does not have it any more; it stays here. TOPIC_REFUSED: the controller does not make or change it. GROUP_IN_USE:
+    the group has members here, so its offsets are its own affair. GROUP_FAILED: its offsets cannot be read or stored.
+    """
+
+    TOPIC_NOT_LINKED = "TOPIC_NOT_LINKED"
+    TOPIC_PROMOTED = "TOPIC_PROMOTED"
+    TOPIC_DELETED = "TOPIC_DELETED"
+    TOPIC_REFUSED = "TOPIC_REFUSED"
+    GROUP_IN_USE = "GROUP_IN_USE"
+    GROUP_FAILED = "GROUP_FAILED"
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it is not so by somebody's will."""
+        return self in (LinkProblemKind.TOPIC_REFUSED, LinkProblemKind.GROUP_FAILED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkProblem:
+    """What is not as in the source, and why; `name` is that of the topic or group."""
+
+    kind: LinkProblemKind
+    name: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkKeeping:
+    """How a link is kept in step with its source.
+
+    Attributes:
+        broker: which broker does it.
+        failure: why its last look at the source's topics or groups has failed; empty if none has.
+        topics_ms: when the look began after which topics were in step, in milliseconds since 1970, or `UNKNOWN`.
+        groups_ms: likewise the offsets of groups.
+        groups: whose offsets go along.
+        problems: the first ones; `problems_left_off` more are not among them.
+    """
+
+    link: str
+    broker: int
+    failure: str = ""
+    topics_ms: int = UNKNOWN
+    groups_ms: int = UNKNOWN
+    groups: int = 0
+    problems: tuple[LinkProblem, ...] = ()
+    problems_left_off: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

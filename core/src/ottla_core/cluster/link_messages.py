@@ -11,6 +11,9 @@ from ottla_core.cluster.link_api import (
     LinkedPartitionState,
     LinkedTopic,
     LinkedTopicResult,
+    LinkKeeping,
+    LinkProblem,
+    LinkProblemKind,
     MorePartitions,
     NewLink,
     NewLinkedTopic,
@@ -46,6 +49,8 @@ def link_to_message(link: Link) -> pb.Link:
         groups=link.groups,
         paused=link.paused,
         bytes_per_second=link.bytes_per_second,
+        properties=link.properties,
+        promoted_topics=sorted(link.promoted_topics),
     )
 
 
@@ -65,6 +70,8 @@ def link_from_message(message: pb.Link) -> Link:
         groups=tuple(message.groups),
         paused=message.paused,
         bytes_per_second=message.bytes_per_second if message.HasField("bytes_per_second") else None,
+        properties=dict(message.properties),
+        promoted_topics=frozenset(message.promoted_topics),
     )
 
 
@@ -107,6 +114,8 @@ def link_change_to_message(change: LinkChange) -> pb.AlterLinkRequest:
         topics=_texts(change.topics),
         groups=_texts(change.groups),
         settings=[pb.Setting(name=name, value=value) for name, value in change.settings.items()],
+        properties=[pb.Setting(name=name, value=value) for name, value in change.properties.items()],
+        forgotten_promotions=change.forgotten_promotions,
     )
 
 
@@ -122,6 +131,8 @@ def link_change_from_message(message: pb.AlterLinkRequest) -> LinkChange:
         topics=tuple(message.topics.values) if message.HasField("topics") else None,
         groups=tuple(message.groups.values) if message.HasField("groups") else None,
         settings={each.name: each.value if each.HasField("value") else None for each in message.settings},
+        properties={each.name: each.value if each.HasField("value") else None for each in message.properties},
+        forgotten_promotions=tuple(message.forgotten_promotions),
     )
 
 
@@ -265,6 +276,7 @@ def status_to_message(status: PartitionStatus) -> pb.PartitionStatus:
         leader=status.leader,
         leader_epoch=status.leader_epoch,
         answered_ms=status.answered_ms,
+        log_start_offset=status.log_start_offset,
     )
 
 
@@ -285,6 +297,40 @@ def status_from_message(message: pb.PartitionStatus) -> PartitionStatus:
         leader=message.leader,
         leader_epoch=message.leader_epoch,
         answered_ms=message.answered_ms,
+        log_start_offset=message.log_start_offset,
+    )
+
+
+def keeping_to_message(keeping: LinkKeeping) -> pb.LinkKeeping:
+    """Return the message of how a link is kept in step."""
+    return pb.LinkKeeping(
+        link=keeping.link,
+        broker=keeping.broker,
+        failure=keeping.failure,
+        topics_ms=keeping.topics_ms,
+        groups_ms=keeping.groups_ms,
+        groups=keeping.groups,
+        problems=[
+            pb.LinkProblem(kind=each.kind.value, name=each.name, reason=each.reason) for each in keeping.problems
+        ],
+        problems_left_off=keeping.problems_left_off,
+    )
+
+
+def keeping_from_message(message: pb.LinkKeeping) -> LinkKeeping:
+    """Return how a link is kept in step; problems of kinds that this version does not know are left off."""
+    known = [each for each in message.problems if each.kind in LinkProblemKind.__members__]
+    return LinkKeeping(
+        link=message.link,
+        broker=message.broker,
+        failure=message.failure,
+        topics_ms=message.topics_ms,
+        groups_ms=message.groups_ms,
+        groups=message.groups,
+        problems=tuple(
+            LinkProblem(kind=LinkProblemKind(each.kind), name=each.name, reason=each.reason) for each in known
+        ),
+        problems_left_off=message.problems_left_off + len(message.problems) - len(known),
     )
 
 

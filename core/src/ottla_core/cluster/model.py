@@ -150,6 +150,8 @@ class Link:
         groups: patterns of ids of consumer groups whose offsets go along.
         paused: whether nothing is fetched.
         bytes_per_second: the most that each broker fetches through it; None for no limit.
+        properties: how brokers keep it in step with its source, as written; see `link_properties`.
+        promoted_topics: topics that were promoted, which are not linked again unless somebody asks for it.
         revision: mod revision of the key, for compare-and-set; not part of the stored value.
     """
 
@@ -162,6 +164,8 @@ class Link:
     groups: tuple[str, ...] = ()
     paused: bool = False
     bytes_per_second: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    promoted_topics: frozenset[str] = frozenset()
     revision: int = 0
 
 

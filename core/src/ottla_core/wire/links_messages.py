@@ -30,7 +30,10 @@ class LinksMethod(IntEnum):
     DESCRIBE_LINKS = 7
     LINK_STATUS = 8
     OWN_LINK_STATUS = 9
-    """Of the partitions that the broker itself leads; brokers ask each other."""
+    """Of the partitions that the broker itself leads, and the links that it keeps; brokers ask each other."""
+    KEEP_LINKS = 10
+    OWN_KEEP_LINKS = 11
+    """Of the links that the broker itself keeps; brokers ask each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,8 @@ from ottla_broker.fetch_sessions import FetchSessionCache
 from ottla_broker.groups.group_topic import GroupTopicCreation
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.links.link_fetchers import LinkFetchers
+from ottla_broker.links.link_keepers import LinkKeepers
+from ottla_broker.links.link_statuses import LinkStatuses
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.outcome import Parts
 from ottla_broker.partitions import PartitionTable
@@ -84,6 +86,8 @@ class Broker:
     isr_updates: IsrUpdates
     fetchers: ReplicaFetchers
     links: LinkFetchers
+    link_keepers: LinkKeepers
+    link_statuses: LinkStatuses
     fetch_sessions: FetchSessionCache
     refused_batches: RefusedBatches
     producer_ids: ProducerIds

@@ -20,7 +20,7 @@ def serve_metrics(broker: Broker, listener: Listener, dispatcher: Dispatcher) ->
     config, partitions = broker.config, broker.partitions
     assert config.metrics_listener is not None
     metrics = MetricsServer("ottla-broker", str(config.node_id), config.metrics_listener)
-    show_links(metrics, broker.links)
+    show_links(metrics, broker.links, broker.link_keepers)
     metrics.counter(
         "ottla_broker_requests",
         "Requests received, by API.",

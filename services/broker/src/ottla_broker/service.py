@@ -29,8 +29,10 @@ from ottla_broker.groups.group_topic import GroupTopicCreation
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.groups.shard_log import ShardLog
 from ottla_broker.links.epoch_raising import EpochRaising
+from ottla_broker.links.keeping import start_keepers
 from ottla_broker.links.link_fetchers import LinkFetchers
 from ottla_broker.links.link_settings import resolver
+from ottla_broker.links.own_groups import OwnGroups
 from ottla_broker.listener import Listener, bind
 from ottla_broker.log.cleaner import CleanerSettings
 from ottla_broker.log.log_compaction import RoundLimits
@@ -148,6 +150,16 @@ async def _open_broker(
     closing.push_async_callback(groups.close)
     group_topic = GroupTopicCreation(config, controller, feed, clock)
     closing.push_async_callback(group_topic.close)
+    statuses, keepers = start_keepers(
+        config,
+        feed=feed,
+        membership=place.membership,
+        controller=controller,
+        links=replication.links,
+        groups=OwnGroups(groups, group_topic, lambda: feed.state, f"broker-{config.node_id}-links"),
+        clock=clock,
+    )
+    closing.push_async_callback(keepers.close)
     return Broker(
         config=config,
         clock=clock,
@@ -160,6 +172,8 @@ async def _open_broker(
         isr_updates=replication.isr_updates,
         fetchers=replication.fetchers,
         links=replication.links,
+        link_keepers=keepers,
+        link_statuses=statuses,
         fetch_sessions=FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots, lambda: 1 + randbelow(FETCH_SESSION_ID_MAX)
         ),

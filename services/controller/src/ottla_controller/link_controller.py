@@ -5,12 +5,14 @@ the following and raises the leader epoch. A promotion that is cut short is fini
 """
 
 from collections.abc import Sequence
+from uuid import UUID
 
 import structlog
 
 from ottla_controller import links
 from ottla_controller.broker_standing import standings
 from ottla_controller.change_sequence import ChangeSequence
+from ottla_controller.link_keeping import check_registered, plan_keeping
 from ottla_controller.links import LinkedTopicPlan
 from ottla_controller.state_writer import Write
 from ottla_controller.state_writes import StateWrites
@@ -26,7 +28,6 @@ from ottla_core.cluster.link_api import (
     PromotedPartition,
 )
 from ottla_core.cluster.model import Link
-from ottla_core.errors import StaleBrokerEpoch
 
 log = structlog.get_logger("controller")
 
@@ -141,6 +142,35 @@ class LinkController:
 
         return await self._changes.make(change, timeout_s=timeout_s)
 
+    async def keep(
+        self,
+        link_id: UUID,
+        broker_id: int,
+        broker_epoch: int,
+        found: Sequence[NewLinkedTopic],
+        *,
+        timeout_s: float | None = None,
+    ) -> tuple[list[LinkedTopicResult], int]:
+        """Bring linked topics in step with what a link's keeper has found; return the results and the revision.
+
+        Raises:
+            StaleBrokerEpoch: the broker is not registered under this epoch.
+            KafkaError: it does not keep the link, or the link keeps nothing in step.
+        """
+        await self._changes.wait_for_revision(broker_epoch)
+
+        async def change() -> tuple[list[LinkedTopicResult], int]:
+            state = self._changes.state
+            check_registered(broker_id, broker_epoch, state)
+            plans = plan_keeping(link_id, broker_id, found, state, self._defaults)
+            await self._changes.write([write for plan in plans for write in self._kept(plan)])
+            changed = [plan.topic.name for plan in plans if plan.topic is not None]
+            if changed:
+                log.info("linked topics brought in step", link=str(link_id), keeper=broker_id, topics=len(changed))
+            return [plan.result for plan in plans], self._changes.state.revision
+
+        return await self._changes.make(change, timeout_s=timeout_s)
+
     async def raise_leader_epochs(
         self,
         broker_id: int,
@@ -158,9 +188,7 @@ class LinkController:
 
         async def change() -> int:
             state = self._changes.state
-            broker = state.brokers.get(broker_id)
-            if broker is None or broker.epoch != broker_epoch:
-                raise StaleBrokerEpoch(f"broker {broker_id} is not registered under epoch {broker_epoch}")
+            check_registered(broker_id, broker_epoch, state)
             raised = links.plan_raises(
                 broker_id, broker_epoch, requested, state, standings(state.brokers, state.registrations)
             )
@@ -184,6 +212,7 @@ class LinkController:
             plan = links.plan_promotion(link, topics, self._changes.state)
             await self._changes.write(
                 [
+                    self._writes.link(plan.link),
                     *(self._writes.partition(partition) for partition in plan.partitions),
                     *(self._writes.topic(topic) for topic in plan.topics),
                 ]
@@ -192,6 +221,11 @@ class LinkController:
             return list(plan.results), self._changes.state.revision
 
         return await self._changes.make(change, urgency=Urgency.ELECTION, timeout_s=timeout_s)
+
+    def _kept(self, plan: LinkedTopicPlan) -> list[Write]:
+        if plan.topic is not None and plan.topic.name not in self._changes.state.topics:
+            return self._writes.creation(plan.topic)
+        return self._growth(plan)
 
     def _growth(self, plan: LinkedTopicPlan) -> list[Write]:
         if plan.topic is None:

@@ -70,6 +70,17 @@ class LinkService(ControllerServicer):
             topics=[messages.result_to_message(result) for result in results], revision=revision
         )
 
+    async def KeepLink(self, request: pb.KeepLinkRequest, context: "Context") -> pb.KeepLinkResponse:
+        """Bring linked topics in step with what a link's keeper has found."""
+        results, revision = await self._active().links.keep(
+            messages.uuid_from(request.link_id, "link"),
+            request.broker_id,
+            request.broker_epoch,
+            [messages.new_linked_topic_from_message(each) for each in request.topics],
+            timeout_s=context.time_remaining(),
+        )
+        return pb.KeepLinkResponse(topics=[messages.result_to_message(each) for each in results], revision=revision)
+
     async def RaiseLeaderEpochs(
         self, request: pb.RaiseLeaderEpochsRequest, context: "Context"
     ) -> pb.RaiseLeaderEpochsResponse:

@@ -31,6 +31,7 @@ from ottla_core.cluster.link_api import (
     NewLinkedTopic,
     PromotedPartition,
 )
+from ottla_core.cluster.link_properties import follows_topic, link_properties, matches
 from ottla_core.cluster.model import NO_EPOCH, ClusterState, Link, PartitionState, Topic, TopicOrigin
 from ottla_core.errors import (
     InvalidPartitions,
@@ -48,6 +49,8 @@ from ottla_core.topic_name import check_topic_name
 
 LEADER_EPOCH_MAX = 2**31 - 1
 LINKS_MAX = 100
+PROMOTED_NAMES_BYTES_MAX = 512 * 1024
+"""Of the names that a link remembers; etcd takes values of 1.5 MiB."""
 
 
 class UnknownLink(InvalidRequest):
@@ -65,8 +68,12 @@ class LinkedTopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class PromotionPlan:
-    """The partitions as they shall be, the topics that then follow no longer, and the answer."""
+    """The link and partitions as they shall be, the topics that then follow no longer, and the answer.
 
+    The link is to be written first: it remembers the topics also if the promotion is cut short.
+    """
+
+    link: Link
     partitions: tuple[PartitionState, ...]
     topics: tuple[Topic, ...]
     results: tuple[PromotedPartition, ...]
@@ -105,15 +112,15 @@ def plan_link(new: NewLink, state: ClusterState) -> Link | None:
         raise PolicyViolation(f"a cluster may have at most {LINKS_MAX} links")
     check_topic_name(link.name)
     _check_link(link, state)
-    matching = _matching(link.topics, new.matching_topics)
+    matching = [name for name in new.matching_topics if follows_topic(link, name)]
     for other in state.links.values():
-        shared = [name for name in matching if _matches(other.topics, name)]
+        shared = [name for name in matching if follows_topic(other, name)]
         if shared or set(other.topics) & set(link.topics):
             what = f"topic '{shared[0]}'" if shared else f"the pattern '{min(set(other.topics) & set(link.topics))}'"
             raise PolicyViolation(f"links overlap: {what} belongs to link '{other.name}' already")
     for back in new.source_links:
         if back.source_cluster_id == state.cluster_id and (
-            set(back.topics) & set(link.topics) or any(_matches(back.topics, name) for name in matching)
+            set(back.topics) & set(link.topics) or any(matches(back.topics, name) for name in matching)
         ):
             raise PolicyViolation(
                 f"links would form a cycle: link '{back.name}' of the source follows the same topics here"
@@ -136,6 +143,7 @@ def plan_change(change: LinkChange, state: ClusterState) -> Link:
     for name, value in change.settings.items():
         if value is None:
             settings.pop(name, None)
+    properties = {**link.properties, **change.properties}
     rate = link.bytes_per_second if change.bytes_per_second is None else change.bytes_per_second
     changed = replace(
         link,
@@ -145,6 +153,8 @@ def plan_change(change: LinkChange, state: ClusterState) -> Link:
         topics=link.topics if change.topics is None else change.topics,
         groups=link.groups if change.groups is None else change.groups,
         settings=settings,
+        properties={name: value for name, value in properties.items() if value is not None},
+        promoted_topics=link.promoted_topics - set(change.forgotten_promotions),
     )
     _check_link(changed, state)
     return changed
@@ -195,7 +205,11 @@ def plan_linked_topics(
 
 
 def _linked(plan: CreationPlan, new: NewLinkedTopic, link: Link, state: ClusterState) -> LinkedTopicPlan:
+    origin = TopicOrigin(link_id=link.id, source_topic=new.source_topic, source_topic_id=new.source_topic_id)
     if plan.topic is None:
+        present = state.topics.get(new.name)
+        if present is not None and present.origin == origin:  # somebody else has had it linked
+            return LinkedTopicPlan(LinkedTopicResult(topic=new.name))
         return LinkedTopicPlan(
             LinkedTopicResult(
                 topic=new.name, error_code=plan.result.error_code, error_message=plan.result.error_message
@@ -208,7 +222,7 @@ def _linked(plan: CreationPlan, new: NewLinkedTopic, link: Link, state: ClusterS
             raise InvalidPartitions(f"'{new.name}' has no partitions")
         _check_source_id(new)
         other = next(
-            (each for each in state.links.values() if each is not link and _matches(each.topics, new.name)), None
+            (each for each in state.links.values() if each is not link and follows_topic(each, new.name)), None
         )
         if other is not None:
             raise PolicyViolation(f"links overlap: topic '{new.name}' belongs to link '{other.name}' already")
@@ -220,7 +234,7 @@ def _linked(plan: CreationPlan, new: NewLinkedTopic, link: Link, state: ClusterS
             _following(partition, link, epoch)
             for partition, epoch in zip(plan.topic.partitions, new.source_leader_epochs, strict=True)
         ),
-        origin=TopicOrigin(link_id=link.id, source_topic=new.source_topic, source_topic_id=new.source_topic_id),
+        origin=origin,
     )
     return LinkedTopicPlan(LinkedTopicResult(topic=new.name), topic)
 
@@ -345,7 +359,8 @@ def plan_raises(
 def plan_promotion(link_name: str, names: Sequence[str], state: ClusterState) -> PromotionPlan:
     """Return what ends the following of some topics, or of all of a link.
 
-    Partitions that an attempt has promoted which was cut short stay as they are.
+    Partitions that an attempt has promoted which was cut short stay as they are. To promote all is to give the source
+    up: the link is paused, so that no new topic of the source is linked.
 
     Raises:
         UnknownLink: there is no such link.
@@ -361,6 +376,7 @@ def plan_promotion(link_name: str, names: Sequence[str], state: ClusterState) ->
         topic.name: tuple(_promoted(partition) for partition in topic.partitions) for topic in chosen
     }
     return PromotionPlan(
+        link=_remembering(link, [topic.name for topic in chosen], pauses=not names),
         partitions=tuple(
             new
             for topic in chosen
@@ -374,6 +390,16 @@ def plan_promotion(link_name: str, names: Sequence[str], state: ClusterState) ->
             for partition in promoted[topic.name]
         ),
     )
+
+
+def _remembering(link: Link, names: Iterable[str], *, pauses: bool) -> Link:
+    """Return a link that knows which topics were promoted; where these are too many, it links no topics by itself."""
+    promoted = link.promoted_topics | set(names)
+    paused = link.paused or pauses
+    if sum(len(name) for name in promoted) > PROMOTED_NAMES_BYTES_MAX:
+        properties = {**link.properties, "refresh.topics.enabled": "false"}
+        return replace(link, paused=paused, properties=properties)
+    return replace(link, paused=paused, promoted_topics=promoted)
 
 
 def _promoted(partition: PartitionState) -> PartitionState:
@@ -403,6 +429,10 @@ def _check_link(link: Link, state: ClusterState) -> None:
         ),
         *(problem for pattern in (*link.topics, *link.groups) if (problem := _problem_of(pattern))),
     ]
+    try:
+        link_properties(link.properties)
+    except InvalidRequest as error:
+        problems.append(error.message)
     if problems:
         raise InvalidRequest(f"link '{link.name}': {'; '.join(problems)}")
     if link.source_cluster_id == state.cluster_id:
@@ -415,11 +445,3 @@ def _problem_of(pattern: str) -> str | None:
     except re.error as error:
         return f"the pattern '{pattern}': {error}"
     return None
-
-
-def _matches(patterns: Iterable[str], name: str) -> bool:
-    return any(re.fullmatch(pattern, name) for pattern in patterns)
-
-
-def _matching(patterns: Sequence[str], names: Iterable[str]) -> list[str]:
-    return [name for name in names if _matches(patterns, name)]

@@ -74,6 +74,7 @@ class RequestRouter:
             client_id=header.client_id or "",
             client_host=relayed.client_host,
             message=message,
+            only_forward=relayed.only_forward,
         )
         waiting = RelayedRequest(request, stream, frame_id, codec, header.correlation_id)
         if header.api_key not in HANDLERS:

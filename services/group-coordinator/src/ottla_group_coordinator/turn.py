@@ -38,6 +38,8 @@ class GroupRequest:
     Attributes:
         token: whom to answer.
         message: kio's class of the version that was sent.
+        only_forward: of an OffsetCommit, that no offset goes back: what is not behind the present one counts as
+            stored.
     """
 
     token: Token
@@ -46,6 +48,7 @@ class GroupRequest:
     client_id: str
     client_host: str
     message: Any
+    only_forward: bool = False
 
     def newest(self) -> Any:
         """Return the message in kio's newest class; what the version lacks takes the schema's defaults.

@@ -1,6 +1,7 @@
 """The API "links" through the dispatcher: what is answered here, what goes to the controller, and what is hidden."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -8,11 +9,20 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i16
 
+from ottla_broker.config import BrokerConfig
 from ottla_broker.dispatch import APIS
+from ottla_broker.links.link_statuses import LinkStatuses
 from ottla_core.client import links
 from ottla_core.client.framing import LENGTH_SIZE, request_frame
 from ottla_core.client.links import Answer, Question
-from ottla_core.cluster.link_api import LinkChange, LinkedPartitionState, PartitionStatus
+from ottla_core.cluster.link_api import (
+    LinkChange,
+    LinkedPartitionState,
+    LinkKeeping,
+    LinkProblem,
+    LinkProblemKind,
+    PartitionStatus,
+)
 from ottla_core.cluster.model import ClusterState, Link, PartitionState, Topic, TopicOrigin
 from ottla_core.errors import CodedError, PolicyViolation
 from ottla_core.wire.links_messages import LINKS_KEY, LinksMethod, LinksRequest
@@ -44,12 +54,26 @@ TOPIC = Topic(
 STATE = ClusterState(
     cluster_id="here", links={"west": LINK}, topics={"t1": TOPIC}, topics_by_id={TOPIC.id: TOPIC}, revision=9
 )
+CONFIG = BrokerConfig.model_validate({"node.id": 1, "log.dirs": (Path("/nowhere"),)})
+KEEPING = LinkKeeping(
+    link="west",
+    broker=1,
+    failure="no answer",
+    topics_ms=1000,
+    groups=3,
+    problems=(LinkProblem(kind=LinkProblemKind.TOPIC_NOT_LINKED, name="t2", reason="it is here"),),
+    problems_left_off=2,
+)
 OWN = PartitionStatus(link="west", topic="t1", index=0, state=LinkedPartitionState.RUNNING, log_end_offset=8)
 
 
 class Links:
     def statuses(self, names: Any) -> list[PartitionStatus]:
         return [OWN] if not names or "west" in names else []
+
+
+async def look_now(_: Any) -> list[LinkKeeping]:
+    return [replace(KEEPING, topics_ms=2000)]
 
 
 class Controller:
@@ -72,7 +96,11 @@ class Reconciler:
 
 
 async def ask(question: Question[Answer], controller: Controller | None = None) -> Answer:
-    broker = broker_of(StatedFeed(STATE), links=Links(), controller=controller, reconciler=Reconciler())
+    feed = StatedFeed(STATE)
+    statuses = LinkStatuses(
+        CONFIG, state=lambda: feed.state, partitions=Links().statuses, keepings=lambda _: [KEEPING], look_now=look_now
+    )
+    broker = broker_of(feed, link_statuses=statuses, controller=controller, reconciler=Reconciler())
     frame = request_frame(LINKS_KEY, 0, 7, "client", question.request)
     answer = await ask_frame(broker, frame[LENGTH_SIZE:])
     response = message_codec(LINKS_KEY, 0).read_response(len(answer).to_bytes(4) + answer)
@@ -100,6 +128,12 @@ async def test_a_partition_of_which_no_broker_speaks_has_no_leader() -> None:
     assert found.partitions[0] == OWN
     assert (await ask(links.link_status(of_this_broker=True))).partitions == (OWN,)
     assert (await ask(links.link_status(["east"]))).partitions == ()
+
+
+async def test_how_links_are_kept_is_told_and_looked_at_anew_on_request() -> None:
+    assert (await ask(links.link_status())).keepings == (KEEPING,)
+    assert (await ask(links.keep_links())).keepings == (replace(KEEPING, topics_ms=2000),)
+    assert (await ask(links.keep_links(of_this_broker=True))).keepings == (replace(KEEPING, topics_ms=2000),)
 
 
 async def test_changes_go_to_the_controller_and_its_answer_comes_back_without_secrets() -> None:

@@ -145,6 +145,8 @@ LINK = Link(
     groups=(".*",),
     paused=True,
     bytes_per_second=1000,
+    properties={"topics.exclude": "a"},
+    promoted_topics=frozenset({"b", "c"}),
     revision=12,
 )
 
@@ -155,6 +157,9 @@ def test_a_link_comes_back_and_fields_of_newer_writers_are_passed_over(link: Lin
     assert codec.decode_link(LinkKey("from-kafka"), value, 12) == link
     newer = json.dumps({**json.loads(value), "colour": "red"}).encode()
     assert codec.decode_link(LinkKey("from-kafka"), newer, 12) == link
+    older = {name: item for name, item in json.loads(value).items() if name not in ("properties", "promoted_topics")}
+    read = codec.decode_link(LinkKey("from-kafka"), json.dumps(older).encode(), 12)
+    assert read == replace(link, properties={}, promoted_topics=frozenset())
     assert "from-kafka" in str(LinkKey("from-kafka"))
 
 

@@ -270,3 +270,41 @@ def test_a_topic_that_is_missing_is_left_out_where_only_its_id_could_name_it(und
     assert fetched(by_id.groups[0].topics) == {(PAYMENTS_ID, 0): (6, "none")}
     by_name = under_test.ask(api.OFFSET_FETCH, 9, fetch_request(9, {"g": None}))
     assert fetched(by_name.groups[0].topics) == {("orders", 0): (5, "none"), ("payments", 0): (6, "none")}
+
+
+def take_forward(under_test: ShardUnderTest, offset: int) -> dict[tuple[object, int], str]:
+    """A commit on behalf of a link, which only goes forward."""
+    request = commit_request(10, "g", {(ORDERS_ID, 0): offset})
+    return commit_codes(under_test.ask(api.OFFSET_COMMIT, 10, request, only_forward=True))
+
+
+@pytest.mark.parametrize(("offset", "then"), [(4, 5), (5, 5), (6, 6)])
+def test_a_commit_that_only_goes_forward_takes_nothing_back(
+    under_test: ShardUnderTest, offset: int, then: int
+) -> None:
+    commit(under_test, "g")
+    assert take_forward(under_test, offset) == {(ORDERS_ID, 0): "none"}
+    assert under_test.offsets("g")["orders", 0].offset == then
+
+
+def test_a_commit_that_only_goes_forward_begins_anew_with_a_topic_of_the_same_name(
+    under_test: ShardUnderTest,
+) -> None:
+    commit(under_test, "g")
+    under_test.state = cluster_of({"orders": (7, 1)})
+    under_test.change(under_test.state)
+    assert take_forward(under_test, 3) == {(ORDERS_ID, 0): "unknown_topic_id"}
+    request = commit_request(10, "g", {(topic_id(7), 0): 3})
+    under_test.ask(api.OFFSET_COMMIT, 10, request, only_forward=True)
+    assert under_test.offsets("g")["orders", 0].offset == 3
+
+
+def test_offsets_that_only_go_forward_do_not_expire_while_they_are_stored_again(under_test: ShardUnderTest) -> None:
+    take_forward(under_test, 5)
+    first = under_test.offsets("g")["orders", 0].commit_timestamp
+    under_test.advance(60_000)
+    take_forward(under_test, 5)
+    assert under_test.offsets("g")["orders", 0].commit_timestamp == first
+    under_test.advance(60 * 60_000)
+    take_forward(under_test, 5)
+    assert under_test.offsets("g")["orders", 0].commit_timestamp > first

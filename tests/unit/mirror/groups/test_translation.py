@@ -5,7 +5,8 @@ from uuid import UUID
 import pytest
 
 from ottla_core.client.cluster_metadata import NO_TOPIC_ID
-from ottla_mirror.groups.translation import LogBounds, Translated, is_of, translated
+from ottla_core.client.group.cluster_groups import LogBounds
+from ottla_mirror.groups.translation import Translated, is_of, translated
 from ottla_mirror.offsets.offset_map import OffsetMap
 from ottla_mirror.offsets.stored_copy import Session, StoredCopy
 

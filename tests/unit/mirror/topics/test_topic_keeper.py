@@ -7,10 +7,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from ottla_core.client.cluster_metadata import BrokerAddress, ClusterMetadata, PartitionMetadata, TopicMetadata
+from ottla_core.client.described_settings import TOPIC_CONFIG, TopicSetting
 from ottla_mirror.config.mirror_config import MirrorConfig
 from ottla_mirror.state.flow_records import FlowState, topic_record
 from ottla_mirror.topics.topic_admin import SettingsRefused
-from ottla_mirror.topics.topic_configs import TOPIC_CONFIG, TopicSetting
 from ottla_mirror.topics.topic_keeper import NoLeader, TopicKeeper
 
 BASE = {"clusters": "A,B", "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "A->B.enabled": "true"}

@@ -105,6 +105,11 @@ class ControllerStub:
                 request_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.AddLinkedPartitionsRequest.SerializeToString,
                 response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.AddLinkedPartitionsResponse.FromString,
                 _registered_method=True)
+        self.KeepLink = channel.unary_unary(
+                '/ottla.controller.v1.Controller/KeepLink',
+                request_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.KeepLinkRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.KeepLinkResponse.FromString,
+                _registered_method=True)
         self.RaiseLeaderEpochs = channel.unary_unary(
                 '/ottla.controller.v1.Controller/RaiseLeaderEpochs',
                 request_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.RaiseLeaderEpochsRequest.SerializeToString,
@@ -204,6 +209,12 @@ class ControllerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def KeepLink(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RaiseLeaderEpochs(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -288,6 +299,11 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.AddLinkedPartitions,
                     request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.AddLinkedPartitionsRequest.FromString,
                     response_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.AddLinkedPartitionsResponse.SerializeToString,
+            ),
+            'KeepLink': grpc.unary_unary_rpc_method_handler(
+                    servicer.KeepLink,
+                    request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.KeepLinkRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.KeepLinkResponse.SerializeToString,
             ),
             'RaiseLeaderEpochs': grpc.unary_unary_rpc_method_handler(
                     servicer.RaiseLeaderEpochs,
@@ -678,6 +694,33 @@ class Controller:
             '/ottla.controller.v1.Controller/AddLinkedPartitions',
             ottla__proto_dot_gen_dot_ottla_dot_links__pb2.AddLinkedPartitionsRequest.SerializeToString,
             ottla__proto_dot_gen_dot_ottla_dot_links__pb2.AddLinkedPartitionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def KeepLink(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ottla.controller.v1.Controller/KeepLink',
+            ottla__proto_dot_gen_dot_ottla_dot_links__pb2.KeepLinkRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_ottla_dot_links__pb2.KeepLinkResponse.FromString,
             options,
             channel_credentials,
             insecure,

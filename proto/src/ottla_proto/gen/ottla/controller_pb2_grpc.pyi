@@ -51,6 +51,7 @@ class ControllerStub:
     DeleteLink: _grpc.UnaryUnaryMultiCallable[_links_pb2.DeleteLinkRequest, _links_pb2.DeleteLinkResponse]
     CreateLinkedTopics: _grpc.UnaryUnaryMultiCallable[_links_pb2.CreateLinkedTopicsRequest, _links_pb2.CreateLinkedTopicsResponse]
     AddLinkedPartitions: _grpc.UnaryUnaryMultiCallable[_links_pb2.AddLinkedPartitionsRequest, _links_pb2.AddLinkedPartitionsResponse]
+    KeepLink: _grpc.UnaryUnaryMultiCallable[_links_pb2.KeepLinkRequest, _links_pb2.KeepLinkResponse]
     RaiseLeaderEpochs: _grpc.UnaryUnaryMultiCallable[_links_pb2.RaiseLeaderEpochsRequest, _links_pb2.RaiseLeaderEpochsResponse]
     PromoteLinked: _grpc.UnaryUnaryMultiCallable[_links_pb2.PromoteRequest, _links_pb2.PromoteResponse]
 
@@ -71,6 +72,7 @@ class ControllerAsyncStub(ControllerStub):
     DeleteLink: _aio.UnaryUnaryMultiCallable[_links_pb2.DeleteLinkRequest, _links_pb2.DeleteLinkResponse]  # type: ignore[assignment]
     CreateLinkedTopics: _aio.UnaryUnaryMultiCallable[_links_pb2.CreateLinkedTopicsRequest, _links_pb2.CreateLinkedTopicsResponse]  # type: ignore[assignment]
     AddLinkedPartitions: _aio.UnaryUnaryMultiCallable[_links_pb2.AddLinkedPartitionsRequest, _links_pb2.AddLinkedPartitionsResponse]  # type: ignore[assignment]
+    KeepLink: _aio.UnaryUnaryMultiCallable[_links_pb2.KeepLinkRequest, _links_pb2.KeepLinkResponse]  # type: ignore[assignment]
     RaiseLeaderEpochs: _aio.UnaryUnaryMultiCallable[_links_pb2.RaiseLeaderEpochsRequest, _links_pb2.RaiseLeaderEpochsResponse]  # type: ignore[assignment]
     PromoteLinked: _aio.UnaryUnaryMultiCallable[_links_pb2.PromoteRequest, _links_pb2.PromoteResponse]  # type: ignore[assignment]
 
@@ -172,6 +174,13 @@ class ControllerServicer(metaclass=_abc_1.ABCMeta):
         request: _links_pb2.AddLinkedPartitionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_links_pb2.AddLinkedPartitionsResponse, _abc.Awaitable[_links_pb2.AddLinkedPartitionsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def KeepLink(
+        self,
+        request: _links_pb2.KeepLinkRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_links_pb2.KeepLinkResponse, _abc.Awaitable[_links_pb2.KeepLinkResponse]]: ...
 
     @_abc_1.abstractmethod
     def RaiseLeaderEpochs(

@@ -21,8 +21,15 @@ class Texts(_message.Message):
     def __init__(self, values: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Link(_message.Message):
-    __slots__ = ("name", "id", "source_cluster_id", "bootstrap_servers", "settings", "topics", "groups", "paused", "bytes_per_second")
+    __slots__ = ("name", "id", "source_cluster_id", "bootstrap_servers", "settings", "topics", "groups", "paused", "bytes_per_second", "properties", "promoted_topics")
     class SettingsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class PropertiesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -38,6 +45,8 @@ class Link(_message.Message):
     GROUPS_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
     BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    PROMOTED_TOPICS_FIELD_NUMBER: _ClassVar[int]
     name: str
     id: bytes
     source_cluster_id: str
@@ -47,7 +56,9 @@ class Link(_message.Message):
     groups: _containers.RepeatedScalarFieldContainer[str]
     paused: bool
     bytes_per_second: int
-    def __init__(self, name: _Optional[str] = ..., id: _Optional[bytes] = ..., source_cluster_id: _Optional[str] = ..., bootstrap_servers: _Optional[_Iterable[str]] = ..., settings: _Optional[_Mapping[str, str]] = ..., topics: _Optional[_Iterable[str]] = ..., groups: _Optional[_Iterable[str]] = ..., paused: _Optional[bool] = ..., bytes_per_second: _Optional[int] = ...) -> None: ...
+    properties: _containers.ScalarMap[str, str]
+    promoted_topics: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., id: _Optional[bytes] = ..., source_cluster_id: _Optional[str] = ..., bootstrap_servers: _Optional[_Iterable[str]] = ..., settings: _Optional[_Mapping[str, str]] = ..., topics: _Optional[_Iterable[str]] = ..., groups: _Optional[_Iterable[str]] = ..., paused: _Optional[bool] = ..., bytes_per_second: _Optional[int] = ..., properties: _Optional[_Mapping[str, str]] = ..., promoted_topics: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SourceLink(_message.Message):
     __slots__ = ("name", "source_cluster_id", "topics")
@@ -80,7 +91,7 @@ class CreateLinkResponse(_message.Message):
     def __init__(self, link: _Optional[_Union[Link, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class AlterLinkRequest(_message.Message):
-    __slots__ = ("name", "paused", "bytes_per_second", "bootstrap_servers", "topics", "groups", "settings")
+    __slots__ = ("name", "paused", "bytes_per_second", "bootstrap_servers", "topics", "groups", "settings", "properties", "forgotten_promotions")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
     BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
@@ -88,6 +99,8 @@ class AlterLinkRequest(_message.Message):
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    FORGOTTEN_PROMOTIONS_FIELD_NUMBER: _ClassVar[int]
     name: str
     paused: bool
     bytes_per_second: int
@@ -95,7 +108,9 @@ class AlterLinkRequest(_message.Message):
     topics: Texts
     groups: Texts
     settings: _containers.RepeatedCompositeFieldContainer[Setting]
-    def __init__(self, name: _Optional[str] = ..., paused: _Optional[bool] = ..., bytes_per_second: _Optional[int] = ..., bootstrap_servers: _Optional[_Union[Texts, _Mapping]] = ..., topics: _Optional[_Union[Texts, _Mapping]] = ..., groups: _Optional[_Union[Texts, _Mapping]] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ...) -> None: ...
+    properties: _containers.RepeatedCompositeFieldContainer[Setting]
+    forgotten_promotions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., paused: _Optional[bool] = ..., bytes_per_second: _Optional[int] = ..., bootstrap_servers: _Optional[_Union[Texts, _Mapping]] = ..., topics: _Optional[_Union[Texts, _Mapping]] = ..., groups: _Optional[_Union[Texts, _Mapping]] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., properties: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., forgotten_promotions: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AlterLinkResponse(_message.Message):
     __slots__ = ("link", "revision")
@@ -178,6 +193,26 @@ class AddLinkedPartitionsRequest(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[_Union[MorePartitions, _Mapping]]] = ...) -> None: ...
 
 class AddLinkedPartitionsResponse(_message.Message):
+    __slots__ = ("topics", "revision")
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedCompositeFieldContainer[LinkedTopicResult]
+    revision: int
+    def __init__(self, topics: _Optional[_Iterable[_Union[LinkedTopicResult, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class KeepLinkRequest(_message.Message):
+    __slots__ = ("link_id", "broker_id", "broker_epoch", "topics")
+    LINK_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    link_id: bytes
+    broker_id: int
+    broker_epoch: int
+    topics: _containers.RepeatedCompositeFieldContainer[NewLinkedTopic]
+    def __init__(self, link_id: _Optional[bytes] = ..., broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., topics: _Optional[_Iterable[_Union[NewLinkedTopic, _Mapping]]] = ...) -> None: ...
+
+class KeepLinkResponse(_message.Message):
     __slots__ = ("topics", "revision")
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
@@ -286,7 +321,7 @@ class LinkStatusRequest(_message.Message):
     def __init__(self, names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PartitionStatus(_message.Message):
-    __slots__ = ("link", "topic", "index", "state", "reason", "since_ms", "log_end_offset", "high_watermark", "source_end_offset", "records_missed", "leader", "leader_epoch", "answered_ms")
+    __slots__ = ("link", "topic", "index", "state", "reason", "since_ms", "log_end_offset", "high_watermark", "source_end_offset", "records_missed", "leader", "leader_epoch", "answered_ms", "log_start_offset")
     LINK_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -300,6 +335,7 @@ class PartitionStatus(_message.Message):
     LEADER_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_MS_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     link: str
     topic: str
     index: int
@@ -313,12 +349,45 @@ class PartitionStatus(_message.Message):
     leader: int
     leader_epoch: int
     answered_ms: int
-    def __init__(self, link: _Optional[str] = ..., topic: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., since_ms: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., source_end_offset: _Optional[int] = ..., records_missed: _Optional[int] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., answered_ms: _Optional[int] = ...) -> None: ...
+    log_start_offset: int
+    def __init__(self, link: _Optional[str] = ..., topic: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., since_ms: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., source_end_offset: _Optional[int] = ..., records_missed: _Optional[int] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., answered_ms: _Optional[int] = ..., log_start_offset: _Optional[int] = ...) -> None: ...
+
+class LinkProblem(_message.Message):
+    __slots__ = ("kind", "name", "reason")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    name: str
+    reason: str
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class LinkKeeping(_message.Message):
+    __slots__ = ("link", "broker", "failure", "topics_ms", "groups_ms", "groups", "problems", "problems_left_off")
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    BROKER_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_MS_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_MS_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEMS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEMS_LEFT_OFF_FIELD_NUMBER: _ClassVar[int]
+    link: str
+    broker: int
+    failure: str
+    topics_ms: int
+    groups_ms: int
+    groups: int
+    problems: _containers.RepeatedCompositeFieldContainer[LinkProblem]
+    problems_left_off: int
+    def __init__(self, link: _Optional[str] = ..., broker: _Optional[int] = ..., failure: _Optional[str] = ..., topics_ms: _Optional[int] = ..., groups_ms: _Optional[int] = ..., groups: _Optional[int] = ..., problems: _Optional[_Iterable[_Union[LinkProblem, _Mapping]]] = ..., problems_left_off: _Optional[int] = ...) -> None: ...
 
 class LinkStatusResponse(_message.Message):
-    __slots__ = ("partitions", "silent_brokers")
+    __slots__ = ("partitions", "silent_brokers", "keepings")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     SILENT_BROKERS_FIELD_NUMBER: _ClassVar[int]
+    KEEPINGS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionStatus]
     silent_brokers: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionStatus, _Mapping]]] = ..., silent_brokers: _Optional[_Iterable[int]] = ...) -> None: ...
+    keepings: _containers.RepeatedCompositeFieldContainer[LinkKeeping]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionStatus, _Mapping]]] = ..., silent_brokers: _Optional[_Iterable[int]] = ..., keepings: _Optional[_Iterable[_Union[LinkKeeping, _Mapping]]] = ...) -> None: ...

@@ -90,14 +90,18 @@ class GroupRelay:
         """
         self._session_with(owner_of(self._feed.state, shard))
 
-    def ask(self, shard: int, frame: bytes, client_host: str, finish: Finish[T]) -> LaterAnswer[T]:
+    def ask(
+        self, shard: int, frame: bytes, client_host: str, finish: Finish[T], *, only_forward: bool = False
+    ) -> LaterAnswer[T]:
         """Pass a request on to the owner of a shard; see `RelaySession.ask`.
 
         Raises:
             NotCoordinator: there is no owner, or it cannot be reached.
             MessageTooLarge: the request is larger than what travels to a coordinator.
         """
-        return self._ask(owner_of(self._feed.state, shard), shard, frame, client_host, finish)
+        return self._ask(
+            owner_of(self._feed.state, shard), shard, frame, client_host, finish, only_forward=only_forward
+        )
 
     async def ask_all(self, frame: bytes, client_host: str) -> list[bytes]:
         """Return the answers of all owners of shards to a request that concerns every shard.
@@ -113,10 +117,21 @@ class GroupRelay:
     async def _ask_for_all(self, owner: Member, frame: bytes, client_host: str) -> bytes:
         return await self._ask(owner, ALL_SHARDS, frame, client_host, answer_or_raise)
 
-    def _ask(self, owner: Member, shard: int, frame: bytes, client_host: str, finish: Finish[T]) -> LaterAnswer[T]:
+    def _ask(
+        self,
+        owner: Member,
+        shard: int,
+        frame: bytes,
+        client_host: str,
+        finish: Finish[T],
+        *,
+        only_forward: bool = False,
+    ) -> LaterAnswer[T]:
         if len(frame) > FRAME_BYTES_MAX:
             raise MessageTooLarge(f"a request of {len(frame)} bytes about groups; {FRAME_BYTES_MAX} is the most")
-        return self._session_with(owner).ask(shard, frame, client_host, self._topics_revision, finish)
+        return self._session_with(owner).ask(
+            shard, frame, client_host, self._topics_revision, finish, only_forward=only_forward
+        )
 
     def _session_with(self, owner: Member) -> RelaySession:
         stream = self.streams.get(owner.id)

@@ -89,7 +89,14 @@ class RelaySession:
         return len(self._waiting)
 
     def ask(
-        self, shard: int, frame: bytes, client_host: str, topics_revision: int, finish: Finish[T]
+        self,
+        shard: int,
+        frame: bytes,
+        client_host: str,
+        topics_revision: int,
+        finish: Finish[T],
+        *,
+        only_forward: bool = False,
     ) -> LaterAnswer[T]:
         """Pass a client's request on.
 
@@ -100,6 +107,7 @@ class RelaySession:
             topics_revision: when topics have last come or gone, as far as this broker knows.
             finish: makes the result, or the error, of the coordinator's answer or of its loss. (A task that awaits
                 the answer would cost more than all the rest of the way.)
+            only_forward: of an OffsetCommit, that no offset goes back.
 
         Raises:
             NotCoordinator: too much waits for the coordinator.
@@ -119,6 +127,8 @@ class RelaySession:
         request.frame = frame
         request.client_host = client_host
         request.topics_revision = topics_revision
+        if only_forward:
+            request.only_forward = True
         return relayed
 
     def receive(self, frames: pb.Frames) -> None:

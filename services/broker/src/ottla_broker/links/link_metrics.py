@@ -3,12 +3,37 @@
 from collections import Counter
 
 from ottla_broker.links.link_fetchers import LinkFetchers
+from ottla_broker.links.link_keepers import LinkKeepers
 from ottla_core.cluster.link_api import UNKNOWN
 from ottla_core.observe.metrics import NO_ATTRIBUTES, MetricsServer
 
 
-def show_links(metrics: MetricsServer, links: LinkFetchers) -> None:
-    """Show the links' partitions."""
+def show_links(metrics: MetricsServer, links: LinkFetchers, keepers: LinkKeepers) -> None:
+    """Show the links' partitions, and how those links are kept in step that this broker keeps."""
+    metrics.gauge(
+        "ottla_broker_link_problems",
+        "What is not as in the source of a link that this broker keeps in step, by kind; FAILED for a last round.",
+        "1",
+        lambda: [
+            (count, {"link": each.link, "kind": kind})
+            for each in keepers.keepings(())
+            for kind, count in {
+                "FAILED": int(bool(each.failure)),
+                **Counter(problem.kind.value for problem in each.problems),
+            }.items()
+        ],
+    )
+    metrics.gauge(
+        "ottla_broker_link_in_step",
+        "When a link that this broker keeps was last in step with its source, in seconds since 1970, by what.",
+        "s",
+        lambda: [
+            (at_ms / 1000, {"link": each.link, "what": what})
+            for each in keepers.keepings(())
+            for what, at_ms in (("topics", each.topics_ms), ("groups", each.groups_ms))
+            if at_ms != UNKNOWN
+        ],
+    )
     metrics.counter(
         "ottla_broker_link_fetched",
         "Bytes of records fetched from source clusters since the start.",

@@ -23,6 +23,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i64
 
 from ottla_broker.links.link_settings import Resolve
+from ottla_broker.links.link_source import host_port
 from ottla_broker.links.linked_leading import begin_log_at, cut_to_source
 from ottla_broker.links.linked_partition import LinkedPartition, SourceRange
 from ottla_broker.links.set_aside import keep_aside
@@ -255,7 +256,7 @@ class LinkRun:
         """
         while self._cluster is None:
             link = self.link
-            addresses = [_host_port(each) for each in link.bootstrap_servers]
+            addresses = [host_port(each) for each in link.bootstrap_servers]
             security = ClientSecurity.of(await asyncio.to_thread(self._resolve, link.settings))
             if link is self.link:  # else it was altered meanwhile
                 self._security = security
@@ -434,10 +435,3 @@ def _problem_of(linked: LinkedPartition, topic: TopicMetadata | None) -> tuple[L
 def _check(error: ErrorCode) -> None:
     if error is not ErrorCode.none:
         raise CodedError(error, f"the source answered {error.name}")
-
-
-def _host_port(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        raise ConfigurationError(f"bootstrap servers: {address} is not HOST:PORT")
-    return host.strip("[]"), int(port)

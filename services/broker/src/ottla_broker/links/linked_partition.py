@@ -284,4 +284,5 @@ class LinkedPartition:
             leader=self.partition.broker_id,
             leader_epoch=self.partition.state.leader_epoch,
             answered_ms=self.answered_ms,
+            log_start_offset=log.log_start_offset,
         )

@@ -22,6 +22,7 @@ from ottla_core.wire.conversion import default_values, field_setters, item_type
 from ottla_core.wire.group_responses import OFFSET_COMMIT
 from ottla_core.wire.record_batch import HEADER_SIZE_BYTES
 from ottla_group_coordinator.errors import GroupIdNotFound, IllegalGeneration, InvalidGroupId
+from ottla_group_coordinator.offsets.topic_identity import is_of_former_topic
 from ottla_group_coordinator.records import NO_UUID, OffsetCommitKey, OffsetCommitValue
 from ottla_group_coordinator.records.field_codec import STRING_BYTES_MAX
 from ottla_group_coordinator.records.offset_commit import (
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 FIRST_WITH_GROUP_ID_NOT_FOUND = 9
 FIRST_WITH_TOPIC_IDS = 10
+
+STORED_AGAIN_AFTER_MS = 60 * 60 * 1000
 
 _MILLISECOND = timedelta(milliseconds=1)
 _NO_RETENTION_MS = -1
@@ -64,6 +67,8 @@ def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
             codes[-1].append(code)
             if code is ErrorCode.none:
                 assert topic is not None
+                if request.only_forward and _is_stored(shard, message.group_id, topic, partition, turn.timestamp_ms):
+                    continue
                 commits.append(_commit(message.group_id, topic, partition, turn.timestamp_ms, expire_timestamp))
     if _size_bytes_max(commits) > shard.settings.batch_bytes_max:
         commits.clear()
@@ -109,6 +114,20 @@ def _check_group(shard: "GroupShard", message: Any, api_version: int, now_ms: in
         group.check_commit(message.member_id, instance_id, generation_or_epoch, api_version, now_ms)
     elif generation_or_epoch >= 0:
         raise GroupIdNotFound if api_version >= FIRST_WITH_GROUP_ID_NOT_FOUND else IllegalGeneration
+
+
+def _is_stored(shard: "GroupShard", group_id: str, topic: Topic, partition: Any, timestamp_ms: int) -> bool:
+    """Return whether a group is not behind an offset that may only take it forward.
+
+    The same offset is stored again now and then: who alone stores a group's offsets keeps them from expiring.
+    """
+    present = shard.offsets.of_group(group_id).get((topic.name, partition.partition_index))
+    if present is None or is_of_former_topic(shard.cluster_state, topic.name, present):
+        return False
+    if present.offset != partition.committed_offset:
+        return bool(present.offset > partition.committed_offset)
+    age_ms = timestamp_ms - present.commit_timestamp
+    return age_ms < min(STORED_AGAIN_AFTER_MS, shard.settings.offsets_retention_ms // 2)
 
 
 def _metadata_error(shard: "GroupShard", metadata: str | None) -> ErrorCode:

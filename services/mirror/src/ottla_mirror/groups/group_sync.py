@@ -15,13 +15,13 @@ from typing import Final, NamedTuple
 import structlog
 
 from ottla_core.client.errors import Refused
+from ottla_core.client.group.cluster_groups import ClusterGroups, GroupError, LogBounds
+from ottla_core.client.group.offset_requests import ABSENT, CommittedOffset, ListedGroup, TopicPartition, consumes
 from ottla_core.wire.records import Record
 from ottla_mirror.groups.checkpoints import Checkpoint, CheckpointKey, Checkpoints, checkpoint_entry
-from ottla_mirror.groups.cluster_groups import ClusterGroups, GroupError
 from ottla_mirror.groups.group_reports import GroupReport, GroupState, PartitionReport, SyncReport
-from ottla_mirror.groups.group_requests import CommittedOffset, TopicPartition, consumes
-from ottla_mirror.groups.target_offsets import ABSENT, TargetGroup, has_to_be_stored
-from ottla_mirror.groups.translation import LogBounds, Translated
+from ottla_mirror.groups.target_offsets import has_to_be_stored
+from ottla_mirror.groups.translation import Translated
 from ottla_mirror.groups.translator import Translator
 from ottla_mirror.internal_topics.internal_topic import InternalTopic
 from ottla_mirror.internal_topics.topic_follower import TopicFollower
@@ -287,13 +287,13 @@ class GroupSync:
             self._stored.pop(key, None)
         log.info("checkpoints deleted", groups=len({key.group for key in stale}), checkpoints=len(stale))
 
-    async def _target_group(self, group: str, listed: Mapping[str, TargetGroup]) -> TargetGroup:
+    async def _target_group(self, group: str, listed: Mapping[str, ListedGroup]) -> ListedGroup:
         found = listed.get(group, ABSENT)
         if found is not ABSENT and found.state == "":  # a cluster before Kafka 2.6 does not list states
             return await self._target.state(group)
         return found
 
-    async def _store_group(self, group: str, wanted: Mapping[TopicPartition, Checkpoint], state: TargetGroup) -> str:
+    async def _store_group(self, group: str, wanted: Mapping[TopicPartition, Checkpoint], state: ListedGroup) -> str:
         """Store what has to be stored of a group; returns why it was not, or nothing."""
         report = self.reports.setdefault(group, GroupReport(state=GroupState.CHECKPOINTED))
         if state.has_members:

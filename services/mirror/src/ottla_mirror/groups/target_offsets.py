@@ -8,40 +8,10 @@ group has never had members at the target: what people have consumed there after
 MirrorMaker 2 never goes back, so that a reset at the source does not arrive.
 """
 
-from typing import Final, NamedTuple
-
-MEMBERLESS_STATES: Final = frozenset({"Empty", "Dead", ""})
-CLASSIC_TYPES: Final = frozenset({"", "classic"})
+from ottla_core.client.group.offset_requests import ListedGroup
 
 
-class TargetGroup(NamedTuple):
-    """What the target's coordinator says of a group.
-
-    Attributes:
-        state: "Empty" if it has no members; "" if there is no such group.
-        protocol_type: "" for a group that has only ever had offsets.
-        group_type: "classic", "consumer", …; "" where the cluster is older than that.
-    """
-
-    state: str
-    protocol_type: str
-    group_type: str
-
-    @property
-    def has_members(self) -> bool:
-        """Whether it is being used, so that its offsets are its own affair."""
-        return self.state not in MEMBERLESS_STATES
-
-    @property
-    def had_members(self) -> bool:
-        """Whether it has ever had members, as far as the coordinator remembers."""
-        return self.protocol_type != "" or self.group_type.lower() not in CLASSIC_TYPES
-
-
-ABSENT: Final = TargetGroup("", "", "")
-
-
-def has_to_be_stored(target_offset: int, present: int | None, stored_last: int | None, group: TargetGroup) -> bool:
+def has_to_be_stored(target_offset: int, present: int | None, stored_last: int | None, group: ListedGroup) -> bool:
     """Return whether a translated offset is to become the group's.
 
     Args:

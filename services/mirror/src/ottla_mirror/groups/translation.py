@@ -8,14 +8,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ottla_core.client.cluster_metadata import NO_TOPIC_ID
+from ottla_core.client.group.cluster_groups import LogBounds
 from ottla_mirror.offsets.stored_copy import StoredCopy
-
-
-class LogBounds(NamedTuple):
-    """A partition's log: its first offset, and the one behind the last record that consumers may see."""
-
-    start: int
-    end: int
 
 
 class Translated(NamedTuple):

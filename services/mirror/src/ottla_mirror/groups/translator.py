@@ -5,10 +5,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ottla_core.client.cluster_metadata import NO_TOPIC_ID, ClusterMetadata
+from ottla_core.client.group.cluster_groups import ClusterGroups, LogBounds
+from ottla_core.client.group.offset_requests import TopicPartition
 from ottla_core.errors import InvalidRecord
-from ottla_mirror.groups.cluster_groups import ClusterGroups
-from ottla_mirror.groups.group_requests import TopicPartition
-from ottla_mirror.groups.translation import LogBounds, Translated, is_of, translated
+from ottla_mirror.groups.translation import Translated, is_of, translated
 from ottla_mirror.internal_topics.errors import InternalTopicError
 from ottla_mirror.offsets.map_topic import MapTopic
 from ottla_mirror.offsets.stored_copy import StoredCopy

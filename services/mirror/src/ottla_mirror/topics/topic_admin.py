@@ -7,7 +7,6 @@ from typing import Any, Final
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
 from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
-from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1.request import (
     AlterableConfig,
@@ -17,14 +16,13 @@ from kio.schema.incremental_alter_configs.v1.request import (
 
 from ottla_core.client.cluster import AsyncCluster
 from ottla_core.client.cluster_metadata import ClusterMetadata
+from ottla_core.client.described_settings import TopicSetting
+from ottla_core.client.topic_settings import TOPIC_RESOURCE, topic_settings
 from ottla_core.errors import OttlaError
 from ottla_core.wire.conversion import message_of
-from ottla_mirror.topics.topic_configs import TopicSetting, described
 
-TOPIC_RESOURCE: Final = 2
 SET: Final = 0
 DELETE: Final = 1
-TOPICS_PER_REQUEST: Final = 200
 CREATION_RETRIES_MAX: Final = 3
 
 
@@ -57,20 +55,7 @@ class TopicAdmin:
 
     async def settings(self, topics: Sequence[str]) -> dict[str, Mapping[str, TopicSetting]]:
         """Return the settings of topics; those that are gone, or may not be seen, are missing."""
-        found: dict[str, Mapping[str, TopicSetting]] = {}
-        for start in range(0, len(topics), TOPICS_PER_REQUEST):
-            resources = tuple(
-                message_of(
-                    DescribeConfigsResource, resource_type=TOPIC_RESOURCE, resource_name=each, configuration_keys=None
-                )
-                for each in topics[start : start + TOPICS_PER_REQUEST]
-            )
-            request = message_of(DescribeConfigsRequest, resources=resources)
-            response = await self._cluster.ask_any(request, timeout_s=self._timeout_s)
-            for result in response.results:
-                if result.error_code is ErrorCode.none:
-                    found[result.resource_name] = described(result.configs)
-        return found
+        return await topic_settings(self._cluster, topics, timeout_s=self._timeout_s)
 
     async def create(
         self, topic: str, *, partitions: int, replication_factor: int, settings: Mapping[str, str]

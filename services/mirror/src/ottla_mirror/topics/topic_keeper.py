@@ -11,11 +11,12 @@ from typing import Final, Protocol
 import structlog
 
 from ottla_core.client.cluster_metadata import ClusterMetadata
+from ottla_core.client.described_settings import TopicSetting
 from ottla_mirror.config.mirror_config import FlowConfig
 from ottla_mirror.internal_topics.topic_requests import Entry
 from ottla_mirror.state.flow_records import FlowState, topic_record
 from ottla_mirror.topics.topic_admin import SettingsRefused, TopicAdmin, TopicChangeRefused
-from ottla_mirror.topics.topic_configs import TopicSetting, changes, settings_of_new_topic, wanted_settings
+from ottla_mirror.topics.topic_configs import changes, settings_of_new_topic, wanted_settings
 from ottla_mirror.topics.topic_selection import is_copied
 from ottla_mirror.topics.topic_sync import CopiedTopic, NewTopic, TopicPlan, plan_topics
 

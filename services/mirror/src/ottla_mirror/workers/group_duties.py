@@ -13,10 +13,10 @@ import structlog
 
 from ottla_core.background import start_recurring
 from ottla_core.client.cluster import AsyncCluster
+from ottla_core.client.group.cluster_groups import ClusterGroups
 from ottla_core.errors import OttlaError
 from ottla_mirror.config.mirror_config import FlowConfig
 from ottla_mirror.config.worker_settings import WorkerSettings
-from ottla_mirror.groups.cluster_groups import ClusterGroups
 from ottla_mirror.groups.group_reports import GroupReport, SyncReport
 from ottla_mirror.groups.group_sync import GroupSync, NotLeading
 from ottla_mirror.groups.heartbeats import Heartbeats

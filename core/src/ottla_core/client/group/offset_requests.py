@@ -17,7 +17,6 @@ from kio.schema.offset_commit.v6.request import (
 from kio.schema.offset_fetch.v5.request import OffsetFetchRequest
 
 from ottla_core.wire.conversion import message_of
-from ottla_mirror.groups.target_offsets import TargetGroup
 
 CONSUMER_PROTOCOLS: Final = frozenset({"", "consumer"})
 """Protocol types of groups that consume: "" are those that only have offsets, of consumers without a group's help."""
@@ -26,8 +25,7 @@ NO_OFFSET: Final = -1
 NO_GENERATION: Final = -1
 NO_LEADER_EPOCH: Final = -1
 
-# The group has members, who alone may commit.
-_IN_USE: Final = frozenset(
+IN_USE: Final = frozenset(
     {
         ErrorCode.fenced_member_epoch,
         ErrorCode.illegal_generation,
@@ -36,6 +34,38 @@ _IN_USE: Final = frozenset(
         ErrorCode.unknown_member_id,
     }
 )
+"""What is answered to a commit of nobody when the group has members, who alone may commit."""
+
+
+MEMBERLESS_STATES: Final = frozenset({"Empty", "Dead", ""})
+CLASSIC_TYPES: Final = frozenset({"", "classic"})
+
+
+class ListedGroup(NamedTuple):
+    """What a coordinator says of a group.
+
+    Attributes:
+        state: "Empty" if it has no members; "" if there is no such group.
+        protocol_type: "" for a group that has only ever had offsets.
+        group_type: "classic", "consumer", …; "" where the cluster is older than that.
+    """
+
+    state: str
+    protocol_type: str
+    group_type: str
+
+    @property
+    def has_members(self) -> bool:
+        """Whether it is being used, so that its offsets are its own affair."""
+        return self.state not in MEMBERLESS_STATES
+
+    @property
+    def had_members(self) -> bool:
+        """Whether it has ever had members, as far as the coordinator remembers."""
+        return self.protocol_type != "" or self.group_type.lower() not in CLASSIC_TYPES
+
+
+ABSENT: Final = ListedGroup("", "", "")
 
 
 class TopicPartition(NamedTuple):
@@ -72,14 +102,14 @@ def list_request() -> ListGroupsRequest:
     return message_of(ListGroupsRequest)
 
 
-def listed(response: Any) -> dict[str, TargetGroup]:
+def listed(response: Any) -> dict[str, ListedGroup]:
     """Return the groups of an answer; their state is unknown (None is not said, "" is) before Kafka 2.6."""
     return {
-        each.group_id: TargetGroup(each.group_state, each.protocol_type, each.group_type) for each in response.groups
+        each.group_id: ListedGroup(each.group_state, each.protocol_type, each.group_type) for each in response.groups
     }
 
 
-def consumes(group: TargetGroup) -> bool:
+def consumes(group: ListedGroup) -> bool:
     """Return whether a group is one of consumers, by either protocol."""
     return group.protocol_type in CONSUMER_PROTOCOLS and group.group_type.lower() not in _OTHER_TYPES
 
@@ -134,6 +164,6 @@ def committed(response: Any) -> CommitResult:
         for topic in response.topics
         for each in topic.partitions
     }
-    is_in_use = any(code in _IN_USE for code in codes.values())
+    is_in_use = any(code in IN_USE for code in codes.values())
     failures = {each: code.name for each, code in codes.items() if code is not ErrorCode.none}
     return CommitResult(is_in_use, {} if is_in_use else failures)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kio.schema.describe_groups.v5.request import DescribeGroupsRequest
 from kio.schema.errors import ErrorCode
@@ -11,11 +11,11 @@ from kio.schema.list_offsets.v1.request import ListOffsetsPartition, ListOffsets
 from ottla_core.client.cluster import ANSWER_TIMEOUT_S, AsyncCluster
 from ottla_core.client.cluster_metadata import ClusterMetadata
 from ottla_core.client.errors import Unreachable
-from ottla_core.errors import OttlaError
-from ottla_core.wire.conversion import message_of
-from ottla_mirror.groups.group_requests import (
+from ottla_core.client.group.offset_requests import (
+    ABSENT,
     CommitResult,
     CommittedOffset,
+    ListedGroup,
     TopicPartition,
     commit_request,
     committed,
@@ -24,10 +24,11 @@ from ottla_mirror.groups.group_requests import (
     list_request,
     listed,
 )
-from ottla_mirror.groups.target_offsets import ABSENT, TargetGroup
-from ottla_mirror.groups.translation import LogBounds
-from ottla_mirror.internal_topics.topic_requests import EARLIEST, LATEST
+from ottla_core.errors import OttlaError
+from ottla_core.wire.conversion import message_of
 
+EARLIEST: Final = -2
+LATEST: Final = -1
 LIST_RETRIES: Final = 20
 LIST_PAUSE_S: Final = 0.25
 _LOADING: Final = frozenset({ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available})
@@ -35,6 +36,13 @@ _LOADING: Final = frozenset({ErrorCode.coordinator_load_in_progress, ErrorCode.c
 
 class GroupError(OttlaError):
     """A cluster refuses something about a group; the message says what."""
+
+
+class LogBounds(NamedTuple):
+    """A partition's log: its first offset, and the one behind the last record that consumers may see."""
+
+    start: int
+    end: int
 
 
 class ClusterGroups:
@@ -49,19 +57,19 @@ class ClusterGroups:
         self._cluster = cluster
         self._timeout_s = timeout_s
 
-    async def list(self) -> dict[str, TargetGroup]:
+    async def list(self) -> dict[str, ListedGroup]:
         """Return all groups, of all brokers.
 
         Raises:
             GroupError: a broker does not say which groups it has.
             Unreachable, AuthenticationFailed, UnsupportedByBroker: see `AsyncCluster`.
         """
-        found: dict[str, TargetGroup] = {}
+        found: dict[str, ListedGroup] = {}
         for broker_id in (await self._cluster.metadata((), timeout_s=self._timeout_s)).brokers:
             found |= listed(await self._list_one(broker_id))
         return found
 
-    async def state(self, group: str) -> TargetGroup:
+    async def state(self, group: str) -> ListedGroup:
         """Return the state of one group, by a request that all brokers know.
 
         Raises:
@@ -75,7 +83,7 @@ class ClusterGroups:
             return ABSENT
         if found.error_code is not ErrorCode.none:
             raise GroupError(f"{self._cluster}: group {group} is not described: {found.error_code.name}")
-        return TargetGroup(found.group_state, found.protocol_type, "")
+        return ListedGroup(found.group_state, found.protocol_type, "")
 
     async def offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """Return the offsets that a group has committed; none if there is no such group.
