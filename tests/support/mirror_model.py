@@ -27,8 +27,8 @@ from ottla_core.wire.records import Record, encode_batch, encode_record, iterate
 from ottla_mirror.copy.beginning import Beginning, cut_of, source_offset_of
 from ottla_mirror.copy.partition_copy import Need, OutgoingBatch, PartitionCopy
 from ottla_mirror.copy.takeover import Pairing, TargetScan
-from ottla_mirror.offsets.offset_map import OffsetMap
 from ottla_mirror.offsets.stored_copy import Session, SessionName, StoredCopy, begun
+from tests.support.memory_copy_store import as_loaded
 
 TOPIC_ID = UUID(int=1)
 CONTROL_ABORT, CONTROL_COMMIT = b"\0\0\0\0", b"\0\0\0\1"
@@ -229,23 +229,19 @@ class StoreModel:
 
     def load(self) -> StoredCopy:
         assert self.stored is not None
-        return _copied(self.stored)
+        return as_loaded(self.stored)
 
     def begin_session(self, session: Session) -> Session:
         if self.stored is None:
             assert session.replaces is None
             self.stored = begun(session, None)
         elif session.replaces == self.stored.session.name:
-            self.stored = begun(session, _copied(self.stored))
+            self.stored = begun(session, as_loaded(self.stored))
         return self.stored.session
 
     def save(self, copied: StoredCopy) -> None:
         if self.stored is not None and copied.session.name == self.stored.session.name:
-            self.stored = _copied(copied)
-
-
-def _copied(stored: StoredCopy) -> StoredCopy:
-    return replace(stored, map=OffsetMap.from_chunks(stored.map.chunks(), stored.map.bounds))
+            self.stored = as_loaded(copied)
 
 
 class WorkerModel:

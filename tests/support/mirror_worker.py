@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote
 
 import httpx
 
+from ottla.mirror.mirror_client import flow_path
 from tests.support.child_process import ChildProcess
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
@@ -100,8 +100,3 @@ class MirrorWorkerProcess:
         self._client.close()
         if self.process.is_running():
             self.process.stop()
-
-
-def flow_path(name: str, *below: str) -> str:
-    """The path of a flow, or of something below it."""
-    return "/".join(["/flows", *(quote(each, safe="") for each in (name, *below))])

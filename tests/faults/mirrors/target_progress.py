@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 
+from ottla.mirror.mirror_client import flow_path
 from ottla_core.client.links import link_status
 from ottla_core.cluster.link_api import LinkedPartitionState
 from ottla_mirror.offsets.offset_map import OffsetMap
@@ -16,7 +17,6 @@ from tests.faults.mirrors.sites import FLOW, Sites, worker_names
 from tests.faults.mirrors.stored_maps import read_maps
 from tests.faults.topics import COPIED_TOPICS, GROUP_LOAD_TOPIC, LINKED_TOPICS
 from tests.support.eventually import NotInTime, eventually
-from tests.support.mirror_worker import flow_path
 
 STATE_DEADLINE_S = 30.0
 COPIED = frozenset({*(topic.name for topic in COPIED_TOPICS), GROUP_LOAD_TOPIC, REBORN.copied, GROWING.copied})

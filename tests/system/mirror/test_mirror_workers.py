@@ -16,9 +16,10 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaExcepti
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
+from ottla.mirror.mirror_client import flow_path
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
-from tests.support.mirror_worker import MirrorWorkerProcess, flow_path, mirror_command
+from tests.support.mirror_worker import MirrorWorkerProcess, mirror_command
 from tests.support.ottla_cluster import OttlaCluster
 
 pytestmark = pytest.mark.slow
