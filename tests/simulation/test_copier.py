@@ -141,3 +141,26 @@ async def test_a_copier_of_compacted_partitions_loses_no_record_and_repeats_none
             copied = [record.value for record in made.copied[number].records()]
             assert len(set(copied)) == len(copied)
             assert not {record.value for record in log.expected.values()} - set(copied)
+
+
+async def test_nothing_is_fetched_beyond_a_share_of_the_memory_that_became_smaller():
+    made = History(1, compacts=False)
+    await made.source.start()
+    await made.target.start()
+    worker = Worker(made)
+    copier = worker.copier
+    try:
+        copier.buffered_bytes = 15_000
+        await copier.wait_for_room()
+        copier.limit_buffer(10_000)
+        assert copier.free_bytes() < 0
+        waiting = asyncio.create_task(copier.wait_for_room())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        copier.limit_buffer(20_000)
+        await asyncio.wait_for(waiting, 10)
+    finally:
+        await worker.kill()
+        made.source.stop()
+        made.target.stop()

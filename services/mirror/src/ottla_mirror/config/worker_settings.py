@@ -57,7 +57,10 @@ class WorkerSettings(RestSettings):
         128 * MEBIBYTE,
         alias="memory.max.bytes",
         ge=8 * MEBIBYTE,
-        description="Most bytes of batches that the worker holds between source and target.",
+        description=(
+            "Most bytes of batches that the worker holds between source and target, in equal shares for its flows, "
+            "of 4 MiB at least. Answers that are just received come on top."
+        ),
     )
     flows_topic_replication_factor: int | None = Field(
         None,

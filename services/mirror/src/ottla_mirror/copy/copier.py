@@ -69,11 +69,10 @@ class Copier:
         self._saver = PositionSaver(store, settings.save_interval_s, self.is_ours)
         self._kicked: set[int] = set()
         self._room = asyncio.Event()
-        room_bytes = min(settings.partition_bytes_max, settings.buffer_bytes_max // 2)
-        self._buffered_bytes_full = settings.buffer_bytes_max - room_bytes
         self._rate = RateLimit()
         self._is_closed = False
-        self.buffered_bytes = 0
+        self.buffered_bytes = self._buffered_bytes_full = 0
+        self.limit_buffer(settings.buffer_bytes_max)
         self._loop = asyncio.get_running_loop()
         for kind, run in (
             ("watching the source's leaders", self._source.run),
@@ -126,6 +125,13 @@ class Copier:
         self._rate.bytes_per_s = bytes_per_s
         self._room.set()
 
+    def limit_buffer(self, buffer_bytes_max: int) -> None:
+        """Fetch nothing more while so many bytes are not acknowledged, in place of what the settings say."""
+        room_bytes = min(self._settings.partition_bytes_max, buffer_bytes_max // 2)
+        self._buffer_bytes_max, self._buffered_bytes_full = buffer_bytes_max, buffer_bytes_max - room_bytes
+        if self._has_room:
+            self._room.set()
+
     async def close(self) -> None:
         """Finish what is under way, save, and end."""
         works = list(self._works.values())
@@ -144,7 +150,7 @@ class Copier:
 
     def free_bytes(self) -> int:
         """Return how much may be fetched now."""
-        return self._settings.buffer_bytes_max - self.buffered_bytes
+        return self._buffer_bytes_max - self.buffered_bytes
 
     @property
     def _has_room(self) -> bool:

@@ -26,10 +26,10 @@ from ottla_mirror.offsets.stored_copy import CopyStore
 from ottla_mirror.workers.assignment import Work
 from ottla_mirror.workers.clusters import connected, internal_replicas
 from ottla_mirror.workers.copy_rates import CopyRates, Sample
+from ottla_mirror.workers.memory_shares import MemoryShares
 
 RETRY_PAUSE_S: Final = 2.0
 MEASURE_INTERVAL_S: Final = 1.0
-BUFFER_BYTES_MIN: Final = 4 * 1024 * 1024
 ANSWER_GRACE_S: Final = 15.0
 
 log = structlog.get_logger("flows")
@@ -41,19 +41,19 @@ class FlowCopy:
     Args:
         flow: its configuration.
         worker: the worker's settings.
-        buffer_bytes_max: of batches between source and target.
+        memory: of the worker, of which the flow has a share.
 
     Attributes:
         problem: why nothing can be copied at present; empty if it can.
         check: asked before the first copy; raises an `OttlaError` where these are not the flow's clusters.
     """
 
-    def __init__(self, flow: FlowConfig, worker: WorkerSettings, buffer_bytes_max: int) -> None:
+    def __init__(self, flow: FlowConfig, worker: WorkerSettings, memory: MemoryShares) -> None:
         self.problem = ""
         self.check: Callable[[], Awaitable[object]] = _nothing_to_check
         self._flow = flow
         self._worker = worker
-        self._buffer_bytes_max = max(buffer_bytes_max, BUFFER_BYTES_MIN)
+        self._memory = memory
         self._wanted: dict[SourcePartition, str] = {}
         self._assigned: dict[SourcePartition, str] = {}
         self._paused = False
@@ -131,6 +131,7 @@ class FlowCopy:
 
     async def close(self) -> None:
         """Stop, with everything stored that was copied."""
+        self._memory.leave(self)
         if self._copier is not None:
             await self._copier.close()
         if self._syncs is not None:
@@ -142,7 +143,10 @@ class FlowCopy:
         """Have the copier do what was said last."""
         is_changed = self._changed.is_set()
         self._changed.clear()  # before anything is awaited: what changes meanwhile counts the next time
-        if self._copier is None or not is_changed:
+        if self._copier is None:
+            return
+        self._copier.limit_buffer(self._memory.share_bytes)
+        if not is_changed:
             return
         if self._wanted != self._assigned:
             wanted = dict(self._wanted)
@@ -171,7 +175,8 @@ class FlowCopy:
         if self._flow.settings.emit_offset_syncs_enabled:
             self._syncs = self._offset_syncs(target)
             kept = StoreWithSyncs(store, self._syncs)
-        return Copier(source, target, kept, copy_settings(self._flow, self._buffer_bytes_max))
+        self._memory.join(self)
+        return Copier(source, target, kept, copy_settings(self._flow, self._memory.share_bytes))
 
     def _offset_syncs(self, target: AsyncCluster) -> OffsetSyncWriter:
         """Begin to write MirrorMaker's offset syncs, at the cluster that is to have them."""

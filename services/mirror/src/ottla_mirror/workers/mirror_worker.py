@@ -9,6 +9,7 @@ from ottla_mirror.config.mirror_config import FlowConfig, MirrorConfig
 from ottla_mirror.state.flow_records import Steering
 from ottla_mirror.workers.clusters import FlowRefused
 from ottla_mirror.workers.flow_work import FlowWork
+from ottla_mirror.workers.memory_shares import MemoryShares
 from ottla_mirror.workers.target_worker import TargetWorker, UnusableFlow
 
 
@@ -29,7 +30,8 @@ class MirrorWorker:
     def __init__(self, config: MirrorConfig, url: str) -> None:
         self.url = url
         self.config = config
-        self.targets = {alias: TargetWorker(config, alias, url) for alias in config.targets}
+        memory = MemoryShares(config.worker.memory_max_bytes)
+        self.targets = {alias: TargetWorker(config, alias, url, memory) for alias in config.targets}
 
     def start(self) -> None:
         """Begin."""

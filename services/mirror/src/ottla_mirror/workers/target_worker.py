@@ -34,6 +34,7 @@ from ottla_mirror.workers.group_messages import (
     encode_state,
 )
 from ottla_mirror.workers.membership import Membership
+from ottla_mirror.workers.memory_shares import MemoryShares
 
 RETRY_PAUSE_S: Final = 2.0
 READ_INTERVAL_S: Final = 1.0
@@ -56,6 +57,7 @@ class TargetWorker:
         config: the worker's configuration.
         alias: the target.
         url: where this worker's REST API is.
+        memory: of the worker, for the flows of all targets.
 
     Attributes:
         assignment: what the leader has said last.
@@ -63,7 +65,7 @@ class TargetWorker:
         is_ready: whether the target has answered and the flows are known.
     """
 
-    def __init__(self, config: MirrorConfig, alias: str, url: str) -> None:
+    def __init__(self, config: MirrorConfig, alias: str, url: str, memory: MemoryShares) -> None:
         self.alias = alias
         self.assignment = Assignment()
         self.problem = "it has not been reached yet"
@@ -74,7 +76,7 @@ class TargetWorker:
         self._url = url
         self._flows: dict[str, FlowWork] = {}
         self._cluster = connected(config.clusters[alias].admin)
-        self._buffer_bytes_max = config.worker.memory_max_bytes // max(len(config.flows), 1)
+        self._memory = memory
         self._changed = asyncio.Event()
         self._keeping = asyncio.Lock()
         self._ending = asyncio.Event()
@@ -254,7 +256,7 @@ class TargetWorker:
             flow,
             target=self._cluster,
             store=self.store,
-            copy=FlowCopy(flow, self._config.worker, self._buffer_bytes_max),
+            copy=FlowCopy(flow, self._config.worker, self._memory),
             worker=self._config.worker,
             has_way_back=lambda: f"{flow.target}{ARROW}{flow.source}" in self._config.flows,
             leads=lambda: self.membership.leads,
