@@ -21,6 +21,7 @@ from ottla_broker.reconciliation import Reconciler
 from ottla_broker.replication import fetcher, following, isr_updates, offset_search
 from ottla_broker.replication.fetch_plan import FetchPlan
 from ottla_broker.replication.fetcher import Fetcher
+from ottla_broker.replication.follower_replica import FetchPosition
 from ottla_broker.replication.leader_replica import FollowerProgress, IsrProposal, LeaderReplica
 from ottla_broker.replication.longest_log import LongestLogSearch
 from ottla_controller import active_controller, isr_changes, replica_controller, state_writer
@@ -378,6 +379,13 @@ def _cutting_at_once(self: Fetcher, followed: Any) -> None:
         _begin(self, followed)
 
 
+_fetch_position = Partition.fetch_position
+
+
+def _claiming_all(self: Partition) -> FetchPosition:
+    return replace(_fetch_position(self), claims_all=True)
+
+
 _longest = LongestLogSearch.longest
 
 
@@ -435,6 +443,7 @@ BROKEN_RULES: Mapping[str, BrokenRule] = {
         LongestLogSearch, "missing", lambda *_: ()
     ),
     "logs with gaps are cut before a leader is above doubt": _replaced(Fetcher, "_begin", _cutting_at_once),
+    "logs with gaps claim their ends": _replaced(Partition, "fetch_position", _claiming_all),
     "nobody waits long for those that are away": _replaced(LongestLogSearch, "longest", _longest_without_patience),
     "a reported loss changes nothing": _replaced(isr_changes, "without_log", lambda _id, partition, *_: partition),
 }

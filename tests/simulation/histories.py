@@ -291,6 +291,17 @@ def all_may_have_gaps(cluster: ScriptedCluster) -> None:
     _until_equal_again(cluster, 1, 2, 3)
 
 
+def back_with_a_gap(cluster: ScriptedCluster) -> None:
+    """A follower is back with a log that ends where the leader's does, and its disk has lost some of the middle."""
+    cluster.append(1, RECORDS)
+    cluster.until_equal(1, 2, 3)
+    cluster.brokers[3].kill()
+    cluster.until_in_sync(1, 2)
+    cluster.log(3).lost_from = MORE_RECORDS
+    _start(cluster, 3)
+    _until_equal_again(cluster, 1, 2, 3)
+
+
 HISTORIES: Mapping[str, History] = {
     "any refusal undoes a proposal": History(accepted_by_a_refusal, (1,), lag_max_ms=600),
     "followers join before they have reached the high watermark": History(about_to_join_and_back_with_less, (1, 2)),
@@ -301,6 +312,7 @@ HISTORIES: Mapping[str, History] = {
     "who may lack records leads at once": History(last_lost_its_end, (1, 2, 3)),
     "the longest log is looked for among those that are heard first": History(all_lost_power, (1, 2, 3)),
     "logs with gaps are cut before a leader is above doubt": History(all_may_have_gaps, (1, 2, 3)),
+    "logs with gaps claim their ends": History(back_with_a_gap, (1, 2, 3)),
     "nobody waits long for those that are away": History(longest_is_away, (1, 2, 3)),
     "partition epochs are not compared": History(decided_on_an_older_state, (1, 2, 3), lag_max_ms=600),
 }

@@ -14,6 +14,7 @@ record. Beyond that rule:
 - Each leader epoch of a partition has one leader that writes, and a leader epoch and offset name one record. A leader
   takes over nothing from others.
 - A leader of the newest leader epoch has every committed record.
+- No leader takes a replica into the in-sync set that knows of records that its disk has lost.
 - All logs are equal up to their high watermarks; none is cut below its own, but where its disk has lost records.
 - A high watermark does not go back otherwise, and a follower's is never ahead of all that was committed.
 - What a consumer is given was committed. (Committed records are never replaced, so none it saw disappears.)
@@ -305,6 +306,12 @@ class Invariants:
         )
         if partition.leader_epoch < former.leader_epoch + (not same_leader):
             self._violated("every election has its own leader epoch", f"{former} became {partition}")
+        if same_leader:
+            # Who has just lost records may still be taken in for what it had; the controller attends to it then.
+            for broker_id in isr - {*former.isr, *self.history(name).wiped}:
+                log = self._log(broker_id, name)
+                if log is not None and log.lost_from is not None:
+                    self._violated("who joins the in-sync set lacks no records", f"broker {broker_id} joins {name}")
         self.election_count += partition.leader != former.leader
         electable = {*former.isr, *former.eligible_leaders}
         if partition.leader_epoch != former.leader_epoch and electable <= self.history(name).wiped:
