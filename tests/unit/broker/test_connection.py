@@ -307,6 +307,26 @@ async def test_a_request_that_is_handled_in_slices_is_handled_alone(connect) -> 
     assert owner.budget.reserved == 0
 
 
+async def test_a_connection_reads_on_after_several_requests_that_were_handled_in_slices(connect) -> None:
+    """The last of them is all that was held back, and nothing is held when it is done."""
+    turns = [asyncio.Event() for _ in range(3)]
+    left = iter(turns)
+
+    async def in_slices(frame: bytes) -> list[bytes]:
+        await next(left).wait()
+        return [framed(frame)]
+
+    owner = Owner(lambda frame: started(in_slices(frame)) if frame.startswith(b"long") else [framed(frame)])
+    peer = await connect(owner)
+    peer.writer.write(b"".join(framed(b"long %d" % number) for number in range(3)))
+    for number, turn in enumerate(turns):
+        await wait_until(lambda number=number: len(owner.frames) == number + 1)
+        turn.set()
+        assert await peer.receive() == b"long %d" % number
+    peer.writer.write(framed(b"last"))
+    assert await peer.receive() == b"last"
+
+
 async def test_a_connection_that_closes_while_its_request_is_handled_in_slices_frees_the_budget(connect) -> None:
     async def never() -> list[bytes]:
         await asyncio.Event().wait()

@@ -400,7 +400,8 @@ class Connection:
             return
         else:
             self._report_unsent()
-        if self._held and not (self._reading or self._waits_for_budget or self._is_blocked):
+        # Also with nothing held: what was handled alone may have been the last that was.
+        if not (self._reading or self._waits_for_budget or self._is_blocked):
             self._loop.call_soon(self.resume)
 
     def _report_unsent(self) -> None:
