@@ -62,9 +62,10 @@ class Worker:
 class History:
     """Both clusters, and what happens to them."""
 
-    def __init__(self, seed: int, *, compacts: bool):
+    def __init__(self, seed: int, *, compacts: bool, forgets: bool):
         self.chosen = random.Random(seed)
         self.compacts = compacts
+        self.forgets = forgets
         self.written = {number: SourceModel(self.chosen) for number in PARTITIONS}
         self.copied = {number: TargetModel() for number in PARTITIONS}
         self.source = BrokersModel(self.written, SOURCE_ID, self.chosen)
@@ -89,6 +90,8 @@ class History:
                 log.append()
             if self.compacts and chosen.random() < 0.05:
                 log.compact(chosen.randrange(log.end + 1))
+            if self.forgets and chosen.random() < 0.2:
+                log.trim(max(0, log.end - chosen.randrange(4)))
             if chosen.random() < 0.05:
                 self.copied[number].append_foreign()
         cluster = chosen.choice((self.source, self.target))
@@ -110,8 +113,10 @@ class History:
 
 
 @asynccontextmanager
-async def history(seed: int, *, workers: int, compacts: bool = False) -> AsyncIterator[History]:
-    made = History(seed, compacts=compacts)
+async def history(
+    seed: int, *, workers: int, compacts: bool = False, forgets: bool = False
+) -> AsyncIterator[History]:
+    made = History(seed, compacts=compacts, forgets=forgets)
     await made.source.start()
     await made.target.start()
     try:
@@ -144,7 +149,7 @@ async def test_a_copier_of_compacted_partitions_loses_no_record_and_repeats_none
 
 
 async def test_nothing_is_fetched_beyond_a_share_of_the_memory_that_became_smaller():
-    made = History(1, compacts=False)
+    made = History(1, compacts=False, forgets=False)
     await made.source.start()
     await made.target.start()
     worker = Worker(made)
@@ -164,3 +169,12 @@ async def test_nothing_is_fetched_beyond_a_share_of_the_memory_that_became_small
         await worker.kill()
         made.source.stop()
         made.target.stop()
+
+
+@pytest.mark.parametrize("seed", [5, 6, 7])
+async def test_a_copier_that_retention_overtakes_again_and_again_goes_on(seed: int):
+    async with history(seed, workers=1, forgets=True) as made:
+        for number, log in made.written.items():
+            copied = [record.value for record in made.copied[number].records()]
+            assert len(set(copied)) == len(copied)
+            assert not {record.value for record in log.expected.values()} - set(copied)

@@ -107,8 +107,11 @@ class Steward:
                 start_detached("attending to copied partitions", self._attend(works))
 
     def _is_ready(self, work: PartitionWork) -> bool:
-        """Whether something can be done; one with batches under way comes again when they are answered."""
-        return self._owner.is_ours(work) and not work.is_halted and not (work.copy and work.copy.in_flight)
+        """Whether something can be done; what waits for batches under way comes again when they are answered."""
+        copy = work.copy
+        # Where the source's log is can be asked at once, and nobody asks for it once more.
+        has_to_wait = copy is not None and copy.in_flight > 0 and not (work.is_fetch_held and copy.needed is None)
+        return self._owner.is_ours(work) and not work.is_halted and not has_to_wait
 
     async def _attend(self, works: Collection[PartitionWork]) -> None:
         try:
