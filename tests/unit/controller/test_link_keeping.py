@@ -63,6 +63,7 @@ def test_a_topic_of_which_a_partition_was_promoted_is_left_as_it_is() -> None:
     topic = linked_topic()
     half = replace(topic, partitions=(topic.partitions[0], replace(topic.partitions[1], link=None)))
     assert kept(new_topic(source_leader_epochs=(1, 2, 3)), state_with(half)).topic is None
+    assert kept(new_topic(source_leader_epochs=(1, 2), configs={"retention.ms": "5"}), state_with(half)).topic is None
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,9 @@ def test_a_report_tells_failures_first_and_not_more_than_its_bound() -> None:
     assert (told.problems[0], len(told.problems), told.problems_left_off) == (refused, PROBLEMS_TOLD_MAX, 1)
     report.failed("groups", "no answer")
     assert report.told().failure == "groups: no answer"
+    report.rests()
+    assert report.told().failure == ""
+    report.failed("groups", "no answer")
     report.groups_in_step((), 3, 2000)
     told = report.told()
     assert (told.failure, told.groups, told.topics_ms, told.groups_ms) == ("", 3, 1000, 2000)

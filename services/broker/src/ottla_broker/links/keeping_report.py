@@ -45,6 +45,10 @@ class KeepingReport:
         self._failures[what] = reason[:REASON_CHARACTERS_MAX]
         self.failed_rounds += 1
 
+    def rests(self) -> None:
+        """Note that the link is not kept for now, so that nothing fails either."""
+        self._failures.clear()
+
     def told(self) -> LinkKeeping:
         """Return what is told of them; what somebody has to do something about comes first."""
         problems = sorted((*self._topics, *self._groups), key=lambda each: not each.kind.is_failure)

@@ -11,6 +11,7 @@ A round that fails is tried again after the interval; the link's status says why
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -157,6 +158,7 @@ class LinkKeeper:
             try:
                 link = self._mine()
             except NotMine:  # as soon as it is mine again, or is resumed, it is altered
+                self._report.rests()
                 self._answer(waiting)
                 await self._is_altered.wait()
                 topics_due_s = groups_due_s = loop.time()
@@ -169,12 +171,11 @@ class LinkKeeper:
                 await self._sync_groups(link)
                 groups_due_s = loop.time() + properties.sync_group_offsets_interval_seconds
             self._answer(waiting)
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout_at(min(topics_due_s, groups_due_s)):
                     await self._is_altered.wait()
+            if self._is_altered.is_set():
                 topics_due_s = groups_due_s = loop.time()
-            except TimeoutError:
-                pass
 
     def _answer(self, waiting: "list[asyncio.Future[None]]") -> None:
         for each in waiting:
