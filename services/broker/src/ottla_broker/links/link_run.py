@@ -8,28 +8,22 @@ link and its topic's record name; whatever else answers, it waits or stops with 
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
 import structlog
 from kio.schema.errors import ErrorCode
-from kio.schema.list_offsets.v9.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from kio.schema.offset_for_leader_epoch.v4.request import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
-from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import i8, i32, i64
 
 from ottla_broker.links.link_settings import Resolve
 from ottla_broker.links.link_source import host_port
 from ottla_broker.links.linked_leading import begin_log_at, cut_to_source
-from ottla_broker.links.linked_partition import LinkedPartition, SourceRange
+from ottla_broker.links.linked_partition import LinkedPartition
 from ottla_broker.links.set_aside import keep_aside
 from ottla_broker.links.source_fetcher import SourceFetcher
+from ottla_broker.links.source_range import source_range
 from ottla_broker.replication.fetch_settings import FetchSettings
-from ottla_broker.replication.follower_replica import UNDEFINED_EPOCH, truncation_offset
+from ottla_broker.replication.follower_replica import truncation_offset
 from ottla_broker.replication.throttle import ReplicationThrottle
 from ottla_core.background import start_detached, start_recurring
 from ottla_core.client.cluster import AsyncCluster
@@ -39,15 +33,13 @@ from ottla_core.client.security import ClientSecurity
 from ottla_core.clock import Clock
 from ottla_core.cluster.link_api import LinkedPartitionState, PartitionStatus
 from ottla_core.cluster.model import Link
-from ottla_core.errors import CodedError, ConfigurationError, KafkaError
+from ottla_core.errors import ConfigurationError, KafkaError
 from ottla_core.throttle_config import UNLIMITED
 
 LOOK_EVERY_S: Final = 5.0
 LOOK_PAUSE_S: Final = 0.2
 """Between two looks at the source, however often they are asked for."""
 ANSWER_TIMEOUT_S: Final = 10.0
-EARLIEST: Final = -2
-LATEST: Final = -1
 
 logger = structlog.get_logger("links")
 
@@ -311,7 +303,7 @@ class LinkRun:
     async def _find_start(self, linked: LinkedPartition, done: Callable[[], None]) -> None:
         leader_epoch, partition = linked.leader_epoch, linked.partition
         try:
-            found = await self._range_of(linked)
+            found = await source_range(partial(self._ask, self._fetcher_of[linked].address.id), linked)
             if linked not in self._fetcher_of or linked.leader_epoch != leader_epoch:
                 return
             now_ms = self._clock.time_ms()
@@ -325,6 +317,11 @@ class LinkRun:
             return  # the pause ends by itself
         if linked.state is not LinkedPartitionState.SOURCE_TRUNCATED:
             done()
+
+    async def _ask(self, broker_id: int, request: Any) -> Any:
+        if self._cluster is None:
+            raise Unreachable(f"link {self.link.name} (it connects anew)")
+        return await self._cluster.ask_broker(broker_id, request, timeout_s=ANSWER_TIMEOUT_S)
 
     # What was written here before
 
@@ -358,57 +355,6 @@ class LinkRun:
         )  # fmt: skip
         done()
 
-    async def _range_of(self, linked: LinkedPartition) -> SourceRange:
-        """Ask the partition's leader in the source.
-
-        Raises:
-            KafkaError: it refuses.
-            Unreachable, AuthenticationFailed, UnsupportedByBroker: it does not answer.
-        """
-        fetcher = self._fetcher_of[linked]
-        last_epoch = linked.partition.log.leader_epochs.latest
-        epoch, epoch_end_offset = UNDEFINED_EPOCH, -1
-        if last_epoch != UNDEFINED_EPOCH:
-            epoch, epoch_end_offset = await self._end_of_epoch(linked, fetcher.address.id, last_epoch)
-        # The end first: what is deleted meanwhile moves the start only.
-        end_offset = await self._offset(linked, fetcher.address.id, LATEST)
-        start_offset = await self._offset(linked, fetcher.address.id, EARLIEST)
-        return SourceRange(start_offset, end_offset, epoch, epoch_end_offset)
-
-    async def _offset(self, linked: LinkedPartition, broker_id: int, timestamp: int) -> int:
-        wanted = ListOffsetsPartition(
-            partition_index=i32(linked.topic_partition.partition),
-            current_leader_epoch=i32(linked.source_leader_epoch),
-            timestamp=i64(timestamp),
-        )
-        request = ListOffsetsRequest(
-            replica_id=BrokerId(-1),
-            isolation_level=i8(0),
-            topics=(ListOffsetsTopic(name=TopicName(linked.source_topic), partitions=(wanted,)),),
-        )
-        answer = (await self._ask(broker_id, request)).topics[0].partitions[0]
-        _check(answer.error_code)
-        return int(answer.offset)
-
-    async def _end_of_epoch(self, linked: LinkedPartition, broker_id: int, epoch: int) -> tuple[int, int]:
-        wanted = OffsetForLeaderPartition(
-            partition=i32(linked.topic_partition.partition),
-            current_leader_epoch=i32(linked.source_leader_epoch),
-            leader_epoch=i32(epoch),
-        )
-        request = OffsetForLeaderEpochRequest(
-            replica_id=BrokerId(-1),
-            topics=(OffsetForLeaderTopic(topic=TopicName(linked.source_topic), partitions=(wanted,)),),
-        )
-        answer = (await self._ask(broker_id, request)).topics[0].partitions[0]
-        _check(answer.error_code)
-        return int(answer.leader_epoch), int(answer.end_offset)
-
-    async def _ask(self, broker_id: int, request: Any) -> Any:
-        if self._cluster is None:
-            raise Unreachable(f"link {self.link.name} (it connects anew)")
-        return await self._cluster.ask_broker(broker_id, request, timeout_s=ANSWER_TIMEOUT_S)
-
 
 def _problem_of(linked: LinkedPartition, topic: TopicMetadata | None) -> tuple[LinkedPartitionState, str] | None:
     """Return what keeps a partition from being fetched, as far as the source's metadata tell."""
@@ -430,8 +376,3 @@ def _problem_of(linked: LinkedPartition, topic: TopicMetadata | None) -> tuple[L
             f"the source has no partition {linked.topic_partition.partition} of {name}",
         )
     return None
-
-
-def _check(error: ErrorCode) -> None:
-    if error is not ErrorCode.none:
-        raise CodedError(error, f"the source answered {error.name}")
