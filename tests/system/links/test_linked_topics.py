@@ -70,6 +70,23 @@ def test_a_linked_topic_has_the_bytes_of_its_source_on_all_replicas(
     assert target.cluster.wait_for_equal_logs("bytes") == source.log_bytes(1, "bytes")
 
 
+def test_an_empty_log_begins_where_the_source_has_its_first_record(source: ReplicatedCluster, target: Target) -> None:
+    source.create_topic("begun-late")
+    write(source.bootstrap, "begun-late", 10)
+    with RawClient.to(source.bootstrap) as client:
+        (answer,) = client.ask(delete_records_request("begun-late", 10)).topics[0].partitions
+    assert ErrorCode(answer.error_code) is ErrorCode.none
+    write(source.bootstrap, "begun-late", 10, first=10)
+    target.follow("begun-late", replication_factor=3)
+    status = target.wait_for_end("begun-late", 20)
+    assert (status.state, status.records_missed) == (LinkedPartitionState.RUNNING, 0)
+    consumer = Consumer({"bootstrap.servers": target.cluster.bootstrap, "group.id": "begun-late"})
+    try:
+        assert consumer.get_watermark_offsets(TopicPartition("begun-late", 0), timeout=30) == (10, 20)
+    finally:
+        consumer.close()
+
+
 def test_clients_can_read_a_linked_topic_and_not_change_it_until_it_is_promoted(
     source: ReplicatedCluster, target: Target
 ) -> None:
