@@ -12,16 +12,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 from uuid import UUID
-
-import structlog
 
 from ottla_broker.log.append_validation import AppendOrigin, check_batch, sole_batch
 from ottla_broker.log.appended import Appended
 from ottla_broker.log.background import Background, InlineBackground
 from ottla_broker.log.batch_run import BatchRun, runs_to_append
 from ottla_broker.log.client_batches import ClientBatches
+from ottla_broker.log.epoch_beginning import begin_epoch
 from ottla_broker.log.flush import LogFlush
 from ottla_broker.log.local_log import LocalLog
 from ottla_broker.log.log_compaction import LogCompaction
@@ -34,7 +32,6 @@ from ottla_broker.log.storage_errors import StorageErrors
 from ottla_broker.log.truncation import LogTruncation
 from ottla_broker.log.unpacking import Found, LongSearch, LookedInto
 from ottla_core.errors import DuplicateSequenceNumber, KafkaError, KafkaStorageError, OffsetOutOfRange
-from ottla_core.promotion import PROMOTION_LEAP
 from ottla_core.topic_config import TopicConfig
 from ottla_core.wire.record_batch import (
     INT32_MAX,
@@ -43,8 +40,6 @@ from ottla_core.wire.record_batch import (
     parse_header,
     placed_batch,
 )
-
-_logger: Final = structlog.get_logger("log")
 
 
 class PartitionLog:
@@ -252,7 +247,7 @@ class PartitionLog:
             raise self._refused_append(error) from error
         for header in run.headers:
             if header.leader_epoch > self.leader_epochs.latest:
-                self._begin_epoch(header.leader_epoch, header.base_offset)
+                begin_epoch(self, self._flush, header.leader_epoch, header.base_offset)
             self.producers.replay(header)
         self.log_end_offset = run.end_offset
 
@@ -354,32 +349,7 @@ class PartitionLog:
     def start_leader_epoch(self, epoch: int) -> None:
         """Note that this leader's epoch begins at the log's end."""
         if epoch > self.leader_epochs.latest:
-            self._begin_epoch(epoch, self.log_end_offset)
-
-    def _begin_epoch(self, epoch: int, start_offset: int) -> None:
-        """Note where an epoch begins; behind a promotion, the producers so far are those of another cluster.
-
-        Each cluster draws ids for itself. A producer of this one that has the id of one of the other would be
-        refused, or worse, be told that its records are stored already.
-        """
-        latest = self.leader_epochs.latest  # one that retention has emptied knows none after a crash
-        if epoch - latest >= PROMOTION_LEAP and (latest >= 0 or len(self.producers)):
-            self._forget_producers(start_offset)
-        self.leader_epochs.assign(epoch, start_offset)
-
-    def _forget_producers(self, offset: int) -> None:
-        """Know no producers from an offset on, and have a snapshot that says so.
-
-        One at this offset may know them; and the batches before, which tell a start as well, may be gone by then.
-        """
-        self.producers.clear()
-        path = snapshot_path(self.directory, offset)
-        try:
-            write_snapshot(path, self.producers, sync=False)
-        except OSError as error:
-            _logger.warning("no snapshot without producers could be written", file=str(path), problem=str(error))
-        else:
-            self._flush.add_snapshot(path)
+            begin_epoch(self, self._flush, epoch, self.log_end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the largest known epoch up to `epoch` and where it ends; (-1, -1) if there is none."""
