@@ -77,6 +77,11 @@ def reverse(
             note(f"ottla: {each.topic} does not follow: {each.error_message}")
         elif not as_json:
             print(f"{each.topic} follows")
+    if alone:
+        note(
+            "groups that have read more here than both have in common would pass over records of the source: see what"
+            " docs/mirroring.md says of failing back"
+        )
     if wait:
         watch_until_here(admin, name)
     if any(each.error_message for each in results):
