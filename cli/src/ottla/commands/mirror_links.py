@@ -17,6 +17,8 @@ from ottla.mirror.link_questions import (
     WORKING,
     LinkName,
     LinksOrAll,
+    LinkSourceProperties,
+    TopicPatterns,
     described_links,
     fails,
     kept_now,
@@ -39,10 +41,7 @@ def create(
     *,
     name: LinkName,
     source: Annotated[str, typer.Option("--source", metavar="HOST:PORT[,…]", help="Brokers of the source cluster.")],
-    topics: Annotated[
-        list[str],
-        typer.Option("--topics", metavar="PATTERN", help="Topics to follow, a regular expression; repeatable."),
-    ],
+    topics: TopicPatterns,
     groups: Annotated[
         list[str] | None,
         typer.Option(
@@ -61,16 +60,7 @@ def create(
             "repeatable.",
         ),
     ] = None,
-    source_properties: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--source-property",
-            "--source-X",
-            metavar="KEY=VALUE",
-            help="Client setting for the source, kept in the cluster: secrets as ${provider:path:key}, which brokers "
-            "look up by their config.providers; repeatable.",
-        ),
-    ] = None,
+    source_properties: LinkSourceProperties = None,
     replication_factor: Annotated[
         int | None, typer.Option(min=1, show_default="the cluster's", help="Replicas of each partition here.")
     ] = None,

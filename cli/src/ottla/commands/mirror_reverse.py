@@ -9,7 +9,14 @@ import typer
 from ottla.consent import Yes, ask_or_refuse
 from ottla.errors import CommandError
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json, client_config
-from ottla.mirror.link_questions import LinkName, link_admin, looked_up, watch_until_here
+from ottla.mirror.link_questions import (
+    LinkName,
+    LinkSourceProperties,
+    TopicPatterns,
+    link_admin,
+    looked_up,
+    watch_until_here,
+)
 from ottla.output import note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -24,19 +31,8 @@ def reverse(
     source: Annotated[
         str, typer.Option("--source", metavar="HOST:PORT[,…]", help="Brokers of the promoted cluster.")
     ],
-    topics: Annotated[
-        list[str],
-        typer.Option("--topics", metavar="PATTERN", help="Topics to follow, a regular expression; repeatable."),
-    ],
-    source_properties: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--source-property",
-            "--source-X",
-            metavar="KEY=VALUE",
-            help="As with `ottla mirror link create`; repeatable.",
-        ),
-    ] = None,
+    topics: TopicPatterns,
+    source_properties: LinkSourceProperties = None,
     wait: Annotated[bool, typer.Option("--wait", help="Show the copy, and return when it is done.")] = False,
     yes: Yes = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,

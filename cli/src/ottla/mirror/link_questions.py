@@ -34,6 +34,20 @@ ALL_GROUPS: Final = (".*",)
 LinkName = Annotated[str, typer.Argument(metavar="LINK", help="The link's name.")]
 LinkNames = Annotated[list[str], typer.Argument(metavar="LINK", help="One or more links.")]
 LinksOrAll = Annotated[list[str] | None, typer.Argument(metavar="LINK", show_default="all", help="The links.")]
+TopicPatterns = Annotated[
+    list[str],
+    typer.Option("--topics", metavar="PATTERN", help="Topics to follow, a regular expression; repeatable."),
+]
+LinkSourceProperties = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--source-property",
+        "--source-X",
+        metavar="KEY=VALUE",
+        help="Client setting for the source, kept in the cluster: secrets as ${provider:path:key}, which brokers "
+        "look up by their config.providers; repeatable.",
+    ),
+]
 
 
 def link_admin(bootstrap: str, properties: Sequence[str] | None) -> "LinkAdmin":
