@@ -10,7 +10,11 @@ from tests.faults.fault import BROKER
 from tests.faults.mirrors import sites
 from tests.faults.mirrors.mirror_trial import MirrorPlan, run_mirror_trial
 from tests.faults.mirrors.sites import MIRROR
-from tests.faults.mirrors.targeted_schedules import brokers_that_crash, workers_that_crash
+from tests.faults.mirrors.targeted_schedules import (
+    brokers_of_the_source_that_crash,
+    brokers_that_crash,
+    workers_that_crash,
+)
 from tests.faults.schedule import Schedule
 from tests.faults.trial import Outcome
 
@@ -58,7 +62,7 @@ def test_groups_with_sampled_offsets_are_noticed(tmp_path: Path) -> None:
 
 def test_a_linked_leader_with_an_epoch_below_its_records_is_noticed(tmp_path: Path) -> None:
     broken = {BROKER: program("source-epochs-are-not-raised", *PROGRAMS[BROKER])}
-    outcome = trial(tmp_path, brokers_that_crash(), **broken)
+    outcome = trial(tmp_path, brokers_of_the_source_that_crash(), **broken)
     assert any("below that of its records" in problem for problem in outcome.problems)
 
 

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from ottla_mirror.copy.beginning import Beginning, cut_of, source_offset_of
+from ottla_mirror.copy.beginning import Beginning, cut_of, session_start, source_offset_of
 from ottla_mirror.offsets.offset_map import OffsetMap
 from ottla_mirror.offsets.stored_copy import Session, SessionName, StoredCopy
 
@@ -21,6 +21,17 @@ def test_the_first_record_that_the_target_lacks_is_found():
     assert source_offset_of(offset_map, 12) == 30
 
 
+def copy_of_forty() -> StoredCopy:
+    """Forty records, at the same offsets on both sides."""
+    offset_map = OffsetMap(0, 0)
+    offset_map.append(0, 0, 40)
+    session = Session(
+        producer_id=9, producer_epoch=0, source_topic_id=UUID(int=1), source_start_offset=0,
+        target_topic_id=UUID(int=2), target_start_offset=0, replaces=None,
+    )  # fmt: skip
+    return StoredCopy(session=session, next_sequence=40, map=offset_map)
+
+
 @pytest.mark.parametrize(
     ("target_end", "stored_at", "of", "cut_at"),
     [
@@ -35,12 +46,19 @@ def test_the_first_record_that_the_target_lacks_is_found():
 def test_the_target_has_lost_what_is_behind_its_end_or_was_replaced(
     target_end: int, stored_at: int, of: int, cut_at: int | None
 ):
-    offset_map = OffsetMap(0, 0)
-    offset_map.append(0, 0, 40)
-    session = Session(
-        producer_id=9, producer_epoch=0, source_topic_id=UUID(int=1), source_start_offset=0,
-        target_topic_id=UUID(int=2), target_start_offset=0, replaces=None,
-    )  # fmt: skip
-    copied = StoredCopy(session=session, next_sequence=40, map=offset_map)
+    copied = copy_of_forty()
     beginning = Beginning(replaces=SessionName(of, 0), target_cut_at=stored_at)
     assert cut_of(copied, beginning, target_end) == cut_at
+
+
+def test_a_new_session_begins_where_it_is_asked_for_or_where_the_target_has_lost_records():
+    copied = copy_of_forty()
+    asked, of_another = (
+        Beginning(new_session_at=40, replaces=SessionName(9, 0)),
+        Beginning(new_session_at=40, replaces=SessionName(8, 0)),
+    )
+    assert session_start(copied, asked, None) == 40
+    assert session_start(copied, asked, 30) == 30
+    assert session_start(copied, of_another, None) is None
+    assert session_start(copied, of_another, 30) == 30
+    assert session_start(copied, Beginning(), None) is None

@@ -129,14 +129,16 @@ class Beginnings:
             copied = stored.get(work.partition)
             if copied is None or _is_of_other_topics(copied.session, work):
                 from_start.append(work)
-            elif beginning.new_session_at is not None and beginning.replaces == copied.session.name:
-                starts[work] = beginning.new_session_at
-            elif (cut_at := cut_of(copied, beginning, ends[work])) is not None:
-                if cut_at == ends[work] and work.failures < ATTEMPTS_BEFORE_LOST:
-                    failures[work] = f"the target's log ends at {ends[work]}, before what was copied"
-                    continue
-                starts[work] = source_offset_of(copied.map, cut_at)
+                continue
+            cut_at = cut_of(copied, beginning, ends[work])
+            # Also before a session that has to begin anyway: it forgets what the map has behind the target's end.
+            if cut_at == ends[work] and work.failures < ATTEMPTS_BEFORE_LOST:
+                failures[work] = f"the target's log ends at {ends[work]}, before what was copied"
+                continue
+            if cut_at is not None:
                 log.warning("the target has lost records", partition=str(work.partition), end=cut_at)
+            if (start := session_start(copied, beginning, cut_at)) is not None:
+                starts[work] = start
         # What was never copied begins where the settings say, and a topic that was created anew at its start.
         for timestamp, some in _by_start(from_start, stored, self._settings.start).items():
             starts.update(await self._offsets(self._source, some, timestamp, failures))
@@ -201,6 +203,20 @@ def cut_of(copied: StoredCopy, beginning: Beginning, target_end: int) -> int | N
     is_known = beginning.target_cut_at != NO_OFFSET and beginning.replaces == copied.session.name
     cut_at = min(target_end, beginning.target_cut_at) if is_known else target_end
     return cut_at if cut_at < copied.target_offset else None
+
+
+def session_start(copied: StoredCopy, beginning: Beginning, cut_at: int | None) -> int | None:
+    """Return the source offset at which another session has to begin, or None if the stored one will do.
+
+    Args:
+        copied: what is stored.
+        beginning: why the partition is taken over.
+        cut_at: from where on the target has lost what was copied; what stood there is copied again.
+    """
+    is_asked_for = beginning.new_session_at is not None and beginning.replaces == copied.session.name
+    found = [beginning.new_session_at] if is_asked_for else []
+    found += [] if cut_at is None else [source_offset_of(copied.map, cut_at)]
+    return min((each for each in found if each is not None), default=None)
 
 
 def source_offset_of(offset_map: OffsetMap, target_offset: int) -> int:
