@@ -252,23 +252,6 @@ def one_acknowledgement_before_the_write() -> None:
     Partition.append = append_mostly  # type: ignore[method-assign, assignment]
 
 
-def source_epochs_are_not_raised() -> None:
-    """A leader that follows another cluster takes batches of later epochs than its own."""
-    from ottla_broker.links import linked_partition  # noqa: PLC0415 - only for the broker
-    from ottla_broker.log.partition_log import PartitionLog  # noqa: PLC0415
-
-    usable, append = linked_partition.usable_batches, PartitionLog.append_as_follower
-
-    def usable_anyhow(records: memoryview, *, last_epoch: int, leader_epoch: int) -> Any:
-        return usable(records, last_epoch=last_epoch, leader_epoch=(1 << 31) - 1)
-
-    def append_anyhow(self: PartitionLog, records: Any, *, now_ms: int, **_rest: Any) -> int:
-        return append(self, records, now_ms=now_ms)
-
-    linked_partition.usable_batches = usable_anyhow
-    PartitionLog.append_as_follower = append_anyhow  # type: ignore[method-assign, assignment]
-
-
 def takeovers_by_the_stored_position() -> None:
     """A mirror worker that begins with a partition goes on at the stored position, whatever the target has."""
     from dataclasses import replace  # noqa: PLC0415 - only for the worker
@@ -351,7 +334,6 @@ RULES: dict[str, Callable[[], None]] = {
     "garbage-ends-the-process": garbage_ends_the_process,
     "bad-requests-hold-up-the-loop": bad_requests_hold_up_the_loop,
     "one-acknowledgement-before-the-write": one_acknowledgement_before_the_write,
-    "source-epochs-are-not-raised": source_epochs_are_not_raised,
     "takeovers-by-the-stored-position": takeovers_by_the_stored_position,
     "failed-batches-are-passed-over": failed_batches_are_passed_over,
     "maps-without-strangers": maps_without_strangers,

@@ -14,15 +14,6 @@ def workers_that_crash() -> Schedule:
     return Schedule(tuple(kills), 34.0)
 
 
-def brokers_of_the_source_that_crash() -> Schedule:
-    """The source's brokers are killed in turn, so its leader epochs rise while those of the target do not."""
-    kills = [
-        Fault(kind=Kind.KILL, targets=(broker,), from_s=3.0 + 14 * number, until_s=13.0 + 14 * number)
-        for number, broker in enumerate(SOURCE_MEMBERS.of(BROKER))
-    ]
-    return Schedule(tuple(kills), 36.0)
-
-
 def brokers_that_crash() -> Schedule:
     """Each broker of both clusters is killed once, so that every partition gets another leader."""
     kills = [

@@ -1,17 +1,14 @@
-"""A trial of mirrors notices when a rule is broken that copies, maps of offsets or linked topics depend on."""
+"""A trial of mirrors notices when a rule is broken that copies and maps of offsets depend on."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.faults.broken_rules import program
-from tests.faults.cluster import PROGRAMS
-from tests.faults.fault import BROKER
 from tests.faults.mirrors import sites
 from tests.faults.mirrors.mirror_trial import MirrorPlan, run_mirror_trial
 from tests.faults.mirrors.sites import MIRROR
 from tests.faults.mirrors.targeted_schedules import (
-    brokers_of_the_source_that_crash,
     brokers_that_crash,
     workers_that_crash,
 )
@@ -58,12 +55,6 @@ def test_a_map_that_reckons_with_no_stranger_is_wrong(tmp_path: Path) -> None:
 def test_groups_with_sampled_offsets_are_noticed(tmp_path: Path) -> None:
     outcome = trial(tmp_path, workers_that_crash(), **broken_worker("offsets-by-samples"))
     assert any("by count it is" in problem for problem in outcome.problems)
-
-
-def test_a_linked_leader_with_an_epoch_below_its_records_is_noticed(tmp_path: Path) -> None:
-    broken = {BROKER: program("source-epochs-are-not-raised", *PROGRAMS[BROKER])}
-    outcome = trial(tmp_path, brokers_of_the_source_that_crash(), **broken)
-    assert any("below that of its records" in problem for problem in outcome.problems)
 
 
 def test_the_same_schedules_cost_nothing_while_the_rules_hold(tmp_path: Path) -> None:
