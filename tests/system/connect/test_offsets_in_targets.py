@@ -145,7 +145,9 @@ def change_in_the_end(worker: ConnectWorker, offset: int) -> None:
 
     def is_done() -> bool:
         answer = change(worker, offset)
-        return answer is not None and answer.is_success
+        if answer is not None and not answer.is_success:
+            raise ConnectionError(answer.text)  # which `eventually` tells if it stays so
+        return answer is not None
 
     eventually(is_done, f"the offset is changed to {offset}", within_s=WITHIN_S)
 
