@@ -123,6 +123,7 @@ def test_a_suspended_process_writes_nothing_when_it_wakes_up_after_another_worke
             with target.locked():
                 answer, pid = begun_change(pool, former, 5, target)
                 launcher = parent(pid)
+                eventually(lambda: suspended_without_locks(pid, target.path), "the process waits for the database")
                 until_resumed.enter_context(paused(former, pid, launcher))
                 eventually(lambda: leads(other), "the other worker leads", within_s=WITHIN_S)
             change_in_the_end(other, 7)
@@ -204,6 +205,18 @@ def paused(worker: ConnectWorker, *pids: int) -> Iterator[None]:
                 os.kill(pid, signal.SIGCONT)
         worker.resume()
     worker.wait_until_ready()
+
+
+def suspended_without_locks(pid: int, file: Path) -> bool:
+    """Suspends a process; if it was just looking for a lock of the file, which nobody else would get, it goes on."""
+    os.kill(pid, signal.SIGSTOP)
+    eventually(lambda: stat(pid)[0] == "T", "the process is suspended")
+    holder, locked = str(pid), f":{file.stat().st_ino}"
+    locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    if any(holder in each and any(word.endswith(locked) for word in each) for each in locks):
+        os.kill(pid, signal.SIGCONT)
+        return False
+    return True
 
 
 def parent(pid: int) -> int:

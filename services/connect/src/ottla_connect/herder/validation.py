@@ -140,7 +140,7 @@ class Validation:
         try:
             return await self._host.ask(purpose, timeout_s=VALIDATION_TIMEOUT_S, on_started=on_started)
         except ProcessFailed as error:
-            raise RequestError(f"{what} did not come to an end: its process {error}") from None
+            raise RequestError(f"{what} did not come to an end: {error}") from None
 
 
 def _class_names(config: Mapping[str, str]) -> list[str]:
