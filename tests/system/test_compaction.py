@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.support.broker_under_test import make_topic
 from tests.support.eventually import eventually
+from tests.support.process_stat import has_ended
 from tests.support.service_process import BrokerProcess, SingleBrokerServices
 
 pytestmark = pytest.mark.slow
@@ -114,17 +115,8 @@ def cleaning_processes(broker: BrokerProcess) -> list[int]:
     return [int(child) for task in tasks.iterdir() for child in (task / "children").read_text().split()]
 
 
-def is_alive(pid: int) -> bool:
-    """Return whether a process runs; one that has ended but is not waited for does not."""
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-
-
 def all_ended(pids: list[int]) -> bool:
-    return not any(map(is_alive, pids))
+    return all(map(has_ended, pids))
 
 
 def test_a_compacted_topic_shrinks_and_readers_see_the_last_values(broker: BrokerProcess) -> None:
@@ -173,7 +165,7 @@ def test_a_stopped_broker_leaves_no_cleaning_process(broker: BrokerProcess) -> N
     write(broker.bootstrap, topic, {}, first=0, records=5000)
     (cleaner,) = eventually(lambda: cleaning_processes(broker), "a round is under way", within_s=60)
     broker.stop()
-    assert not is_alive(cleaner)
+    assert has_ended(cleaner)
     assert not any((broker.data / f"{topic}-0").glob("*.cleaned"))
 
 

@@ -24,6 +24,7 @@ from tests.support.connect_cluster import ConnectCluster, ConnectWorker
 from tests.support.connect_plugin_path import environment_with_test_targets
 from tests.support.eventually import eventually
 from tests.support.ottla_cluster import OttlaCluster
+from tests.support.process_stat import has_ended, stat
 
 pytestmark = pytest.mark.slow
 
@@ -221,16 +222,3 @@ def suspended_without_locks(pid: int, file: Path) -> bool:
 
 def parent(pid: int) -> int:
     return int(stat(pid)[1])
-
-
-def has_ended(pid: int) -> bool:
-    """Whether a process runs no more; its parent may not know yet."""
-    return stat(pid)[0] in ("Z", "X")
-
-
-def stat(pid: int) -> list[str]:
-    """What Linux says of a process from its state on: the state, the parent."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return ["X", "0"]

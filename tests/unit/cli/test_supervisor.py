@@ -27,6 +27,7 @@ from ottla.local.restart_policy import RESTARTS_MAX, RestartPolicy
 from ottla.local.supervisor import StopRequested, StopSignal, Supervisor
 from tests.support.eventually import eventually
 from tests.support.free_ports import free_port
+from tests.support.process_stat import has_ended
 
 pytestmark = pytest.mark.slow  # many real processes or connections
 
@@ -76,14 +77,6 @@ class Watcher:
 
     def nothing_runs(self) -> bool:
         return all(identify(pid) is None for pid in self.pids)
-
-
-def has_ended(pid: int) -> bool:
-    """Whether a process has ended, though perhaps nobody has asked how yet."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 async def until(condition: Callable[[], object]) -> None:

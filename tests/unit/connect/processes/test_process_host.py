@@ -29,6 +29,7 @@ from ottla_connect.processes.messages import (
 )
 from tests.support.eventually_async import eventually_async
 from tests.support.process_behaviours import ENTRY, EXIT_CODE
+from tests.support.process_stat import has_ended
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -61,17 +62,9 @@ class Owner:
 
     async def end(self) -> Exit:
         await eventually_async(lambda: self.ends, "the process has ended")
-        assert not is_alive(self.child.pid)
+        assert has_ended(self.child.pid)
         assert self.child.pid not in children_of(self.host.launcher_pid)
         return self.ends[0]
-
-
-def is_alive(pid: int) -> bool:
-    """Whether it runs; a process whose parent has died may wait a second to be reaped by the system."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def open_files() -> list[str]:
@@ -121,7 +114,7 @@ async def owner(shared_host: ProcessHost) -> AsyncIterator[Owner]:
 async def test_a_process_stops_when_it_is_asked_to(owner: Owner) -> None:
     child = await owner.spawn("be_idle")
     await owner.message()
-    assert is_alive(child.pid)
+    assert not has_ended(child.pid)
     await child.stop(grace_s=10)
     end = await owner.end()
     assert isinstance(owner.messages[-1], Stopped)
@@ -275,9 +268,9 @@ async def test_what_a_process_has_started_goes_with_it(owner: Owner) -> None:
     said = await owner.message()
     assert isinstance(said, TopicsUsed)
     program = int(said.topics[0])
-    assert is_alive(program)
+    assert not has_ended(program)
     await child.stop(grace_s=10)
-    await eventually_async(lambda: not is_alive(program), "the program has gone")
+    await eventually_async(lambda: has_ended(program), "the program has gone")
 
 
 async def test_messages_come_only_after_spawn_has_returned(shared_host: ProcessHost) -> None:
@@ -385,7 +378,7 @@ async def test_a_launcher_that_dies_is_started_again(shared_host: ProcessHost) -
     child = await again.spawn("be_idle")
     await again.message()
     assert shared_host.launcher_pid != died
-    assert not is_alive(died)
+    assert has_ended(died)
     await child.stop(grace_s=10)
     await again.end()
     await eventually_async(lambda: len(open_files()) == len(before), "all is closed")
@@ -428,8 +421,8 @@ async def test_closing_stops_what_runs_and_starts_nothing_more() -> None:
     launcher = host.launcher_pid
     await host.close()
     assert owner.ends[0].reason == "stopped"
-    assert not is_alive(owner.child.pid)
-    assert not is_alive(launcher)
+    assert has_ended(owner.child.pid)
+    assert has_ended(launcher)
     assert open_files() == before
     with pytest.raises(ProcessFailed, match="the worker is stopping"):
         await owner.spawn("be_idle")
@@ -444,10 +437,10 @@ async def test_no_process_outlives_a_worker_that_is_killed() -> None:
             assert worker.stdout is not None
             pids = [int(word) for word in worker.stdout.readline().split()]
             assert len(pids) == 4
-            assert all(is_alive(pid) for pid in pids)
+            assert all(not has_ended(pid) for pid in pids)
         finally:
             worker.kill()
-    await eventually_async(lambda: not any(is_alive(pid) for pid in pids), "the launcher and its processes have gone")
+    await eventually_async(lambda: all(has_ended(pid) for pid in pids), "the launcher and its processes have gone")
 
 
 def children_of(pid: int) -> list[int]:
