@@ -13,6 +13,7 @@ from uuid import uuid4
 import pytest
 
 from ottla_broker.log import log_creation
+from ottla_broker.log.log_directories import LogDirectories
 from ottla_broker.log.log_directory import LogDirectory
 from ottla_broker.log.log_loading import LoadRequest
 from ottla_broker.log.log_store import LogStore
@@ -189,7 +190,7 @@ async def test_a_directory_that_fails_while_loading_leaves_no_logs(
         async with store_in(directory) as store:
             for number in range(3):
                 await store.create(TopicPartition(directory.name, number), TOPIC_ID, CONFIG, is_new=True)
-    load, set_offline = PartitionLog.open, LogStore._set_offline
+    load, set_offline = PartitionLog.open, LogDirectories.set_offline
     is_offline = threading.Event()
 
     def fail_or_dawdle(request: LoadRequest, *others: Any) -> PartitionLog:
@@ -199,12 +200,12 @@ async def test_a_directory_that_fails_while_loading_leaves_no_logs(
             is_offline.wait(0.2)  # as long as this log is being loaded, the directory must not be given up
         return load(request, *others)
 
-    def note_offline(store: LogStore, directory: LogDirectory, error: OSError) -> None:
-        set_offline(store, directory, error)
+    def note_offline(directories: LogDirectories, directory: LogDirectory, error: OSError) -> None:
+        set_offline(directories, directory, error)
         is_offline.set()
 
     monkeypatch.setattr(PartitionLog, "open", fail_or_dawdle)
-    monkeypatch.setattr(LogStore, "_set_offline", note_offline)
+    monkeypatch.setattr(LogDirectories, "set_offline", note_offline)
     async with store_in(good, bad) as store:
         assert {key.topic for key in store.logs} == {"good"}
 
