@@ -23,6 +23,7 @@ from benchmarks import (
     latency,
     many_partitions,
     mirror,
+    mirror_arguments,
     replication,
     small_requests,
     spark,
@@ -35,8 +36,6 @@ from benchmarks.connections import ConnectionsPlan
 from benchmarks.footprint import footprint, memory
 from benchmarks.group_cases import CASES, GroupPlan
 from benchmarks.group_cases import run as run_groups
-from benchmarks.mirror import MirrorPlan
-from benchmarks.mirror_processes import CLUSTERS, MIRRORS
 from benchmarks.process_stats import NoListenerError
 from benchmarks.side_by_side import Plan, case_table, run
 from benchmarks.spark import SparkPlan
@@ -240,16 +239,7 @@ def _add_mirror(programs: Programs) -> None:
     )
     program = programs.add_parser("mirror", help=purpose, description=purpose)
     program.set_defaults(run=_run_mirror)
-    program.add_argument("--cases", nargs="+", choices=mirror.CASES, default=list(MirrorPlan.cases))
-    program.add_argument("--mirrors", nargs="+", choices=MIRRORS, default=list(MirrorPlan.mirrors))
-    program.add_argument("--clusters", choices=CLUSTERS, default=MirrorPlan.clusters, help="both (%(default)s)")
-    program.add_argument("--record-bytes", type=int, nargs="+", default=list(MirrorPlan.record_bytes), metavar="N")
-    program.add_argument("--codecs", nargs="+", choices=mirror.CODECS, default=list(MirrorPlan.codecs))
-    program.add_argument("--warm-up-mb", type=int, default=MirrorPlan.warm_up_mb, help="copied before (%(default)s)")
-    program.add_argument("--total-mb", type=int, default=MirrorPlan.total_mb, help="measured (%(default)s)")
-    program.add_argument("--many-partitions", type=int, default=MirrorPlan.many_partitions, help="(%(default)s)")
-    program.add_argument("--watched-s", type=float, default=MirrorPlan.watched_s, metavar="SECONDS")
-    program.add_argument("--repetitions", type=int, default=MirrorPlan.repetitions, help="of linked (%(default)s)")
+    mirror_arguments.add_to(program)
     program.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
@@ -430,20 +420,8 @@ def _run_sql_start(chosen: argparse.Namespace) -> None:
 
 
 def _run_mirror(chosen: argparse.Namespace) -> None:
-    plan = MirrorPlan(
-        cases=chosen.cases,
-        mirrors=chosen.mirrors,
-        clusters=chosen.clusters,
-        record_bytes=chosen.record_bytes,
-        codecs=chosen.codecs,
-        warm_up_mb=chosen.warm_up_mb,
-        total_mb=chosen.total_mb,
-        many_partitions=chosen.many_partitions,
-        watched_s=chosen.watched_s,
-        repetitions=chosen.repetitions,
-    )
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
-        _report(mirror.measure(Path(directory), plan, _say), chosen)
+        _report(mirror.measure(Path(directory), mirror_arguments.plan_of(chosen), _say), chosen)
 
 
 def _run_spark(chosen: argparse.Namespace) -> None:
