@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.faults.program import main_of
+from tests.support.replaced_rule import replace_rule
 
 
 def high_watermark_ignores_the_isr() -> None:
@@ -18,8 +19,8 @@ def high_watermark_ignores_the_isr() -> None:
     def high_watermark(_self: LeaderReplica, _current: int, log_end_offset: int, **_rest: Any) -> int:
         return log_end_offset
 
-    LeaderReplica.high_watermark = high_watermark  # type: ignore[method-assign, assignment]
-    LeaderReplica.is_alone = property(lambda _self: True)  # type: ignore[method-assign, assignment]
+    replace_rule(LeaderReplica, "high_watermark", high_watermark)
+    replace_rule(LeaderReplica, "is_alone", property(lambda _self: True))
 
 
 def no_truncation() -> None:
@@ -35,8 +36,8 @@ def no_truncation() -> None:
     def keep(_partition: Partition, *_: Any, **_rest: Any) -> None:
         """Cut nothing."""
 
-    Partition.fetch_position = fetch_position  # type: ignore[method-assign]
-    truncation.truncate_to = keep  # type: ignore[assignment]
+    replace_rule(Partition, "fetch_position", fetch_position)
+    replace_rule(truncation, "truncate_to", keep)
 
 
 def deposed_controller_not_fenced() -> None:
@@ -53,8 +54,8 @@ def deposed_controller_not_fenced() -> None:
         self._fence = 1
         return 1
 
-    StateWriter._attempt = attempt  # type: ignore[method-assign]
-    StateWriter._move_fence = move_fence  # type: ignore[method-assign]
+    replace_rule(StateWriter, "_attempt", attempt)
+    replace_rule(StateWriter, "_move_fence", move_fence)
 
 
 def fetches_beyond_the_high_watermark() -> None:
@@ -66,31 +67,42 @@ def fetches_beyond_the_high_watermark() -> None:
     def read_to_log_end(self: Partition, offset: int, max_bytes: int, **how: Any) -> Any:
         return read(self, offset, max_bytes, **{**how, "to_log_end": True})
 
-    Partition.read = read_to_log_end  # type: ignore[method-assign, assignment]
+    replace_rule(Partition, "read", read_to_log_end)
 
 
 def offsets_of_old() -> None:
     """A broker tells committed offsets as it was told them up to three seconds ago, by whoever was the owner then."""
-    import asyncio  # noqa: PLC0415 - only for the broker
-    import time  # noqa: PLC0415
+    import time  # noqa: PLC0415 - only for the broker
 
     from ottla_broker.groups.relay import GroupRelay  # noqa: PLC0415
+    from ottla_broker.later_answer import LaterAnswer  # noqa: PLC0415
 
     ask = GroupRelay.ask
-    kept: dict[tuple[int, bytes], tuple[float, asyncio.Future[Any]]] = {}
-    after_correlation_id, offset_fetch, kept_s = 8, (9).to_bytes(2, "big"), 3.0
+    kept: dict[tuple[int, bytes], tuple[float, bytes]] = {}
+    correlation_id, offset_fetch, kept_s = slice(4, 8), (9).to_bytes(2, "big"), 3.0
 
-    def remember(self: GroupRelay, shard: int, frame: bytes, client_host: str, finish: Any) -> asyncio.Future[Any]:
-        key = shard, bytes(frame[after_correlation_id:])
-        told_s, told = kept.get(key, (0.0, None))
-        is_fetch = bytes(frame[: len(offset_fetch)]) == offset_fetch
-        if is_fetch and told is not None and told.done() and time.monotonic() - told_s < kept_s:
-            return told
-        answer = ask(self, shard, frame, client_host, finish)
-        kept[key] = time.monotonic(), answer
-        return answer
+    def remember(
+        self: GroupRelay, shard: int, frame: bytes, client_host: str, finish: Any, *, only_forward: bool = False
+    ) -> LaterAnswer[Any]:
+        if bytes(frame[: len(offset_fetch)]) != offset_fetch:
+            return ask(self, shard, frame, client_host, finish, only_forward=only_forward)
+        key = shard, bytes(frame[correlation_id.stop :])
+        told_s, told = kept.get(key, (0.0, b""))
+        if told and time.monotonic() - told_s < kept_s:
+            again = LaterAnswer[Any]()
+            answer = bytearray(told)
+            answer[correlation_id] = frame[correlation_id]  # a response has it at the same place as a request
+            again.settle(finish(bytes(answer)))
+            return again
 
-    GroupRelay.ask = remember  # type: ignore[method-assign]
+        def keep(answer: Any) -> Any:
+            if isinstance(answer, bytes):
+                kept[key] = time.monotonic(), answer
+            return finish(answer)
+
+        return ask(self, shard, frame, client_host, keep)
+
+    replace_rule(GroupRelay, "ask", remember)
 
 
 def records_deleted_on_the_leader_only() -> None:
@@ -107,8 +119,8 @@ def records_deleted_on_the_leader_only() -> None:
     def low_watermark(self: Any, _broker: Any) -> int:
         return int(self.partition.log.log_start_offset)
 
-    fetcher.append_from_leader = append  # type: ignore[assignment]
-    delete_records._Deleted.low_watermark = low_watermark  # type: ignore[method-assign]
+    replace_rule(fetcher, "append_from_leader", append)
+    replace_rule(delete_records._Deleted, "low_watermark", low_watermark)
 
 
 def compaction_drops_the_last_value() -> None:
@@ -122,9 +134,9 @@ def compaction_drops_the_last_value() -> None:
         found = get(self, key)
         return found if found == NO_OFFSET else found + 1
 
-    OffsetMap.get = one_later  # type: ignore[method-assign]
+    replace_rule(OffsetMap, "get", one_later)
     worker = program("compaction-drops-the-last-value", "ottla_broker.log.cleaning_worker")
-    cleaning_process._COMMAND = (sys.executable, "-m", *worker)  # type: ignore[misc, assignment]
+    replace_rule(cleaning_process, "_COMMAND", (sys.executable, "-m", *worker))
 
 
 def no_broker_is_named() -> None:
@@ -136,7 +148,7 @@ def no_broker_is_named() -> None:
         members = self.state.brokers.values()
         return [(member, endpoint) for member in members if (endpoint := self.endpoint(member, listener))]
 
-    Broker.live_brokers = registered  # type: ignore[method-assign]
+    replace_rule(Broker, "live_brokers", registered)
 
 
 def obsolete_epochs_survive() -> None:
@@ -151,8 +163,8 @@ def obsolete_epochs_survive() -> None:
             if run.epoch > self.latest:
                 self.assign(run.epoch, run.first_offset)
 
-    LeaderEpochs.agree_with = agree_with  # type: ignore[method-assign]
-    LogFlush.is_settled = property(lambda _self: True)  # type: ignore[method-assign, assignment]
+    replace_rule(LeaderEpochs, "agree_with", agree_with)
+    replace_rule(LogFlush, "is_settled", property(lambda _self: True))
 
 
 def failed_fsyncs_are_forgotten() -> None:
@@ -164,8 +176,8 @@ def failed_fsyncs_are_forgotten() -> None:
     def sync_descriptor(descriptor: int) -> None:
         os.fsync(descriptor)
 
-    checkpoint_file.sync_descriptor = sync_descriptor
-    flush_plan.sync_descriptor = sync_descriptor  # type: ignore[attr-defined]
+    replace_rule(checkpoint_file, "sync_descriptor", sync_descriptor)
+    replace_rule(flush_plan, "sync_descriptor", sync_descriptor)
 
 
 def lapsed_registrations_stay_so() -> None:
@@ -177,7 +189,7 @@ def lapsed_registrations_stay_so() -> None:
     async def stay_registered(self: Membership) -> None:
         await asyncio.Event().wait()
 
-    Membership._stay_registered = stay_registered  # type: ignore[method-assign]
+    replace_rule(Membership, "_stay_registered", stay_registered)
 
 
 def half_written_batches_stay() -> None:
@@ -190,7 +202,7 @@ def half_written_batches_stay() -> None:
     def keep(self: LogSegment, file: SegmentFile) -> None:
         self.size_bytes = os.fstat(file.fileno()).st_size
 
-    LogSegment._cut_back = keep  # type: ignore[method-assign]
+    replace_rule(LogSegment, "_cut_back", keep)
 
 
 def garbage_ends_the_process() -> None:
@@ -210,7 +222,7 @@ def garbage_ends_the_process() -> None:
 
         guarded(self, take_or_die, received)
 
-    Connection._guarded = unguarded  # type: ignore[method-assign]
+    replace_rule(Connection, "_guarded", unguarded)
 
 
 def bad_requests_hold_up_the_loop() -> None:
@@ -230,7 +242,7 @@ def bad_requests_hold_up_the_loop() -> None:
                 pass
         close(self, reason)
 
-    Connection.close = close_slowly  # type: ignore[method-assign]
+    replace_rule(Connection, "close", close_slowly)
 
 
 def one_acknowledgement_before_the_write() -> None:
@@ -249,7 +261,7 @@ def one_acknowledgement_before_the_write() -> None:
         end_offset = self.log.log_end_offset
         return Appended(end_offset, end_offset, -1, self.log.log_start_offset, duplicate=False)
 
-    Partition.append = append_mostly  # type: ignore[method-assign, assignment]
+    replace_rule(Partition, "append", append_mostly)
 
 
 def takeovers_by_the_stored_position() -> None:
@@ -273,11 +285,11 @@ def takeovers_by_the_stored_position() -> None:
         }
         await begin_sessions(self, {**wanted, **unasked}, stored, ends, failures)
 
-    def see_nothing(self: TargetScan, records: memoryview) -> None:
-        self.found.clear()
+    def see_nothing(_self: TargetScan, _header: Any, _batch: memoryview) -> None:
+        """Pass a batch over."""
 
-    Beginnings._begin_sessions = begin  # type: ignore[method-assign]
-    TargetScan._take_batch = see_nothing  # type: ignore[method-assign, assignment]
+    replace_rule(Beginnings, "_begin_sessions", begin)
+    replace_rule(TargetScan, "_take_batch", see_nothing)
 
 
 def failed_batches_are_passed_over() -> None:
@@ -289,7 +301,7 @@ def failed_batches_are_passed_over() -> None:
         self.needed = Needed(Need.REFUSED, self.first.batch.base_offset, "")
         PartitionCopy.pass_over(self)
 
-    PartitionCopy.repeat = pass_over  # type: ignore[method-assign]
+    replace_rule(PartitionCopy, "repeat", pass_over)
 
 
 def maps_without_strangers() -> None:
@@ -302,7 +314,7 @@ def maps_without_strangers() -> None:
         is_next = target_offset >= 0 and entry is self.first
         acknowledged(self, entry, self.map.target_end if is_next else target_offset)
 
-    PartitionCopy.on_acknowledged = count  # type: ignore[method-assign]
+    replace_rule(PartitionCopy, "on_acknowledged", count)
 
 
 def offsets_by_samples() -> None:
@@ -315,7 +327,7 @@ def offsets_by_samples() -> None:
         exact = translate(self, source_offset)
         return exact._replace(target_offset=exact.target_offset - exact.target_offset % 10)
 
-    OffsetMap.translate = sampled  # type: ignore[method-assign]
+    replace_rule(OffsetMap, "translate", sampled)
 
 
 RULES: dict[str, Callable[[], None]] = {

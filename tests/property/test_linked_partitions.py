@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
@@ -16,6 +15,7 @@ from ottla_broker.links.linked_partition import LinkedPartition
 from ottla_broker.partition import Partition
 from ottla_broker.replication.follower_replica import FetchPosition
 from tests.support.linked_partition_model import walk
+from tests.support.replaced_rule import rule_replaced
 
 SEEDS = 60
 SEEDS_WHEN_BROKEN = 200
@@ -39,7 +39,7 @@ def without_last_fetched_epoch() -> Iterator[None]:
         found = real(self)
         return FetchPosition(found.offset, -1, found.leader_epoch, found.log_start_offset)
 
-    with patch.object(LinkedPartition, "fetch_position", position):
+    with rule_replaced(LinkedPartition, "fetch_position", position):
         yield
 
 
@@ -50,7 +50,7 @@ def without_a_look_at_the_log_end() -> Iterator[None]:
     def append(partition: Partition, records: Any, **how: Any) -> None:
         real(partition, records, **{**how, "end_offset": partition.log.log_end_offset})
 
-    with patch.object(linked_partition, "append_from_source", append):
+    with rule_replaced(linked_partition, "append_from_source", append):
         yield
 
 
@@ -63,19 +63,19 @@ def with_an_epoch_of_its_own_in_the_log() -> Iterator[None]:
         if leads:
             self.log.start_leader_epoch(state.leader_epoch)
 
-    with patch.object(Partition, "apply", apply):
+    with rule_replaced(Partition, "apply", apply):
         yield
 
 
 @contextmanager
 def without_refusing_clients() -> Iterator[None]:
-    with patch.object(Partition, "check_takes_writes", lambda _self: None):
+    with rule_replaced(Partition, "check_takes_writes", lambda _self: None):
         yield
 
 
 @contextmanager
 def without_a_look_at_who_wrote_what_is_cut() -> Iterator[None]:
-    with patch.object(LinkedPartition, "_was_written_here", True):
+    with rule_replaced(LinkedPartition, "_was_written_here", True):
         yield
 
 

@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import patch
 
 from kio.schema.errors import ErrorCode
 
@@ -41,12 +40,13 @@ from tests.simulation import fake_log, simulated_broker
 from tests.simulation.fake_etcd import KEYS
 from tests.simulation.replication import FollowerService
 from tests.simulation.scripted import LAG_MAX_MS
+from tests.support.replaced_rule import rule_replaced
 
 BrokenRule = Callable[[], AbstractContextManager[Any]]
 
 
 def _replaced(owner: Any, name: str, wrong: Any) -> BrokenRule:
-    return lambda: patch.object(owner, name, wrong)
+    return lambda: rule_replaced(owner, name, wrong)
 
 
 # The leader
@@ -100,8 +100,10 @@ _fetched = FollowerProgress.fetched
 @contextmanager
 def _logs_never_shorter() -> Iterator[None]:
     with (
-        patch.object(FollowerProgress, "fetched", _counting_highest_fetch),
-        patch.object(FollowerProgress, "left", lambda *_: None),  # a follower that leaves begins anew, which hides it
+        rule_replaced(FollowerProgress, "fetched", _counting_highest_fetch),
+        rule_replaced(
+            FollowerProgress, "left", lambda *_: None
+        ),  # a follower that leaves begins anew, which hides it
     ):
         yield
 
@@ -109,8 +111,8 @@ def _logs_never_shorter() -> Iterator[None]:
 @contextmanager
 def _pending_additions_not_counted() -> Iterator[None]:
     with (
-        patch.object(LeaderReplica, "may_be_in_sync", _in_isr_only),
-        patch.object(LeaderReplica, "is_alone", property(lambda self: len(self.state.isr) == 1)),
+        rule_replaced(LeaderReplica, "may_be_in_sync", _in_isr_only),
+        rule_replaced(LeaderReplica, "is_alone", property(lambda self: len(self.state.isr) == 1)),
     ):
         yield
 
@@ -124,8 +126,8 @@ def _forgetting_refused(self: LeaderReplica, proposal: IsrProposal) -> None:
 def _any_refusal_undoes_a_proposal() -> Iterator[None]:
     """Take every error for "nothing has happened", also NEW_LEADER_ELECTED, which says that it has."""
     with (
-        patch.object(isr_updates, "REFUSED_FOR_ITS_CONTENT", frozenset(ErrorCode)),
-        patch.object(LeaderReplica, "refused", _forgetting_refused),
+        rule_replaced(isr_updates, "REFUSED_FOR_ITS_CONTENT", frozenset(ErrorCode)),
+        rule_replaced(LeaderReplica, "refused", _forgetting_refused),
     ):
         yield
 
@@ -155,8 +157,8 @@ async def _cutting_without_a_second_look(
 def _cuts_go_by_what_was_once_answered() -> Iterator[None]:
     """Cut a log although it is under another leader, or leads, by the time that this is prepared."""
     with (
-        patch.object(fetcher, "cut_log", _cutting_without_a_second_look),
-        patch.object(offset_search, "cut_log", _cutting_without_a_second_look),
+        rule_replaced(fetcher, "cut_log", _cutting_without_a_second_look),
+        rule_replaced(offset_search, "cut_log", _cutting_without_a_second_look),
     ):
         yield
 
@@ -176,9 +178,9 @@ def _fetchers_take_answers_after_an_election() -> Iterator[None]:
         _on_partition(self, fetched)
 
     with (
-        patch.object(Fetcher, "on_partition", on_partition),
-        patch.object(FetchPlan, "unfollow", lambda *_: None),
-        patch.object(following, "_check_follows", lambda *_, **__: None),
+        rule_replaced(Fetcher, "on_partition", on_partition),
+        rule_replaced(FetchPlan, "unfollow", lambda *_: None),
+        rule_replaced(following, "_check_follows", lambda *_, **__: None),
     ):
         yield
 
@@ -208,8 +210,8 @@ async def _writing_each_blindly(self: ChangeSequence, writes: Any) -> Any:
 def _changes_by_older_states() -> Iterator[None]:
     """Let changes be decided although the controller has not seen yet what the one before has written."""
     with (
-        patch.object(ChangeSequence, "write", _writing_blindly),
-        patch.object(ChangeSequence, "write_each", _writing_each_blindly),
+        rule_replaced(ChangeSequence, "write", _writing_blindly),
+        rule_replaced(ChangeSequence, "write_each", _writing_each_blindly),
     ):
         yield
 
@@ -224,7 +226,7 @@ def _without_partition_epochs() -> Iterator[None]:
             return op.exists(key)
         return modified_at(key, mod_revision)
 
-    with patch.object(state_writer.op, "modified_at", modified_at_any):
+    with rule_replaced(state_writer.op, "modified_at", modified_at_any):
         yield
 
 
@@ -256,9 +258,9 @@ def _any_fence(key: str, mod_revision: int) -> Any:
 def _old_controllers_write() -> Iterator[None]:
     """Let whoever has been the controller write, whoever is it now, and let it go by a lease that is over."""
     with (
-        patch.object(state_writer.op, "modified_at", _any_fence),
-        patch.object(StateWriter, "_checked", lambda self, _leader: SimpleNamespace(mod_revision=self._fence)),
-        patch.object(Leadership, "is_current", lambda self: not self._over.is_set()),
+        rule_replaced(state_writer.op, "modified_at", _any_fence),
+        rule_replaced(StateWriter, "_checked", lambda self, _leader: SimpleNamespace(mod_revision=self._fence)),
+        rule_replaced(Leadership, "is_current", lambda self: not self._over.is_set()),
     ):
         yield
 
@@ -273,8 +275,8 @@ async def _moving_the_fence_once(self: StateWriter) -> int:
 @contextmanager
 def _eligible_leaders_kept() -> Iterator[None]:
     with (
-        patch.object(active_controller, "partitions_to_clear", lambda *_: ()),
-        patch.object(LeaderReplica, "high_watermark", _ignoring_eligible_leaders),
+        rule_replaced(active_controller, "partitions_to_clear", lambda *_: ()),
+        rule_replaced(LeaderReplica, "high_watermark", _ignoring_eligible_leaders),
     ):
         yield
 
@@ -282,8 +284,8 @@ def _eligible_leaders_kept() -> Iterator[None]:
 @contextmanager
 def _broker_epochs_not_checked() -> Iterator[None]:
     with (
-        patch.object(isr_changes, "_ineligibility", lambda *_: ""),
-        patch.object(FollowerService, "check_follower", lambda *_: None),
+        rule_replaced(isr_changes, "_ineligibility", lambda *_: ""),
+        rule_replaced(FollowerService, "check_follower", lambda *_: None),
     ):
         yield
 
@@ -301,7 +303,7 @@ def _watches_go_on_behind_the_newest_revision() -> Iterator[None]:
         batch = await _understand(self, response)
         return replace(batch, revision=response.header.revision) if batch is not None else None
 
-    with patch.object(EtcdWatch, "_understand", understand):
+    with rule_replaced(EtcdWatch, "_understand", understand):
         yield
 
 
@@ -314,7 +316,7 @@ def _leases_counted_from_the_answer() -> Iterator[None]:
         if self.is_valid():
             self._deadline = self._clock.monotonic() + self.ttl_s
 
-    with patch.object(Lease, "renew", renew):
+    with rule_replaced(Lease, "renew", renew):
         yield
 
 
@@ -362,7 +364,10 @@ def _passes_go_by_their_first_state() -> Iterator[None]:
         finally:
             self._feed = newest
 
-    with patch.object(Reconciler, "_reconcile", reconcile), patch.object(Reconciler, "_retirement_of", retirement_of):
+    with (
+        rule_replaced(Reconciler, "_reconcile", reconcile),
+        rule_replaced(Reconciler, "_retirement_of", retirement_of),
+    ):
         yield
 
 
