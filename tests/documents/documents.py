@@ -14,7 +14,7 @@ INDENT = "    "
 FENCE = "```"
 LIST_ITEMS = ("- ", "* ", "1. ")
 """What begins an item whose further lines are indented; a paragraph may begin in bold."""
-_NAMED_FILE = re.compile(r"`([\w.-]+\.(?:yaml|json|properties|sql|py))`[^`]*:$")
+_NAMED_FILE = re.compile(r"`([\w.-]+\.(?:yaml|jsonl?|properties|sql|py))`[^`]*:$")
 
 
 @dataclass(frozen=True, slots=True)

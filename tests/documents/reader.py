@@ -1,8 +1,8 @@
 """A reader who types what a document says, in a fresh directory with the repository's files in it.
 
-The commands use the ports that a reader has, 9092 and 8083, and folders such as /tmp/flights. As root the reader gets
-namespaces with a network and with such folders, so that tests side by side do not meet there; elsewhere the ports
-have to be free.
+The commands use the ports that a reader has, 9092, 8083 and 8081, and folders such as /tmp/flights. As root the
+reader gets namespaces with a network and with such folders, so that tests side by side do not meet there; elsewhere
+the ports have to be free.
 """
 
 import os
@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from tests.support.class_archive import options_for_spark
 from tests.support.eventually import eventually
 from tests.support.requirements import lack
 
-PORTS = (9092, 8083)
+PORTS = (9092, 8083, 8081)
 FOLDERS = ("/tmp/flights", "/tmp/flights-cluster", "/tmp/three")
 IN_THE_CLONE = (".venv", "docs", "examples", "Makefile", "README.md")
 COMMAND_DEADLINE_S = 600.0
@@ -140,6 +141,20 @@ def own_namespaces() -> Iterator[list[str]]:
     finally:
         holder.kill()
         holder.wait()
+
+
+@contextmanager
+def schema_registry(inside: Sequence[str]) -> Iterator[None]:
+    """A schema registry at port 8081, beside the reader."""
+    program = [sys.executable, str(ROOT / "tests/support/schema_registry_server.py"), "8081"]
+    server = subprocess.Popen([*inside, *program], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "ready\n"
+        yield
+    finally:
+        server.kill()
+        server.wait()
 
 
 def _require_ports() -> None:

@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from tests.documents.documents import ROOT, WrittenFile, commands, steps
-from tests.documents.reader import Reader, own_namespaces
+from tests.documents.reader import Reader, own_namespaces, schema_registry
 
 pytestmark = pytest.mark.slow
 
@@ -20,20 +21,47 @@ class Page:
     Attributes:
         path: from the repository's root.
         shows: patterns in what commands print, maybe only when they are typed again a little later.
-        not_typed: commands that are left out: they would change the environment of all tests.
+        not_typed: commands that are left out: they would change the environment of all tests, or need a cluster of
+            somebody else's.
         has_plugin: whether the example of a plugin is installed for the reader, in place of such a command.
+        has_registry: whether the reader has a schema registry.
     """
 
     path: str
     shows: dict[str, str] = field(default_factory=dict)
     not_typed: frozenset[str] = frozenset()
     has_plugin: bool = False
+    has_registry: bool = False
 
     def commands(self) -> list[str]:
         return commands(ROOT / self.path)
 
 
+CONSUME = ".venv/bin/ottla consume flights"
+SECURED = (
+    ".venv/bin/ottla cluster describe -b kafka:9093 -X security.protocol=sasl_ssl -X ssl.ca.location=ca.pem "
+    "-X sasl.mechanism=SCRAM-SHA-512 -X sasl.username=me -X 'sasl.password=${env:KAFKA_PASSWORD}'"
+)
 TYPED = [
+    Page(
+        "docs/command.md",
+        shows={
+            CONSUME: '"flight": ?"UA5"',
+            f"{CONSUME} -K :": "(?m)^AA:{",
+            f"{CONSUME} -f record": '"key": ?"UA"',
+            rf"{CONSUME} -f '%t [%p] at %o: %k = %s\n'": r"(?m)^flights \[0\] at 2: UA = {",
+            f"{CONSUME} --grep JFK": r"AA1.*\n.*AA3",
+            f"""{CONSUME} --filter '.value.carrier == "AA" and .value.dep_delay > 60' -n 5""": (r"^.*AA1.*\n$"),
+            f"""{CONSUME} --filter '.headers.trace == "x1"' --filter '.key | startswith("A")'""": (
+                r"^.*AA1.*\n.*AA3.*\n$"
+            ),
+            ".venv/bin/ottla consume orders --schema-registry 127.0.0.1:8081": '"price": ?{"double": ?9.5}',
+            ".venv/bin/ottla profile list": "kafka:9093",
+            ".venv/bin/ottla --profile here topic list": "flights",
+        },
+        not_typed=frozenset({SECURED}),
+        has_registry=True,
+    ),
     Page(
         "docs/clients.md",
         shows={
@@ -108,7 +136,11 @@ def test_every_command_of_a_page_works(page: Page, tmp_path: Path) -> None:
     site = tmp_path / "site" if page.has_plugin else None
     if site is not None:
         installed(ROOT / "examples/plugin", site)
-    with own_namespaces() as inside, Reader(tmp_path / "ottla", inside, python_path=site) as reader:
+    with ExitStack() as stack:
+        inside = stack.enter_context(own_namespaces())
+        if page.has_registry:
+            stack.enter_context(schema_registry(inside))
+        reader = stack.enter_context(Reader(tmp_path / "ottla", inside, python_path=site))
         for step in steps((ROOT / page.path).read_text()):
             if isinstance(step, WrittenFile):
                 reader.write(step)

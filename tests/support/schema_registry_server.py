@@ -2,12 +2,14 @@
 
 It keeps schemas in memory, gives equal ones the same number, and can be told to refuse or to fail. It does not check
 compatibility, and looks into a schema only to compile Protobuf text with protoc when a client asks for the
-serialized form. A real registry, Apicurio's, is in tests/compat/java.
+serialized form. A real registry, Apicurio's, is in tests/compat/java. `python schema_registry_server.py PORT` is one
+in a process of its own, which says when it is ready.
 """
 
 import base64
 import json
 import ssl
+import sys
 import tempfile
 import threading
 import uuid
@@ -62,9 +64,12 @@ class SchemaRegistryServer:
         authorization: what must be in that header; None lets everybody in.
         seen_headers: the headers of the last request.
         kept_as_text: Protobuf schemas that are never answered in the serialized form.
+
+    Args:
+        port: of this machine; 0 takes any free one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.requests: list[str] = []
         self.failures: list[int] = []
         self.pages: list[int] = []
@@ -105,7 +110,7 @@ class SchemaRegistryServer:
                 self.wfile.write(text)
 
         self._handler = Handler
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
         self._thread.start()
@@ -273,3 +278,8 @@ def running_schema_registry() -> Iterator[SchemaRegistryServer]:
         yield server
     finally:
         server.stop()
+
+
+if __name__ == "__main__":
+    SchemaRegistryServer(int(sys.argv[1]))  # its thread goes on until the process is killed
+    print("ready", flush=True)
