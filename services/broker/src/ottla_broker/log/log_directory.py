@@ -91,6 +91,7 @@ class LogDirectory:
         directory_id: its identity, kept in `meta.properties`.
         was_clean: the last stop was clean.
         intact_since: nothing was lost here since this broker epoch; see `Member.intact_since`.
+        fsync_failed: what was not fsynced before may be lost although it can be read, as an fsync had failed.
         error: why the directory cannot be used, or None.
         lost: high watermarks that the checkpoint had of logs that are gone or empty, nobody knows why; kept in a file
             of its own, `lost_logs`, until the cluster knows.
@@ -104,6 +105,7 @@ class LogDirectory:
         self.directory_id = ZERO_UUID
         self.was_clean = False
         self.intact_since = 0
+        self.fsync_failed = False
         self.error: str | None = None
         self.lost_logs = OffsetCheckpoint(path / LOST_LOGS_CHECKPOINT)
         self.lost: dict[TopicPartition, int] = {}
@@ -128,7 +130,8 @@ class LogDirectory:
             is_new = self._check_owner(node_id, cluster_id)
             marker = self.path / CLEAN_SHUTDOWN_MARKER
             self.was_clean = marker.exists()
-            self.intact_since = begin_record(self.path, was_clean=self.was_clean or is_new)
+            record = begin_record(self.path, was_clean=self.was_clean or is_new)
+            self.intact_since, self.fsync_failed = record.intact_since, record.fsync_failed
             marker.unlink(missing_ok=True)
             sync_directory(self.path)
         except BaseException:

@@ -55,6 +55,7 @@ class LoadRequest:
         log_start_offset: from the checkpoint; 0 if unknown.
         producer_expiration_ms: silence after which a producer is forgotten.
         first_dirty_offset: how far the log is compacted, from the checkpoint; None if unknown.
+        fsync_failed: what was not fsynced may be lost although it can be read.
     """
 
     topic_partition: TopicPartition
@@ -67,6 +68,7 @@ class LoadRequest:
     log_start_offset: int
     producer_expiration_ms: int
     first_dirty_offset: int | None = None
+    fsync_failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,7 @@ class LoadedLog:
 
     Attributes:
         lost_from: from where on the disk has lost records; None if it has not.
-        may_have_gap: whether a segment before the last one was not fsynced yet. A disk that loses what was not may
-            leave a gap there that looks like compaction's.
+        may_have_gap: whether a disk that loses what was not fsynced may have left a gap that recovery cannot see.
     """
 
     segments: Segments
@@ -178,8 +179,22 @@ def _load_log(request: LoadRequest) -> LoadedLog:
         epochs,
         producers,
         read_lost_from(request.directory),
-        may_have_gap=not request.was_clean and request.recovery_point < segments.active.base_offset,
+        may_have_gap=_may_have_gap(request, segments),
     )
+
+
+def _may_have_gap(request: LoadRequest, segments: Segments) -> bool:
+    """Return whether records before the last segment may be lost without a trace that recovery finds.
+
+    What a file loses it loses in place: as damage, or as an end that lies before the next segment's beginning. Only
+    compaction leaves such ends as well, so they count for nothing where the topic asks for it; they all count where
+    it did once, or where the log follows a source that has gaps. Segments that are gone from the log's beginning look
+    like deleted ones. And after a failed fsync what is read may be the kernel's alone.
+    """
+    if request.was_clean or request.recovery_point >= segments.active.base_offset:
+        return False
+    begins_late = segments[0].base_offset > max(request.recovery_point, request.log_start_offset)
+    return request.fsync_failed or begins_late or _ends_early_by_compaction(request)
 
 
 def _tidy(directory: Path) -> list[int]:
@@ -298,7 +313,11 @@ def _recover(request: LoadRequest, base_offset: int, end_offset: int | None) -> 
 
 def _may_have_gaps(request: LoadRequest, end_offset: int | None) -> bool:
     """Return whether a segment may end before the next one begins: after compaction, or below the log's start."""
-    return "compact" in request.config.cleanup_policy or (end_offset or 0) <= request.log_start_offset
+    return _ends_early_by_compaction(request) or (end_offset or 0) <= request.log_start_offset
+
+
+def _ends_early_by_compaction(request: LoadRequest) -> bool:
+    return "compact" in request.config.cleanup_policy
 
 
 def _indexes_are_sane(request: LoadRequest, base_offset: int, end_offset: int | None) -> bool:

@@ -6,13 +6,14 @@ was not closed cleanly, and was used under another boot id, may have lost record
 broker epoch such a directory was first registered, as the controller might not have seen that registration when the
 next one comes. Kafka asks for a clean stop instead (CleanShutdownFileHandler), since it cannot tell the two apart.
 
-A failed fsync is no better than a loss of power: the kernel may have dropped what it had taken. The directory then
-holds the file `fsync-failed`, and the next start counts as one after an unclean shutdown, under whichever boot.
+A failed fsync is worse than a loss of power: the kernel may have dropped what it had taken, and still show it to
+whoever reads, so recovery finds nothing missing. The directory then holds the file `fsync-failed`, and the next start
+counts as one after an unclean shutdown, under whichever boot. That stands in the record until the registration.
 Everything here blocks.
 """
 
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -26,24 +27,36 @@ BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _logger: Final = structlog.get_logger("log.directory")
 
 
-def begin_record(directory: Path, *, was_clean: bool) -> int:
-    """Note that a directory is in use under the present boot; return since when nothing was lost in it.
+class ShutdownRecord(NamedTuple):
+    """What is known of the last use of a log directory.
+
+    Attributes:
+        boot_id: under which the directory was used; empty if unknown.
+        intact_since: since which broker epoch nothing was lost in it: `NO_EPOCH` for the next one, 0 for ever.
+        fsync_failed: where something may be lost, whether that may be because an fsync had failed.
+    """
+
+    boot_id: str
+    intact_since: int
+    fsync_failed: bool
+
+
+def begin_record(directory: Path, *, was_clean: bool) -> ShutdownRecord:
+    """Note that a directory is in use under the present boot; return what the record is now.
 
     Args:
         directory: the log directory.
         was_clean: it is new, or was closed cleanly.
 
-    Returns:
-        A broker epoch; `NO_EPOCH` for the next registration, 0 for ever.
-
     Raises:
         OSError: the directory cannot be used.
     """
     boot_id = _boot_id()
-    former_boot_id, intact_since = _read(directory / SHUTDOWN_RECORD)
+    former = _read(directory / SHUTDOWN_RECORD)
+    intact_since = former.intact_since
     mark = directory / FSYNC_FAILED
-    fsync_failed = mark.exists()
-    if fsync_failed or (not was_clean and (former_boot_id != boot_id or not boot_id)):
+    fsync_failed = mark.exists() or (intact_since == NO_EPOCH and former.fsync_failed)
+    if mark.exists() or (not was_clean and (former.boot_id != boot_id or not boot_id)):
         intact_since = NO_EPOCH
         _logger.warning(
             "what was not fsynced may be lost. Replicas in this directory become in sync again when they have caught"
@@ -51,9 +64,9 @@ def begin_record(directory: Path, *, was_clean: bool) -> int:
             reason="an fsync had failed" if fsync_failed else "the machine went down while it was in use",
             directory=str(directory),
         )
-    write_record(directory, intact_since)
+    write_record(directory, intact_since, fsync_failed=fsync_failed)
     mark.unlink(missing_ok=True)  # only now, or a crash in between would forget it
-    return intact_since
+    return ShutdownRecord(boot_id, intact_since, fsync_failed)
 
 
 def note_failed_fsync(directory: Path) -> None:
@@ -65,9 +78,12 @@ def note_failed_fsync(directory: Path) -> None:
         _logger.error("a log directory may forget that an fsync has failed in it", problem=str(error))
 
 
-def write_record(directory: Path, intact_since: int) -> None:
+def write_record(directory: Path, intact_since: int, *, fsync_failed: bool = False) -> None:
     """Replace the record; raises OSError."""
-    replace_file(directory / SHUTDOWN_RECORD, f"boot.id={_boot_id()}\nintact.since={intact_since}\n")
+    replace_file(
+        directory / SHUTDOWN_RECORD,
+        f"boot.id={_boot_id()}\nintact.since={intact_since}\nfsync.failed={str(fsync_failed).lower()}\n",
+    )
 
 
 def _boot_id() -> str:
@@ -78,15 +94,17 @@ def _boot_id() -> str:
         return ""
 
 
-def _read(path: Path) -> tuple[str, int]:
-    """Return boot id and epoch of the record; no boot id, and 0 or `NO_EPOCH`, if it is missing or damaged."""
+def _read(path: Path) -> ShutdownRecord:
+    """Return the record; without a boot id if it is missing or damaged, and then with the worst if it is damaged."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
-        return "", 0
+        return ShutdownRecord("", 0, fsync_failed=False)
     fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     try:
-        return fields["boot.id"], int(fields["intact.since"])
+        return ShutdownRecord(
+            fields["boot.id"], int(fields["intact.since"]), fsync_failed=fields.get("fsync.failed") != "false"
+        )
     except (KeyError, ValueError):
         _logger.warning("a shutdown record is unreadable; the shutdown counts as unclean", file=str(path))
-        return "", NO_EPOCH
+        return ShutdownRecord("", NO_EPOCH, fsync_failed=True)

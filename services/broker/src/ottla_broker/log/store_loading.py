@@ -50,6 +50,7 @@ class LogOpening:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         first_dirty_offset: int | None = None,
+        fsync_failed: bool = False,
     ) -> LoadRequest:
         """Return what is needed to open one log, of which nothing more is known by default."""
         return LoadRequest(
@@ -63,6 +64,7 @@ class LogOpening:
             log_start_offset=log_start_offset,
             producer_expiration_ms=self.settings.producer_expiration_ms,
             first_dirty_offset=first_dirty_offset,
+            fsync_failed=fsync_failed,
         )
 
     async def load_logs(self, directory: LogDirectory, config_for: ConfigFor, hold: Hold) -> None:
@@ -121,6 +123,7 @@ class LogOpening:
                     recovery_point=recovery_points.get(topic_partition, 0),
                     log_start_offset=log_start_offsets.get(topic_partition, 0),
                     first_dirty_offset=first_dirty_offsets.get(topic_partition),
+                    fsync_failed=directory.fsync_failed,
                 ),
                 high_watermarks.get(topic_partition, 0),
             )
