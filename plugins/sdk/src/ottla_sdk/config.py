@@ -18,6 +18,9 @@ from pydantic_core import PydanticUndefined
 
 from ottla_sdk.errors import InvalidConfig, Problem
 
+RAISED_BY_VALIDATORS = "Value error, "
+"""What pydantic puts before the message of a validator's ValueError."""
+
 
 class Importance(enum.StrEnum):
     """How much a user should care about a setting."""
@@ -120,16 +123,16 @@ class PluginConfig(BaseModel):
 
 
 def _problem(model: type[PluginConfig], error: Any) -> Problem:
-    location = error["loc"]
+    location, message = error["loc"], error["msg"].removeprefix(RAISED_BY_VALIDATORS)
     if not location:
-        return Problem("", error["msg"])
+        return Problem("", message)
     name = str(location[0])
     info = model.model_fields.get(name)
     key = (info.alias or name) if info is not None else name
     if error["type"] == "missing":
         return Problem(key, "must be set, there is no default")
     shown = "" if info is not None and is_secret(info.annotation) else f" (got {_shown(error['input'])})"
-    return Problem(key, f"{error['msg']}{shown}")
+    return Problem(key, f"{message}{shown}")
 
 
 def _shown(value: object) -> str:

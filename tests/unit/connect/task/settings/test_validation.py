@@ -87,6 +87,7 @@ def test_every_faulty_setting_is_named_at_once():
             "topic.creation.default.partitions": "no",
         }
     )
+    assert not any("Value error" in each for said in found.values() for each in said)
     assert set(found) == {
         "name",
         "tasks.max",
