@@ -9,8 +9,9 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.wire.record_batch import parse_header
 from ottla_core.wire.records import Record, encode_batch
-from ottla_mirror.copy.partition_copy import IN_FLIGHT_MAX, Need, OutgoingBatch, PartitionCopy
+from ottla_mirror.copy.partition_copy import IN_FLIGHT_MAX, Need, Needed, OutgoingBatch, PartitionCopy
 from ottla_mirror.copy.takeover import Pairing, TargetScan
+from ottla_mirror.offsets.leader_epochs import EpochStart
 from ottla_mirror.offsets.map_chunk import Run
 from ottla_mirror.offsets.offset_map import OffsetMap
 from ottla_mirror.offsets.stored_copy import Session, StoredCopy
@@ -28,8 +29,10 @@ SHARED = Session(
 OWN = replace(SHARED, owner=WORKER)
 
 
-def batch(offset: int, count: int = 2) -> bytes:
-    return encode_batch([Record(offset + n, 1, b"k", b"v%d" % (offset + n)) for n in range(count)])
+def batch(offset: int, count: int = 2, epoch: int = -1) -> bytes:
+    return encode_batch(
+        [Record(offset + n, 1, b"k", b"v%d" % (offset + n)) for n in range(count)], leader_epoch=epoch
+    )
 
 
 def copy_of(session: Session = SHARED, pairing: Pairing | None = None) -> PartitionCopy:
@@ -266,3 +269,58 @@ def test_what_the_targets_retention_has_removed_is_not_sent_again():
     take(copy, batch(0), batch(2), batch(4), batch(6))
     assert sequences(send_all(copy)) == [6]
     assert list(copy.map.runs()) == [Run(4, 4, 2)]
+
+
+def test_the_epochs_of_what_is_acknowledged_are_kept_and_named_by_who_takes_over():
+    copy = copy_of()
+    take(copy, batch(0, epoch=3), batch(2, epoch=3), batch(4, epoch=5))
+    assert copy.last_leader_epoch == 5
+    (first,) = send_all(copy)
+    copy.on_acknowledged(first, 0)
+    assert copy.copied.epochs == (EpochStart(3, 0),)
+    next_copy = PartitionCopy(copy.copied, Pairing((), copy.next_sequence, 2), WORKER)
+    assert (next_copy.fetch_offset, next_copy.last_leader_epoch) == (2, 3)
+    for number, entry in enumerate(send_all(copy)):
+        copy.on_acknowledged(entry, 2 + 2 * number)
+    assert copy.copied.epochs == (EpochStart(3, 0), EpochStart(5, 4))
+
+
+def test_behind_what_retention_has_removed_no_epoch_is_known():
+    copy = copy_of()
+    take(copy, batch(0, epoch=3))
+    for entry in send_all(copy):
+        copy.on_acknowledged(entry, 0)
+    copy.begin_at(50)
+    assert (copy.last_leader_epoch, copy.copied.epochs) == (-1, ())
+
+
+def test_what_was_fetched_before_histories_part_is_still_copied_and_nothing_behind():
+    copy = copy_of()
+    take(copy, *(batch(2 * number, epoch=3) for number in range(4)))
+    (first,) = send_all(copy)
+    copy.part_from(3, 4)
+    assert copy.needed is None
+    assert not copy.takes()
+    copy.on_failed(first, ErrorCode.none, "lost")
+    copy.repeat()
+    (first,) = send_all(copy)
+    copy.on_acknowledged(first, 0)
+    (second,) = send_all(copy)
+    assert second.batch.base_offset == 2
+    assert copy.needed is None
+    copy.on_acknowledged(second, 2)
+    assert copy.needed is not None
+    assert copy.needed[:2] == (Need.NEW_SESSION, 4)
+    assert (copy.map.source_end, copy.buffered_bytes, copy.unsent_bytes) == (4, 0, 0)
+
+
+def test_histories_part_in_the_last_epoch_that_both_know():
+    """The source has written in epoch 4 what this worker never saw, in place of what it copied in epoch 5."""
+    copy = copy_of()
+    take(copy, batch(0, epoch=3), batch(2, epoch=5), batch(4, epoch=5))
+    while entries := send_all(copy):
+        for entry in entries:
+            copy.on_acknowledged(entry, entry.batch.base_offset)
+    copy.part_from(4, 5)
+    assert isinstance(copy.needed, Needed)
+    assert copy.needed.source_offset == 2, "not 5, as epoch 4 is another than 5"

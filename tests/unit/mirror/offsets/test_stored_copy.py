@@ -3,6 +3,7 @@
 from dataclasses import replace
 from uuid import UUID
 
+from ottla_mirror.offsets.leader_epochs import EpochStart
 from ottla_mirror.offsets.map_chunk import Run
 from ottla_mirror.offsets.offset_map import Hole, OffsetMap, Translation
 from ottla_mirror.offsets.stored_copy import Session, StoredCopy, begun
@@ -22,7 +23,7 @@ def copied() -> StoredCopy:
     """Source offsets 10 to 29 are at 5 to 24 of the target."""
     offsets = OffsetMap(10, 5)
     offsets.append(10, 5, 20)
-    return StoredCopy(session=FIRST, next_sequence=20, map=offsets)
+    return StoredCopy(session=FIRST, next_sequence=20, map=offsets, epochs=(EpochStart(2, 10), EpochStart(4, 20)))
 
 
 def test_a_first_session_begins_with_an_empty_map() -> None:
@@ -36,6 +37,7 @@ def test_a_session_after_a_truncation_keeps_the_map_of_what_the_source_still_has
     copy = begun(session, copied())
     assert list(copy.map.runs()) == [Run(10, 5, 5)]
     assert (copy.next_source_offset, copy.target_offset, copy.next_sequence) == (15, 30, 0)
+    assert copy.epochs == (EpochStart(2, 10),)
 
 
 def test_a_session_after_lost_records_goes_on_behind_them() -> None:
@@ -63,6 +65,7 @@ def test_what_the_former_session_may_have_copied_behind_its_position_is_a_hole()
     assert copy.map.holes() == [Hole(0, 30, 25, 40, 35)]
     assert copy.map.translate(33) == Translation(25, 0)
     assert begun(session, None).map.translate(33) == Translation(0, 0)
+    assert not copy.epochs, "in which epoch the source wrote what lies before the position is not known"
 
 
 def test_a_session_of_a_topic_created_anew_knows_nothing_of_the_former_one() -> None:

@@ -176,8 +176,7 @@ class Copier:
             self._on_fetch_failed(work, answer.error_code)
             return
         if answer.diverging_epoch is not None:
-            epoch, end_offset = answer.diverging_epoch
-            copy.part_at(end_offset, f"the source has another history from offset {end_offset} (epoch {epoch}) on")
+            copy.part_from(*answer.diverging_epoch)
         else:
             self._rate.take(len(records), self._loop.time())
             work.source_start = answer.log_start_offset

@@ -38,8 +38,9 @@ from ottla_core.wire.record_batch import INT32_MAX, increment_sequence
 from ottla_mirror.copy.deliverable import DeliverableBatches
 from ottla_mirror.copy.refusals import Meaning, meaning_of
 from ottla_mirror.copy.restamp import restamp
-from ottla_mirror.copy.source_batch import NO_LEADER_EPOCH, SourceBatch, read_batches
+from ottla_mirror.copy.source_batch import SourceBatch, read_batches
 from ottla_mirror.copy.takeover import Pairing, Placement
+from ottla_mirror.offsets.leader_epochs import NO_LEADER_EPOCH, begins, below, last_epoch, parting_offset
 from ottla_mirror.offsets.stored_copy import StoredCopy
 
 IN_FLIGHT_MAX: Final = 5
@@ -139,7 +140,7 @@ class PartitionCopy:
     """
 
     __slots__ = (
-        "_crosses_gap", "_ends_with", "_entries", "_has_failed", "_in_flight_max", "_pairing", "_sent",
+        "_crosses_gap", "_ends_with", "_entries", "_epochs", "_has_failed", "_in_flight_max", "_pairing", "_sent",
         "_tail_sequence", "_worker",
         "buffered_bytes", "bytes", "fetch_offset", "high_watermark", "in_flight", "last_leader_epoch", "map",
         "missed", "needed", "next_sequence", "readable_end", "records", "session", "target_cut_at", "target_stamps",
@@ -153,7 +154,8 @@ class PartitionCopy:
         self.map = stored.map
         self.next_sequence = self._tail_sequence = stored.next_sequence
         self.fetch_offset = stored.next_source_offset
-        self.last_leader_epoch = NO_LEADER_EPOCH
+        self._epochs = stored.epochs
+        self.last_leader_epoch = last_epoch(stored.epochs)
         self.high_watermark = self.readable_end = NO_OFFSET
         self.buffered_bytes = self.unsent_bytes = self.in_flight = 0
         self.records = self.bytes = self.missed = 0
@@ -170,7 +172,8 @@ class PartitionCopy:
     @property
     def copied(self) -> StoredCopy:
         """The acknowledged position."""
-        return StoredCopy(session=self.session, next_sequence=self.next_sequence, map=self.map)
+        epochs = below(self._epochs, self.map.source_end)
+        return StoredCopy(session=self.session, next_sequence=self.next_sequence, map=self.map, epochs=epochs)
 
     @property
     def has_found_all(self) -> bool:
@@ -214,7 +217,9 @@ class PartitionCopy:
                 if not self.takes():
                     return
                 self.fetch_offset = batch.next_offset
-                self.last_leader_epoch = batch.leader_epoch
+                if batch.leader_epoch != self.last_leader_epoch:
+                    self._epochs = begins(self._epochs, batch.leader_epoch, batch.base_offset)
+                    self.last_leader_epoch = batch.leader_epoch
         except (KafkaError, IndexError) as error:
             self._end_with(Need.DAMAGED, self.fetch_offset, str(error))
 
@@ -228,13 +233,27 @@ class PartitionCopy:
             return
         self.missed += log_start_offset - self.fetch_offset
         self.fetch_offset = log_start_offset
-        self.last_leader_epoch = NO_LEADER_EPOCH
+        self._epochs, self.last_leader_epoch = (), NO_LEADER_EPOCH
         self._crosses_gap = True
         self._cover(log_start_offset)
 
+    def part_from(self, leader_epoch: int, leader_end_offset: int) -> None:
+        """Take note that the source has another history, by its answer to `last_leader_epoch`."""
+        offset = parting_offset(self._epochs, leader_epoch, leader_end_offset)
+        reason = f"the source has another history from offset {offset} on (its epoch {leader_epoch}"
+        self.part_at(offset, f"{reason} ends at {leader_end_offset})")
+
     def part_at(self, source_offset: int, reason: str) -> None:
-        """Take note that the source has another history from this offset on."""
-        self._need(Need.NEW_SESSION, source_offset, reason)
+        """Take note that the source has another history from this offset on.
+
+        What was fetched before that offset is still copied: the next session begins behind it.
+        """
+        entries = self._entries
+        while len(entries) > self._sent and entries[-1].batch.base_offset >= source_offset:
+            size_bytes = len(entries.pop().batch.data)
+            self.buffered_bytes -= size_bytes
+            self.unsent_bytes -= size_bytes
+        self._end_with(Need.NEW_SESSION, source_offset, reason)
 
     def look(self, reason: str) -> None:
         """Take note that it is not known what the target has."""

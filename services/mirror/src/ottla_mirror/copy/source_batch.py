@@ -29,8 +29,8 @@ from ottla_mirror.copy.deliverable import DeliverableBatches
 from ottla_mirror.copy.old_messages import dense_batch, read_old_messages
 from ottla_mirror.copy.restamp import check_crc
 from ottla_mirror.copy.sparse_batch import rebuild
+from ottla_mirror.offsets.leader_epochs import NO_LEADER_EPOCH
 
-NO_LEADER_EPOCH: Final = -1
 _TRANSACTIONAL_OR_CONTROL: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
 
 

@@ -178,7 +178,9 @@ class Steward:
         if needed.need is Need.LOOK_AT_RECORDS:
             return Beginning(with_records=True)
         if needed.need is not Need.LOOK:
-            return Beginning(new_session_at=needed.source_offset, replaces=copy.session.name)
+            # Not behind the position: between both there is nothing to copy, and the map would have a hole there.
+            start = min(needed.source_offset, copy.map.source_end)
+            return Beginning(new_session_at=start, replaces=copy.session.name)
         log.info("the target's log is read", partition=str(work.partition), reason=needed.reason)
         return Beginning(replaces=copy.session.name, target_cut_at=copy.target_cut_at)
 
@@ -217,7 +219,7 @@ class Steward:
             return None
         if copy.session.owner != self._worker:
             # Sequences go on without it, which another worker in the same session could see otherwise.
-            return Beginning(new_session_at=needed.source_offset, replaces=copy.session.name)
+            return Beginning(new_session_at=copy.map.source_end, replaces=copy.session.name)
         try:
             letters = dead_letters(work.partition, refused.batch, needed.reason)
             await send_dead_letters(self._target.cluster, topic, letters, self._settings)
@@ -265,4 +267,11 @@ class Steward:
                 self._owner.later(work, reason, self.attend_to)
                 return
             copy.part_at(latest, f"the source has lost its records from offset {latest} on")
+        else:
+            # Perhaps it knows nothing of the epoch either, which passes when its leader knows how far it is.
+            reason = (
+                f"the source has offset {copy.fetch_offset}, between {earliest} and {latest}, and does not give it"
+            )
+            self._owner.later(work, reason, self._owner.go_on)
+            return
         self._owner.go_on(work)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from ottla_mirror.internal_topics.topic_requests import Entry
+from ottla_mirror.offsets.leader_epochs import LeaderEpochs
 from ottla_mirror.offsets.map_chunk import MapChunk
 from ottla_mirror.offsets.map_records import (
     ChunkKey,
@@ -57,17 +58,19 @@ class Snapshot(NamedTuple):
         next_sequence: see `StoredCopy`.
         bounds: of its map.
         chunks: of its map.
+        epochs: see `StoredCopy`.
     """
 
     session: SessionName
     next_sequence: int
     bounds: MapBounds
     chunks: tuple[MapChunk, ...]
+    epochs: LeaderEpochs = ()
 
 
 def snapshot(copy: StoredCopy) -> Snapshot:
     """Return a copy as it is now; its map may go on changing."""
-    return Snapshot(copy.session.name, copy.next_sequence, copy.map.bounds, tuple(copy.map.chunks()))
+    return Snapshot(copy.session.name, copy.next_sequence, copy.map.bounds, tuple(copy.map.chunks()), copy.epochs)
 
 
 def is_overtaken(state: MapState, partition: PartitionName, copy: Snapshot, written: Written) -> bool:
@@ -115,7 +118,7 @@ def changes(partition: PartitionName, copy: Snapshot, written: Written) -> tuple
         chunks[chunk.number] = (key, chunk.encoded)
     superseded.update(key for number, (key, _) in written.chunks.items() if number not in chunks)
     writers = _chunk_writers([key for key, _ in chunks.values()])
-    position = Position(copy.session, copy.next_sequence, copy.bounds, writers)
+    position = Position(copy.session, copy.next_sequence, copy.bounds, writers, copy.epochs)
     if position == written.position and not entries:
         return [], written
     if len(writers) > CHUNK_WRITERS_MAX:

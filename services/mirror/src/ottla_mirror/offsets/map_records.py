@@ -8,7 +8,9 @@ position    topic, partition, writer                    `Position`
 chunk       topic, partition, writer, number            `MapChunk.encoded`
 ==========  ==========================================  ======================================================
 
-Keys begin with the version of the format, so that no record of a later version passes for one of this.
+Keys begin with the version of the record's format, so that no record of a later version passes for one of this.
+Sessions and chunks have version 0. Positions had it before they said the epochs of the source's leaders, and have
+version 1 since then; those of version 0 are read as positions without epochs.
 
 A *writer* is whoever writes the position of a partition: a number, higher than any before whenever another worker
 takes over or a session begins, and one drawn by chance, as two workers may take over at once. So one that still
@@ -17,16 +19,19 @@ in two bytes.
 """
 
 import struct
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from ottla_core.errors import InvalidRecord
+from ottla_mirror.offsets.leader_epochs import EpochStart, LeaderEpochs
 from ottla_mirror.offsets.map_chunk import MapChunk, read_chunk
 from ottla_mirror.offsets.offset_map import MapBounds
 from ottla_mirror.offsets.stored_copy import Session, SessionName
 
-VERSION: Final = 0
+POSITION_VERSION: Final = 1
+FIRST_POSITION_VERSION_WITH_EPOCHS: Final = 1
 
 _HEAD: Final = struct.Struct(">hBH")
 _PARTITION: Final = struct.Struct(">i")
@@ -36,6 +41,8 @@ _CHUNK_KEY: Final = struct.Struct(">qIq")
 _SESSION: Final = struct.Struct(">16sq16sq?qh16s")
 _NO_OWNER: Final = UUID(int=0)
 _POSITION: Final = struct.Struct(">qhi8q")
+_EPOCH_COUNT: Final = struct.Struct(">H")
+_EPOCH: Final = struct.Struct(">iq")
 _CHUNK_WRITER: Final = struct.Struct(">qqI")
 
 
@@ -45,6 +52,10 @@ class Kind(Enum):
     SESSION = 1
     POSITION = 2
     CHUNK = 3
+
+
+VERSIONS: Final = {Kind.SESSION: 0, Kind.POSITION: POSITION_VERSION, Kind.CHUNK: 0}
+"""The latest version of each record that we know, which is the one that is written."""
 
 
 class PartitionName(NamedTuple):
@@ -66,21 +77,25 @@ class Writer(NamedTuple):
     nonce: int
 
 
-class SessionKey(NamedTuple):
-    """The key of a session."""
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """The key of a session. It is no tuple, as keys of two kinds could be equal then."""
 
     partition: PartitionName
     name: SessionName
 
 
-class PositionKey(NamedTuple):
-    """The key of a position."""
+@dataclass(frozen=True, slots=True)
+class PositionKey:
+    """The key of a position; one of an older version is another key, to be deleted as such."""
 
     partition: PartitionName
     writer: Writer
+    version: int = POSITION_VERSION
 
 
-class ChunkKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ChunkKey:
     """The key of a chunk of a map."""
 
     partition: PartitionName
@@ -100,12 +115,14 @@ class Position(NamedTuple):
         bounds: of its map.
         chunk_writers: who has written the map's chunks: a number, and the writer of that chunk and those after it up
             to the next number.
+        epochs: see `StoredCopy`.
     """
 
     session: SessionName
     next_sequence: int
     bounds: MapBounds
     chunk_writers: tuple[tuple[int, Writer], ...]
+    epochs: LeaderEpochs = ()
 
 
 class UnknownVersion(InvalidRecord):
@@ -117,8 +134,8 @@ def encode_key(key: MapKey) -> bytes:
     match key:
         case SessionKey(partition, name):
             return _key_head(Kind.SESSION, partition) + _SESSION_KEY.pack(*name)
-        case PositionKey(partition, writer):
-            return _key_head(Kind.POSITION, partition) + _POSITION_KEY.pack(*writer)
+        case PositionKey(partition, writer, version):
+            return _key_head(Kind.POSITION, partition, version) + _POSITION_KEY.pack(*writer)
         case ChunkKey(partition, writer, number):
             return _key_head(Kind.CHUNK, partition) + _CHUNK_KEY.pack(*writer, number)
 
@@ -131,18 +148,22 @@ def decode_key(key: bytes) -> MapKey:
         InvalidRecord: the bytes are no key.
     """
     try:
-        version, kind, length = _HEAD.unpack_from(key)
-        if version > VERSION:
-            raise UnknownVersion(f"has version {version} of the format; this worker knows versions up to {VERSION}")
+        version, number, length = _HEAD.unpack_from(key)
+        known = max(VERSIONS.values())
+        if version <= known:  # a later one may have other kinds
+            kind = Kind(number)
+            known = VERSIONS[kind]
+        if version > known:
+            raise UnknownVersion(f"has version {version} of the format; this worker knows versions up to {known}")
         at = _HEAD.size + length
         (number,) = _PARTITION.unpack_from(key, at)
         partition = PartitionName(key[_HEAD.size : at].decode(), number)
         rest = key[at + _PARTITION.size :]
-        match Kind(kind):
+        match kind:
             case Kind.SESSION:
                 return SessionKey(partition, SessionName(*_SESSION_KEY.unpack(rest)))
             case Kind.POSITION:
-                return PositionKey(partition, Writer(*_POSITION_KEY.unpack(rest)))
+                return PositionKey(partition, Writer(*_POSITION_KEY.unpack(rest)), version)
             case Kind.CHUNK:
                 *writer, chunk = _CHUNK_KEY.unpack(rest)
                 return ChunkKey(partition, Writer(*writer), chunk)
@@ -187,25 +208,30 @@ def decode_session(name: SessionName, value: bytes) -> Session:
 
 
 def encode_position(position: Position) -> bytes:
-    """Return the value of a position's record."""
+    """Return the value of a position's record, of the present version."""
     head = _POSITION.pack(*position.session, position.next_sequence, *position.bounds)
-    return head + b"".join(_CHUNK_WRITER.pack(number, *writer) for number, writer in position.chunk_writers)
+    epochs = _EPOCH_COUNT.pack(len(position.epochs)) + b"".join(_EPOCH.pack(*each) for each in position.epochs)
+    return head + epochs + b"".join(_CHUNK_WRITER.pack(number, *writer) for number, writer in position.chunk_writers)
 
 
-def decode_position(value: bytes) -> Position:
-    """Return the position of a record.
+def decode_position(value: bytes, version: int = POSITION_VERSION) -> Position:
+    """Return the position of a record whose key has this version.
 
     Raises:
         InvalidRecord: the value is none.
     """
     try:
         producer_id, producer_epoch, next_sequence, *bounds = _POSITION.unpack_from(value)
-        writers = tuple(
-            (number, Writer(*writer)) for number, *writer in _CHUNK_WRITER.iter_unpack(value[_POSITION.size :])
-        )
+        at = _POSITION.size
+        epochs: LeaderEpochs = ()
+        if version >= FIRST_POSITION_VERSION_WITH_EPOCHS:
+            (count,) = _EPOCH_COUNT.unpack_from(value, at)
+            start, at = at + _EPOCH_COUNT.size, at + _EPOCH_COUNT.size + count * _EPOCH.size
+            epochs = tuple(EpochStart(*each) for each in _EPOCH.iter_unpack(value[start:at]))
+        writers = tuple((number, Writer(*writer)) for number, *writer in _CHUNK_WRITER.iter_unpack(value[at:]))
     except struct.error as error:
         raise InvalidRecord(f"is no position of a copy: {error}") from None
-    return Position(SessionName(producer_id, producer_epoch), next_sequence, MapBounds(*bounds), writers)
+    return Position(SessionName(producer_id, producer_epoch), next_sequence, MapBounds(*bounds), writers, epochs)
 
 
 def decode_chunk(key: ChunkKey, value: bytes) -> MapChunk:
@@ -217,6 +243,6 @@ def decode_chunk(key: ChunkKey, value: bytes) -> MapChunk:
     return read_chunk(key.number, value)
 
 
-def _key_head(kind: Kind, partition: PartitionName) -> bytes:
+def _key_head(kind: Kind, partition: PartitionName, version: int = 0) -> bytes:
     topic = partition.topic.encode()
-    return _HEAD.pack(VERSION, kind.value, len(topic)) + topic + _PARTITION.pack(partition.partition)
+    return _HEAD.pack(version, kind.value, len(topic)) + topic + _PARTITION.pack(partition.partition)

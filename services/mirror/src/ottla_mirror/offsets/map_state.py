@@ -36,7 +36,7 @@ class _Kept:
 
     def __init__(self) -> None:
         self.sessions: dict[SessionName, tuple[int, bytes]] = {}
-        self.positions: dict[Writer, bytes] = {}
+        self.positions: dict[Writer, tuple[int, bytes]] = {}  # with the version of the format
         self.chunks: dict[int, dict[Writer, bytes]] = {}
         self.revision = 0
 
@@ -121,7 +121,9 @@ class MapState:
         if position.session not in names:
             return begun(holder, None)
         place = names.index(position.session)
-        copy = StoredCopy(session=held[place], next_sequence=position.next_sequence, map=offsets)
+        copy = StoredCopy(
+            session=held[place], next_sequence=position.next_sequence, map=offsets, epochs=position.epochs
+        )
         for later in held[place + 1 :]:  # each of them, as one between may have begun before what the last one keeps
             copy = begun(later, copy)
         return copy
@@ -137,7 +139,7 @@ class MapState:
         at_once = [each for each in kept.positions if each.number == number] if kept else []
         if kept is None or len(at_once) <= 1:
             return at_once[0] if at_once else NO_WRITER
-        ends = {each: decode_position(kept.positions[each]).bounds.source_end for each in at_once}
+        ends = {each: _position(kept, each).bounds.source_end for each in at_once}
         return max(at_once, key=lambda each: (ends[each], each.nonce))
 
     def next_writer_number(self, partition: PartitionName) -> int:
@@ -183,7 +185,7 @@ class MapState:
             InvalidRecord: its record cannot be read.
         """
         writer = self.writer(partition)
-        return None if writer == NO_WRITER else decode_position(self._kept[partition].positions[writer])
+        return None if writer == NO_WRITER else _position(self._kept[partition], writer)
 
     def keys(self, partition: PartitionName) -> list[MapKey]:
         """Return all keys of a partition."""
@@ -192,7 +194,7 @@ class MapState:
             return []
         return [
             *(SessionKey(partition, name) for name in kept.sessions),
-            *(PositionKey(partition, writer) for writer in kept.positions),
+            *(PositionKey(partition, writer, version) for writer, (version, _) in kept.positions.items()),
             *(ChunkKey(partition, writer, number) for number, by in kept.chunks.items() for writer in by),
         ]
 
@@ -203,8 +205,8 @@ class MapState:
         match key:
             case SessionKey(_, name):
                 kept.sessions.setdefault(name, (offset, value))
-            case PositionKey(_, writer):
-                kept.positions[writer] = value
+            case PositionKey(_, writer, version):
+                kept.positions[writer] = (version, value)
             case ChunkKey(_, writer, number):
                 kept.chunks.setdefault(number, {})[writer] = value
 
@@ -217,7 +219,7 @@ class MapState:
         match key:
             case SessionKey(_, name):
                 kept.sessions.pop(name, None)
-            case PositionKey(_, writer):
+            case PositionKey(_, writer, _):
                 kept.positions.pop(writer, None)
             case ChunkKey(_, writer, number):
                 by_writer = kept.chunks.get(number, {})
@@ -230,3 +232,8 @@ class MapState:
 
 def _first_of_two(pair: tuple[int, Writer]) -> int:
     return pair[0]
+
+
+def _position(kept: _Kept, writer: Writer) -> Position:
+    version, value = kept.positions[writer]
+    return decode_position(value, version)

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from ottla_mirror.model import SourcePartition
+from ottla_mirror.offsets.leader_epochs import LeaderEpochs, below
 from ottla_mirror.offsets.offset_map import OffsetMap
 
 
@@ -67,11 +68,13 @@ class StoredCopy:
         next_sequence: of the first record that is not dealt with.
         map: of all that was copied, of former sessions too where they are the same history. It says the position: its
             `source_end` is the next source offset, its `target_end` the target offset behind the last copied record.
+        epochs: of the source's leaders, up to the position. They show that the source has another history by then.
     """
 
     session: Session
     next_sequence: int
     map: OffsetMap
+    epochs: LeaderEpochs = ()
 
     @property
     def next_source_offset(self) -> int:
@@ -104,13 +107,15 @@ def begun(session: Session, before: StoredCopy | None) -> StoredCopy:
     if before is None or not _has_same_topics(session, before.session):
         return StoredCopy(session=session, next_sequence=0, map=OffsetMap(start, target_start))
     offsets = before.map
+    epochs: LeaderEpochs = ()
     if offsets.source_end < start:
         offsets.lose_until(start, target_start)
     else:
+        epochs = below(before.epochs, start)
         offsets.truncate_from(start)
         offsets.cut_target(target_start)
         offsets.skip_target_to(target_start)
-    return StoredCopy(session=session, next_sequence=0, map=offsets)
+    return StoredCopy(session=session, next_sequence=0, map=offsets, epochs=epochs)
 
 
 def _has_same_topics(one: Session, other: Session) -> bool:
