@@ -4,18 +4,20 @@
 """
 
 import struct
+from functools import lru_cache
+from typing import Final
 
 INT16 = struct.Struct(">h")
 INT32 = struct.Struct(">i")
 
 NO_TAGGED_FIELDS = b"\0"
-_ONE_BYTE_VARINTS = tuple(bytes((value,)) for value in range(0x80))
+VARINTS_KEPT_MAX: Final = 4096
+"""The same few numbers and sizes come again and again, and to make the bytes takes five times as long."""
 
 
+@lru_cache(VARINTS_KEPT_MAX)
 def unsigned_varint(value: int) -> bytes:
     """Return seven bits per byte, the lowest first."""
-    if value < 0x80:
-        return _ONE_BYTE_VARINTS[value]
     if 0x4000 <= value < 0x200000:  # the usual sizes of batches
         return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     encoded = bytearray()

@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.errors import InvalidRequest, InvalidResponse
 from ottla_core.wire.bounds import ITEMS_MAX, read_unsigned_varint, skip_tagged_fields
-from ottla_core.wire.primitives import INT16, INT32, NO_TAGGED_FIELDS, array_length, bytes_length, string
+from ottla_core.wire.primitives import INT16, INT32, NO_TAGGED_FIELDS, array_length, string, unsigned_varint
 from ottla_core.wire.produce_request import FIRST_FLEXIBLE_VERSION, FIRST_VERSION_BY_TOPIC_ID
 from ottla_core.wire.record_batch import Buffer
 from ottla_core.wire.response_values import error_code_of, topic_id_of
@@ -34,8 +34,10 @@ _TOPIC_ID = struct.Struct("16s")
 _PRODUCED_V3 = struct.Struct(">ihqq")
 _PRODUCED_V5 = struct.Struct(">ihqqq")
 
-_ONE_ACCEPTED = struct.Struct(">ibb16sbihqqq3sbib")
-"""A whole response of version 13 about one batch that was accepted: the usual one if few partitions are written."""
+_ONE_TOPIC = struct.Struct(">ibb16sb")
+"""How a response of version 13 begins that has one topic with fewer than 127 partitions."""
+_ONE_TOPIC_END = struct.Struct(">bib")
+_ONE_TOPIC_PARTITIONS_MAX: Final = 0x7F - 1
 _NO_TAGS, _ONE, _NOTHING_MORE = 0, 2, b"\1\0\0"
 _ACCEPTED = struct.Struct(">ihqqq3s")
 """What a flexible version says of a batch that was accepted, by all brokers that follow Kafka's layout."""
@@ -91,7 +93,8 @@ def produce_request_body(
         key = topic.bytes if isinstance(topic, UUID) else string(topic, flexible=flexible)
         before = key + array_length(len(partitions), flexible=flexible)
         for partition, batch in partitions:
-            pieces += (before + INT32.pack(partition) + bytes_length(len(batch), flexible=flexible), batch)
+            length = unsigned_varint(len(batch) + 1) if flexible else INT32.pack(len(batch))
+            pieces += (before + INT32.pack(partition) + length, batch)
             before = end
         pieces.append(before + end)
     pieces.append(end)
@@ -105,12 +108,8 @@ def read_produce_response(frame: memoryview, version: int) -> list[ProduceOutcom
         InvalidResponse: the bytes are no such response.
     """
     try:
-        if version == FIRST_VERSION_BY_TOPIC_ID and len(frame) == _ONE_ACCEPTED.size:
-            found = _ONE_ACCEPTED.unpack(frame)
-            _, header, topics, topic_id, partitions, partition, error, base_offset, append_time_ms, *_ = found
-            if (header, topics, partitions, error, found[10]) == (_NO_TAGS, _ONE, _ONE, 0, _NOTHING_MORE):
-                topic = topic_id_of(topic_id)
-                return [ProduceOutcome(topic, partition, ErrorCode.none, base_offset, append_time_ms, None)]
+        if version == FIRST_VERSION_BY_TOPIC_ID:
+            return _read_all_accepted(frame) or _read(frame, version)
         return _read(frame, version)
     except (IndexError, struct.error):
         raise InvalidResponse(f"ProduceResponse v{version} ends before it is complete") from None
@@ -118,6 +117,18 @@ def read_produce_response(frame: memoryview, version: int) -> list[ProduceOutcom
         raise InvalidResponse(f"ProduceResponse v{version} has a string that is not UTF-8") from None
     except InvalidRequest as error:  # what the shared primitives raise
         raise InvalidResponse(f"malformed ProduceResponse v{version}: {error.message}") from None
+
+
+def _read_all_accepted(frame: memoryview) -> list[ProduceOutcome] | None:
+    """Return the outcomes of the usual response: one topic, of which all batches were accepted; None for another."""
+    count, rest = divmod(len(frame) - _ONE_TOPIC.size - _ONE_TOPIC_END.size, _ACCEPTED.size)
+    if rest or not 0 < count <= _ONE_TOPIC_PARTITIONS_MAX:
+        return None
+    _, tags, topics, topic_id, partitions = _ONE_TOPIC.unpack_from(frame)
+    if tags != _NO_TAGS or topics != _ONE or partitions != count + 1:
+        return None
+    accepted = _read_accepted(frame, _ONE_TOPIC.size, count, topic_id_of(topic_id))
+    return accepted if len(accepted) == count else None
 
 
 def _read(frame: memoryview, version: int) -> list[ProduceOutcome]:
@@ -153,11 +164,12 @@ def _read_accepted(frame: memoryview, position: int, count: int, topic: TopicKey
     """Return the outcomes of a topic up to the first that is not the usual one."""
     accepted: list[ProduceOutcome] = []
     size = min(count, (len(frame) - position) // _ACCEPTED.size) * _ACCEPTED.size
+    make = tuple.__new__  # the class's own constructor is one more call, for every batch
     for found in _ACCEPTED.iter_unpack(frame[position : position + size]):
         partition, error, base_offset, append_time_ms, _, rest = found
         if error or rest != _NOTHING_MORE:
             break
-        accepted.append(ProduceOutcome(topic, partition, NO_ERROR, base_offset, append_time_ms, None))
+        accepted.append(make(ProduceOutcome, (topic, partition, NO_ERROR, base_offset, append_time_ms, None)))
     return accepted
 
 

@@ -208,8 +208,8 @@ class Copier:
             fetcher.on_room(work)
 
     def on_produced(self, work: PartitionWork) -> None:
-        """Look at a partition whose batch was answered."""
-        if work.failures and work.copy is not None and not work.copy.has_failed:
+        """Look at a partition of which batches were answered; it may have halted since."""
+        if work.failures and work.copy is not None and not (work.copy.has_failed or work.is_halted):
             work.failures = 0
             self._set_state(work, PartitionState.RUNNING, "")
         self._account(work)

@@ -360,10 +360,11 @@ class PartitionCopy:
             return None
         entry = self._entries[self._sent]
         batch = entry.batch
+        data = batch.data
         if not entry.is_stamped:
             session = self.session
             try:
-                restamp(batch.data, batch.base_offset, session.producer_id, session.producer_epoch, entry.sequence)
+                restamp(data, batch.base_offset, session.producer_id, session.producer_epoch, entry.sequence)
             except KafkaError as error:
                 self._need(Need.DAMAGED, batch.base_offset, str(error))
                 return None
@@ -371,7 +372,7 @@ class PartitionCopy:
         entry.state = _SENT
         self._sent += 1
         self.in_flight += 1
-        self.unsent_bytes -= len(batch.data)
+        self.unsent_bytes -= len(data)
         return entry
 
     def on_acknowledged(self, entry: OutgoingBatch, target_offset: int) -> None:

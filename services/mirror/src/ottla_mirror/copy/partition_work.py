@@ -113,10 +113,15 @@ class PartitionWork:
         return not (self.is_paused or self.is_held or self.is_fetch_held)
 
     @property
+    def may_send(self) -> bool:
+        """Whether nobody minds that it is sent."""
+        return not (self.is_paused or self.is_held)
+
+    @property
     def has_to_send(self) -> bool:
         """Whether a batch of it may be sent now."""
         copy = self.copy
-        return copy is not None and copy.has_to_send and not self.is_held and not self.is_paused
+        return copy is not None and copy.has_to_send and self.may_send
 
     @property
     def has_copied(self) -> bool:

@@ -2,6 +2,10 @@
 
 A request has one batch of each partition at most, as Kafka's brokers want it. Answers come in the order of the
 requests, and are handed to the state machines right where they are received.
+
+Where few partitions have much to send, requests are small, and a turn of the event loop for each would cost more than
+the batches. So whatever follows from answers is done once for all that arrived together, and batches that wait behind
+others of their partition are sent by several requests at a time, once no more than `REQUESTS_LOW` are under way.
 """
 
 import asyncio
@@ -33,6 +37,8 @@ from ottla_mirror.copy.partition_copy import OutgoingBatch, PartitionCopy
 from ottla_mirror.copy.partition_work import PartitionWork
 
 REQUESTS_MAX: Final = 5
+REQUESTS_LOW: Final = 2
+"""The target has so many left to work on while the next ones are made. What was just fetched is not held back."""
 BATCHES_MAX: Final = 500
 log = structlog.get_logger("mirror")
 
@@ -74,14 +80,21 @@ class TargetProducer:
         self._is_opening = False
         self._is_closed = False
         self._failures = 0
+        self._has_new = False
+        self._answered: dict[PartitionWork, None] = {}
+        self._loop = asyncio.get_running_loop()
 
     def add(self, work: PartitionWork) -> None:
         """Send what a partition has to send, as soon as that is possible."""
         if work.has_to_send:
             self._ready[work] = None
+            self._has_new = True
 
     def kick(self) -> None:
         """Send what there is."""
+        if self._requests > REQUESTS_LOW and not self._has_new:
+            return  # every answer leads here again
+        self._has_new = False
         while self._ready and self._requests < REQUESTS_MAX:
             connection = self._connection
             if connection is None or not connection.is_usable:
@@ -106,18 +119,18 @@ class TargetProducer:
         of_topic: list[tuple[int, memoryview]] = []
         by_id = self._version >= FIRST_VERSION_BY_TOPIC_ID
         size, size_max, full = 0, self._settings.request_bytes_max, self._settings.partition_bytes_max
-        ready = self._ready
+        ready, broker_id = self._ready, self._broker_id
         for work in tuple(ready):
             if size >= size_max or len(sent) >= BATCHES_MAX:
                 break
             del ready[work]
-            if work.target_leader != self._broker_id or not work.has_to_send:
-                continue
             copy = work.copy
-            assert copy is not None
+            if copy is None or not work.may_send or work.target_leader != broker_id:
+                continue
             entry = copy.next_to_send()
-            if entry is None:  # it turned out to be damaged
-                self._owner.on_produced(work)
+            if entry is None:
+                if copy.needed is not None:  # the batch may have turned out to be damaged
+                    self._owner.on_produced(work)
                 continue
             data = entry.batch.data
             size += len(data)
@@ -156,27 +169,26 @@ class TargetProducer:
             reason = str(answer)
             self._owner.on_target_failed(reason)
         by_id = version >= FIRST_VERSION_BY_TOPIC_ID
+        if not self._answered:
+            self._loop.call_soon(self._look_after_answered)
+        answered = self._answered
         for (work, copy, entry), outcome in zip(sent, outcomes_in_order(sent, outcomes, by_id=by_id), strict=True):
-            self._settle(work, copy, entry, outcome, reason)
-        self.kick()
+            if outcome is None:
+                copy.on_failed(entry, NO_ERROR, reason)
+            elif outcome.error_code is NO_ERROR:
+                copy.target_stamps = outcome.log_append_time_ms >= 0
+                copy.on_acknowledged(entry, outcome.base_offset)
+            else:
+                copy.on_failed(entry, outcome.error_code, outcome.error_message or "")
+            answered[work] = None
 
-    def _settle(
-        self,
-        work: PartitionWork,
-        copy: PartitionCopy,
-        entry: OutgoingBatch,
-        outcome: ProduceOutcome | None,
-        reason: str,
-    ) -> None:
-        if outcome is None:
-            copy.on_failed(entry, NO_ERROR, reason)
-        elif outcome.error_code is NO_ERROR:
-            copy.target_stamps = outcome.log_append_time_ms >= 0
-            copy.on_acknowledged(entry, outcome.base_offset)
-        else:
-            copy.on_failed(entry, outcome.error_code, outcome.error_message or "")
-        self._owner.on_produced(work)
-        self._ready[work] = None
+    def _look_after_answered(self) -> None:
+        """Do what follows from answers, once for all that arrived together."""
+        answered, self._answered = self._answered, {}
+        for work in answered:
+            self._owner.on_produced(work)
+        self._ready |= answered
+        self.kick()
 
     def _open(self) -> None:
         if not self._is_opening and not self._is_closed:

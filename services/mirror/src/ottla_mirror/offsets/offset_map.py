@@ -170,8 +170,9 @@ class OffsetMap:
         assert target_offset >= self.target_end, f"target offset {target_offset} is below {self.target_end}"
         runs = self._runs
         if runs and (source_offset, target_offset) == self._runs_end:
-            source, target, before = runs[-1]
-            runs[-1] = Run(source, target, before + count)
+            source, target, _ = runs[-1]
+            # This is done for every batch, so not by the class's own constructor, which is one more call.
+            runs[-1] = tuple.__new__(Run, (source, target, source_offset + count - source))
         else:
             if len(runs) >= RUNS_PER_CHUNK:
                 self._seal()
