@@ -3,5 +3,8 @@
 BACKGROUND = "ottla.background"
 """What runs in the background; see `background.py`."""
 
+STORAGE = "ottla.storage"
+"""Whether no disk refuses what is to be written or read."""
+
 LOGS = "ottla.logs"
 """Whether all logs take records; one whose fsync has failed does not until its broker is restarted."""

@@ -71,7 +71,8 @@ class RpcServer:
     async def start(self) -> None:
         """Begin to answer; the health service says NOT_SERVING until `set_serving`."""
         await self.set_serving(serving=False)
-        await self.set_healthy(health_names.LOGS, healthy=True)
+        for part in (health_names.LOGS, health_names.STORAGE):
+            await self.set_healthy(part, healthy=True)
         await self._tell_background()
         background().listeners.append(self._on_background_changed)
         await self.server.start()

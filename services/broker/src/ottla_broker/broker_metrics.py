@@ -113,6 +113,15 @@ def _add_replication_metrics(metrics: MetricsServer, broker: Broker) -> None:
         lambda: [(sum(each.has_failed_log for each in partitions), NO_ATTRIBUTES)],
     )
     metrics.counter(
+        "ottla_broker_storage_errors",
+        "What the disk refused of logs, a full one for example, by log directory and what was tried.",
+        "1",
+        lambda: [
+            (count, {"directory": str(directory), "action": action})
+            for directory, action, count in broker.store.storage_problems.counts()
+        ],
+    )
+    metrics.counter(
         "ottla_broker_isr_changes",
         "Changes of in-sync sets that leaders here asked for, by what became of them.",
         "1",

@@ -90,7 +90,14 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
         def note_failed_log() -> None:
             start_detached("health", rpc_server.set_healthy(health_names.LOGS, healthy=False))
 
+        problems = broker.store.storage_problems
+
+        def note_storage_problems() -> None:
+            healthy = not problems.is_present
+            start_detached("health", rpc_server.set_healthy(health_names.STORAGE, healthy=healthy))
+
         broker.isr_updates.when_a_log_has_failed(note_failed_log)
+        problems.on_change = note_storage_problems
         dispatcher = Dispatcher(broker)
         closing.callback(dispatcher.close)
         listener = Listener(

@@ -38,13 +38,21 @@ async def test_a_task_that_fails_again_and_again_shows_in_the_health(
         await server.stop()
 
 
-async def test_a_log_that_takes_no_more_records_shows_in_the_health() -> None:
+@pytest.mark.parametrize(
+    ("part", "says"),
+    [
+        (health_names.LOGS, "the disk has failed some of its logs"),
+        (health_names.STORAGE, "its disk refuses what is to"),
+    ],
+)
+async def test_what_is_wrong_with_a_disk_shows_in_the_health(part: str, says: str) -> None:
     server = RpcServer()
     port = server.bind("127.0.0.1", 0)
     await server.start()
     try:
         await server.set_serving(serving=True)
-        await server.set_healthy(health_names.LOGS, healthy=False)
-        assert "the disk has failed some of its logs" in str(await GrpcHealth("127.0.0.1", port).problem())
+        assert await GrpcHealth("127.0.0.1", port).problem() is None
+        await server.set_healthy(part, healthy=False)
+        assert says in str(await GrpcHealth("127.0.0.1", port).problem())
     finally:
         await server.stop()

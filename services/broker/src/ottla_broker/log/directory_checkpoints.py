@@ -15,6 +15,7 @@ from ottla_broker.log.log_directories import LogDirectories
 from ottla_broker.log.log_directory import LogDirectory
 from ottla_broker.log.offset_checkpoint import OffsetCheckpoint, Offsets
 from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.storage_problems import StorageProblems
 from ottla_core.background import start_awaited
 from ottla_core.topic_partition import TopicPartition
 
@@ -27,6 +28,7 @@ class DirectoriesAndLogs(Protocol):
 
     directories: LogDirectories
     logs: Logs
+    storage_problems: StorageProblems
 
     def logs_in(self, directory: LogDirectory) -> dict[TopicPartition, PartitionLog]:
         """Return the logs that live in a directory."""

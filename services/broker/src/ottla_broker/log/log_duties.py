@@ -18,6 +18,7 @@ from ottla_broker.log.cleaner import CleanerSettings
 from ottla_broker.log.directory_checkpoints import DirectoriesAndLogs, DirectoryCheckpoints
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.segment_file import OPEN_FILES_MAX
+from ottla_broker.log.storage_problems import TELL_INTERVAL_MS
 from ottla_core.background import start_recurring
 from ottla_core.clock import Clock
 from ottla_core.config_definition import INT64_MAX
@@ -73,6 +74,7 @@ class LogDuties:
             (settings.recovery_point_checkpoint_interval_ms, self.checkpoint_recovery_points),
             (settings.high_watermark_checkpoint_interval_ms, self.checkpoint_high_watermarks),
             (settings.producer_expiration_check_interval_ms, self.expire_producers),
+            (TELL_INTERVAL_MS, self.tell_storage_problems),
         ]
 
     def start(self) -> None:
@@ -125,6 +127,10 @@ class LogDuties:
         """Forget producers that have been silent too long."""
         now_ms = self._clock.time_ms()
         await self._each_log(lambda log: log.expire_producers(now_ms))
+
+    async def tell_storage_problems(self) -> None:
+        """Log how often the disks have refused something lately."""
+        self._store.storage_problems.tell()
 
     async def checkpoint_recovery_points(self) -> None:
         """Write the recovery points, log start offsets and first dirty offsets of every directory."""

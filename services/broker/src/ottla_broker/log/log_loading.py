@@ -5,7 +5,7 @@ rebuilt. After a crash every segment from the recovery point on goes through rec
 steps: Kafka's LogLoader.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +32,7 @@ from ottla_broker.log.segment import (
 from ottla_broker.log.segment_file import OpenFiles
 from ottla_broker.log.segment_swap import finish_swaps
 from ottla_broker.log.segments import Segments
+from ottla_broker.log.storage_problems import StorageProblems
 from ottla_broker.log.time_index import TimeIndex
 from ottla_core.errors import CorruptMessage
 from ottla_core.topic_config import TopicConfig
@@ -56,6 +57,7 @@ class LoadRequest:
         producer_expiration_ms: silence after which a producer is forgotten.
         first_dirty_offset: how far the log is compacted, from the checkpoint; None if unknown.
         fsync_failed: what was not fsynced may be lost although it can be read.
+        storage_problems: what the disks refuse, shared by all logs.
     """
 
     topic_partition: TopicPartition
@@ -69,6 +71,7 @@ class LoadRequest:
     producer_expiration_ms: int
     first_dirty_offset: int | None = None
     fsync_failed: bool = False
+    storage_problems: StorageProblems = field(default_factory=StorageProblems)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from ottla_broker.log.log_moves import FutureLogDescription, LogMoves
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.retirement import Retirement
 from ottla_broker.log.segment_file import OpenFiles
+from ottla_broker.log.storage_problems import StorageProblems
 from ottla_broker.log.store_loading import ConfigFor, LogOpening
 from ottla_broker.log.threaded_background import ThreadedBackground
 from ottla_broker.log.truncation import TruncationContext
@@ -75,6 +76,7 @@ class LogStore:
         directories: `log.dirs`.
         logs: every log by its partition; a live, read-only view.
         cleaner: compacts those logs that are to be compacted.
+        storage_problems: what the disks refuse.
     """
 
     def __init__(
@@ -89,7 +91,10 @@ class LogStore:
         self.logs: Mapping[TopicPartition, PartitionLog] = MappingProxyType(self._logs)
         self._executor = ThreadPoolExecutor(_BACKGROUND_THREADS, thread_name_prefix="log")
         self._background = ThreadedBackground(asyncio.get_running_loop(), self._executor)
-        self._opening = LogOpening(clock, settings, OpenFiles(settings.open_files_max), self._background)
+        self.storage_problems = StorageProblems()
+        self._opening = LogOpening(
+            clock, settings, OpenFiles(settings.open_files_max), self._background, self.storage_problems
+        )
         self._checkpoints = DirectoryCheckpoints(self)
         self._creation = JointCreation(self._checkpoints, self._executor, self._background)
         self._truncations = TruncationContext(self._announce_truncation)

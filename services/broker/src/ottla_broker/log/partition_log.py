@@ -93,7 +93,7 @@ class PartitionLog:
         self._flush = LogFlush(self, background, loaded.recovery_point, request.now_ms)
         self.compaction = LogCompaction(self, self._local, self._reader, self._flush, request.first_dirty_offset)
         self.truncation = LogTruncation(self, self._flush)
-        self._errors = StorageErrors(self, self._flush)
+        self._errors = StorageErrors(self, self._flush, request.storage_problems)
         self._removal = LogRemoval(self, self._local, self._reader, self._flush, self._errors)
         self.update_config(request.config)
 

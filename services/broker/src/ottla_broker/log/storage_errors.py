@@ -3,15 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Protocol
-
-import structlog
+from typing import Protocol
 
 from ottla_broker.log.flush import LogFlush
+from ottla_broker.log.storage_problems import StorageProblems
 from ottla_core.errors import KafkaStorageError
 from ottla_core.topic_partition import TopicPartition
-
-_logger: Final = structlog.get_logger("log")
 
 
 class Named(Protocol):
@@ -24,14 +21,15 @@ class Named(Protocol):
 class StorageErrors:
     """The errors of one log."""
 
-    __slots__ = ("_flush", "_log")
+    __slots__ = ("_flush", "_log", "_problems")
 
-    def __init__(self, log: Named, flush: LogFlush) -> None:
+    def __init__(self, log: Named, flush: LogFlush, problems: StorageProblems) -> None:
         self._log = log
         self._flush = flush
+        self._problems = problems
 
     def of(self, action: str, error: OSError) -> KafkaStorageError:
-        """Return the error for clients, and log it.
+        """Return the error for clients, and take note of it.
 
         Raises:
             NotLeaderOrFollower: the log is no more: that a deleted log has no files is no fault of the disk.
@@ -39,7 +37,7 @@ class StorageErrors:
         self._flush.check_open()
         log = self._log
         message = f"Cannot {action} {log.topic_partition} in {log.directory.parent}: {error.strerror or error}"
-        _logger.error("storage error", problem=message)
+        self._problems.note(log.directory.parent, action, error, message)
         return KafkaStorageError(message)
 
     @contextmanager

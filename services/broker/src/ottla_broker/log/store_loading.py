@@ -19,6 +19,7 @@ from ottla_broker.log.log_loading import LoadRequest
 from ottla_broker.log.lost_records import forget_lost_from
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.segment_file import OpenFiles
+from ottla_broker.log.storage_problems import StorageProblems
 from ottla_core.clock import Clock
 from ottla_core.cluster.model import NO_EPOCH
 from ottla_core.topic_config import TopicConfig
@@ -39,6 +40,7 @@ class LogOpening:
     settings: LogSettings
     open_files: OpenFiles
     background: Background
+    storage_problems: StorageProblems
 
     def request(
         self,
@@ -65,6 +67,7 @@ class LogOpening:
             producer_expiration_ms=self.settings.producer_expiration_ms,
             first_dirty_offset=first_dirty_offset,
             fsync_failed=fsync_failed,
+            storage_problems=self.storage_problems,
         )
 
     async def load_logs(self, directory: LogDirectory, config_for: ConfigFor, hold: Hold) -> None:
