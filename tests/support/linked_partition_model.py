@@ -197,6 +197,7 @@ class LinkedModel:
             offset = truncation_offset(linked.partition.log, *linked.parted_at)
             lost = [head.leader_epoch for head, _ in read_batches(linked.partition.log) if head.last_offset >= offset]
             assert all(epoch <= self.state.set_aside_up_to for epoch in lost), "copied batches are cut"
+            linked.partition.hold_readers()
             cut_to_source(
                 linked.partition,
                 offset,
@@ -205,6 +206,7 @@ class LinkedModel:
                 end_offset=linked.partition.log.log_end_offset,
                 now_ms=NOW_MS,
             )
+            linked.partition.release_readers()
 
     # The target's own replication
 
@@ -291,10 +293,11 @@ class LinkedModel:
         epochs = [int.from_bytes(batch[12:16]) for batch in log]
         assert epochs == sorted(epochs), f"replica {broker_id}: leader epochs go back"
         assert max(epochs, default=0) <= partition.state.leader_epoch, "a batch is of a later epoch than its leader's"
-        if epochs and epochs[-1] <= self.state.set_aside_up_to and log == self.own_history[: len(log)]:
-            return  # not compared with the source yet
         own_epoch = PROMOTION_LEAP if not self.own_history else 2 * PROMOTION_LEAP
         copied = [batch for batch, epoch in zip(log, epochs, strict=True) if epoch < own_epoch]
+        last_copied = max((epoch for epoch in epochs if epoch < own_epoch), default=-1)
+        if 0 <= last_copied <= self.state.set_aside_up_to and copied == self.own_history[: len(copied)]:
+            return  # not compared with the source, perhaps because it was promoted before
         problems = [self._difference(copied, lineage) for lineage in self.source.lineages]
         assert None in problems, f"replica {broker_id} is no beginning of a history of the source: {problems}"
 

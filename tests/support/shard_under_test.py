@@ -105,7 +105,14 @@ class ShardUnderTest:
         return shard
 
     def send(
-        self, api_key: int, api_version: int, message: Entity, *, client_id: str = "app", only_forward: bool = False
+        self,
+        api_key: int,
+        api_version: int,
+        message: Entity,
+        *,
+        client_id: str = "app",
+        only_forward: bool = False,
+        sets_all_back: bool = False,
     ) -> int:
         """Send a request and return its token."""
         token = next(self._tokens)
@@ -118,13 +125,22 @@ class ShardUnderTest:
             client_host="/127.0.0.1",
             message=message,
             only_forward=only_forward,
+            sets_all_back=sets_all_back,
         )
         self._take(self.shard.handle(request, self.now_ms))
         return token
 
-    def ask(self, api_key: int, api_version: int, message: Entity, *, only_forward: bool = False) -> Any:
+    def ask(
+        self,
+        api_key: int,
+        api_version: int,
+        message: Entity,
+        *,
+        only_forward: bool = False,
+        sets_all_back: bool = False,
+    ) -> Any:
         """Send a request that is answered at once, and return the response."""
-        token = self.send(api_key, api_version, message, only_forward=only_forward)
+        token = self.send(api_key, api_version, message, only_forward=only_forward, sets_all_back=sets_all_back)
         return self.answers[token]
 
     def ask_with(self, api_key: int, api_version: int, **values: object) -> Any:

@@ -176,6 +176,8 @@ def _look_at(
             partition.check_epoch(asked.current_leader_epoch)
         if session.follower is not None:
             check_may_be_followed_by(partition, session.follower.broker_id)
+        else:
+            partition.check_readable()
         if asked.last_fetched_epoch != NO_EPOCH:
             diverging = diverging_epoch(partition, asked.last_fetched_epoch, asked.fetch_offset)
             if diverging is not None:

@@ -50,6 +50,9 @@ class Partition:
         loss_was_told: the controller has once taken note that this replica has lost its log.
         has_lost_log: the log had to be begun anew although this replica counts as one that has every committed
             record. It neither leads nor follows until the controller has taken it out of the in-sync set.
+        holds_readers: consumers have to wait, since records are about to be cut off; see `links.linked_leading`.
+        cut_in_epoch: the leader epoch in which records were cut off here, or `NO_EPOCH`. Under it consumers read
+            nothing more and nothing is appended: only a later one tells consumers to compare their positions.
         search: for the longest log, while this replica was elected and does not lead, as it may lack records that
             others have.
     """
@@ -60,7 +63,9 @@ class Partition:
         "_unreplicated",
         "_watchers",
         "context",
+        "cut_in_epoch",
         "has_lost_log",
+        "holds_readers",
         "leads",
         "log",
         "loss_was_told",
@@ -82,6 +87,8 @@ class Partition:
         self.has_lost_log = False
         self.was_begun_anew = False
         self.loss_was_told = False
+        self.holds_readers = False
+        self.cut_in_epoch = NO_EPOCH
         self.search: LongestLogSearch | None = None
         self.context = context
         self._leader: LeaderReplica | None = None
@@ -223,6 +230,37 @@ class Partition:
         if leader_epoch < self.state.leader_epoch:
             raise FencedLeaderEpoch(f"{self.topic_partition} is at leader epoch {self.state.leader_epoch}")
         raise UnknownLeaderEpoch(f"{self.topic_partition} is at leader epoch {self.state.leader_epoch} here")
+
+    # Giving up what was written here
+
+    def hold_readers(self) -> None:
+        """Have consumers wait who would read here, until a later leader epoch or `release_readers`."""
+        self.holds_readers = True
+        self.tell_change()
+
+    def release_readers(self) -> None:
+        """Have consumers wait no longer, unless records were cut off under this leader epoch."""
+        self.holds_readers = False
+        self.tell_change()
+
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether the log's last record is from before it followed a source, and may be none of the source's."""
+        return NO_EPOCH < self.log.leader_epochs.latest <= self.state.set_aside_up_to
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether records were cut off under the present leader epoch."""
+        return self.cut_in_epoch == self.state.leader_epoch != NO_EPOCH
+
+    def check_readable(self) -> None:
+        """See that what consumers read here is not about to be cut off, or has been without their knowing.
+
+        Raises:
+            NotLeaderOrFollower: it is; clients come again.
+        """
+        if self.holds_readers or self.was_cut:
+            raise NotLeaderOrFollower(f"{self.topic_partition} gives up records that its source does not have")
 
     # Leading
 

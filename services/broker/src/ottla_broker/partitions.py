@@ -97,6 +97,7 @@ class PartitionTable:
 
         A follower that is not in sync may have to begin from nothing, for example because its disk was replaced. A
         consumer that still reads from it must not be told that its offset is out of range, but to ask the leader.
+        Nor must it read from one what the leader gives up, because the source that it follows does not have it.
 
         Args:
             named: the topic's name or id.
@@ -112,7 +113,11 @@ class PartitionTable:
         if partition.leads:
             if not self.leads_safely(partition):
                 raise partition.not_leader()
-        elif partition.state.leader == partition.broker_id or partition.broker_id not in partition.state.isr:
+        elif (
+            partition.state.leader == partition.broker_id
+            or partition.broker_id not in partition.state.isr
+            or partition.may_be_cut
+        ):
             raise partition.not_leader()
         return partition
 

@@ -29,6 +29,7 @@ from ottla_broker.groups.group_topic import GroupTopicCreation
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.groups.shard_log import ShardLog
 from ottla_broker.links.epoch_raising import EpochRaising
+from ottla_broker.links.groups_back import GroupsBack
 from ottla_broker.links.keeping import start_keepers
 from ottla_broker.links.link_fetchers import LinkFetchers
 from ottla_broker.links.link_settings import resolver
@@ -157,13 +158,15 @@ async def _open_broker(
     closing.push_async_callback(groups.close)
     group_topic = GroupTopicCreation(config, controller, feed, clock)
     closing.push_async_callback(group_topic.close)
+    own_groups = OwnGroups(groups, group_topic, lambda: feed.state, f"broker-{config.node_id}-links")
+    replication.links.groups = GroupsBack(own_groups.set_all_back)
     statuses, keepers = start_keepers(
         config,
         feed=feed,
         membership=place.membership,
         controller=controller,
         links=replication.links,
-        groups=OwnGroups(groups, group_topic, lambda: feed.state, f"broker-{config.node_id}-links"),
+        groups=own_groups,
         clock=clock,
     )
     closing.push_async_callback(keepers.close)

@@ -75,6 +75,7 @@ class RequestRouter:
             client_host=relayed.client_host,
             message=message,
             only_forward=relayed.only_forward,
+            sets_all_back=relayed.sets_all_back,
         )
         waiting = RelayedRequest(request, stream, frame_id, codec, header.correlation_id)
         if header.api_key not in HANDLERS:

@@ -40,6 +40,7 @@ class GroupRequest:
         message: kio's class of the version that was sent.
         only_forward: of an OffsetCommit, that no offset goes back: what is not behind the present one counts as
             stored.
+        sets_all_back: of an OffsetCommit, that it is for all groups of the shard; see `offsets.setting_back`.
     """
 
     token: Token
@@ -49,6 +50,7 @@ class GroupRequest:
     client_host: str
     message: Any
     only_forward: bool = False
+    sets_all_back: bool = False
 
     def newest(self) -> Any:
         """Return the message in kio's newest class; what the version lacks takes the schema's defaults.

@@ -132,7 +132,16 @@ FOLLOWING = replace(LINKED, leader_epoch=80_000, partition_epoch=101, set_aside_
 
 def cut(partition: Partition, offset: int, **changes: Any) -> None:
     asked: dict[str, Any] = {"leader_epoch": 80_000, "link": LINK, "end_offset": 3, "now_ms": NOW_MS}
+    partition.hold_readers()
     cut_to_source(partition, offset, **{**asked, **changes})
+    partition.release_readers()
+
+
+def raise_epoch(partition: Partition) -> None:
+    state = partition.state
+    partition.apply(
+        replace(state, leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1), leads=True
+    )
 
 
 def test_after_a_cut_a_follower_counts_only_when_it_has_fetched_again(make: Callable[..., Partition]) -> None:
@@ -141,6 +150,7 @@ def test_after_a_cut_a_follower_counts_only_when_it_has_fetched_again(make: Call
     fetch(partition, 3)
     cut(partition, 1)
     assert (partition.log.log_end_offset, partition.log.high_watermark) == (1, 1)
+    raise_epoch(partition)
     take(partition, copied(b"a", b"b", base=1, epoch=80_000))
     partition.advance_high_watermark()
     assert partition.log.high_watermark == 1, "the follower has other records at these offsets"
@@ -156,6 +166,7 @@ def test_who_waits_for_records_that_are_cut_is_not_told_that_they_are_replicated
     partition.when_replicated(3, outcomes.append, leader_epoch=5)
     partition.apply(FOLLOWING, leads=True)
     cut(partition, 1)
+    raise_epoch(partition)
     take(partition, copied(b"a", b"b", base=1, epoch=80_000))
     fetch(partition, 3)
     assert [type(outcome) for outcome in outcomes] == [NotLeaderOrFollower]
@@ -174,9 +185,44 @@ def test_records_of_the_source_are_never_cut(make: Callable[..., Partition]) -> 
     partition = with_own_records(make)
     partition.apply(FOLLOWING, leads=True)
     cut(partition, 2)
+    raise_epoch(partition)
     take(partition, copied(b"a", base=2, epoch=80_000))
     with pytest.raises(FencedLeaderEpoch):
-        cut(partition, 1)
+        cut(partition, 1, leader_epoch=80_001)
+
+
+def test_nothing_is_cut_while_consumers_read(make: Callable[..., Partition]) -> None:
+    partition = with_own_records(make)
+    partition.apply(FOLLOWING, leads=True)
+    with pytest.raises(FencedLeaderEpoch):
+        cut_to_source(partition, 1, leader_epoch=80_000, link=LINK, end_offset=3, now_ms=NOW_MS)
+    assert partition.log.log_end_offset == 3
+
+
+def test_after_a_cut_nothing_is_appended_or_read_under_the_same_leader_epoch(
+    make: Callable[..., Partition],
+) -> None:
+    """Else consumers behind the cut would go on at other records: only a later epoch has them compare."""
+    partition = with_own_records(make)
+    partition.apply(FOLLOWING, leads=True)
+    partition.check_readable()
+    cut(partition, 1)
+    with pytest.raises(FencedLeaderEpoch):
+        take(partition, copied(b"a", base=1, epoch=80_000))
+    with pytest.raises(NotLeaderOrFollower):
+        partition.check_readable()
+    raise_epoch(partition)
+    partition.check_readable()
+    take(partition, copied(b"a", base=1, epoch=80_000))
+
+
+def test_consumers_read_on_where_nothing_was_cut(make: Callable[..., Partition]) -> None:
+    partition = make(OWN)
+    partition.hold_readers()
+    with pytest.raises(NotLeaderOrFollower):
+        partition.check_readable()
+    partition.release_readers()
+    partition.check_readable()
 
 
 def test_a_promoted_leader_forgets_the_producers_of_the_source(make: Callable[..., Partition]) -> None:

@@ -31,18 +31,20 @@ class Frame(_message.Message):
     def __init__(self, id: _Optional[int] = ..., group_request: _Optional[_Union[GroupRequest, _Mapping]] = ..., group_response: _Optional[_Union[GroupResponse, _Mapping]] = ..., log_append: _Optional[_Union[LogAppend, _Mapping]] = ..., log_appended: _Optional[_Union[LogAppended, _Mapping]] = ..., log_read: _Optional[_Union[LogRead, _Mapping]] = ..., log_records: _Optional[_Union[LogRecords, _Mapping]] = ...) -> None: ...
 
 class GroupRequest(_message.Message):
-    __slots__ = ("shard", "frame", "client_host", "topics_revision", "only_forward")
+    __slots__ = ("shard", "frame", "client_host", "topics_revision", "only_forward", "sets_all_back")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     FRAME_FIELD_NUMBER: _ClassVar[int]
     CLIENT_HOST_FIELD_NUMBER: _ClassVar[int]
     TOPICS_REVISION_FIELD_NUMBER: _ClassVar[int]
     ONLY_FORWARD_FIELD_NUMBER: _ClassVar[int]
+    SETS_ALL_BACK_FIELD_NUMBER: _ClassVar[int]
     shard: int
     frame: bytes
     client_host: str
     topics_revision: int
     only_forward: bool
-    def __init__(self, shard: _Optional[int] = ..., frame: _Optional[bytes] = ..., client_host: _Optional[str] = ..., topics_revision: _Optional[int] = ..., only_forward: _Optional[bool] = ...) -> None: ...
+    sets_all_back: bool
+    def __init__(self, shard: _Optional[int] = ..., frame: _Optional[bytes] = ..., client_host: _Optional[str] = ..., topics_revision: _Optional[int] = ..., only_forward: _Optional[bool] = ..., sets_all_back: _Optional[bool] = ...) -> None: ...
 
 class GroupResponse(_message.Message):
     __slots__ = ("frame",)

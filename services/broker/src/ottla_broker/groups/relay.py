@@ -91,7 +91,14 @@ class GroupRelay:
         self._session_with(owner_of(self._feed.state, shard))
 
     def ask(
-        self, shard: int, frame: bytes, client_host: str, finish: Finish[T], *, only_forward: bool = False
+        self,
+        shard: int,
+        frame: bytes,
+        client_host: str,
+        finish: Finish[T],
+        *,
+        only_forward: bool = False,
+        sets_all_back: bool = False,
     ) -> LaterAnswer[T]:
         """Pass a request on to the owner of a shard; see `RelaySession.ask`.
 
@@ -100,7 +107,13 @@ class GroupRelay:
             MessageTooLarge: the request is larger than what travels to a coordinator.
         """
         return self._ask(
-            owner_of(self._feed.state, shard), shard, frame, client_host, finish, only_forward=only_forward
+            owner_of(self._feed.state, shard),
+            shard,
+            frame,
+            client_host,
+            finish,
+            only_forward=only_forward,
+            sets_all_back=sets_all_back,
         )
 
     async def ask_all(self, frame: bytes, client_host: str) -> list[bytes]:
@@ -126,11 +139,18 @@ class GroupRelay:
         finish: Finish[T],
         *,
         only_forward: bool = False,
+        sets_all_back: bool = False,
     ) -> LaterAnswer[T]:
         if len(frame) > FRAME_BYTES_MAX:
             raise MessageTooLarge(f"a request of {len(frame)} bytes about groups; {FRAME_BYTES_MAX} is the most")
         return self._session_with(owner).ask(
-            shard, frame, client_host, self._topics_revision, finish, only_forward=only_forward
+            shard,
+            frame,
+            client_host,
+            self._topics_revision,
+            finish,
+            only_forward=only_forward,
+            sets_all_back=sets_all_back,
         )
 
     def _session_with(self, owner: Member) -> RelaySession:

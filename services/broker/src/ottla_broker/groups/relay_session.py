@@ -97,6 +97,7 @@ class RelaySession:
         finish: Finish[T],
         *,
         only_forward: bool = False,
+        sets_all_back: bool = False,
     ) -> LaterAnswer[T]:
         """Pass a client's request on.
 
@@ -108,6 +109,7 @@ class RelaySession:
             finish: makes the result, or the error, of the coordinator's answer or of its loss. (A task that awaits
                 the answer would cost more than all the rest of the way.)
             only_forward: of an OffsetCommit, that no offset goes back.
+            sets_all_back: of an OffsetCommit, that no group of the shard is to be further.
 
         Raises:
             NotCoordinator: too much waits for the coordinator.
@@ -129,6 +131,8 @@ class RelaySession:
         request.topics_revision = topics_revision
         if only_forward:
             request.only_forward = True
+        if sets_all_back:
+            request.sets_all_back = True
         return relayed
 
     def receive(self, frames: pb.Frames) -> None:

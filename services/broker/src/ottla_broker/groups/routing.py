@@ -43,10 +43,14 @@ def owners(state: ClusterState) -> list[Member]:
     Raises:
         NotCoordinator: a shard has no live owner.
     """
-    topic = state.topics.get(GROUP_TOPIC)
-    shard_count = 0 if topic is None else len(topic.partitions)
-    by_id = {owner.id: owner for owner in (owner_of(state, shard) for shard in range(shard_count))}
+    by_id = {owner.id: owner for owner in (owner_of(state, shard) for shard in shards(state))}
     return list(by_id.values())
+
+
+def shards(state: ClusterState) -> range:
+    """Return all shards; none before there are groups."""
+    topic = state.topics.get(GROUP_TOPIC)
+    return range(0 if topic is None else len(topic.partitions))
 
 
 def broker_for(group_id: str, broker_ids: Iterable[int]) -> int | None:

@@ -104,6 +104,8 @@ def _partition(broker: Broker, request: Request, topic: str, wanted: Any) -> Par
     look_up = broker.partitions.replica_of if request.message.replica_id == DEBUGGER else broker.partitions.leader_of
     partition = look_up(topic, wanted.partition_index)
     partition.check_epoch(wanted.current_leader_epoch)
+    if request.message.replica_id == CONSUMER:
+        partition.check_readable()
     return partition
 
 

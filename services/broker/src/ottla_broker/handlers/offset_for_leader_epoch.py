@@ -34,6 +34,7 @@ def _answer(broker: Broker, topic: str, wanted: Any) -> EpochEndOffset:
     try:
         partition = broker.partitions.leader_of(topic, wanted.partition)
         partition.check_epoch(wanted.current_leader_epoch)
+        partition.check_readable()  # followers do not ask, they fetch
         epoch, end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
     except KafkaError as refused:
         error = refused.code

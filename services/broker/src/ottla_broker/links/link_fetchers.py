@@ -12,7 +12,9 @@ from uuid import UUID
 import structlog
 
 from ottla_broker.config import BrokerConfig
+from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.links.epoch_raising import EpochRaising
+from ottla_broker.links.groups_back import GroupsBack
 from ottla_broker.links.link_run import LinkRun
 from ottla_broker.links.link_settings import Resolve
 from ottla_broker.links.linked_partition import LinkedPartition
@@ -37,6 +39,9 @@ class LinkFetchers:
         clock: for the time of appends.
         epochs: has leader epochs raised.
         resolve: puts secrets in the place of references in a link's settings.
+
+    Attributes:
+        groups: this cluster's, once its coordinators can be asked.
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class LinkFetchers:
         self._clock = clock
         self._epochs = epochs
         self._resolve = resolve
+        self.groups: GroupsBack | None = None
         self._runs: dict[UUID, LinkRun] = {}
         self._waiting: dict[UUID, set[Partition]] = {}
         self._bytes_of_closed = 0
@@ -161,7 +167,13 @@ class LinkFetchers:
             clock=self._clock,
             resolve=self._resolve,
             raise_epoch=self._raise_epoch,
+            set_groups_back=self._set_groups_back,
         )
+
+    async def _set_groups_back(self, topic_id: UUID, index: int, end_offset: int) -> None:
+        if self.groups is None:
+            raise NotCoordinator("this broker has only just been started")
+        await self.groups.wait_for(topic_id, index, end_offset)
 
     def _close(self, link_id: UUID, run: LinkRun) -> None:
         del self._runs[link_id]

@@ -15,15 +15,14 @@ from uuid import UUID
 import structlog
 from kio.schema.errors import ErrorCode
 
+from ottla_broker.links.failing_back import SetGroupsBack, give_up_own_records
 from ottla_broker.links.link_settings import Resolve
 from ottla_broker.links.link_source import host_port
-from ottla_broker.links.linked_leading import begin_log_at, cut_to_source
+from ottla_broker.links.linked_leading import begin_log_at
 from ottla_broker.links.linked_partition import LinkedPartition
-from ottla_broker.links.set_aside import keep_aside
 from ottla_broker.links.source_fetcher import SourceFetcher
 from ottla_broker.links.source_range import source_range
 from ottla_broker.replication.fetch_settings import FetchSettings
-from ottla_broker.replication.follower_replica import truncation_offset
 from ottla_broker.replication.throttle import ReplicationThrottle
 from ottla_core.background import start_detached, start_recurring
 from ottla_core.client.cluster import AsyncCluster
@@ -40,6 +39,8 @@ LOOK_EVERY_S: Final = 5.0
 LOOK_PAUSE_S: Final = 0.2
 """Between two looks at the source, however often they are asked for."""
 ANSWER_TIMEOUT_S: Final = 10.0
+RAISE_AGAIN_S: Final = 1.0
+"""Between two requests for a later leader epoch, of which one may get lost."""
 
 logger = structlog.get_logger("links")
 
@@ -54,6 +55,7 @@ class LinkRun:
         clock: for the time of appends.
         resolve: puts secrets in the place of references, in a thread.
         raise_epoch: has the epoch of this broker's leader raised to `wanted_epoch`.
+        set_groups_back: has groups of this cluster go back to where a partition is about to be cut off.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class LinkRun:
         clock: Clock,
         resolve: Resolve,
         raise_epoch: Callable[[LinkedPartition], None],
+        set_groups_back: SetGroupsBack,
     ) -> None:
         self.link = link
         self.raise_epoch = raise_epoch
@@ -81,6 +84,8 @@ class LinkRun:
         self._look_is_due = asyncio.Event()
         self._fetched_bytes_before = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._set_groups_back = set_groups_back
+        self._giving_up: set[LinkedPartition] = set()
         self._set_rate()
         self._keep(start_recurring("link", self._follow_source, link=link.name))
 
@@ -327,33 +332,27 @@ class LinkRun:
 
     def set_aside(self, linked: LinkedPartition, done: Callable[[], None]) -> None:
         """Write what the source does not have elsewhere, and cut it off; call `done` then."""
-        self._keep(start_detached("setting records aside", self._set_aside(linked, done), link=self.link.name))
+        if linked not in self._giving_up:  # else it takes longer than the pause, and goes on
+            self._giving_up.add(linked)
+            self._keep(start_detached("setting records aside", self._set_aside(linked, done), link=self.link.name))
 
     async def _set_aside(self, linked: LinkedPartition, done: Callable[[], None]) -> None:
-        partition, leader_epoch = linked.partition, linked.leader_epoch
-        log, end_offset = partition.log, partition.log.log_end_offset
-        offset = truncation_offset(log, *linked.parted_at)
         try:
-            kept = await keep_aside(log, offset, end_offset, partition.topic_id, self._clock.time_ms())
-            async with log.truncation.prepared(offset):
-                cut_to_source(
-                    partition,
-                    offset,
-                    leader_epoch=leader_epoch,
-                    link=self.link.id,
-                    end_offset=end_offset,
-                    now_ms=self._clock.time_ms(),
-                )
-            await log.truncation.settled()
-        except KafkaError as error:
-            linked.enter(LinkedPartitionState.FAILED, f"what the source lacks cannot be set aside: {error.message}",
-                         self._clock.time_ms())  # fmt: skip
-            return  # the pause ends by itself
-        logger.warning(
-            "set records aside that the source does not have",
-            partition=str(linked.topic_partition), file=str(kept), first_offset=offset, end_offset=end_offset,
-        )  # fmt: skip
-        done()
+            has_ended = await give_up_own_records(
+                linked, link=self.link.id, set_groups_back=self._set_groups_back, clock=self._clock
+            )
+        finally:
+            self._giving_up.discard(linked)
+        if has_ended:
+            await self._have_epoch_raised(linked)
+            done()
+
+    async def _have_epoch_raised(self, linked: LinkedPartition) -> None:
+        """Ask for a later leader epoch until there is one, as consumers are held until then."""
+        linked.wanted_epoch = linked.leader_epoch + 1
+        while linked.partition.was_cut and linked.partition.leads:
+            self.raise_epoch(linked)
+            await asyncio.sleep(RAISE_AGAIN_S)
 
 
 def _problem_of(linked: LinkedPartition, topic: TopicMetadata | None) -> tuple[LinkedPartitionState, str] | None:

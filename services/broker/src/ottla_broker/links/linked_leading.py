@@ -36,6 +36,7 @@ def append_from_source(
         partition.state.leader_epoch != leader_epoch
         or partition.state.link != link
         or log.log_end_offset != end_offset
+        or partition.was_cut
     ):
         raise FencedLeaderEpoch(f"{partition.topic_partition} is not what it was when its source was asked")
     try:
@@ -53,17 +54,22 @@ def cut_to_source(
     What is known of the followers is forgotten, since their logs may have what is cut; they cut it when they
     fetch. To be prepared and settled as with `truncate_to`.
 
+    Consumers must have been held before, and groups been set back since: whoever reads on behind the cut skips what
+    comes there. Those without a group learn by a later leader epoch that they have to compare their positions
+    (KIP-320), so under this one nothing is read or appended any more.
+
     Raises:
         FencedLeaderEpoch: this broker does not lead under this epoch and link, records behind the offset were not
-            written here, or the log has changed; nothing was cut.
+            written here, consumers are not held, or the log has changed; nothing was cut.
         KafkaStorageError: the disk failed.
     """
     log, state = partition.log, partition.state
     is_due = partition.leader is not None and state.leader_epoch == leader_epoch and state.link == link
     was_written_here = log.leader_epochs.latest <= state.set_aside_up_to
-    if not is_due or not was_written_here or log.log_end_offset != end_offset:
+    if not is_due or not was_written_here or not partition.holds_readers or log.log_end_offset != end_offset:
         raise FencedLeaderEpoch(f"{partition.topic_partition} is not what it was when its source was asked")
     log.truncate_to(offset, now_ms)
+    partition.cut_in_epoch = leader_epoch
     # Else a record of the source at an offset of one that was cut would count as that one's being replicated.
     partition.forget_followers(f"{partition.topic_partition} follows another cluster now")
 

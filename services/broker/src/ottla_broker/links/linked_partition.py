@@ -163,6 +163,9 @@ class LinkedPartition:
             self.enter(LinkedPartitionState.FAILED, f"the source answers {error.name}", now_ms)
             return Next.STOPPED
         self.answered_ms, self._source_end_offset = now_ms, fetched.high_watermark
+        if self.partition.was_cut:
+            self.wanted_epoch = self.leader_epoch + 1
+            return Next.RAISE_EPOCH
         if fetched.diverging_epoch is not None:
             return self._has_parted(*fetched.diverging_epoch, now_ms)
         try:
@@ -212,7 +215,7 @@ class LinkedPartition:
 
     def _has_parted(self, epoch: int, end_offset: int, now_ms: int) -> Next:
         log = self.partition.log
-        if self._was_written_here:
+        if self.partition.may_be_cut:
             self.parted_at = epoch, end_offset
             self.enter(LinkedPartitionState.WAITING, "what the source does not have is being set aside", now_ms)
             return Next.SET_ASIDE
@@ -223,11 +226,6 @@ class LinkedPartition:
             now_ms,
         )
         return Next.STOPPED
-
-    @property
-    def _was_written_here(self) -> bool:
-        """Whether the log's last record is from before it followed the source, and may be none of the source's."""
-        return UNDEFINED_EPOCH < self.partition.log.leader_epochs.latest <= self.partition.state.set_aside_up_to
 
     def resume_within(self, found: SourceRange, now_ms: int) -> int | None:
         """Go on where the source's log begins, if it begins behind this one's end.
@@ -243,7 +241,7 @@ class LinkedPartition:
         if has_lost_it:
             self._has_parted(found.epoch, found.epoch_end_offset, now_ms)
             return None
-        if self._was_written_here and (found.start_offset > end_offset or found.end_offset < end_offset):
+        if self.partition.may_be_cut and (found.start_offset > end_offset or found.end_offset < end_offset):
             self.enter(
                 LinkedPartitionState.SOURCE_TRUNCATED,
                 "the source does not have any more what would tell which of the records here it has;"

@@ -1,9 +1,12 @@
-"""Storing offsets of this cluster's own groups on behalf of links, through the coordinators that own them.
+"""Changing offsets of this cluster's own groups on behalf of links, through the coordinators that own them.
 
 It is an OffsetCommit of nobody, which a coordinator takes only while the group has no members, with one rule more: no
 offset goes back. Both are looked at in the coordinator's turn that stores them. So a request that is late, or comes
 from a broker that keeps the link no more, cannot undo what consumers have committed here meanwhile. Topics are named
 by their ids, so that it cannot be meant for a later topic of the same name either.
+
+Where records of a partition are about to be cut off, all groups go back: that concerns those that somebody has listed
+as little as those with members, so the coordinators do it for whole shards (their `offsets.setting_back`).
 """
 
 import asyncio
@@ -22,20 +25,24 @@ from kio.schema.offset_commit.v10.request import (
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.group_topic import GroupTopicCreation
 from ottla_broker.groups.relay import GroupRelay, answer_or_raise
-from ottla_broker.groups.routing import shard_for
+from ottla_broker.groups.routing import shard_for, shards
 from ottla_core.client.group.offset_requests import IN_USE, CommitResult, CommittedOffset, TopicPartition
 from ottla_core.cluster.model import ClusterState
-from ottla_core.errors import InvalidRequest
+from ottla_core.errors import CodedError, InvalidRequest
 from ottla_core.wire.conversion import message_of
 from ottla_core.wire.messages import RequestHeader, message_codec
 
 TIMEOUT_S: Final = 10.0
 OFFSETS_PER_REQUEST: Final = 1000
 CLIENT_HOST: Final = "/127.0.0.1"
+TURNS_MAX: Final = 10_000
+"""So often a shard is asked to go on with setting groups back; each of its turns writes a batch."""
+GOES_ON: Final = ErrorCode.request_timed_out
+"""What a coordinator answers that has set groups back as far as its turn had room."""
 
 
 class OwnGroups:
-    """Stores offsets.
+    """Changes offsets.
 
     Args:
         relay: the way to the coordinators.
@@ -76,6 +83,36 @@ class OwnGroups:
             failures |= result.failures
         return CommitResult(is_in_use=False, failures=failures)
 
+    async def set_all_back(self, ends: Mapping[tuple[UUID, int], int]) -> None:
+        """Have no group of this cluster go on behind some offsets, and no member of one be behind them.
+
+        Args:
+            ends: by topic id and partition.
+
+        Raises:
+            KafkaError: a coordinator cannot be asked, or not all was done; ask again later.
+            TimeoutError: one does not answer.
+        """
+        for shard in shards(self._state()):
+            answers = 0
+            while not await self._is_set_back(shard, ends):
+                answers += 1
+                if answers == TURNS_MAX:
+                    raise NotCoordinator(f"the groups of shard {shard} are not set back in {TURNS_MAX} turns")
+
+    async def _is_set_back(self, shard: int, ends: Mapping[tuple[UUID, int], int]) -> bool:
+        """Set some groups of a shard back; return whether these were all.
+
+        Raises:
+            KafkaError: a partition is refused.
+        """
+        answer = await self._ask(shard, _set_back_request(ends), sets_all_back=True)
+        codes = {ErrorCode(each.error_code) for topic in answer.topics for each in topic.partitions}
+        if refused := codes - {ErrorCode.none, GOES_ON}:
+            code = min(refused)
+            raise CodedError(code, f"the coordinator of shard {shard} does not set groups back: {code.name}")
+        return GOES_ON not in codes
+
     async def _commit(
         self, group: str, offsets: Mapping[TopicPartition, CommittedOffset], topic_ids: Mapping[str, UUID]
     ) -> CommitResult:
@@ -84,17 +121,24 @@ class OwnGroups:
         except NotCoordinator:
             self._topic.begin()
             raise
-        request = _request(group, offsets, topic_ids)
+        answer = await self._ask(shard, _request(group, offsets, topic_ids), only_forward=True)
+        return _result(answer, {topic_id: name for name, topic_id in topic_ids.items()})
+
+    async def _ask(
+        self, shard: int, request: OffsetCommitRequest, *, only_forward: bool = False, sets_all_back: bool = False
+    ) -> Any:
         key, version = int(request.__api_key__), int(request.__version__)
         codec = message_codec(key, version)
         correlation_id = next(self._correlation_ids) & 0x7FFFFFFF
         header = RequestHeader(key, version, correlation_id, self._client_id, body_offset=0)
         frame = codec.encode_request(header, request)
         async with asyncio.timeout(TIMEOUT_S):
-            answer = await self._relay.ask(shard, frame, CLIENT_HOST, answer_or_raise, only_forward=True)
+            answer = await self._relay.ask(
+                shard, frame, CLIENT_HOST, answer_or_raise, only_forward=only_forward, sets_all_back=sets_all_back
+            )
         if not answer:
             raise InvalidRequest("the group coordinator cannot make anything of offsets of a link")
-        return _result(codec.read_response(answer), {topic_id: name for name, topic_id in topic_ids.items()})
+        return codec.read_response(answer)
 
 
 def _request(
@@ -115,6 +159,19 @@ def _request(
         for topic, partitions in by_topic.items()
     )
     return message_of(OffsetCommitRequest, group_id=group, member_id="", topics=topics)
+
+
+def _set_back_request(ends: Mapping[tuple[UUID, int], int]) -> OffsetCommitRequest:
+    by_topic: dict[UUID, list[object]] = {}
+    for (topic_id, index), end in ends.items():
+        by_topic.setdefault(topic_id, []).append(
+            message_of(OffsetCommitRequestPartition, partition_index=index, committed_offset=end)
+        )
+    topics = tuple(
+        message_of(OffsetCommitRequestTopic, topic_id=topic_id, partitions=tuple(partitions))
+        for topic_id, partitions in by_topic.items()
+    )
+    return message_of(OffsetCommitRequest, group_id="", member_id="", topics=topics)
 
 
 def _result(response: Any, names: Mapping[UUID, str]) -> CommitResult:

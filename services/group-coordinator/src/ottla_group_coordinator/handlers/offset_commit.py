@@ -22,6 +22,7 @@ from ottla_core.wire.conversion import default_values, field_setters, item_type
 from ottla_core.wire.group_responses import OFFSET_COMMIT
 from ottla_core.wire.record_batch import HEADER_SIZE_BYTES
 from ottla_group_coordinator.errors import GroupIdNotFound, IllegalGeneration, InvalidGroupId
+from ottla_group_coordinator.offsets.setting_back import set_groups_back
 from ottla_group_coordinator.offsets.topic_identity import is_of_former_topic
 from ottla_group_coordinator.records import NO_UUID, OffsetCommitKey, OffsetCommitValue
 from ottla_group_coordinator.records.field_codec import STRING_BYTES_MAX
@@ -52,6 +53,9 @@ def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
     """Store the offsets that may be stored, and answer."""
     message = request.message
     topics = [(topic, find_topic(shard.cluster_state, topic)) for topic in message.topics]
+    if request.sets_all_back:
+        _set_all_back(shard, request, topics, turn)
+        return
     refusal = ErrorCode.none
     if any(
         _existence(topic, partition) is ErrorCode.none for asked, topic in topics for partition in asked.partitions
@@ -75,6 +79,22 @@ def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
         codes = [[code or ErrorCode.invalid_commit_offset_size for code in of_topic] for of_topic in codes]
     for key, value in commits:
         shard.write(turn, key, value)
+    turn.answer(request.token, _response(request, codes))
+
+
+def _set_all_back(
+    shard: "GroupShard", request: GroupRequest, topics: "list[tuple[Any, Topic | None]]", turn: Turn
+) -> None:
+    """Set all groups back as far as this turn has room; who asks is told to come again if that was not all."""
+    codes = [[_existence(topic, partition) for partition in asked.partitions] for asked, topic in topics]
+    ends = {
+        (topic.name, partition.partition_index): partition.committed_offset
+        for asked, topic in topics
+        for partition in asked.partitions
+        if topic is not None and _existence(topic, partition) is ErrorCode.none
+    }
+    if not set_groups_back(shard, turn, ends):
+        codes = [[code or ErrorCode.request_timed_out for code in of_topic] for of_topic in codes]
     turn.answer(request.token, _response(request, codes))
 
 
