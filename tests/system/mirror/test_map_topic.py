@@ -158,7 +158,7 @@ async def test_records_of_a_later_version_are_refused_by_name(bootstrap: str, na
         store = MapTopic(topic)
         await store.start()
         await topic.append([Entry(b"\x00\x09\x01\x00\x00", b"what is to come")])
-        with pytest.raises(WrittenByNewerVersion, match=r"at offset 0 has version 9 of the format.*up to 0"):
+        with pytest.raises(WrittenByNewerVersion, match=r"at offset 0 has version 9 of the format.*up to 1"):
             await store.load([ORDERS])
 
 

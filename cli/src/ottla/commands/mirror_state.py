@@ -164,6 +164,9 @@ def _print_status(document: Mapping[str, Any]) -> None:
         print(f"{each['topic']}-{each['partition']}: {each['state']}: {each['reason']}")
     if len(bad) > PROBLEMS_SHOWN_MAX:
         print(f"and {counted(len(bad) - PROBLEMS_SHOWN_MAX, 'more partition')}; --json shows all")
+    # Workers of an earlier version do not say it.
+    if unknown := sum(each.get("offsets_unknown", 0) for each in document["partitions"]):
+        print(f"{counted(unknown, 'offset')} of the source cannot be translated: groups there repeat records")
 
 
 def _totals(partitions: list[Mapping[str, Any]]) -> tuple[int, int, int, int]:

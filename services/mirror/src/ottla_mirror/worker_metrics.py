@@ -23,6 +23,8 @@ GAUGES: dict[str, tuple[str, str, Callable[[PartitionStatus], float | None]]] = 
     "lag": ("For how long the source has had records that are not copied.", "s", lambda each: each.lag_seconds),
     "records_rate": ("Records per second over the last seconds.", "1", lambda each: each.records_per_second),
     "bytes_rate": ("Bytes per second over the last seconds.", "By", lambda each: each.bytes_per_second),
+    "offsets_unknown": ("Offsets of the source of which it is not known where they are at the target.", "1",
+                        lambda each: each.offsets_unknown),
     "copying": ("Whether it is copied: 0 while it is paused, waits or has halted.", "1",
                 lambda each: float(each.state == "COPYING")),
 }  # fmt: skip

@@ -32,7 +32,7 @@ PARTITION = PartitionStatus(
     topic="orders", remote_topic="west.orders", partition=0, state="COPYING", reason="", worker_id="http://w1:8084",
     source_start=0, source_position=90, source_end=100, target_position=90, lag_records=10, lag_bytes=1_000,
     lag_seconds=2.5, records_copied=90, bytes_copied=9_000, records_per_second=10.0, bytes_per_second=1_000.0,
-    records_missed=0, records_refused=0,
+    records_missed=0, records_refused=0, offsets_unknown=7,
 )  # fmt: skip
 SUMMARY = FlowSummary(
     name=FLOW, source="west", target="east", origin="created", state="RUNNING", reason="", topics=1, partitions=1,

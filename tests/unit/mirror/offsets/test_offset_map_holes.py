@@ -37,3 +37,14 @@ def test_a_truncation_before_a_hole_ends_it(holed: OffsetMap, truncated_to: int)
     assert holed.holes() == []
     assert list(holed.runs()) == ([Run(0, 0, truncated_to)] if truncated_to else [])
     assert holed.target_end == 35
+
+
+@pytest.mark.parametrize(("start", "hole"), [(10, (10, 30)), (29, (10, 30)), (30, None)])
+def test_a_hole_that_reaches_beyond_what_is_forgotten_stays_one(
+    holed: OffsetMap, start: int, hole: tuple[int, int] | None
+) -> None:
+    holed.forget_below(start)
+    assert [each[1::2] for each in holed.holes()] == ([] if hole is None else [hole])
+    assert holed.unknown_offsets == (0 if hole is None else 20)
+    assert holed.translate(start).target_offset == (10 if hole else 25)
+    assert OffsetMap.from_chunks(holed.chunks(), holed.bounds).holes() == holed.holes()

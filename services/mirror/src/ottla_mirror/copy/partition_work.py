@@ -49,6 +49,7 @@ class PartitionStatus:
         bytes: of the batches of these.
         refused: records that the target did not take.
         missed: offsets that the source's retention removed before they were copied.
+        unknown: offsets below `source_offset` of which it is not known where they are at the target.
     """
 
     partition: SourcePartition
@@ -65,6 +66,7 @@ class PartitionStatus:
     bytes: int
     refused: int
     missed: int
+    unknown: int
 
 
 class PartitionWork:
@@ -170,4 +172,5 @@ class PartitionWork:
             bytes=self._bytes + (copy.bytes if copy else 0),
             refused=self.refused,
             missed=self._missed + (copy.missed if copy else 0),
+            unknown=copy.map.unknown_offsets if copy else 0,
         )

@@ -2,6 +2,8 @@
 
 What has changed is stored soon, everything from time to time: another worker that had the partition in between, and
 has not come as far, may have stored its position last.
+
+What the source has deleted is left out of the map, so that neither the map nor the store grows for ever.
 """
 
 import asyncio
@@ -56,7 +58,11 @@ class PositionSaver:
 
     async def save(self, works: Collection[PartitionWork]) -> bool:
         """Save positions now; return whether that was possible."""
-        copies = {work.partition: work.copy.copied for work in works if work.copy is not None}
+        copies = {}
+        for work in works:
+            if work.copy is not None:
+                work.copy.map.forget_below(work.source_start)
+                copies[work.partition] = work.copy.copied
         if not copies:
             return True
         try:

@@ -124,6 +124,8 @@ def changes(partition: PartitionName, copy: Snapshot, written: Written) -> tuple
     if len(writers) > CHUNK_WRITERS_MAX:
         return changes(partition, copy, replace(written, chunks={}, superseded=superseded | _keys(written)))
     entries.append(Entry(encode_key(PositionKey(partition, written.writer)), encode_position(position)))
+    # Behind the position, which is what counts at a crash: a former one may name what is deleted here, and would have
+    # a hole in its map. What remains of it, if the deletions do not arrive, `taken_over` finds.
     entries += deletions(superseded)
     return entries, Written(written.writer, chunks, position)
 

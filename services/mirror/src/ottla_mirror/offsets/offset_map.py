@@ -261,12 +261,28 @@ class OffsetMap:
         self.target_end = min(self.target_end, target_offset)
 
     def trim_below(self, source_offset: int, target_offset: int) -> None:
-        """Forget chunks that end below both offsets, the starts of the logs."""
+        """Forget chunks that end below both offsets; what lies there is translated to where the rest begins."""
         ended = bisect_right(self._sealed, source_offset, key=_source_end)
         ended = min(ended, bisect_right(self._sealed, target_offset, key=_target_end))
         if ended:
-            self.source_start, self.target_start = self._start_of(ended)
+            start = self._start_of(ended)
+            # A hole that reaches beyond stays one: who is in it would be sent behind records of it otherwise.
+            is_below = start[0] <= source_offset and start[1] <= target_offset
+            self.source_start, self.target_start = start if is_below else self._end_before(ended)
             del self._sealed[:ended]
+
+    def forget_below(self, source_offset: int) -> None:
+        """Forget chunks of what the source has deleted, whose log begins at this offset.
+
+        An offset below that is translated to that of the source's first record at the target, or one before it, so
+        that a group which is left behind misses nothing that the source still has.
+        """
+        self.trim_below(source_offset, self.target_end)
+
+    @property
+    def unknown_offsets(self) -> int:
+        """How many offsets of the source are in holes."""
+        return sum(hole.source_end - hole.source_start for hole in self.holes())
 
     def holes(self) -> list[Hole]:
         """Return what is lost of the map, in order."""

@@ -126,6 +126,10 @@ class PartitionStatus(BaseModel):
     bytes_per_second: float
     records_missed: int = Field(description="Removed at the source before they were copied.")
     records_refused: int = Field(description="Refused by the target and written to the dead letter topic.")
+    offsets_unknown: int = Field(
+        default=0,
+        description="Offsets of the source in holes of the map: groups there go back to where the hole begins.",
+    )
 
 
 class WorkerShare(BaseModel):

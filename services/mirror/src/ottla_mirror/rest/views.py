@@ -42,7 +42,7 @@ _STATES: Final[dict[CopyState, PartitionState]] = {
 _NOTHING_COPIED: Final[dict[str, Any]] = {
     **dict.fromkeys(("source_start", "source_position", "source_end", "target_position")),
     **dict.fromkeys(("lag_records", "lag_bytes", "lag_seconds")),
-    **dict.fromkeys(("records_copied", "bytes_copied", "records_missed", "records_refused"), 0),
+    **dict.fromkeys(("records_copied", "bytes_copied", "records_missed", "records_refused", "offsets_unknown"), 0),
     **dict.fromkeys(("records_per_second", "bytes_per_second"), 0.0),
 }
 
@@ -176,6 +176,7 @@ def partition_status(status: CopyStatus, rates: CopyRates, url: str, now_s: floa
         bytes_per_second=bytes_per_s,
         records_missed=status.missed,
         records_refused=status.refused,
+        offsets_unknown=status.unknown,
     )
 
 
