@@ -60,7 +60,7 @@ async def write_setting(etcd: EtcdClient, value: str) -> int:
             write = op.put(SPACE.broker_config(1), codec.encode_config({"v": value}))
             return (await etcd.transaction([], [write])).revision
         except EtcdError:  # it went to the member that stalls
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # between two attempts, while the other members take over
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ async def test_a_process_does_not_act_on_a_view_that_a_stalled_member_keeps_from
         age_s = time.monotonic() - written_s
         assert age_s < AGE_MAX_MS / 1000 + AGE_SLACK_S or not membership.is_current(), f"{age_s:.1f} s out of date"
         assert age_s < 60, "the watch never went on at another member"
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # between two looks; the second assertion ends them
     await eventually_async(membership.is_current, "it acts again")
     assert membership.epoch == membership.registered_epoch
 
@@ -129,7 +129,7 @@ async def test_changes_of_keys_that_are_not_watched_do_not_make_a_view_old(
     while time.monotonic() - began_s < 2 * AGE_MAX_MS / 1000:
         await etcd.transaction([], [op.put(f"/elsewhere/{uuid4()}", b"")])
         assert feed.is_fresh()
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # between two looks, for as long as it has to stay fresh
 
 
 async def test_a_coordinator_whose_view_is_out_of_date_registers_anew(

@@ -138,7 +138,7 @@ def elected_while_it_cuts(cluster: ScriptedCluster) -> None:
     async def work_slowly() -> None:
         nonlocal is_asked
         is_asked = True
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(1.0)  # of the simulation's clock
 
     log.truncation.work = work_slowly
     cluster.until("broker 2 is about to cut its log", lambda: is_asked)

@@ -177,7 +177,7 @@ class ControllerCalls:
                     )
                     broker.note("is told {}", ", ".join(result.error_code.name for result in results))
                     return results, revision
-            await asyncio.sleep(min(left_s, RETRY_DELAY_S))
+            await asyncio.sleep(min(left_s, RETRY_DELAY_S))  # of the simulation's clock, between two attempts
         raise RequestTimedOut("no controller answers")
 
 

@@ -99,4 +99,6 @@ class SimulatedLogStore:
 
     async def _work(self) -> None:
         broker = self._broker
-        await asyncio.sleep(broker.schedule.between(0.0, broker.cluster.disk_delay_max_ms) / 1000)
+        await asyncio.sleep(
+            broker.schedule.between(0.0, broker.cluster.disk_delay_max_ms) / 1000
+        )  # how slow the disk is

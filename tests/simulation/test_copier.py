@@ -77,7 +77,7 @@ class History:
         self.workers = [await Worker.start(self) for _ in range(worker_count)]
         for _ in range(STEPS):
             await self.step()
-            await asyncio.sleep(STEP_S)
+            await asyncio.sleep(STEP_S)  # how long the copier runs between two steps is what is tried
         self.source.is_calm = self.target.is_calm = True
         for log in self.written.values():
             log.close_transactions()

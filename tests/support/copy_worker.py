@@ -52,7 +52,7 @@ async def copy(source_at: str, target_at: str, topics: list[str]) -> None:
             partitions = await partitions_of(source, topics)
             break
         except Unreachable:
-            await asyncio.sleep(RETRY_PAUSE_S)
+            await asyncio.sleep(RETRY_PAUSE_S)  # between two attempts, until the test ends the process
     copier = Copier(source, target, store, CopySettings(save_interval_s=0.3))
     await copier.assign(partitions)
     print("copying", flush=True)

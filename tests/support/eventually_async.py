@@ -20,5 +20,5 @@ async def eventually_async(condition: Callable[[], T], what: str, *, within_s: f
     while not (value := condition()):
         if time.monotonic() > deadline:
             raise NotInTime(f"after {within_s} s still waiting until {what}; last seen: {value!r}")
-        await asyncio.sleep(POLL_INTERVAL_S)
+        await asyncio.sleep(POLL_INTERVAL_S)  # between two looks; the deadline ends them
     return value

@@ -154,7 +154,7 @@ class FakeLeader:
             if not arrived.empty():
                 self.hurried += 1
                 break
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.002)  # between two looks; the request's own wait ends them
         return FetchResponse(
             throttle_time=NO_THROTTLE,
             error_code=ErrorCode.none,

@@ -67,7 +67,7 @@ async def until(condition: Callable[[], bool]) -> None:
     """Wait for something that happens in the background."""
     async with asyncio.timeout(DEADLINE_S):
         while not condition():
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # between two looks; the deadline ends them
 
 
 async def retire(

@@ -159,7 +159,7 @@ async def open_store(directories: list[Path]) -> LogStore:
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(DEADLINE_SECONDS):
         while not condition():
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # between two looks; the deadline ends them
 
 
 @asynccontextmanager

@@ -65,6 +65,6 @@ async def restarted(cluster: AsyncCluster, broker_id: int) -> None:
             try:
                 await cluster.ask_broker(broker_id, message_of(ListGroupsRequest))
             except Unreachable:
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.1)  # between two attempts; the deadline ends them
             else:
                 return

@@ -97,7 +97,7 @@ async def connect():
 async def wait_until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(DEADLINE_SECONDS):
         while not condition():
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)  # between two looks; the deadline ends them
 
 
 async def test_frames_in_one_read_are_handled_and_answered_in_order(connect) -> None:

@@ -83,7 +83,7 @@ async def until(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not condition():
         assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # between two looks; the deadline ends them
 
 
 @asynccontextmanager

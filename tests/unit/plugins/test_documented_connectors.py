@@ -58,7 +58,7 @@ def errors(settings: Mapping[str, str]) -> dict[str, list[str]]:
     return {each["value"]["name"]: each["value"]["errors"] for each in infos if each["value"]["errors"]}
 
 
-@pytest.mark.parametrize("settings", connectors())
+@pytest.mark.parametrize("settings", [*connectors()])
 def test_a_connector_that_a_page_shows_is_valid(settings: Mapping[str, str]) -> None:
     found = {key: [each for each in said if not AWAY.search(each)] for key, said in errors(settings).items()}
 

@@ -63,7 +63,7 @@ class _Number(_Generator):
 
 
 class SequenceGenerator(_Generator):
-    """Numbers in order: `start`, `start + step`, … What is no value of the type goes on at its other end."""
+    """Numbers in order: `start`, `start + step`, … A number beyond the type goes on at its other end."""
 
     generator: Literal["sequence"]
     type: IntegerType = Field("int64", description="The type of the numbers.")

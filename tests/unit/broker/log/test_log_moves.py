@@ -53,6 +53,7 @@ def other_of(log: PartitionLog, disks: tuple[Path, Path]) -> Path:
     return next(disk for disk in disks if disk != log.directory.parent)
 
 
+MOVED_WITHIN_S = 120.0
 APPENDED_DURING_MOVE_MAX = 2_000
 """More, and a machine with much else to do might never copy as fast as the test appends."""
 
@@ -79,11 +80,12 @@ async def test_a_log_is_moved_while_it_is_appended_to_and_read(disks: tuple[Path
         target = other_of(log, disks)
         await store.move(FLIGHTS, target)
         number = 30
-        while log.directory.parent != target:
-            if number < APPENDED_DURING_MOVE_MAX:
-                append(log, b"value %d" % number, producer=(5, 0, number), leader_epoch=3)
-                number += 1
-            await asyncio.sleep(0.001)
+        async with asyncio.timeout(MOVED_WITHIN_S):
+            while log.directory.parent != target:
+                if number < APPENDED_DURING_MOVE_MAX:
+                    append(log, b"value %d" % number, producer=(5, 0, number), leader_epoch=3)
+                    number += 1
+                await asyncio.sleep(0.001)  # between two looks; the deadline ends them
         append(log, b"value %d" % number, producer=(5, 0, number), leader_epoch=3)
         assert store.get(FLIGHTS) is log
         assert read_values(log) == [(offset, b"value %d" % offset) for offset in range(number + 1)]

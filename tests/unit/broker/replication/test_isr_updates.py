@@ -215,7 +215,7 @@ async def test_a_refused_proposal_is_thought_over_and_made_anew(leader: Leader) 
 async def test_nobody_is_asked_while_the_registration_has_lapsed(leader: Leader) -> None:
     leader.registration.current = False
     leader.fetch(3)
-    await asyncio.sleep(QUIET_S)
+    await asyncio.sleep(QUIET_S)  # how long nothing may happen
     assert leader.controller.requests == []
 
     leader.registration.current = True
@@ -238,7 +238,7 @@ async def test_a_broker_about_to_stop_is_not_proposed_and_is_when_it_is_back(lea
     brokers = leader.feed.state.brokers
     leader.feed.publish(replace(leader.feed.state, brokers={**brokers, 3: member(3, shutting_down=True)}))
     leader.fetch(3)
-    await asyncio.sleep(QUIET_S)
+    await asyncio.sleep(QUIET_S)  # how long nothing may happen
     assert leader.controller.requests == []
 
     leader.feed.publish(replace(leader.feed.state, brokers=brokers))
@@ -279,7 +279,7 @@ async def test_a_replica_whose_log_is_lost_takes_no_part_before_it_sees_what_was
     for number, is_seen in enumerate((False, True)):
         await leader.request(number)
         leader.controller.answers.put_nowait(ErrorCode.none)
-        await asyncio.sleep(QUIET_S)
+        await asyncio.sleep(QUIET_S)  # how long nothing may happen
         assert lost.has_lost_log
         assert not lost.loss_was_told
         leader.feed.seen.put_nowait(is_seen)
@@ -324,7 +324,7 @@ async def test_a_failed_log_is_reported_as_soon_as_another_replica_could_take_it
     brokers = leader.feed.state.brokers
     leader.feed.publish(replace(leader.feed.state, brokers={1: brokers[1]}))
     fail(failed.log)
-    await asyncio.sleep(QUIET_S)
+    await asyncio.sleep(QUIET_S)  # how long nothing may happen
     assert leader.controller.requests == []
 
     leader.feed.publish(replace(leader.feed.state, brokers=brokers))
@@ -333,7 +333,7 @@ async def test_a_failed_log_is_reported_as_soon_as_another_replica_could_take_it
 
     failed.apply(replace(alone, eligible_leaders=(), partition_epoch=91), leads=True)
     leader.controller.answers.put_nowait(RequestTimedOut("no controller"))
-    await asyncio.sleep(QUIET_S)
+    await asyncio.sleep(QUIET_S)  # a request that the answer causes is there by now, and counted
     count = len(leader.controller.requests)
     failed.apply(replace(alone, isr=(1, 3), eligible_leaders=(), partition_epoch=92), leads=True)
     assert (await leader.request(count))[0].partition_epoch == 92
@@ -342,7 +342,7 @@ async def test_a_failed_log_is_reported_as_soon_as_another_replica_could_take_it
 async def test_a_failed_log_is_not_reported_while_the_registration_has_lapsed(leader: Leader) -> None:
     leader.registration.current = False
     fail(leader.partitions[0].log)
-    await asyncio.sleep(QUIET_S)
+    await asyncio.sleep(QUIET_S)  # how long nothing may happen
     assert leader.controller.requests == []
 
     leader.registration.current = True

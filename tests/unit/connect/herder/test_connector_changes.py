@@ -46,7 +46,7 @@ def delay(records: object, monkeypatch: pytest.MonkeyPatch, seconds: Callable[[]
     write = records.write  # type: ignore[attr-defined]
 
     async def write_later(writes: Sequence[Write], timeout_s: float) -> None:
-        await asyncio.sleep(seconds())
+        await asyncio.sleep(seconds())  # how slow the topic is
         await write(writes, timeout_s)
 
     monkeypatch.setattr(records, "write", write_later)
@@ -210,13 +210,13 @@ class Observed:
         async def checked(writes: Sequence[Write], timeout_s: float) -> None:
             if parts.member.assignment is None or not parts.member.assignment.is_leader:
                 self.problems.append(f"a worker that does not lead writes {writes}")
-            await asyncio.sleep(chance.random() * 0.01)
+            await asyncio.sleep(chance.random() * 0.01)  # how slow the topic is, by the seed
             self.records += [record for each in writes if (record := decode(each.key, each.value)) is not None]
             await write(writes, timeout_s)
 
         async def checked_offsets(connector: str, pairs: Sequence[tuple[Mapping, Mapping | None]]) -> None:
             self.check_stopped(connector)
-            await asyncio.sleep(chance.random() * 0.02)
+            await asyncio.sleep(chance.random() * 0.02)  # how slow the topic is, by the seed
             self.check_stopped(connector)
             await write_offsets(connector, pairs)
 
@@ -268,7 +268,7 @@ class Observed:
 async def leadership_comes_and_goes(parts: HerderParts, chance: random.Random) -> AsyncIterator[None]:
     async def flap() -> None:
         while True:
-            await asyncio.sleep(chance.random() * 0.2)
+            await asyncio.sleep(chance.random() * 0.2)  # leadership changes at any moment, by the seed
             led = parts.member.assignment
             assert led is not None
             parts.member.assignment = replace(led, is_leader=not led.is_leader, leader_url="http://127.0.0.1:1")
@@ -311,7 +311,7 @@ async def test_requests_in_any_order_come_out_as_one_after_the_other(
     done: list[str] = []
 
     async def ask(number: int) -> None:
-        await asyncio.sleep(chance.random())
+        await asyncio.sleep(chance.random())  # requests come at any moment, by the seed
         try:
             await chance.choice(requests(number))()
         except (NotFound, Conflict, BadRequest, Elsewhere) as refused:

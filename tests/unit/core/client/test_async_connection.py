@@ -108,7 +108,7 @@ async def test_an_answer_that_is_none_closes_the_connection(reply: Callable[[int
 
 async def test_an_answer_that_is_late_closes_the_connection():
     async def never(_: int, __: int) -> bytes | None:
-        await asyncio.sleep(60)
+        await asyncio.sleep(60)  # longer than the test lives
         return SILENT
 
     async with server(never) as port:
@@ -120,7 +120,7 @@ async def test_an_answer_that_is_late_closes_the_connection():
 
 async def test_a_request_that_is_cancelled_closes_the_connection():
     async def never(_: int, __: int) -> bytes | None:
-        await asyncio.sleep(60)
+        await asyncio.sleep(60)  # longer than the test lives
         return SILENT
 
     async with server(never) as port:
@@ -137,7 +137,7 @@ async def test_closing_ends_a_request_that_waits():
 
     async def never(_: int, __: int) -> bytes | None:
         asked.set()
-        await asyncio.sleep(60)
+        await asyncio.sleep(60)  # longer than the test lives
         return SILENT
 
     async with server(never) as port:

@@ -25,8 +25,8 @@ class EncodingConfig(PluginConfig):
         group=_RECORDS,
     )
     key_format: FormatName = setting(
-        "key.format", "string", doc="How keys are written; of several columns, `string` makes an object in JSON, "
-        "too, and `bytes` nothing.",
+        "key.format", "string", doc="How keys are written; several columns are an object in JSON with `string`, "
+        "too, and cannot be `bytes`.",
         group=_RECORDS,
     )  # fmt: skip
     key_schema: str = setting(
