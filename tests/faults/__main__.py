@@ -12,8 +12,9 @@ from pathlib import Path
 
 from tests.faults import network
 from tests.faults.fault import Kind
-from tests.faults.mirrors.mirror_trial import MirrorPlan, run_mirror_trial
-from tests.faults.trial import Outcome, TrialPlan, run_trial
+from tests.faults.mirrors.mirror_trial import run_mirror_trial
+from tests.faults.plan import Outcome, Plan
+from tests.faults.trial import TrialPlan, run_trial
 from tests.support import kafka_jars
 
 SECONDS_DEFAULT = 55.0
@@ -64,7 +65,7 @@ def _trial(options: argparse.Namespace, seed: int, directory: Path) -> Outcome:
 def _mirror_trial(options: argparse.Namespace, seed: int, directory: Path) -> Outcome:
     """A trial of two clusters, one of which mirrors the other."""
     return run_mirror_trial(
-        MirrorPlan(
+        Plan(
             seed=seed,
             directory=directory,
             seconds=options.seconds,

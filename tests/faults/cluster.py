@@ -18,7 +18,7 @@ from typing import Self
 
 from ottla.local.etcd_binary import find_etcd
 from tests.faults import faulty_disk
-from tests.faults.cluster_process import ClusterProcess
+from tests.faults.cluster_process import ClusterProcess, look_at, wait_until_ready
 from tests.faults.fault import BROKER, CONTROLLER, COORDINATOR, ETCD, Members, id_of, role_of
 from tests.faults.network import Network
 from tests.faults.synced_files import drop_unsynced
@@ -125,17 +125,11 @@ class Cluster:
 
     def look(self) -> None:
         """Sees what has ended, and starts what shall run."""
-        for process in self.processes.values():
-            process.look()
+        look_at(self.processes.values())
 
     def wait_ready(self, *, within_s: float) -> None:
         """Waits until every process is ready."""
-
-        def missing() -> list[str]:
-            self.look()
-            return [process.name for process in self.processes.values() if not process.is_ready()]
-
-        eventually(lambda: not missing(), "every process is ready", within_s=within_s)
+        wait_until_ready(self.processes.values(), within_s=within_s)
 
     def stop(self) -> None:
         """Stops the services cleanly, one after the other as an operator would, and then etcd."""

@@ -10,11 +10,12 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ottla_core.lifecycle import EXIT_BAD_CONFIGURATION, EXIT_FAILURE
 from tests.support.child_process import ChildProcess
+from tests.support.eventually import NotInTime, eventually
 
 START_AGAIN_DELAY_S = 0.5
 COULD_NOT_START = (EXIT_FAILURE, EXIT_BAD_CONFIGURATION)
@@ -137,3 +138,26 @@ class ClusterProcess:
         with self.log.open("rb") as log:
             log.seek(self._log_bytes_at_start)
             return self._ready_line in log.read()
+
+
+def look_at(processes: Iterable[ClusterProcess]) -> None:
+    """Sees what has ended, and starts what shall run."""
+    for process in processes:
+        process.look()
+
+
+def wait_until_ready(processes: Collection[ClusterProcess], *, within_s: float) -> None:
+    """Waits until all of them are ready, and starts meanwhile what shall run.
+
+    Raises:
+        NotInTime: some are not; the message names them.
+    """
+
+    def missing() -> list[str]:
+        look_at(processes)
+        return [process.name for process in processes if not process.is_ready()]
+
+    try:
+        eventually(lambda: not missing(), "every process is ready", within_s=within_s)
+    except NotInTime:
+        raise NotInTime(f"after {within_s} s not ready: {', '.join(missing())}") from None

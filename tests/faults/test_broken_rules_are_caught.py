@@ -12,6 +12,7 @@ import pytest
 from tests.faults.broken_rules import program
 from tests.faults.cluster import PROGRAMS
 from tests.faults.fault import BROKER, CONTROLLER, Members
+from tests.faults.plan import Outcome
 from tests.faults.schedule import Schedule
 from tests.faults.targeted_schedules import (
     controller_deposed_while_it_writes,
@@ -28,7 +29,7 @@ from tests.faults.targeted_schedules import (
     truncated_epochs_at_a_crash,
     unreplicated_records_at_a_crash,
 )
-from tests.faults.trial import Outcome, TrialPlan, run_trial
+from tests.faults.trial import TrialPlan, run_trial
 
 pytestmark = [
     pytest.mark.slow,

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 from confluent_kafka import KafkaException
@@ -36,7 +35,8 @@ from tests.faults.load import Load
 from tests.faults.network import LoopbackNetwork, Network, open_network
 from tests.faults.operation_schedule import Operated
 from tests.faults.operators import Operators
-from tests.faults.schedule import Schedule, make_schedule, members_of
+from tests.faults.plan import Outcome, Plan
+from tests.faults.schedule import make_schedule, members_of
 from tests.faults.state_history import led_by_one, state_problems
 from tests.faults.topics import (
     ALL_TOPICS,
@@ -63,85 +63,25 @@ MEMORY_BYTES_MAX = 768 * 1024 * 1024
 """What requests that are arriving and answers that are not read may take of a broker, and the broker itself."""
 DISK_BYTES_PER_SECOND = 512 * 1024
 """More than the load writes, so that a long trial does not fill the disks by itself."""
-PROBLEMS_SHOWN_MAX = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialPlan:
-    """What a trial is to be.
+class TrialPlan(Plan):
+    """What a trial of one cluster is to be.
 
     Attributes:
-        seed: decides the schedule and the load.
-        directory: of data and logs; must not exist.
-        seconds: how long faults happen.
-        schedule: the faults, if they are not to be drawn from the seed.
-        kinds: what may happen, as far as the machine lets it.
         members: which processes there are, if their number is not to be drawn from the seed.
         factor: replicas of each partition.
-        programs: what Python runs instead of a role's service.
         services: settings of services, by role.
         groups: whether there are consumer groups.
         java: whether Kafka's own clients are among the load.
-        loopback: whether to do without network namespaces where they could be had.
     """
 
-    seed: int
-    directory: Path
-    seconds: float = 55.0
-    schedule: Schedule | None = None
-    kinds: frozenset[Kind] = frozenset(Kind)
     members: Members | None = None
     factor: int = 3
-    programs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     services: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     groups: bool = True
     java: bool = False
-    loopback: bool = False
-
-
-@dataclass(slots=True)
-class Outcome:
-    """How a trial went.
-
-    Attributes:
-        problems: promises that were not kept.
-        counts: how much was tried.
-        command: which draws the same schedule for the same seed.
-    """
-
-    seed: int
-    schedule: Schedule
-    directory: Path
-    problems: list[str] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-    took_s: float = 0.0
-    command: str = "python -m tests.faults"
-
-    def summary(self) -> str:
-        """One line."""
-        kinds = sorted(fault.kind for fault in self.schedule.faults)
-        faults = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
-        counts = ", ".join(f"{count} {what}" for what, count in self.counts.items())
-        verdict = f"{len(self.problems)} PROBLEMS" if self.problems else "ok"
-        return f"seed {self.seed}: {verdict}; {faults}; {counts}; {self.took_s:.0f} s"
-
-    def report(self) -> str:
-        """Everything that somebody needs to look for the reason of a failure."""
-        shown = self.problems[:PROBLEMS_SHOWN_MAX]
-        more = len(self.problems) - len(shown)
-        return "\n".join(
-            [
-                self.summary(),
-                "schedule:",
-                str(self.schedule),
-                "problems:",
-                *(f"- {problem}" for problem in shown),
-                *([f"- and {more} more"] if more > 0 else []),
-                f"logs: {self.directory}/*/*.log",
-                f"again, if the schedule is the seed's own: {self.command} --seed {self.seed} "
-                f"--seconds {self.schedule.seconds:g}",
-            ]
-        )
 
 
 def run_trial(plan: TrialPlan) -> Outcome:

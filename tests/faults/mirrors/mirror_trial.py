@@ -8,10 +8,8 @@ mirrors have to come to the end of the source, everything is read on both sides,
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
-from pathlib import Path
 from uuid import UUID
 
 from confluent_kafka import KafkaException
@@ -37,7 +35,7 @@ from tests.faults.mirrors.sites import SOURCE_FACTOR, TARGET_FACTOR, Sites, Site
 from tests.faults.mirrors.synced_groups import synced_group_problems
 from tests.faults.mirrors.target_progress import COPIED, LINKED, TargetProgress
 from tests.faults.network import LoopbackNetwork, Network, open_network
-from tests.faults.schedule import Schedule
+from tests.faults.plan import Outcome, Plan
 from tests.faults.state_history import state_problems
 from tests.faults.topics import (
     COMMON_CONFIGS,
@@ -51,7 +49,7 @@ from tests.faults.topics import (
     LoadTopic,
     copy_name,
 )
-from tests.faults.trial import DISK_BYTES_PER_SECOND, Outcome
+from tests.faults.trial import DISK_BYTES_PER_SECOND
 from tests.support.eventually import NotInTime, eventually
 
 FIRST_RECORDS = 200
@@ -64,30 +62,7 @@ SLOW_S = 10.0
 LOOK_EVERY_S = 3.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorPlan:
-    """What a trial is to be.
-
-    Attributes:
-        seed: decides the schedule and the load.
-        directory: of data and logs; must not exist.
-        seconds: how long faults happen.
-        schedule: the faults, if they are not to be drawn from the seed.
-        kinds: what may happen, as far as the machine lets it.
-        programs: what Python runs for roles of the target and for workers, in place of the service.
-        loopback: whether to do without network namespaces where they could be had.
-    """
-
-    seed: int
-    directory: Path
-    seconds: float = 55.0
-    schedule: Schedule | None = None
-    kinds: frozenset[Kind] = frozenset(Kind)
-    programs: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    loopback: bool = False
-
-
-def run_mirror_trial(plan: MirrorPlan) -> Outcome:
+def run_mirror_trial(plan: Plan) -> Outcome:
     """Runs a trial to its end, and removes all of it but the directory."""
     begun_s = time.monotonic()
     plan.directory.mkdir(parents=True)
@@ -119,7 +94,7 @@ def run_mirror_trial(plan: MirrorPlan) -> Outcome:
 class _MirrorTrial:
     """The steps of a trial whose clusters and network exist."""
 
-    def __init__(self, plan: MirrorPlan, network: Network, sites: Sites, outcome: Outcome) -> None:
+    def __init__(self, plan: Plan, network: Network, sites: Sites, outcome: Outcome) -> None:
         self._plan = plan
         self._network = network
         self._sites = sites

@@ -15,7 +15,7 @@ from typing import Self
 
 from tests.faults.cluster import START_DEADLINE_S, Cluster, ClusterSettings, python_environment
 from tests.faults.cluster_files import log_problems
-from tests.faults.cluster_process import ClusterProcess
+from tests.faults.cluster_process import ClusterProcess, look_at, wait_until_ready
 from tests.faults.fault import BROKER, CONTROLLER, Members, site_of
 from tests.faults.mirrors.operated_topics import GROWING, REBORN
 from tests.faults.network import Network
@@ -135,15 +135,7 @@ class Sites:
         """Starts the workers and waits until they serve."""
         for worker in self.workers:
             worker.start()
-        eventually(
-            self._all_serve,
-            "the workers serve",
-            within_s=START_DEADLINE_S,
-        )
-
-    def _all_serve(self) -> bool:
-        self.look()
-        return all(worker.is_ready() for worker in self.workers)
+        wait_until_ready(self.workers, within_s=START_DEADLINE_S)
 
     def rest_url(self, worker: str) -> str:
         """Where a worker answers."""
@@ -151,17 +143,11 @@ class Sites:
 
     def look(self) -> None:
         """See `Cluster.look`."""
-        for process in self.processes.values():
-            process.look()
+        look_at(self.processes.values())
 
     def wait_ready(self, *, within_s: float) -> None:
         """Waits until every process is ready."""
-
-        def missing() -> list[str]:
-            self.look()
-            return [process.name for process in self.processes.values() if not process.is_ready()]
-
-        eventually(lambda: not missing(), "every process is ready", within_s=within_s)
+        wait_until_ready(self.processes.values(), within_s=within_s)
 
     def stop(self) -> None:
         """Stops everything cleanly: the workers first, then the target, then the source."""

@@ -6,14 +6,14 @@ import pytest
 
 from tests.faults.broken_rules import program
 from tests.faults.mirrors import sites
-from tests.faults.mirrors.mirror_trial import MirrorPlan, run_mirror_trial
+from tests.faults.mirrors.mirror_trial import run_mirror_trial
 from tests.faults.mirrors.sites import MIRROR
 from tests.faults.mirrors.targeted_schedules import (
     brokers_that_crash,
     workers_that_crash,
 )
+from tests.faults.plan import Outcome, Plan
 from tests.faults.schedule import Schedule
-from tests.faults.trial import Outcome
 
 pytestmark = [
     pytest.mark.slow,
@@ -25,7 +25,7 @@ SEED = 1
 
 
 def trial(directory: Path, schedule: Schedule, **programs: tuple[str, ...]) -> Outcome:
-    plan = MirrorPlan(
+    plan = Plan(
         seed=SEED, directory=directory / "trial", seconds=schedule.seconds, schedule=schedule, programs=programs
     )
     outcome = run_mirror_trial(plan)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.mirrors.mirror_trial import MirrorPlan, run_mirror_trial
+from tests.faults.mirrors.mirror_trial import run_mirror_trial
+from tests.faults.plan import Plan
 
 pytestmark = pytest.mark.slow
 
@@ -19,6 +20,6 @@ SECONDS = float(os.environ.get("OTTLA_TEST_FAULT_SECONDS", "25"))
 
 @pytest.mark.requires("network namespaces", "small disk")
 def test_a_fault_schedule_costs_the_target_no_record(tmp_path: Path) -> None:
-    outcome = run_mirror_trial(MirrorPlan(seed=SEED, directory=tmp_path / f"seed-{SEED}", seconds=SECONDS))
+    outcome = run_mirror_trial(Plan(seed=SEED, directory=tmp_path / f"seed-{SEED}", seconds=SECONDS))
     print(outcome.summary())
     assert not outcome.problems, outcome.report()
