@@ -4,6 +4,7 @@ PYTHON := .venv/bin/python
 BIN := .venv/bin
 SOURCES := core services plugins cli tests benchmarks demo examples
 UNIT_TESTS_OF_CONNECT := tests/unit/connect tests/unit/plugins
+UNIT_TESTS_OF_SERVICES := $(patsubst %,tests/unit/%,broker controller group_coordinator mirror)
 CONNECT_TESTS := tests/system/connect $(UNIT_TESTS_OF_CONNECT)
 SPARK_TESTS := tests/system/spark
 MIRROR_TESTS := tests/system/mirror tests/system/links
@@ -30,7 +31,8 @@ ARGUMENTS ?= all
 MINUTES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check check-connect check-tests check-types check-style check-imports test test-all test-rules test-scenarios test-system \
+.PHONY: help setup demo check check-connect check-services check-others check-types check-style \
+	check-imports test test-all test-rules test-scenarios test-system \
 	test-recovery test-clients test-connect test-spark test-mirror test-documents faults faults-mirror faults-caught compat bench format stubs clean
 
 help: ## list the targets
@@ -43,14 +45,18 @@ demo: setup ## bring 336,776 flights through a cluster of its own, with clients 
 	@scripts/ensure-java
 	@$(PYTHON) -m demo.flights
 
-check: setup ## format, lint, types, imports, fast tests: under a minute
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-connect check-tests check-types check-style check-imports
+check: setup ## format, lint, types, imports, unit tests: about a minute
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target check-types check-connect check-services check-others check-style check-imports
 
+# Three at a time on two processors, as unit tests with processes and sockets often wait.
 check-connect:
 	$(PYTHON) -m pytest -q $(UNIT_TESTS_OF_CONNECT) -m "not slow"
 
-check-tests:
-	$(PYTHON) -m pytest -q tests/unit tests/property $(UNIT_TESTS_OF_CONNECT:%=--ignore=%) -m "not slow"
+check-services:
+	$(PYTHON) -m pytest -q $(UNIT_TESTS_OF_SERVICES) -m "not slow"
+
+check-others:
+	$(PYTHON) -m pytest -q tests/unit $(patsubst %,--ignore=%,$(UNIT_TESTS_OF_CONNECT) $(UNIT_TESTS_OF_SERVICES)) -m "not slow"
 
 check-types:
 	$(BIN)/mypy

@@ -37,14 +37,14 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(WITHOUT_HYPOTHESIS)
 # Ctrl-C, although tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-CHECKED = tuple(Path(__file__).parent / folder for folder in ("unit", "property"))
+CHECKED = Path(__file__).parent / "unit"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what was run before, if that is said."""
     if not os.environ.get("OTTLA_TESTS_CHECKED"):
         return
-    done = [each for each in items if each.get_closest_marker("slow") is None and _is_checked(each.path)]
+    done = [each for each in items if each.get_closest_marker("slow") is None and each.path.is_relative_to(CHECKED)]
     config.hook.pytest_deselected(items=done)
     left_out = set(done)
     items[:] = [each for each in items if each not in left_out]
@@ -53,10 +53,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Look for what a test needs."""
     look_for(item.iter_markers("requires"))
-
-
-def _is_checked(path: Path) -> bool:
-    return any(path.is_relative_to(folder) for folder in CHECKED)
 
 
 @pytest.fixture(scope="session")
