@@ -101,6 +101,7 @@ def test_a_job_that_fails_to_start_is_stopped(connect: Connect):
     assert len(job.events("stop")) == 1
 
 
+@pytest.mark.slow
 def test_it_begins_only_with_a_lease_and_ends_at_once_when_that_lapses(connect: Connect):
     job = Job(connect, lease=False)
     job.process.lease(15.0)  # the job must have started by its end, on a busy machine too
