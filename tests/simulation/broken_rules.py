@@ -384,6 +384,15 @@ def _cutting_at_once(self: Fetcher, followed: Any) -> None:
         _begin(self, followed)
 
 
+_end_at_loss = Partition._end_at_loss
+
+
+def _holding_none_behind_the_loss(
+    self: Partition, follower: int, offset: int, lost_from: int, end_offset: int
+) -> int:
+    return _end_at_loss(self, follower, offset, lost_from, end_offset) if offset <= lost_from else end_offset
+
+
 _fetch_position = Partition.fetch_position
 
 
@@ -448,6 +457,9 @@ BROKEN_RULES: Mapping[str, BrokenRule] = {
         LongestLogSearch, "missing", lambda *_: ()
     ),
     "logs with gaps are cut before a leader is above doubt": _replaced(Fetcher, "_begin", _cutting_at_once),
+    "followers that end within a gap are not held": _replaced(
+        Partition, "_end_at_loss", _holding_none_behind_the_loss
+    ),
     "logs with gaps claim their ends": _replaced(Partition, "fetch_position", _claiming_all),
     "nobody waits long for those that are away": _replaced(LongestLogSearch, "longest", _longest_without_patience),
     "a reported loss changes nothing": _replaced(isr_changes, "without_log", lambda _id, partition, *_: partition),

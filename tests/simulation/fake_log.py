@@ -107,7 +107,7 @@ class SimulatedLog:
 
     Attributes:
         broker_id: whose it is.
-        records: all records ever kept, by offset; None where they were deleted before this replica got them.
+        records: all records ever kept, by offset; None where they were deleted before this replica got them, or lost.
         durable_end_offset: records below it survive a loss of power.
         failure: why nothing is appended any more in this life of its broker.
         lost_from: from where on its disk has lost records; None if it has lost none.
@@ -224,6 +224,11 @@ class SimulatedLog:
         self._kept.recovery_point = 0  # all is recovered that ends before its recovery point
         self.lost_from = end_offset
 
+    def lose_middle(self, offset: int, end_offset: int) -> None:
+        """Lose what was durable, and find that out by what is behind it."""
+        self.records[offset:end_offset] = [None] * (end_offset - offset)
+        self.lost_from = offset
+
     # Appending
 
     def append_as_leader(
@@ -274,7 +279,15 @@ class SimulatedLog:
         if offset >= end_offset:
             return None
         end = min(end_offset, offset + max_bytes)
-        return Records(enumerate(self.records[offset:end], offset))  # type: ignore[arg-type]
+        return Records(
+            (at, record) for at, record in enumerate(self.records[offset:end], offset) if record is not None
+        )
+
+    def contiguous_end(self, offset: int) -> int:
+        """Return up to where the log has every offset from one on."""
+        return next(
+            (at for at in range(offset, self.log_end_offset) if self.records[at] is None), self.log_end_offset
+        )
 
     # Leader epochs
 

@@ -302,6 +302,29 @@ def back_with_a_gap(cluster: ScriptedCluster) -> None:
     _until_equal_again(cluster, 1, 2, 3)
 
 
+def ends_within_a_gap(cluster: ScriptedCluster) -> None:
+    """The last replica in sync has lost some of the middle, and that is where the log of a follower ends.
+
+    With what is behind, that follower would count as in sync before the one that has everything.
+    """
+    cluster.append(1, MORE_RECORDS)
+    cluster.until_equal(1, 2, 3)
+    cluster.brokers[3].kill()
+    cluster.until_in_sync(1, 2)
+    cluster.append(1, RECORDS)
+    cluster.until_equal(1, 2)
+    _end_all_but_last(cluster, 1, 2)
+    cluster.lose_middle(1, MORE_RECORDS - 2, MORE_RECORDS + 2)
+    cluster.cut(_brokers(2), _brokers(1))
+    _start(cluster, 2, 3)
+    cluster.pass_ms(LAG_MAX_MS / 2)
+    _start(cluster, 1)
+    cluster.until_led_by(1)
+    cluster.pass_ms(LAG_MAX_MS / 2)
+    cluster.mend(_brokers(2), _brokers(1))
+    _until_equal_again(cluster, 1, 2, 3)
+
+
 HISTORIES: Mapping[str, History] = {
     "any refusal undoes a proposal": History(accepted_by_a_refusal, (1,), lag_max_ms=600),
     "followers join before they have reached the high watermark": History(about_to_join_and_back_with_less, (1, 2)),
@@ -312,6 +335,7 @@ HISTORIES: Mapping[str, History] = {
     "who may lack records leads at once": History(last_lost_its_end, (1, 2, 3)),
     "the longest log is looked for among those that are heard first": History(all_lost_power, (1, 2, 3)),
     "logs with gaps are cut before a leader is above doubt": History(all_may_have_gaps, (1, 2, 3)),
+    "followers that end within a gap are not held": History(ends_within_a_gap, (1, 2, 3)),
     "logs with gaps claim their ends": History(back_with_a_gap, (1, 2, 3)),
     "nobody waits long for those that are away": History(longest_is_away, (1, 2, 3)),
     "partition epochs are not compared": History(decided_on_an_older_state, (1, 2, 3), lag_max_ms=600),

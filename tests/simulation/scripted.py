@@ -220,6 +220,12 @@ class ScriptedCluster(SimulatedCluster):
         self.invariants.knows_of_loss = True
         self.brokers[broker_id].lose_end(NAME, end_offset)
 
+    def lose_middle(self, broker_id: int, offset: int, end_offset: int) -> None:
+        """Take a part of the log from a broker that is down, and have it know by what is behind."""
+        self.invariants.wiped(broker_id)
+        self.invariants.knows_of_loss = True
+        self.log(broker_id).lose_middle(offset, end_offset)
+
     def _would_lose_records(self, broker_id: int) -> bool:
         log = self.log(broker_id)
         return log.durable_end_offset < log.log_end_offset

@@ -1,5 +1,6 @@
 """What one look at the logs finds for a reader."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from ottla_broker.partition import Partition
 from ottla_broker.replication.fetch_plan import FetchPlan
 from ottla_broker.replication.following import append_from_leader
 from ottla_broker.replication.leader_replica import UNKNOWN_OFFSET, FollowerContact
+from ottla_core.wire.record_batch import iterate_batches
 from tests.support.partition_logs import NOW_MS, read_batches
 from tests.support.readable_partitions import (
     BROKER,
@@ -172,6 +174,43 @@ def test_a_gap_is_not_copied_while_another_replica_may_have_what_is_lost(partiti
     (consumer,) = full(session_of(asked(0, 1)), partitions)
     assert consumer.outcome.high_watermark == 4, "consumers are given what there is"
     assert consumer.outcome.records is not None
+
+
+@pytest.mark.parametrize(
+    ("offset", "given", "story"),
+    [
+        (2, (), "its log ends where the loss begins"),
+        (3, (), "its log ends within the loss"),
+        (4, (4, 5), "behind the loss; another gap may be a loss as well"),
+        (6, (), "its log ends within that one"),
+        (7, (7,), "it lacks nothing that another one may have"),
+    ],
+)
+def test_a_follower_whose_log_ends_within_a_gap_waits_as_well(
+    partitions: ReadablePartitions, offset: int, given: tuple[int, ...], story: str
+) -> None:
+    whole = partitions.add(1)
+    for _ in range(8):
+        append(whole)
+    batches = [batch for _, batch in read_batches(whole.log)]
+    leading = partitions.add(isr=(BROKER,))
+    for number in (0, 1, 4, 5, 7):  # offsets 2, 3 and 6 are lost
+        leading.log.append_as_follower(batches[number], now_ms=NOW_MS)
+    leading.log.lost_from = 2
+
+    def read(broker_id: int, at: int) -> list[int]:
+        full(session_of(asked(0, at), follower=contact(broker_id)), partitions)
+        found = leading.read(at, PLENTY_BYTES, at_least_one_batch=True, to_log_end=True, follower=broker_id)
+        if found is None:
+            return []
+        data = os.pread(found.file.fileno(), found.size, found.position)
+        return [header.base_offset for header, _ in iterate_batches(data)]
+
+    behind = [number for number in (4, 5, 7) if number >= offset]
+    assert read(OTHER_FOLLOWER, 8) == []
+    assert read(FOLLOWER, offset) == list(given), story
+    assert read(OTHER_FOLLOWER, offset) == behind, "nobody else has more"
+    assert read(FOLLOWER, offset) == behind, "nor has this one"
 
 
 def test_a_refused_follower_tells_how_far_its_log_reaches(partitions: ReadablePartitions) -> None:

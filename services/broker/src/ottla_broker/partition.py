@@ -466,25 +466,31 @@ class Partition:
         """
         log = self.log
         end_offset = log.log_end_offset if to_log_end else log.high_watermark
-        if follower is not None and log.lost_from is not None and offset <= log.lost_from <= end_offset:
-            end_offset = self._end_at_loss(follower, log.lost_from, end_offset)
+        if follower is not None and log.lost_from is not None:
+            end_offset = self._end_at_loss(follower, offset, log.lost_from, end_offset)
         return log.read(offset, max_bytes=max_bytes, end_offset=end_offset, at_least_one_batch=at_least_one_batch)
 
-    def _end_at_loss(self, follower: int, lost_from: int, end_offset: int) -> int:
-        """Return up to where a follower may read whose log ends before the first record that is lost here.
+    def _end_at_loss(self, follower: int, offset: int, lost_from: int, end_offset: int) -> int:
+        """Return up to where a follower may read from an offset on, for what is lost here begins at another one.
 
-        With what comes behind, it would pass for complete, and could take this replica's place. So that waits while
-        another one may have what is lost: that one is to lead as soon as it has the rest.
+        With what comes behind a loss, a follower whose log ends before it, or within it, would pass for complete, and
+        could take this replica's place. So that waits while another one may have what is lost: that one is to lead as
+        soon as it has the rest. Which of the gaps behind the first loss are losses as well nobody can tell.
         """
-        leader, context = self._leader, self.context
-        waits = leader is not None and leader.another_may_reach_beyond(
-            lost_from,
+        if not self._another_may_reach_beyond(max(offset, lost_from), follower):
+            return end_offset
+        loss = lost_from if offset <= lost_from else self.log.contiguous_end(offset)
+        return loss if loss < end_offset and self._another_may_reach_beyond(loss, follower) else end_offset
+
+    def _another_may_reach_beyond(self, offset: int, follower: int) -> bool:
+        context = self.context
+        return self._leader is not None and self._leader.another_may_reach_beyond(
+            offset,
             follower,
             now_ms=context.monotonic_ms(),
             lag_max_ms=context.lag_max_ms,
             live=context.live_brokers,
         )
-        return lost_from if waits else end_offset
 
     def watch(self, watcher: PartitionWatcher) -> None:
         """Tell `watcher` what happens from now on."""

@@ -7,6 +7,7 @@ segment, and consists of whole batches.
 
 import os
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from ottla_broker.log.segment import LogSegment
@@ -20,6 +21,9 @@ from ottla_core.wire.records import iterate_records
 
 _REMEMBERED_POSITIONS: Final = 16
 """Readers of one partition whose positions are remembered."""
+
+_BATCHES_LOOKED_AT_MAX: Final = 1_000
+"""How far a gap is looked for at a time, on the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,19 @@ class LogReader:
             return LogSlice(segment.file(), position, available)
         size = self._whole_batches(segment, position, max_bytes, at_least_one_batch=at_least_one_batch)
         return LogSlice(segment.file(), position, size) if size else None
+
+    def contiguous_end(self, offset: int) -> int:
+        """Return up to where the log has every offset from one on, as far as the next read goes; itself in a gap."""
+        start = self._locate(offset)
+        if start is None:
+            return offset
+        segment, position = start
+        end_offset = offset
+        for _, header in islice(segment.walk(position), _BATCHES_LOOKED_AT_MAX):
+            if header.base_offset > end_offset:
+                break
+            end_offset = header.next_offset
+        return end_offset
 
     def _locate(self, offset: int) -> tuple[LogSegment, int] | None:
         number = self._segments.number_for(offset)

@@ -326,6 +326,16 @@ class PartitionLog:
         except OSError as error:
             raise self._errors.of("read", error) from error
 
+    def contiguous_end(self, offset: int) -> int:
+        """Return up to where the log has every offset from one on, or that is known so far; itself in a gap.
+
+        Raises:
+            CorruptMessage: the disk has damaged a batch's header since it was written or recovered.
+            KafkaStorageError: the disk failed.
+        """
+        with self._errors.told("read"):
+            return self._reader.contiguous_end(offset)
+
     def offset_for_timestamp(self, timestamp_ms: int) -> Found | LongSearch | None:
         """Return the first record at or after a time, or what is long about searching for it.
 
