@@ -59,6 +59,7 @@ class Reader:
             settings["PYTHONPATH"] = str(python_path)
         self._environment = {**inherited, **settings}
         self._exports: list[str] = []
+        self._left_running: list[subprocess.Popen[str]] = []
 
     def write(self, file: WrittenFile) -> None:
         """Writes a file, as the document shows it."""
@@ -72,7 +73,7 @@ class Reader:
             until: a pattern in what it has to print. Until then it is typed again, as by a reader who was too early.
             within_s: for all attempts.
         """
-        if command.line.startswith("export "):
+        if command.line.startswith(("export ", ". ")):
             self._exports.append(command.line)
             return ""
         deadline_s = time.monotonic() + within_s
@@ -98,11 +99,22 @@ class Reader:
             os.killpg(process.pid, signal.SIGINT)
             process.wait(GONE_WITHIN_S)
 
+    def leave_running(self, command: Command, *, until: str, within_s: float = COMMAND_DEADLINE_S) -> None:
+        """Runs a command in another terminal, and goes on when it has printed or logged something."""
+        printed = self._home / f"printed-{len(self._left_running)}"
+        with printed.open("w") as output:
+            process = self._start(command.line, stdout=output, stderr=subprocess.STDOUT)
+        self._left_running.append(process)
+        eventually(lambda: re.search(until, printed.read_text()), f"{command.line} shows {until}", within_s=within_s)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._run(".venv/bin/ottla down", GONE_WITHIN_S)
+        for process in reversed(self._left_running):
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(GONE_WITHIN_S)
         shutil.rmtree(self._home, ignore_errors=True)
 
     def _run(self, line: str, timeout_s: float) -> "subprocess.CompletedProcess[str]":

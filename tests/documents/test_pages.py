@@ -23,6 +23,7 @@ class Page:
         shows: patterns in what commands print, maybe only when they are typed again a little later.
         not_typed: commands that are left out: they would change the environment of all tests, or need a cluster of
             somebody else's.
+        in_other_terminals: commands that go on for ever, with what each says when it is ready.
         has_plugin: whether the example of a plugin is installed for the reader, in place of such a command.
         has_registry: whether the reader has a schema registry.
     """
@@ -30,6 +31,7 @@ class Page:
     path: str
     shows: dict[str, str] = field(default_factory=dict)
     not_typed: frozenset[str] = frozenset()
+    in_other_terminals: dict[str, str] = field(default_factory=dict)
     has_plugin: bool = False
     has_registry: bool = False
 
@@ -38,6 +40,13 @@ class Page:
 
 
 CONSUME = ".venv/bin/ottla consume flights"
+OF_THE_TABLE = (
+    '.venv/bin/ottla sql -e "SELECT airline, sum(flights), sum(cancelled) '
+    'FROM parquet.\\`/tmp/flights/delays\\` GROUP BY airline"'
+)
+SELECT_BY_CARRIER = '.venv/bin/ottla sql -e "SELECT carrier, count(*) AS flights FROM flights GROUP BY carrier"'
+MASTER = "spark-class org.apache.spark.deploy.master.Master"
+WORKER = "spark-class org.apache.spark.deploy.worker.Worker"
 SECURED = (
     ".venv/bin/ottla cluster describe -b kafka:9093 -X security.protocol=sasl_ssl -X ssl.ca.location=ca.pem "
     "-X sasl.mechanism=SCRAM-SHA-512 -X sasl.username=me -X 'sasl.password=${env:KAFKA_PASSWORD}'"
@@ -98,6 +107,25 @@ TYPED = [
         },
     ),
     Page(
+        "docs/spark.md",
+        shows={
+            ".venv/bin/ottla consume flights --count 1": '"dep_delay"',
+            ".venv/bin/ottla connect status delays": r"task 0\s+RUNNING",
+            ".venv/bin/ottla consume delays --count 3": '(?s)("mean_delay".*){3}',
+            OF_THE_TABLE: r"(?m)^(United|American|Delta) ",
+            f"{SELECT_BY_CARRIER} --format json": '"carrier": ?"UA"',
+            ".venv/bin/ottla sql -f flights.sql": "hourly",
+            ".venv/bin/ottla sql --list-warm": "local",
+            ".venv/bin/ottla connect logs delays --task 0": "batch",
+            ".venv/bin/ottla group describe connect-delays-topic": "flights",
+        },
+        in_other_terminals={
+            f"{MASTER} --host 127.0.0.1 --port 7077": "New state: ALIVE",
+            f"{WORKER} --cores 1 --memory 1g spark://127.0.0.1:7077": "Successfully registered",
+        },
+        not_typed=frozenset({"sudo apt-get install openjdk-17-jre-headless"}),
+    ),
+    Page(
         "docs/mirroring.md",
         shows={
             ".venv/bin/ottla mirror link list": "west",
@@ -128,7 +156,7 @@ def installed(project: Path, site: Path) -> None:
 
 @pytest.mark.parametrize("page", TYPED, ids=lambda page: page.path)
 def test_what_is_expected_stands_on_the_page(page: Page) -> None:
-    assert {*page.shows, *page.not_typed} <= {*page.commands()}
+    assert {*page.shows, *page.not_typed, *page.in_other_terminals} <= {*page.commands()}
 
 
 @pytest.mark.parametrize("page", TYPED, ids=lambda page: page.path)
@@ -146,5 +174,7 @@ def test_every_command_of_a_page_works(page: Page, tmp_path: Path) -> None:
                 reader.write(step)
             elif step.line.endswith("--follow"):
                 assert reader.follow(step, lines=1)
+            elif ready := page.in_other_terminals.get(step.line):
+                reader.leave_running(step, until=ready)
             elif step.line not in page.not_typed:
                 reader.type(step, until=page.shows.get(step.line, ""))
