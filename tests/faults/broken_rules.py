@@ -82,10 +82,10 @@ def offsets_of_old() -> None:
     correlation_id, offset_fetch, kept_s = slice(4, 8), (9).to_bytes(2, "big"), 3.0
 
     def remember(
-        self: GroupRelay, shard: int, frame: bytes, client_host: str, finish: Any, **told: Any
+        self: GroupRelay, shard: int, frame: bytes, client_host: str, finish: Any, **how: Any
     ) -> LaterAnswer[Any]:
         if bytes(frame[: len(offset_fetch)]) != offset_fetch:
-            return ask(self, shard, frame, client_host, finish, **told)
+            return ask(self, shard, frame, client_host, finish, **how)
         key = shard, bytes(frame[correlation_id.stop :])
         told_s, told = kept.get(key, (0.0, b""))
         if told and time.monotonic() - told_s < kept_s:
@@ -100,7 +100,7 @@ def offsets_of_old() -> None:
                 kept[key] = time.monotonic(), answer
             return finish(answer)
 
-        return ask(self, shard, frame, client_host, keep, **told)
+        return ask(self, shard, frame, client_host, keep, **how)
 
     replace_rule(GroupRelay, "ask", remember)
 
