@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from ottla_core.client.cluster import AsyncCluster
 from ottla_core.client.group.cluster_groups import ClusterGroups
-from ottla_core.client.group.offset_requests import CommittedOffset, TopicPartition
+from ottla_core.client.group.offset_requests import CommittedOffset
+from ottla_core.topic_partition import TopicPartition
 from ottla_mirror.groups.group_sync import GroupSync
 from ottla_mirror.groups.translator import Translator
 from ottla_mirror.internal_topics.internal_topic import InternalTopic

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla_core.client.group.cluster_groups import ClusterGroups
 from ottla_core.client.group.offset_requests import CommittedOffset
-from ottla_core.client.group.offset_requests import TopicPartition as Partition
+from ottla_core.topic_partition import TopicPartition as Partition
 from tests.support.client_cluster import opened_cluster
 from tests.support.eventually_async import eventually_async
 from tests.support.mirror_worker import MirrorWorkerProcess, flow_path

@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
-from ottla_core.client.group.offset_requests import CommittedOffset, TopicPartition
+from ottla_core.client.group.offset_requests import CommittedOffset
+from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.records import Record
 from ottla_mirror.groups.checkpoints import Checkpoint, CheckpointKey, Checkpoints
 from ottla_mirror.groups.group_reports import GroupState

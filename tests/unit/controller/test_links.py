@@ -327,3 +327,20 @@ def test_promotion_forgets_what_was_written_before() -> None:
     turned = following(new_topic(source_leader_epochs=(80_000, 3)), state_with(own_topic()))
     plan = plan_promotion("west", [], state_with(replace(turned.topic, partitions=turned.added)))
     assert {each.set_aside_up_to for each in plan.partitions} == {-1}
+
+
+def test_a_link_is_not_altered_to_follow_what_another_one_does() -> None:
+    other = replace(LINK, name="east", id=UUID(int=71), topics=("payments",))
+    state = state_with(linked_topic(), links=(LINK, other))
+    with pytest.raises(PolicyViolation, match="topic 'orders' belongs to link 'west' already"):
+        plan_change(LinkChange(name="east", topics=(".*",)), state)
+    with pytest.raises(PolicyViolation, match=r"the pattern 'orders\.\*' belongs to link 'west' already"):
+        plan_change(LinkChange(name="east", topics=("orders.*", "payments")), replace(state, topics={}))
+    excluded = plan_change(LinkChange(name="east", topics=(".*",), properties={"topics.exclude": "orders.*"}), state)
+    assert excluded.topics == (".*",)
+    with pytest.raises(PolicyViolation, match="topic 'orders'"):
+        plan_change(
+            LinkChange(name="east", properties={"topics.exclude": None}),
+            replace(state, links={"west": LINK, "east": excluded}),
+        )
+    assert plan_change(LinkChange(name="west", topics=("orders.*", "bills")), state).topics == ("orders.*", "bills")

@@ -113,11 +113,7 @@ def plan_link(new: NewLink, state: ClusterState) -> Link | None:
     check_topic_name(link.name)
     _check_link(link, state)
     matching = [name for name in new.matching_topics if follows_topic(link, name)]
-    for other in state.links.values():
-        shared = [name for name in matching if follows_topic(other, name)]
-        if shared or set(other.topics) & set(link.topics):
-            what = f"topic '{shared[0]}'" if shared else f"the pattern '{min(set(other.topics) & set(link.topics))}'"
-            raise PolicyViolation(f"links overlap: {what} belongs to link '{other.name}' already")
+    _check_overlap(link, matching, state)
     for back in new.source_links:
         if back.source_cluster_id == state.cluster_id and (
             set(back.topics) & set(link.topics) or any(matches(back.topics, name) for name in matching)
@@ -157,7 +153,32 @@ def plan_change(change: LinkChange, state: ClusterState) -> Link:
         promoted_topics=link.promoted_topics - set(change.forgotten_promotions),
     )
     _check_link(changed, state)
+    if (changed.topics, changed.properties) != (link.topics, link.properties):
+        _check_overlap(changed, [], state)
     return changed
+
+
+def _check_overlap(link: Link, matching: Sequence[str], state: ClusterState) -> None:
+    """See that no topic would follow two links.
+
+    Args:
+        link: as it shall be.
+        matching: topics of its source that it follows, as far as they are known.
+        state: the cluster that follows.
+
+    Raises:
+        PolicyViolation: another link follows such a topic or has one of the same patterns, or a topic that the link
+            would follow is linked by another one.
+    """
+    for other in state.links.values():
+        if other.id == link.id:
+            continue
+        linked = [topic.name for topic in topics_of(other, state) if is_linked(topic)]
+        shared = [name for name in matching if follows_topic(other, name)]
+        shared += sorted(name for name in linked if follows_topic(link, name))
+        if shared or set(other.topics) & set(link.topics):
+            what = f"topic '{shared[0]}'" if shared else f"the pattern '{min(set(other.topics) & set(link.topics))}'"
+            raise PolicyViolation(f"links overlap: {what} belongs to link '{other.name}' already")
 
 
 def plan_link_deletion(name: str, state: ClusterState) -> Link:

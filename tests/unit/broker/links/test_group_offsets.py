@@ -6,7 +6,7 @@ import pytest
 
 from ottla_broker.links.group_offsets import offsets_to_store
 from ottla_broker.links.keeping_report import PROBLEMS_TOLD_MAX, KeepingReport
-from ottla_core.client.group.offset_requests import CommittedOffset, TopicPartition
+from ottla_core.client.group.offset_requests import CommittedOffset
 from ottla_core.cluster.link_api import (
     UNKNOWN,
     LinkedPartitionState,
@@ -14,6 +14,7 @@ from ottla_core.cluster.link_api import (
     LinkProblemKind,
     PartitionStatus,
 )
+from ottla_core.topic_partition import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
 STATUS = PartitionStatus(

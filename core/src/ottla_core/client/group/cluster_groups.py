@@ -16,7 +16,6 @@ from ottla_core.client.group.offset_requests import (
     CommitResult,
     CommittedOffset,
     ListedGroup,
-    TopicPartition,
     commit_request,
     committed,
     fetch_request,
@@ -25,6 +24,7 @@ from ottla_core.client.group.offset_requests import (
     listed,
 )
 from ottla_core.errors import OttlaError
+from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.conversion import message_of
 
 EARLIEST: Final = -2

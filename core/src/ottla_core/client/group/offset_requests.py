@@ -16,6 +16,7 @@ from kio.schema.offset_commit.v6.request import (
 )
 from kio.schema.offset_fetch.v5.request import OffsetFetchRequest
 
+from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.conversion import message_of
 
 CONSUMER_PROTOCOLS: Final = frozenset({"", "consumer"})
@@ -66,16 +67,6 @@ class ListedGroup(NamedTuple):
 
 
 ABSENT: Final = ListedGroup("", "", "")
-
-
-class TopicPartition(NamedTuple):
-    """A partition of a topic."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class CommittedOffset(NamedTuple):

@@ -11,8 +11,9 @@ so, together with the coordinator's, which takes such an offset forward only and
 
 from collections.abc import Mapping
 
-from ottla_core.client.group.offset_requests import CommittedOffset, TopicPartition
+from ottla_core.client.group.offset_requests import CommittedOffset
 from ottla_core.cluster.link_api import UNKNOWN, LinkedPartitionState, PartitionStatus
+from ottla_core.topic_partition import TopicPartition
 
 
 def offsets_to_store(

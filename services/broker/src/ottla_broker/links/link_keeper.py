@@ -28,7 +28,7 @@ from ottla_core.client.cluster import AsyncCluster
 from ottla_core.client.cluster_metadata import ClusterMetadata
 from ottla_core.client.errors import Refused
 from ottla_core.client.group.cluster_groups import ClusterGroups, GroupError
-from ottla_core.client.group.offset_requests import CommitResult, CommittedOffset, TopicPartition, consumes
+from ottla_core.client.group.offset_requests import CommitResult, CommittedOffset, consumes
 from ottla_core.client.links import LinkStatus
 from ottla_core.client.topic_settings import topic_settings
 from ottla_core.clock import Clock
@@ -44,6 +44,7 @@ from ottla_core.cluster.link_api import (
 from ottla_core.cluster.link_properties import follows_group, keeper_of, properties_of
 from ottla_core.cluster.model import ClusterState, Link
 from ottla_core.errors import OttlaError
+from ottla_core.topic_partition import TopicPartition
 from ottla_proto.gen.ottla import links_pb2 as pb
 
 ANSWER_TIMEOUT_S: Final = 10.0

@@ -26,9 +26,10 @@ from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.group_topic import GroupTopicCreation
 from ottla_broker.groups.relay import GroupRelay, answer_or_raise
 from ottla_broker.groups.routing import shard_for, shards
-from ottla_core.client.group.offset_requests import IN_USE, CommitResult, CommittedOffset, TopicPartition
+from ottla_core.client.group.offset_requests import IN_USE, CommitResult, CommittedOffset
 from ottla_core.cluster.model import ClusterState
 from ottla_core.errors import CodedError, InvalidRequest
+from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.conversion import message_of
 from ottla_core.wire.messages import RequestHeader, message_codec
 

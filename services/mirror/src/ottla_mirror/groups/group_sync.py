@@ -16,7 +16,8 @@ import structlog
 
 from ottla_core.client.errors import Refused
 from ottla_core.client.group.cluster_groups import ClusterGroups, GroupError, LogBounds
-from ottla_core.client.group.offset_requests import ABSENT, CommittedOffset, ListedGroup, TopicPartition, consumes
+from ottla_core.client.group.offset_requests import ABSENT, CommittedOffset, ListedGroup, consumes
+from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.records import Record
 from ottla_mirror.groups.checkpoints import Checkpoint, CheckpointKey, Checkpoints, checkpoint_entry
 from ottla_mirror.groups.group_reports import GroupReport, GroupState, PartitionReport, SyncReport

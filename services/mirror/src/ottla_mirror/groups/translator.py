@@ -6,8 +6,8 @@ from uuid import UUID
 
 from ottla_core.client.cluster_metadata import NO_TOPIC_ID, ClusterMetadata
 from ottla_core.client.group.cluster_groups import ClusterGroups, LogBounds
-from ottla_core.client.group.offset_requests import TopicPartition
 from ottla_core.errors import InvalidRecord
+from ottla_core.topic_partition import TopicPartition
 from ottla_mirror.groups.translation import Translated, is_of, translated
 from ottla_mirror.internal_topics.errors import InternalTopicError
 from ottla_mirror.offsets.map_topic import MapTopic
