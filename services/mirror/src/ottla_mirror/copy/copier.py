@@ -4,7 +4,8 @@ Most of it runs on callbacks: a fetcher for each broker of the source hands in w
 of the target sends what there is to send and hands in the answers. Whatever takes longer (taking a partition over,
 finding out what the target has, a new session, dead letters) is done by the *steward*.
 
-Memory is bounded by `CopySettings.buffer_bytes_max`: nothing is fetched while as much is not acknowledged.
+Memory is bounded by `CopySettings.buffer_bytes_max`: nothing is fetched while as much is not acknowledged, and what
+fetches under way may bring is part of it.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from ottla_core.wire.consumer_fetch import PartitionAnswer
 from ottla_mirror.copy.beginning import Beginnings
 from ottla_mirror.copy.cluster_view import ClusterView
 from ottla_mirror.copy.copy_settings import CopySettings
+from ottla_mirror.copy.fetch_budget import FetchBudget
 from ottla_mirror.copy.partition_copy import PartitionCopy
 from ottla_mirror.copy.partition_work import NO_LEADER, PartitionState, PartitionStatus, PartitionWork
 from ottla_mirror.copy.position_saver import PositionSaver
@@ -70,6 +72,7 @@ class Copier:
         self._kicked: set[int] = set()
         self._room = asyncio.Event()
         self._rate = RateLimit()
+        self._budget = FetchBudget()
         self._is_closed = False
         self.buffered_bytes = self._buffered_bytes_full = 0
         self.limit_buffer(settings.buffer_bytes_max)
@@ -148,9 +151,18 @@ class Copier:
 
     # What fetchers tell
 
-    def free_bytes(self) -> int:
-        """Return how much may be fetched now."""
-        return self._buffer_bytes_max - self.buffered_bytes
+    def reserve(self, broker_id: int) -> int:
+        """Return how many bytes a fetch may bring; they are set aside for it."""
+        return self._budget.reserve(
+            broker_id,
+            free_bytes=self._buffer_bytes_max - self.buffered_bytes,
+            bytes_max=self._settings.fetch_bytes_max,
+            fetchers=sum(not each.is_idle for each in self._fetchers.values()),
+        )
+
+    def release(self, broker_id: int) -> None:
+        """Set nothing aside for a fetch any more."""
+        self._budget.release(broker_id)
 
     @property
     def _has_room(self) -> bool:

@@ -11,8 +11,8 @@ class CopySettings:
     """Settings of the copy of one flow in one worker.
 
     Attributes:
-        buffer_bytes_max: of batches that are fetched and not acknowledged by the target. Answers under way come on
-            top of it, one of `fetch_bytes_max` for each broker of the source.
+        buffer_bytes_max: of batches that are fetched and not acknowledged by the target, with what answers under way
+            may bring, by all brokers of the source together.
         fetch_bytes_max: of one answer of the source.
         partition_bytes_max: of one partition in an answer; also, of what is fetched and not sent of a partition.
         fetch_wait_ms: how long the source may wait for records.

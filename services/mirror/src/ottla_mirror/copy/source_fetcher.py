@@ -44,8 +44,11 @@ log = structlog.get_logger("mirror")
 class FetchOwner(Protocol):
     """Whom a fetcher tells."""
 
-    def free_bytes(self) -> int:
-        """Return how much may be fetched now."""
+    def reserve(self, broker_id: int) -> int:
+        """Return how many bytes a fetch may bring; they are set aside for it."""
+
+    def release(self, broker_id: int) -> None:
+        """Set nothing aside for a fetch any more."""
 
     async def wait_for_room(self) -> None:
         """Wait until more may be fetched."""
@@ -151,23 +154,26 @@ class SourceFetcher:
         if not self._session.members:
             return
         wait_ms = SHORT_WAIT_MS if self._excluded else self._settings.fetch_wait_ms
-        bytes_max = max(min(self._settings.fetch_bytes_max, self._owner.free_bytes()), 1)
-        body = fetch_request_body(
-            self._version,
-            FetchLimits(wait_ms, 1, bytes_max),
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            session=plan.session,
-            asked=plan.asked,
-            forgotten=plan.forgotten,
-        )
-        frame = await ask_raw(
-            connection,
-            FETCH_KEY,
-            self._version,
-            (body,),
-            is_flexible=self._version >= FIRST_FLEXIBLE_VERSION,
-            timeout_s=self._settings.answer_timeout_s,
-        )
+        try:
+            body = fetch_request_body(
+                self._version,
+                FetchLimits(wait_ms, 1, self._owner.reserve(self._broker_id)),
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                session=plan.session,
+                asked=plan.asked,
+                forgotten=plan.forgotten,
+            )
+            frame = await ask_raw(
+                connection,
+                FETCH_KEY,
+                self._version,
+                (body,),
+                is_flexible=self._version >= FIRST_FLEXIBLE_VERSION,
+                timeout_s=self._settings.answer_timeout_s,
+            )
+        finally:
+            # No other fetcher has its turn before the batches of this answer are counted.
+            self._owner.release(self._broker_id)
         answer = read_fetch_response(frame, self._version)
         if answer.error_code is not ErrorCode.none:
             log.info("a fetch session is begun anew", broker=self._broker_id, reason=answer.error_code.name)
