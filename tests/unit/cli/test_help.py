@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -78,14 +79,31 @@ def example_lines() -> Iterator[str]:
                 yield line
 
 
+def programs_of(line: str) -> Iterator[list[str]]:
+    """The words of each program in a line of the shell."""
+    words = shlex.shlex(line, posix=True, punctuation_chars="|&")
+    words.whitespace_split = True
+    for is_between, program in groupby(words, key=lambda word: word in {"|", "&&"}):
+        if not is_between:
+            yield list(program)
+
+
+def skip_own_options(command, arguments: list[str]) -> None:
+    """Takes the options away that stand before the name of a command below this one; each has a value."""
+    options = {name for option in command.params for name in option.opts}
+    while arguments[0].startswith("-"):
+        assert arguments.pop(0) in options
+        arguments.pop(0)
+
+
 @pytest.mark.parametrize("line", list(example_lines()))
 def test_every_example_in_help_and_documents_is_understood(line):
-    for part in re.split(r" \| | && ", re.split(r" {3,}", line)[0]):
-        program, *arguments = shlex.split(part)
+    for program, *arguments in programs_of(re.split(r" {3,}", line)[0]):
         if not program.endswith("ottla"):
             continue
         command = tree()
         while names_below(command):
+            skip_own_options(command, arguments)
             command = below(command, arguments.pop(0))
         with command.make_context("example", arguments) as context:
             assert context.params
