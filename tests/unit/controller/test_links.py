@@ -329,6 +329,17 @@ def test_promotion_forgets_what_was_written_before() -> None:
     assert {each.set_aside_up_to for each in plan.partitions} == {-1}
 
 
+def test_topics_that_are_here_may_follow_but_not_in_a_cycle_however_the_patterns_are_spelt() -> None:
+    back = SourceLink(name="there", source_cluster_id="here", topics=("ord.*",))
+    new = NewLink(link=LINK, matching_topics=("orders",), existing=True)
+    state = state_with(replace(linked_topic(), origin=None), links=())
+    assert plan_link(new, state) == LINK
+    with pytest.raises(TopicAlreadyExists):
+        plan_link(replace(new, existing=False), state)
+    with pytest.raises(PolicyViolation, match="links would form a cycle: link 'there'"):
+        plan_link(replace(new, source_links=(back,)), state)
+
+
 def test_a_link_is_not_altered_to_follow_what_another_one_does() -> None:
     other = replace(LINK, name="east", id=UUID(int=71), topics=("payments",))
     state = state_with(linked_topic(), links=(LINK, other))

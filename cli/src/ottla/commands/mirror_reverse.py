@@ -63,7 +63,8 @@ def reverse(
     alone = sum(each.records for each in tails)
     question = f"Cut {alone:,} records that only {bootstrap} has, once they are written aside?"
     ask_or_refuse(question, yes=yes, refusal="nothing was reversed")
-    admin.ask(create_link(NewLink(link=link, source_links=found.links)))
+    matching = tuple(each.name for each in found.topics)
+    admin.ask(create_link(NewLink(link=link, matching_topics=matching, source_links=found.links, existing=True)))
     results = admin.ask(follow_existing_topics(name, found.topics))
     if as_json:
         print_json({"link": name, "tails": [_document(each) for each in tails], "topics": [
@@ -74,10 +75,7 @@ def reverse(
         elif not as_json:
             print(f"{each.topic} follows")
     if alone:
-        note(
-            "groups that have read more here than both have in common would pass over records of the source: see what"
-            " docs/mirroring.md says of failing back"
-        )
+        note("groups that have read more here than both have in common go back to where the histories part")
     if wait:
         watch_until_here(admin, name)
     if any(each.error_message for each in results):

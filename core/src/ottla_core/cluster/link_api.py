@@ -35,11 +35,13 @@ class NewLink:
         link: its `id` is drawn by the caller, so that a repeated request is recognised.
         matching_topics: topics of the source that its patterns match; one that is here already is a reason to refuse.
         source_links: the source's own links, as far as the caller knows them.
+        existing: whether the topics are here already, and shall follow; then that is none.
     """
 
     link: Link
     matching_topics: tuple[str, ...] = ()
     source_links: tuple[SourceLink, ...] = ()
+    existing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,6 +85,7 @@ def new_link_to_message(new: NewLink, *, validate_only: bool = False) -> pb.Crea
             for each in new.source_links
         ],
         validate_only=validate_only,
+        existing=new.existing,
     )
 
 
@@ -101,6 +102,7 @@ def new_link_from_message(message: pb.CreateLinkRequest) -> NewLink:
             SourceLink(name=each.name, source_cluster_id=each.source_cluster_id, topics=tuple(each.topics))
             for each in message.source_links
         ),
+        existing=message.existing,
     )
 
 

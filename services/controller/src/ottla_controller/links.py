@@ -121,7 +121,7 @@ def plan_link(new: NewLink, state: ClusterState) -> Link | None:
             raise PolicyViolation(
                 f"links would form a cycle: link '{back.name}' of the source follows the same topics here"
             )
-    present = [name for name in matching if name in state.topics]
+    present = [] if new.existing else [name for name in matching if name in state.topics]
     if present:
         others = f" and {len(present) - 1} others that match" if len(present) > 1 else ""
         raise TopicAlreadyExists(f"topic '{present[0]}'{others} exist here already; a linked topic must be new")

@@ -71,16 +71,18 @@ class SourceLink(_message.Message):
     def __init__(self, name: _Optional[str] = ..., source_cluster_id: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CreateLinkRequest(_message.Message):
-    __slots__ = ("link", "matching_topics", "source_links", "validate_only")
+    __slots__ = ("link", "matching_topics", "source_links", "validate_only", "existing")
     LINK_FIELD_NUMBER: _ClassVar[int]
     MATCHING_TOPICS_FIELD_NUMBER: _ClassVar[int]
     SOURCE_LINKS_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    EXISTING_FIELD_NUMBER: _ClassVar[int]
     link: Link
     matching_topics: _containers.RepeatedScalarFieldContainer[str]
     source_links: _containers.RepeatedCompositeFieldContainer[SourceLink]
     validate_only: bool
-    def __init__(self, link: _Optional[_Union[Link, _Mapping]] = ..., matching_topics: _Optional[_Iterable[str]] = ..., source_links: _Optional[_Iterable[_Union[SourceLink, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+    existing: bool
+    def __init__(self, link: _Optional[_Union[Link, _Mapping]] = ..., matching_topics: _Optional[_Iterable[str]] = ..., source_links: _Optional[_Iterable[_Union[SourceLink, _Mapping]]] = ..., validate_only: _Optional[bool] = ..., existing: _Optional[bool] = ...) -> None: ...
 
 class CreateLinkResponse(_message.Message):
     __slots__ = ("link", "revision")
