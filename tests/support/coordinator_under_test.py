@@ -140,7 +140,7 @@ def set_leader(feed: StatedFeed, broker_id: int, *, shard: int | None = None) ->
     feed.publish(topics={**feed.state.topics, GROUP_TOPIC: moved})
 
 
-def commit(group: str, offset: int, *, partition: int = 0) -> commit_v8.OffsetCommitRequest:
+def commit(group: str, offset: int, *, partition: int = 0, leader_epoch: int = -1) -> commit_v8.OffsetCommitRequest:
     """A commit for version 8, by nobody's member."""
     return commit_v8.OffsetCommitRequest(
         group_id=group,
@@ -154,7 +154,7 @@ def commit(group: str, offset: int, *, partition: int = 0) -> commit_v8.OffsetCo
                     commit_v8.OffsetCommitRequestPartition(
                         partition_index=partition,
                         committed_offset=offset,
-                        committed_leader_epoch=-1,
+                        committed_leader_epoch=leader_epoch,
                         committed_metadata="",
                     ),
                 ),

@@ -157,24 +157,26 @@ class FakeRelayBroker:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    def ask_later(self, shard: int, api_version: int, message: Any, *, client_id: str = "client") -> "Asked":
+    def ask_later(
+        self, shard: int, api_version: int, message: Any, *, client_id: str = "client", **relayed: Any
+    ) -> "Asked":
         """Ask in the name of a client."""
         api_key: int = message.__api_key__
         self._last_id += 1
         header = RequestHeader(api_key, api_version, self._last_id, client_id, 0)
         frame = message_codec(api_key, api_version).encode_request(header, message)
-        return Asked(self.send_frame(shard, frame), api_key, api_version, self._last_id)
+        return Asked(self.send_frame(shard, frame, **relayed), api_key, api_version, self._last_id)
 
-    async def ask(self, shard: int, api_version: int, message: Any) -> Any:
-        """Ask in the name of a client, and return the response."""
-        return await self.ask_later(shard, api_version, message).response()
+    async def ask(self, shard: int, api_version: int, message: Any, **relayed: Any) -> Any:
+        """Ask in the name of a client, and return the response; `relayed` are more fields of the relay's message."""
+        return await self.ask_later(shard, api_version, message, **relayed).response()
 
-    def send_frame(self, shard: int, frame: bytes) -> asyncio.Future[bytes]:
+    def send_frame(self, shard: int, frame: bytes, **relayed: Any) -> asyncio.Future[bytes]:
         """Send a request as it is; the frame's id is the number of requests so far."""
         answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._asked[self._last_id] = answered
         request = pb.GroupRequest(
-            shard=shard, frame=frame, client_host=CLIENT_HOST, topics_revision=self.topics_revision
+            shard=shard, frame=frame, client_host=CLIENT_HOST, topics_revision=self.topics_revision, **relayed
         )
         self._outgoing.put(pb.Frame(id=self._last_id, group_request=request))
         return answered

@@ -200,6 +200,7 @@ def commit_request(
     offsets: Mapping[tuple[str | UUID | None, int], int],
     *,
     metadata: str | None = "",
+    leader_epoch: int = -1,
     **values: object,
 ) -> Entity:
     """An OffsetCommit; topics are named, or given by id since version 10."""
@@ -213,7 +214,11 @@ def commit_request(
             **{name_field: topic},
             partitions=tuple(
                 message_of(
-                    partition_type, partition_index=index, committed_offset=offset, committed_metadata=metadata
+                    partition_type,
+                    partition_index=index,
+                    committed_offset=offset,
+                    committed_leader_epoch=leader_epoch,
+                    committed_metadata=metadata,
                 )
                 for (of_topic, index), offset in offsets.items()
                 if of_topic == topic

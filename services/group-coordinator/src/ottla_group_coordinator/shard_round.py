@@ -7,12 +7,12 @@ from ottla_group_coordinator.turn import Answer, Turn
 class Round:
     """What came of the turns that are stored together."""
 
-    __slots__ = ("answers", "packer", "tells_offsets")
+    __slots__ = ("answers", "packer", "tells_what_is_stored")
 
     def __init__(self, packer: BatchPacker) -> None:
         self.packer = packer
         self.answers: list[Answer] = []
-        self.tells_offsets = False
+        self.tells_what_is_stored = False
 
     def add(self, turn: Turn) -> None:
         """Take over a turn's records and answers."""

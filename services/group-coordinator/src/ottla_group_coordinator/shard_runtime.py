@@ -22,7 +22,6 @@ import structlog
 from ottla_core.background import start_vital
 from ottla_core.cluster.model import ClusterState
 from ottla_core.errors import KafkaError, OttlaError
-from ottla_core.wire.group_responses import OFFSET_FETCH
 from ottla_group_coordinator.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator
 from ottla_group_coordinator.shard import GroupShard
 from ottla_group_coordinator.shard_batches import FENCING_SEQUENCE, BatchPacker
@@ -290,7 +289,7 @@ class ShardRuntime:
                 taken.add(shard.advance(now_ms))
             elif queue:
                 self._taking = queue.popleft()
-                taken.tells_offsets |= self._taking.api_key == OFFSET_FETCH
+                taken.tells_what_is_stored |= self._taking.tells_what_is_stored
                 taken.add(shard.handle(self._taking, now_ms))
                 self._taking = None
                 if self._ahead_of_timers:
@@ -317,7 +316,7 @@ class ShardRuntime:
     async def _complete(self, taken: Round) -> None:
         """Store what a round has written and give its answers."""
         batches = taken.packer.batches()
-        if batches or taken.tells_offsets:
+        if batches or taken.tells_what_is_stored:
             await self._store(batches, taken)
         if taken.answers:
             self.log.check_owner()
@@ -332,7 +331,8 @@ class ShardRuntime:
         began_s, began_ms = loop.time(), self._shared.attention.now_ms()
         timeout = loop.call_later(self._shared.commit_timeout_s, self._on_stuck, taken)
         try:
-            # Without this, a former owner whose view of the cluster state lags would tell offsets of old.
+            # Without this, a former owner whose view of the cluster state lags would tell offsets of old, or that no
+            # group has to be set back.
             await (self.log.append(batches) if batches else self.log.confirm(self._time.timestamp_ms()))
         except BatchRefused as error:
             self._refuse_round(taken, KafkaError("what was to be stored is refused by the log"))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from kio.static.protocol import Entity
 
+from ottla_core.wire.group_responses import OFFSET_FETCH
 from ottla_core.wire.messages import message_codec
 from ottla_group_coordinator.records import RecordKey, RecordValue
 
@@ -51,6 +52,11 @@ class GroupRequest:
     message: Any
     only_forward: bool = False
     sets_all_back: bool = False
+
+    @property
+    def tells_what_is_stored(self) -> bool:
+        """Whether the answer would be wrong if another owner of the shard had stored something since."""
+        return self.api_key == OFFSET_FETCH or self.sets_all_back
 
     def newest(self) -> Any:
         """Return the message in kio's newest class; what the version lacks takes the schema's defaults.

@@ -18,6 +18,7 @@ from tests.support.shard_under_test import (
 
 SETTINGS = GroupSettings(initial_rebalance_delay_ms=0, max_session_timeout_ms=10**9)
 ORDERS_ID, PAYMENTS_ID = topic_id(1), topic_id(2)
+LEADER_EPOCH = 0
 DONE = "none"
 GOES_ON = "request_timed_out"
 
@@ -33,7 +34,7 @@ def commit(under_test: ShardUnderTest, group_id: str, offsets: dict[tuple[str, i
 
 
 def set_back(under_test: ShardUnderTest, ends: dict[tuple[object, int], int]) -> dict[tuple[object, int], str]:
-    request = commit_request(10, "", ends)
+    request = commit_request(10, "", ends, leader_epoch=LEADER_EPOCH, generation_id_or_member_epoch=0)
     return commit_codes(under_test.ask(api.OFFSET_COMMIT, 10, request, sets_all_back=True))
 
 
@@ -118,3 +119,19 @@ def test_what_does_not_fit_into_one_turn_goes_on_in_later_ones() -> None:
         answers.append(set_back(under_test, {(ORDERS_ID, 0): 5}))
     assert len(answers) > 1
     assert {offset for group_id in groups for offset in offsets(under_test, group_id).values()} == {5}
+
+
+def test_who_leads_no_longer_sets_no_group_back(under_test: ShardUnderTest) -> None:
+    commit(under_test, "ahead", {("orders", 0): 9})
+    request = commit_request(10, "", {(ORDERS_ID, 0): 5}, leader_epoch=LEADER_EPOCH - 1)
+    codes = commit_codes(under_test.ask(api.OFFSET_COMMIT, 10, request, sets_all_back=True))
+    assert codes == {(ORDERS_ID, 0): "fenced_leader_epoch"}
+    assert offsets(under_test, "ahead") == {("orders", 0): 9}
+    assert set_back(under_test, {(ORDERS_ID, 0): 5}) == {(ORDERS_ID, 0): DONE}
+    assert offsets(under_test, "ahead") == {("orders", 0): 5}
+
+
+def test_a_coordinator_that_does_not_know_the_request_refuses_it(under_test: ShardUnderTest) -> None:
+    request = commit_request(10, "", {(ORDERS_ID, 0): 5}, generation_id_or_member_epoch=0)
+    codes = commit_codes(under_test.ask(api.OFFSET_COMMIT, 10, request))
+    assert codes == {(ORDERS_ID, 0): "group_id_not_found"}

@@ -15,6 +15,7 @@ from ottla_group_coordinator import shard_loading, shard_log, shard_runtime
 from ottla_group_coordinator.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from ottla_group_coordinator.shard_batches import ShardProducer, fencing_batch
 from tests.support.coordinator_under_test import (
+    FLIGHTS,
     PRODUCER_ID,
     CoordinatorUnderTest,
     assign,
@@ -203,6 +204,24 @@ async def test_a_former_owner_that_does_not_know_it_yet_tells_no_offsets(
     broker.logs[0].append(later_owner)
 
     assert fetched(await broker.ask(0, 8, fetch("group")))[0] == "coordinator_load_in_progress"
+    assert coordinator.status() == "ended"
+
+
+async def test_a_former_owner_that_does_not_know_it_yet_does_not_say_that_all_groups_are_set_back(
+    feed: StatedFeed, start: Start, connect: Start
+) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    assign(feed, shard_of(coordinator))
+    await coordinator.serves()
+    nobody_is_behind = commit("", 40, leader_epoch=FLIGHTS.partitions[0].leader_epoch)
+    assert commit_code(await broker.ask(0, 8, nobody_is_behind, sets_all_back=True)) == "none"
+    later_owner = encode_batch(
+        [offset_record(0, offset=50)], producer_id=PRODUCER_ID, producer_epoch=1, base_sequence=0
+    )
+    broker.logs[0].append(later_owner)
+
+    assert commit_code(await broker.ask(0, 8, nobody_is_behind, sets_all_back=True)) == "not_coordinator"
     assert coordinator.status() == "ended"
 
 

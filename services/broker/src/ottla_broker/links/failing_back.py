@@ -2,11 +2,12 @@
 
 In this order, so that no consumer skips records of the source that come at the offsets of those given up:
 
-1. Consumers are held: they get an error upon which they come again.
-2. Groups go back to the cut and lose their members (`groups_back.py`), who begin anew there. As nobody reads behind
+1. The records are kept in a file (`set_aside.py`).
+2. Consumers are held: they get an error upon which they come again.
+3. Groups go back to the cut and lose their members (`groups_back.py`), who begin anew there. As nobody reads behind
    the cut from here on, no member gets there again.
-3. The records are kept in a file (`set_aside.py`), and cut off.
-4. The leader epoch is raised. Until then nothing is appended and consumers stay held. Those without a group see by
+4. The records are cut off.
+5. The leader epoch is raised. Until then nothing is appended and consumers stay held. Those without a group see by
    the later epoch that they have to compare their positions with the log, and find where it was cut (KIP-320).
 
 Nothing has to be remembered for that. Whoever leads after a crash either still has the records, finds out by its
@@ -20,6 +21,7 @@ from uuid import UUID
 
 import structlog
 
+from ottla_broker.links.groups_back import Cut
 from ottla_broker.links.linked_leading import cut_to_source
 from ottla_broker.links.linked_partition import LinkedPartition
 from ottla_broker.links.set_aside import keep_aside
@@ -28,8 +30,8 @@ from ottla_core.clock import Clock
 from ottla_core.cluster.link_api import LinkedPartitionState
 from ottla_core.errors import KafkaError
 
-SetGroupsBack = Callable[[UUID, int, int], Awaitable[None]]
-"""Has groups go back in a partition, by topic id and index, to an offset; raises `KafkaError` if that failed."""
+SetGroupsBack = Callable[[UUID, int, Cut], Awaitable[None]]
+"""Has groups go back in a partition, by topic id and index, to a cut; raises `KafkaError` if that failed."""
 
 logger = structlog.get_logger("links")
 
@@ -41,11 +43,16 @@ async def give_up_own_records(
     partition, leader_epoch = linked.partition, linked.leader_epoch
     log, end_offset = partition.log, partition.log.log_end_offset
     offset = truncation_offset(log, *linked.parted_at)
-    partition.hold_readers()
+    kept: Path | None = None
+    may_be_cut = False
     try:
-        await set_groups_back(partition.topic_id, partition.topic_partition.partition, offset)
-        kept: Path = await keep_aside(log, offset, end_offset, partition.topic_id, clock.time_ms())
+        # First, as it fails where the disk is full: no group shall go back for nothing, time and again.
+        kept = await keep_aside(log, offset, end_offset, partition.topic_id, clock.time_ms())
+        partition.hold_readers()
+        cut = Cut(offset, leader_epoch)
+        await set_groups_back(partition.topic_id, partition.topic_partition.partition, cut)
         async with log.truncation.prepared(offset):
+            may_be_cut = True
             cut_to_source(
                 partition,
                 offset,
@@ -64,6 +71,8 @@ async def give_up_own_records(
         return False
     finally:
         partition.release_readers()
+        if kept is not None and not may_be_cut:
+            kept.unlink(missing_ok=True)
     logger.warning(
         "set records aside that the source does not have",
         partition=str(linked.topic_partition), file=str(kept), first_offset=offset, end_offset=end_offset,

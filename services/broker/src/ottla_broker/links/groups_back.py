@@ -5,8 +5,8 @@ on its own.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from ottla_core.background import start_detached
@@ -15,20 +15,35 @@ from ottla_core.errors import KafkaError, RequestTimedOut
 PARTITIONS_AT_ONCE: Final = 1000
 TIMEOUT_S: Final = 300.0
 
-Ends = Mapping[tuple[UUID, int], int]
-"""By topic id and partition, the offset that no group is to be further than."""
+
+class Cut(NamedTuple):
+    """Where a partition is about to be cut off.
+
+    Attributes:
+        offset: the first that is cut off.
+        leader_epoch: under which that was decided.
+    """
+
+    offset: int
+    leader_epoch: int
+
+
+Cuts = Mapping[tuple[UUID, int], Cut]
+"""By topic id and partition."""
+Refusals = Mapping[tuple[UUID, int], KafkaError]
+"""By topic id and partition, why groups were not set back."""
 
 
 class GroupsBack:
     """Collects partitions, and asks; see `OwnGroups.set_all_back`."""
 
-    def __init__(self, set_all_back: Callable[[Ends], Awaitable[None]]) -> None:
+    def __init__(self, set_all_back: Callable[[Cuts], Awaitable[Refusals]]) -> None:
         self._set_all_back = set_all_back
-        self._wanted: dict[tuple[UUID, int], tuple[int, asyncio.Future[None]]] = {}
+        self._wanted: dict[tuple[UUID, int], tuple[Cut, asyncio.Future[None]]] = {}
         self._task: asyncio.Task[None] | None = None
 
-    async def wait_for(self, topic_id: UUID, index: int, end_offset: int) -> None:
-        """Return when no group is behind an offset of a partition any more.
+    async def wait_for(self, topic_id: UUID, index: int, cut: Cut) -> None:
+        """Return when no group is behind the cut of a partition any more.
 
         Raises:
             KafkaError: that could not be achieved in time; some groups may have gone back.
@@ -37,7 +52,7 @@ class GroupsBack:
         former = self._wanted.pop((topic_id, index), None)
         if former is not None:
             former[1].cancel()
-        self._wanted[topic_id, index] = end_offset, done
+        self._wanted[topic_id, index] = cut, done
         if self._task is None or self._task.done():
             self._task = start_detached("setting groups back", self._run())
         try:
@@ -50,20 +65,22 @@ class GroupsBack:
         while self._wanted:
             keys = list(self._wanted)[:PARTITIONS_AT_ONCE]
             asked = {key: self._wanted.pop(key) for key in keys}
+            failure: KafkaError | None = None
+            refusals: Refusals = {}
             try:
-                await self._set_all_back({key: end_offset for key, (end_offset, _) in asked.items()})
-            except (KafkaError, TimeoutError) as error:
-                failure = error if isinstance(error, KafkaError) else RequestTimedOut("a coordinator does not answer")
-                _end(asked.values(), failure)
-            else:
-                _end(asked.values(), None)
+                refusals = await self._set_all_back({key: cut for key, (cut, _) in asked.items()})
+            except KafkaError as error:
+                failure = error
+            except TimeoutError:
+                failure = RequestTimedOut("a coordinator does not answer")
+            for key, (_, done) in asked.items():
+                _end(done, failure or refusals.get(key))
 
 
-def _end(asked: Iterable[tuple[int, asyncio.Future[None]]], failure: KafkaError | None) -> None:
-    for _, done in asked:
-        if done.done():  # who has asked is gone
-            continue
-        if failure is None:
-            done.set_result(None)
-        else:
-            done.set_exception(failure)
+def _end(done: asyncio.Future[None], failure: KafkaError | None) -> None:
+    if done.done():  # who has asked is gone
+        return
+    if failure is None:
+        done.set_result(None)
+    else:
+        done.set_exception(failure)

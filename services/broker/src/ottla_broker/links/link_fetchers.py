@@ -14,7 +14,7 @@ import structlog
 from ottla_broker.config import BrokerConfig
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.links.epoch_raising import EpochRaising
-from ottla_broker.links.groups_back import GroupsBack
+from ottla_broker.links.groups_back import Cut, GroupsBack
 from ottla_broker.links.link_run import LinkRun
 from ottla_broker.links.link_settings import Resolve
 from ottla_broker.links.linked_partition import LinkedPartition
@@ -170,10 +170,10 @@ class LinkFetchers:
             set_groups_back=self._set_groups_back,
         )
 
-    async def _set_groups_back(self, topic_id: UUID, index: int, end_offset: int) -> None:
+    async def _set_groups_back(self, topic_id: UUID, index: int, cut: Cut) -> None:
         if self.groups is None:
             raise NotCoordinator("this broker has only just been started")
-        await self.groups.wait_for(topic_id, index, end_offset)
+        await self.groups.wait_for(topic_id, index, cut)
 
     def _close(self, link_id: UUID, run: LinkRun) -> None:
         del self._runs[link_id]

@@ -25,10 +25,11 @@ from kio.schema.offset_commit.v10.request import (
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.group_topic import GroupTopicCreation
 from ottla_broker.groups.relay import GroupRelay, answer_or_raise
-from ottla_broker.groups.routing import shard_for, shards
+from ottla_broker.groups.routing import owner_of, shard_for, shards
+from ottla_broker.links.groups_back import Cuts, Refusals
 from ottla_core.client.group.offset_requests import IN_USE, CommitResult, CommittedOffset
 from ottla_core.cluster.model import ClusterState
-from ottla_core.errors import CodedError, InvalidRequest
+from ottla_core.errors import CodedError, InvalidRequest, KafkaError
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.conversion import message_of
 from ottla_core.wire.messages import RequestHeader, message_codec
@@ -84,35 +85,41 @@ class OwnGroups:
             failures |= result.failures
         return CommitResult(is_in_use=False, failures=failures)
 
-    async def set_all_back(self, ends: Mapping[tuple[UUID, int], int]) -> None:
+    async def set_all_back(self, cuts: Cuts) -> Refusals:
         """Have no group of this cluster go on behind some offsets, and no member of one be behind them.
 
-        Args:
-            ends: by topic id and partition.
+        Returns:
+            The partitions that a coordinator refuses; groups may go on behind their cuts.
 
         Raises:
             KafkaError: a coordinator cannot be asked, or not all was done; ask again later.
             TimeoutError: one does not answer.
         """
-        for shard in shards(self._state()):
-            answers = 0
-            while not await self._is_set_back(shard, ends):
-                answers += 1
-                if answers == TURNS_MAX:
-                    raise NotCoordinator(f"the groups of shard {shard} are not set back in {TURNS_MAX} turns")
+        state, refusals = self._state(), dict[tuple[UUID, int], KafkaError]()
+        for shard in shards(state):
+            owner_of(state, shard)  # nobody is disturbed while not all groups can be reached
+        for shard in shards(state):
+            for _ in range(TURNS_MAX):
+                wanted = {key: cut for key, cut in cuts.items() if key not in refusals}
+                if not wanted or await self._is_set_back(shard, wanted, refusals):
+                    break
+            else:
+                raise NotCoordinator(f"the groups of shard {shard} are not set back in {TURNS_MAX} turns")
+        return refusals
 
-    async def _is_set_back(self, shard: int, ends: Mapping[tuple[UUID, int], int]) -> bool:
-        """Set some groups of a shard back; return whether these were all.
-
-        Raises:
-            KafkaError: a partition is refused.
-        """
-        answer = await self._ask(shard, _set_back_request(ends), sets_all_back=True)
-        codes = {ErrorCode(each.error_code) for topic in answer.topics for each in topic.partitions}
-        if refused := codes - {ErrorCode.none, GOES_ON}:
-            code = min(refused)
-            raise CodedError(code, f"the coordinator of shard {shard} does not set groups back: {code.name}")
-        return GOES_ON not in codes
+    async def _is_set_back(self, shard: int, cuts: Cuts, refusals: dict[tuple[UUID, int], KafkaError]) -> bool:
+        """Set some groups of a shard back; return whether these were all, and add what is refused."""
+        answer = await self._ask(shard, _set_back_request(cuts), sets_all_back=True)
+        codes = {
+            (topic.topic_id, int(each.partition_index)): ErrorCode(each.error_code)
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+        for key, code in codes.items():
+            if code not in {ErrorCode.none, GOES_ON}:
+                message = f"the coordinator of shard {shard} does not set groups back: {code.name}"
+                refusals[key] = CodedError(code, message)
+        return GOES_ON not in codes.values()
 
     async def _commit(
         self, group: str, offsets: Mapping[TopicPartition, CommittedOffset], topic_ids: Mapping[str, UUID]
@@ -162,17 +169,23 @@ def _request(
     return message_of(OffsetCommitRequest, group_id=group, member_id="", topics=topics)
 
 
-def _set_back_request(ends: Mapping[tuple[UUID, int], int]) -> OffsetCommitRequest:
+def _set_back_request(cuts: Cuts) -> OffsetCommitRequest:
     by_topic: dict[UUID, list[object]] = {}
-    for (topic_id, index), end in ends.items():
+    for (topic_id, index), cut in cuts.items():
         by_topic.setdefault(topic_id, []).append(
-            message_of(OffsetCommitRequestPartition, partition_index=index, committed_offset=end)
+            message_of(
+                OffsetCommitRequestPartition,
+                partition_index=index,
+                committed_offset=cut.offset,
+                committed_leader_epoch=cut.leader_epoch,
+            )
         )
     topics = tuple(
         message_of(OffsetCommitRequestTopic, topic_id=topic_id, partitions=tuple(partitions))
         for topic_id, partitions in by_topic.items()
     )
-    return message_of(OffsetCommitRequest, group_id="", member_id="", topics=topics)
+    # A generation, as a coordinator that does not know yet what this is must refuse it: it would store a commit.
+    return message_of(OffsetCommitRequest, group_id="", generation_id_or_member_epoch=0, member_id="", topics=topics)
 
 
 def _result(response: Any, names: Mapping[UUID, str]) -> CommitResult:

@@ -85,13 +85,17 @@ def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
 def _set_all_back(
     shard: "GroupShard", request: GroupRequest, topics: "list[tuple[Any, Topic | None]]", turn: Turn
 ) -> None:
-    """Set all groups back as far as this turn has room; who asks is told to come again if that was not all."""
-    codes = [[_existence(topic, partition) for partition in asked.partitions] for asked, topic in topics]
+    """Set all groups back as far as this turn has room; who asks is told to come again if that was not all.
+
+    Who asks no longer leads where a later leader epoch is known: another leader may have cut already, and groups
+    have read on. A request that is late is refused for the same reason.
+    """
+    codes = [[_set_back_refusal(topic, each) for each in asked.partitions] for asked, topic in topics]
     ends = {
         (topic.name, partition.partition_index): partition.committed_offset
         for asked, topic in topics
         for partition in asked.partitions
-        if topic is not None and _existence(topic, partition) is ErrorCode.none
+        if topic is not None and _set_back_refusal(topic, partition) is ErrorCode.none
     }
     if not set_groups_back(shard, turn, ends):
         codes = [[code or ErrorCode.request_timed_out for code in of_topic] for of_topic in codes]
@@ -113,6 +117,14 @@ def _existence(topic: Topic | None, partition: Any) -> ErrorCode:
     if not 0 <= partition.partition_index < len(topic.partitions):
         return ErrorCode.unknown_topic_or_partition
     return ErrorCode.none
+
+
+def _set_back_refusal(topic: Topic | None, partition: Any) -> ErrorCode:
+    code = _existence(topic, partition)
+    if topic is None or code is not ErrorCode.none:
+        return code
+    is_later = topic.partitions[partition.partition_index].leader_epoch > partition.committed_leader_epoch
+    return ErrorCode.fenced_leader_epoch if is_later else ErrorCode.none
 
 
 def _refusal(shard: "GroupShard", request: GroupRequest, now_ms: int) -> ErrorCode:
