@@ -314,6 +314,18 @@ def test_what_was_fetched_before_histories_part_is_still_copied_and_nothing_behi
     assert (copy.map.source_end, copy.buffered_bytes, copy.unsent_bytes) == (4, 0, 0)
 
 
+def test_histories_part_where_the_former_epoch_was_last_seen_if_the_next_one_begins_in_a_gap():
+    """Of epoch 5, which began at 2, compaction has left only what begins at 6; the source has 3 up to 4 now."""
+    copy = copy_of()
+    take(copy, batch(0, epoch=3), batch(6, epoch=5))
+    while entries := send_all(copy):
+        for entry in entries:
+            copy.on_acknowledged(entry, entry.batch.base_offset)
+    copy.part_from(3, 4)
+    assert isinstance(copy.needed, Needed)
+    assert copy.needed.source_offset == 2, "offsets 2 and 3 have other records now"
+
+
 def test_histories_part_in_the_last_epoch_that_both_know():
     """The source has written in epoch 4 what this worker never saw, in place of what it copied in epoch 5."""
     copy = copy_of()

@@ -216,10 +216,12 @@ class PartitionCopy:
                 self._take_batch(batch)
                 if not self.takes():
                     return
-                self.fetch_offset = batch.next_offset
                 if batch.leader_epoch != self.last_leader_epoch:
-                    self._epochs = begins(self._epochs, batch.leader_epoch, batch.base_offset)
+                    # Not where the batch begins: compaction may have removed the first ones of its epoch.
+                    since = min(self.fetch_offset, batch.base_offset)
+                    self._epochs = begins(self._epochs, batch.leader_epoch, since)
                     self.last_leader_epoch = batch.leader_epoch
+                self.fetch_offset = batch.next_offset
         except (KafkaError, IndexError) as error:
             self._end_with(Need.DAMAGED, self.fetch_offset, str(error))
 

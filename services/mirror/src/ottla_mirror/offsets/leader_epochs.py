@@ -18,7 +18,10 @@ EPOCHS_MAX: Final = 32
 
 
 class EpochStart(NamedTuple):
-    """From which offset of the source on batches were written in an epoch, up to the next one's."""
+    """From which offset of the source on batches were written in an epoch, up to the next one's.
+
+    Where compaction has removed the batches around its beginning, that is the end of the last one before.
+    """
 
     epoch: int
     source_offset: int
