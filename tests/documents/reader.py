@@ -54,6 +54,7 @@ class Reader:
         for name in IN_THE_CLONE:
             (directory / name).symlink_to(ROOT / name)
         settings = {"HOME": str(self._home), "JDK_JAVA_OPTIONS": options_for_spark(), "TERM": "dumb"}
+        settings["SPARK_WORKER_DIR"] = str(self._home / "spark")  # else within the installed package
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("OTTLA_", "XDG_"))}
         if python_path is not None:
             settings["PYTHONPATH"] = str(python_path)
