@@ -7,9 +7,11 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
-from ottla_controller import links
+from ottla_controller import link_promotion
 from ottla_controller.link_keeping import check_registered, plan_keeping
-from ottla_controller.links import LinkedTopicPlan, plan_change, plan_promotion
+from ottla_controller.link_promotion import plan_promotion
+from ottla_controller.linked_topics import LinkedTopicPlan
+from ottla_controller.links import plan_change
 from ottla_core.cluster.link_api import LinkChange, NewLinkedTopic
 from ottla_core.cluster.link_properties import keeper_of
 from ottla_core.cluster.model import ClusterState, Link
@@ -128,7 +130,7 @@ def test_a_promotion_is_remembered_and_one_of_all_pauses_the_link() -> None:
 
 
 def test_a_link_that_cannot_remember_all_promotions_links_nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "PROMOTED_NAMES_BYTES_MAX", 5)
+    monkeypatch.setattr(link_promotion, "PROMOTED_NAMES_BYTES_MAX", 5)
     link: Link = plan_promotion("west", ["orders"], state_with(linked_topic())).link
     assert link.properties == {"refresh.topics.enabled": "false"}
 

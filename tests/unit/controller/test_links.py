@@ -9,18 +9,15 @@ from kio.schema.errors import ErrorCode
 
 from ottla_controller.broker_standing import standings
 from ottla_controller.leader_election import first_state
-from ottla_controller.links import (
+from ottla_controller.link_promotion import plan_promotion
+from ottla_controller.linked_topics import (
     LEADER_EPOCH_MAX,
-    UnknownLink,
-    plan_change,
     plan_following,
-    plan_link,
-    plan_link_deletion,
     plan_linked_topics,
     plan_more_partitions,
-    plan_promotion,
     plan_raises,
 )
+from ottla_controller.links import UnknownLink, plan_change, plan_link, plan_link_deletion
 from ottla_controller.topics import TopicDefaults, plan_growths
 from ottla_core.cluster.controller_api import NewPartitions
 from ottla_core.cluster.link_api import (

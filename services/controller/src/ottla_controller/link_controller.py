@@ -1,4 +1,4 @@
-"""What the leading controller does about links and linked topics; `links` decides.
+"""What the leading controller does about links and linked topics; the rules of both and of promotion decide.
 
 A topic's partitions are promoted before its record forgets what it followed, each in one compare-and-set that ends
 the following and raises the leader epoch. A promotion that is cut short is finished by asking again.
@@ -9,11 +9,11 @@ from uuid import UUID
 
 import structlog
 
-from ottla_controller import links
+from ottla_controller import link_promotion, linked_topics, links
 from ottla_controller.broker_standing import standings
 from ottla_controller.change_sequence import ChangeSequence
 from ottla_controller.link_keeping import check_registered, plan_keeping
-from ottla_controller.links import LinkedTopicPlan
+from ottla_controller.linked_topics import LinkedTopicPlan
 from ottla_controller.state_writer import Write
 from ottla_controller.state_writes import StateWrites
 from ottla_controller.topics import TopicDefaults
@@ -97,7 +97,7 @@ class LinkController:
         """
 
         async def change() -> tuple[list[LinkedTopicResult], int]:
-            plans = links.plan_linked_topics(link, requested, self._changes.state, self._defaults)
+            plans = linked_topics.plan_linked_topics(link, requested, self._changes.state, self._defaults)
             created = [plan.topic for plan in plans if plan.topic is not None]
             await self._changes.write([write for topic in created for write in self._writes.creation(topic)])
             for topic in created:
@@ -116,7 +116,7 @@ class LinkController:
         """
 
         async def change() -> tuple[list[LinkedTopicResult], int]:
-            plans = links.plan_following(link, requested, self._changes.state)
+            plans = linked_topics.plan_following(link, requested, self._changes.state)
             for plan in plans:
                 if plan.topic is not None:  # brokers look at the record when they hear of the partitions
                     await self._changes.write(
@@ -136,7 +136,7 @@ class LinkController:
         """Give linked topics the partitions that their sources have; return the results and the revision."""
 
         async def change() -> tuple[list[LinkedTopicResult], int]:
-            plans = links.plan_more_partitions(requested, self._changes.state)
+            plans = linked_topics.plan_more_partitions(requested, self._changes.state)
             await self._changes.write([write for plan in plans for write in self._growth(plan)])
             return [plan.result for plan in plans], self._changes.state.revision
 
@@ -189,7 +189,7 @@ class LinkController:
         async def change() -> int:
             state = self._changes.state
             check_registered(broker_id, broker_epoch, state)
-            raised = links.plan_raises(
+            raised = linked_topics.plan_raises(
                 broker_id, broker_epoch, requested, state, standings(state.brokers, state.registrations)
             )
             conflict = await self._changes.write_each([self._writes.partition(partition) for partition in raised])
@@ -209,7 +209,7 @@ class LinkController:
         """
 
         async def change() -> tuple[list[PromotedPartition], int]:
-            plan = links.plan_promotion(link, topics, self._changes.state)
+            plan = link_promotion.plan_promotion(link, topics, self._changes.state)
             await self._changes.write(
                 [
                     self._writes.link(plan.link),
