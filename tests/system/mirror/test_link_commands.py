@@ -70,7 +70,10 @@ def test_topics_follow_are_equal_are_promoted_and_take_writes(source: Ottla, tar
 
     asked = target.run("mirror", "link", "promote", "west", "orders", fails_with=1)
     assert "nothing was promoted, as there is no terminal to ask at" in asked.stderr.decode()
-    assert {each["state"] for each in target.json("mirror", "link", "status", "west")} == {"RUNNING"}
+    found = target.json("mirror", "link", "status", "west")
+    assert {each["state"] for each in found["partitions"]} == {"RUNNING"}
+    assert [(each["link"], each["problems"]) for each in found["keeping"]] == [("west", [])]
+    assert found["silent_brokers"] == []
     promoted = target.json("mirror", "link", "promote", "west", "orders", "--yes")
     assert [(each["topic"], each["not_copied"]) for each in promoted] == [("orders", 0)] * 2
     target.run("produce", "orders", stdin=b"written here\n")
@@ -94,7 +97,7 @@ def test_pauses_throttles_and_new_topics(source: Ottla, target: Ottla) -> None:
     target.run("mirror", "link", "pause", "west")
     write(source, "later")
     status = ("mirror", "link", "status", "west")
-    eventually(lambda: {each["state"] for each in target.json(*status)} == {"PAUSED"}, "it is paused")
+    eventually(lambda: {each["state"] for each in target.json(*status)["partitions"]} == {"PAUSED"}, "it is paused")
     assert {each["state"] for each in verify_now(source, target, "later")} == {"behind"}
     target.run("mirror", "link", "resume", "west")
     target.run("mirror", "link", "throttle", "west", "20000000")

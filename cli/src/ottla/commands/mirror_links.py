@@ -215,7 +215,13 @@ def status(
         kept_now(admin, names or ())  # so that groups are where their consumers have stopped
     found = status_of_links(admin, names or ())
     if as_json:
-        print_json([_partition_document(each) for each in found.partitions])
+        print_json(
+            {
+                "partitions": [_partition_document(each) for each in found.partitions],
+                "keeping": [keeping_document(each) for each in found.keepings],
+                "silent_brokers": list(found.silent_brokers),
+            }
+        )
     else:
         print_table(
             ["link", "topic", "partition#", "state", "end#", "source's end#", "lag#", "missed#", "leader#"],
