@@ -31,7 +31,7 @@ ARGUMENTS ?= all
 MINUTES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check check-connect check-services check-others check-types check-style \
+.PHONY: help setup demo check check-connect check-plugins check-services check-others check-types check-style \
 	check-imports test test-all test-rules test-scenarios test-system \
 	test-recovery test-clients test-connect test-spark test-mirror test-documents faults faults-mirror faults-caught compat bench format stubs clean
 
@@ -46,11 +46,15 @@ demo: setup ## bring 336,776 flights through a cluster of its own, with clients 
 	@$(PYTHON) -m demo.flights
 
 check: setup ## format, lint, types, imports, unit tests: about a minute
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target check-types check-connect check-services check-others check-style check-imports
+	@$(MAKE) --no-print-directory --jobs=4 --output-sync=target check-types check-plugins check-connect check-others check-services check-style \
+	check-imports
 
-# Three at a time on two processors, as unit tests with processes and sockets often wait.
+# Four at a time on two processors, as unit tests with processes and sockets often wait.
 check-connect:
-	$(PYTHON) -m pytest -q $(UNIT_TESTS_OF_CONNECT) -m "not slow"
+	$(PYTHON) -m pytest -q tests/unit/connect -m "not slow"
+
+check-plugins:
+	$(PYTHON) -m pytest -q tests/unit/plugins -m "not slow"
 
 check-services:
 	$(PYTHON) -m pytest -q $(UNIT_TESTS_OF_SERVICES) -m "not slow"
