@@ -5,11 +5,14 @@ from pathlib import Path
 import pytest
 
 from tests.faults.broken_rules import program
+from tests.faults.cluster import PROGRAMS
+from tests.faults.fault import BROKER
 from tests.faults.mirrors import sites
 from tests.faults.mirrors.mirror_trial import run_mirror_trial
 from tests.faults.mirrors.sites import MIRROR
 from tests.faults.mirrors.targeted_schedules import (
     brokers_that_crash,
+    source_brokers_that_crash,
     workers_that_crash,
 )
 from tests.faults.plan import Outcome, Plan
@@ -57,7 +60,20 @@ def test_groups_with_sampled_offsets_are_noticed(tmp_path: Path) -> None:
     assert any("by count it is" in problem for problem in outcome.problems)
 
 
+def test_linked_partitions_that_skip_what_they_are_behind_lack_records(tmp_path: Path) -> None:
+    broken = {BROKER: program("links-go-on-at-the-sources-end", *PROGRAMS[BROKER])}
+    outcome = trial(tmp_path, brokers_that_crash(), **broken)
+    assert any(problem.startswith("lost:") for problem in outcome.problems)
+
+
+def test_linked_leaders_with_an_epoch_below_their_records_are_noticed(tmp_path: Path) -> None:
+    broken = {BROKER: program("linked-leaders-raise-no-epoch", *PROGRAMS[BROKER])}
+    outcome = trial(tmp_path, source_brokers_that_crash(), **broken)
+    assert any("below that of its records" in problem for problem in outcome.problems)
+
+
 def test_the_same_schedules_cost_nothing_while_the_rules_hold(tmp_path: Path) -> None:
     first = trial(tmp_path / "workers", workers_that_crash())
     second = trial(tmp_path / "brokers", brokers_that_crash())
-    assert not first.problems + second.problems
+    third = trial(tmp_path / "source", source_brokers_that_crash())
+    assert not first.problems + second.problems + third.problems
