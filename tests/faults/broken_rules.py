@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tests.faults.mirrors.broken_rules import MIRROR_RULES
 from tests.faults.program import main_of
 from tests.support.replaced_rule import replace_rule
 
@@ -264,108 +265,6 @@ def one_acknowledgement_before_the_write() -> None:
     replace_rule(Partition, "append", append_mostly)
 
 
-def takeovers_by_the_stored_position() -> None:
-    """A mirror worker that begins with a partition goes on at the stored position, whatever the target has."""
-    from dataclasses import replace  # noqa: PLC0415 - only for the worker
-
-    from ottla_mirror.copy.beginning import Beginnings  # noqa: PLC0415
-    from ottla_mirror.copy.takeover import TargetScan  # noqa: PLC0415
-
-    begin_sessions = Beginnings._begin_sessions
-
-    async def begin(self: Beginnings, wanted: Any, stored: Any, ends: Any, failures: Any) -> None:
-        unasked = {
-            work: replace(
-                beginning,
-                new_session_at=stored[work.partition].next_source_offset,
-                replaces=stored[work.partition].session.name,
-            )
-            for work, beginning in wanted.items()
-            if work.partition in stored
-        }
-        await begin_sessions(self, {**wanted, **unasked}, stored, ends, failures)
-
-    def see_nothing(_self: TargetScan, _header: Any, _batch: memoryview) -> None:
-        """Pass a batch over."""
-
-    replace_rule(Beginnings, "_begin_sessions", begin)
-    replace_rule(TargetScan, "_take_batch", see_nothing)
-
-
-def failed_batches_are_passed_over() -> None:
-    """A mirror worker goes on behind a batch that the target did not take for the time being."""
-    from ottla_mirror.copy.partition_copy import Need, Needed, PartitionCopy  # noqa: PLC0415 - only for the worker
-
-    def pass_over(self: PartitionCopy) -> None:
-        assert self.first is not None
-        self.needed = Needed(Need.REFUSED, self.first.batch.base_offset, "")
-        PartitionCopy.pass_over(self)
-
-    replace_rule(PartitionCopy, "repeat", pass_over)
-
-
-def maps_without_strangers() -> None:
-    """A mirror worker takes it that nobody else writes to its copies, and counts their offsets itself."""
-    from ottla_mirror.copy.partition_copy import OutgoingBatch, PartitionCopy  # noqa: PLC0415 - only for the worker
-
-    acknowledged = PartitionCopy.on_acknowledged
-
-    def count(self: PartitionCopy, entry: OutgoingBatch, target_offset: int) -> None:
-        is_next = target_offset >= 0 and entry is self.first
-        acknowledged(self, entry, self.map.target_end if is_next else target_offset)
-
-    replace_rule(PartitionCopy, "on_acknowledged", count)
-
-
-def offsets_by_samples() -> None:
-    """A mirror worker translates offsets of groups to those of every tenth record."""
-    from ottla_mirror.offsets.offset_map import OffsetMap, Translation  # noqa: PLC0415 - only for the worker
-
-    translate = OffsetMap.translate
-
-    def sampled(self: OffsetMap, source_offset: int) -> Translation:
-        exact = translate(self, source_offset)
-        return exact._replace(target_offset=exact.target_offset - exact.target_offset % 10)
-
-    replace_rule(OffsetMap, "translate", sampled)
-
-
-def links_go_on_at_the_sources_end() -> None:
-    """A leader of a linked partition that has fallen behind goes on where the source's log ends."""
-    from dataclasses import replace  # noqa: PLC0415 - only for the broker
-
-    from ottla_broker.links.linked_partition import LinkedPartition  # noqa: PLC0415
-    from ottla_broker.replication.follower_replica import FetchPosition  # noqa: PLC0415
-
-    fetch_position = LinkedPartition.fetch_position
-
-    def skip(self: LinkedPartition) -> FetchPosition:
-        real, source_end_offset = fetch_position(self), self.status("").source_end_offset
-        if 0 < real.offset < source_end_offset:
-            return replace(real, offset=source_end_offset, last_fetched_epoch=-1)
-        return real
-
-    replace_rule(LinkedPartition, "fetch_position", skip)
-
-
-def linked_leaders_raise_no_epoch() -> None:
-    """A leader of a linked partition appends batches of later leader epochs than its own."""
-    from ottla_broker.links import linked_partition  # noqa: PLC0415 - only for the broker
-    from ottla_broker.links.source_batches import Usable  # noqa: PLC0415
-    from ottla_broker.log.partition_log import PartitionLog  # noqa: PLC0415
-
-    usable_batches, append_as_follower = linked_partition.usable_batches, PartitionLog.append_as_follower
-
-    def usable(records: memoryview, *, last_epoch: int, leader_epoch: int) -> Usable:
-        return usable_batches(records, last_epoch=last_epoch, leader_epoch=2**31 - 1)
-
-    def append(self: PartitionLog, records: Any, *, now_ms: int, leader_epoch: int = 0) -> int:
-        return append_as_follower(self, records, now_ms=now_ms)
-
-    replace_rule(linked_partition, "usable_batches", usable)
-    replace_rule(PartitionLog, "append_as_follower", append)
-
-
 RULES: dict[str, Callable[[], None]] = {
     "high-watermark-ignores-the-isr": high_watermark_ignores_the_isr,
     "no-truncation": no_truncation,
@@ -382,12 +281,7 @@ RULES: dict[str, Callable[[], None]] = {
     "garbage-ends-the-process": garbage_ends_the_process,
     "bad-requests-hold-up-the-loop": bad_requests_hold_up_the_loop,
     "one-acknowledgement-before-the-write": one_acknowledgement_before_the_write,
-    "takeovers-by-the-stored-position": takeovers_by_the_stored_position,
-    "failed-batches-are-passed-over": failed_batches_are_passed_over,
-    "maps-without-strangers": maps_without_strangers,
-    "offsets-by-samples": offsets_by_samples,
-    "links-go-on-at-the-sources-end": links_go_on_at_the_sources_end,
-    "linked-leaders-raise-no-epoch": linked_leaders_raise_no_epoch,
+    **MIRROR_RULES,
 }
 
 

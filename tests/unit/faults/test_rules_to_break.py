@@ -11,6 +11,7 @@ import ottla_core
 import ottla_group_coordinator
 import ottla_mirror
 from tests.faults import broken_rules as of_services
+from tests.faults.mirrors import broken_rules as of_mirrors
 from tests.simulation import broken_rules as of_simulation
 from tests.support.replaced_rule import check_is_rule
 
@@ -30,7 +31,8 @@ def test_a_rule_of_services_is_where_it_is_broken(rule: str, monkeypatch: pytest
         check_is_rule(owner, name, wrong)
         broken.append(name)
 
-    monkeypatch.setattr(of_services, "replace_rule", note)
+    for rules in (of_services, of_mirrors):
+        monkeypatch.setattr(rules, "replace_rule", note)
     of_services.RULES[rule]()
     assert broken
 
