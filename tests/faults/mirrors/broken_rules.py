@@ -90,29 +90,10 @@ def links_go_on_at_the_sources_end() -> None:
     replace_rule(LinkedPartition, "fetch_position", skip)
 
 
-def linked_leaders_raise_no_epoch() -> None:
-    """A leader of a linked partition appends batches of later leader epochs than its own."""
-    from ottla_broker.links import linked_partition  # noqa: PLC0415 - only for the broker
-    from ottla_broker.links.source_batches import Usable  # noqa: PLC0415
-    from ottla_broker.log.partition_log import PartitionLog  # noqa: PLC0415
-
-    usable_batches, append_as_follower = linked_partition.usable_batches, PartitionLog.append_as_follower
-
-    def usable(records: memoryview, *, last_epoch: int, leader_epoch: int) -> Usable:
-        return usable_batches(records, last_epoch=last_epoch, leader_epoch=2**31 - 1)
-
-    def append(self: PartitionLog, records: Any, *, now_ms: int, leader_epoch: int = 0) -> int:
-        return append_as_follower(self, records, now_ms=now_ms)
-
-    replace_rule(linked_partition, "usable_batches", usable)
-    replace_rule(PartitionLog, "append_as_follower", append)
-
-
 MIRROR_RULES: dict[str, Callable[[], None]] = {
     "takeovers-by-the-stored-position": takeovers_by_the_stored_position,
     "failed-batches-are-passed-over": failed_batches_are_passed_over,
     "maps-without-strangers": maps_without_strangers,
     "offsets-by-samples": offsets_by_samples,
     "links-go-on-at-the-sources-end": links_go_on_at_the_sources_end,
-    "linked-leaders-raise-no-epoch": linked_leaders_raise_no_epoch,
 }

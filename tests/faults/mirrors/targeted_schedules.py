@@ -21,13 +21,3 @@ def brokers_that_crash() -> Schedule:
         for number, broker in enumerate((*SOURCE_MEMBERS.of(BROKER), *TARGET_MEMBERS.of(BROKER)))
     ]
     return Schedule(tuple(kills), 50.0)
-
-
-def source_brokers_that_crash() -> Schedule:
-    """Brokers of the source are killed in turn, so that its leader epochs grow and the target's do not."""
-    brokers = SOURCE_MEMBERS.of(BROKER) * 2
-    kills = [
-        Fault(kind=Kind.KILL, targets=(broker,), from_s=3.0 + 9 * number, until_s=8.0 + 9 * number)
-        for number, broker in enumerate(brokers)
-    ]
-    return Schedule(tuple(kills), 42.0)

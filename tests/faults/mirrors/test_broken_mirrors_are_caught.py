@@ -12,7 +12,6 @@ from tests.faults.mirrors.mirror_trial import run_mirror_trial
 from tests.faults.mirrors.sites import MIRROR
 from tests.faults.mirrors.targeted_schedules import (
     brokers_that_crash,
-    source_brokers_that_crash,
     workers_that_crash,
 )
 from tests.faults.plan import Outcome, Plan
@@ -66,14 +65,7 @@ def test_linked_partitions_that_skip_what_they_are_behind_lack_records(tmp_path:
     assert any(problem.startswith("lost:") for problem in outcome.problems)
 
 
-def test_linked_leaders_with_an_epoch_below_their_records_are_noticed(tmp_path: Path) -> None:
-    broken = {BROKER: program("linked-leaders-raise-no-epoch", *PROGRAMS[BROKER])}
-    outcome = trial(tmp_path, source_brokers_that_crash(), **broken)
-    assert any("below that of its records" in problem for problem in outcome.problems)
-
-
 def test_the_same_schedules_cost_nothing_while_the_rules_hold(tmp_path: Path) -> None:
     first = trial(tmp_path / "workers", workers_that_crash())
     second = trial(tmp_path / "brokers", brokers_that_crash())
-    third = trial(tmp_path / "source", source_brokers_that_crash())
-    assert not first.problems + second.problems + third.problems
+    assert not first.problems + second.problems
