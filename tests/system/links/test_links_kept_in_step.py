@@ -126,7 +126,7 @@ def test_what_is_here_deleted_promoted_or_paused_is_left_as_it_is(source: Ottla,
     found = refresh(target)
     assert followed(target).keys() == {"left", "left.gone", "left.promoted"}
     assert problems(found) == {("TOPIC_NOT_LINKED", "left.taken")}
-    assert "left.taken" in target.run("mirror", "link", "status", "west").stdout.decode()
+    assert "left.taken" in target.run("mirror", "link", "status", "west", "--wait").stdout.decode()
     write(target, "left.taken", 3)
 
     target.run("mirror", "link", "promote", "west", "left.promoted", "--yes")
