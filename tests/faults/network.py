@@ -2,7 +2,8 @@
 
 As root on Linux each process lives in a network namespace with a veth pair into a bridge, so links between chosen
 processes are cut with iptables (the receiver drops what the sender sends, so one direction at a time) and slowed down
-with a token bucket. Otherwise every process has a loopback address, and links cannot fail.
+with a token bucket. Otherwise every process has a loopback address, and links cannot fail. The host's own
+rules may drop what bridges forward, as those of a container engine do, so what stays on a trial's bridge is accepted.
 
 All names bear the process id of the run. Namespaces and bridge go when the network is closed; what a killed run has
 left is removed by the next one.
@@ -169,6 +170,7 @@ class NamespaceNetwork:
                 f"link set {self._outer(name)} master {bridge} up",
             ]
         _run(["ip", "-batch", "-"], "\n".join(lines))
+        _run(["iptables", "-w", "-I", *_on_the_bridge(bridge)])
         for name, address in self._addresses.items():
             inner = f"link set lo up\naddr add {address}/{bits} dev {INTERFACE}\nlink set {INTERFACE} up"
             _run(["ip", "-n", self._namespace(name), "-batch", "-"], inner)
@@ -187,7 +189,7 @@ def unavailable_reason() -> str | None:
     """Why no namespaces can be used here, or None."""
     if os.geteuid() != 0:
         return "network namespaces need root"
-    missing = [program for program in ("ip", "tc", "iptables-restore") if shutil.which(program) is None]
+    missing = [program for program in ("ip", "tc", "iptables", "iptables-restore") if shutil.which(program) is None]
     if missing:
         return f"network namespaces need the programs {', '.join(missing)}"
     probe = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True, check=False)
@@ -207,7 +209,13 @@ def remove_leftovers() -> None:
             _remove(f"{PREFIX}{pid}")
 
 
+def _on_the_bridge(bridge: str) -> list[str]:
+    """Rule by which the host accepts what a bridge carries from one of its ends to another."""
+    return ["FORWARD", "-i", bridge, "-o", bridge, "-j", "ACCEPT"]
+
+
 def _remove(run: str) -> None:
+    subprocess.run(["iptables", "-w", "-D", *_on_the_bridge(run)], capture_output=True, check=False)
     for namespace in re.findall(rf"^{run}-\d+", _output(["ip", "netns", "list"]), re.MULTILINE):
         _run(["ip", "netns", "del", namespace])
     # A namespace's own devices go with it, in the kernel's own time; the bridge's ends can be deleted at once.
