@@ -1,0 +1,51 @@
+"""The health check of containers, asked of real servers."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from ottla_core.health_check import main
+from ottla_core.rpc.server import RpcServer
+
+
+class Page(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/health" else 503)
+        self.end_headers()
+
+    def log_message(self, *_arguments: object) -> None:
+        """Keep quiet."""
+
+
+@pytest.fixture
+def page() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_health_page_decides_by_its_status(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([f"{page}/health"]) == 0
+    assert main([f"{page}/other"]) == 1
+    assert "503" in capsys.readouterr().err
+
+
+async def test_a_grpc_server_is_ready_when_it_serves(capsys: pytest.CaptureFixture[str]) -> None:
+    server = RpcServer()
+    address = f"127.0.0.1:{server.bind('127.0.0.1', 0)}"
+    await server.start()
+    try:
+        assert await asyncio.to_thread(main, [address]) == 1
+        assert "NOT_SERVING" in capsys.readouterr().err
+        await server.set_serving(serving=True)
+        assert await asyncio.to_thread(main, [address]) == 0
+    finally:
+        await server.stop()
+    assert await asyncio.to_thread(main, [address]) == 1
+    assert "UNAVAILABLE" in capsys.readouterr().err
