@@ -9,6 +9,7 @@ import pytest
 
 from ottla_core.cluster.controller_client import ControllerClient
 from ottla_core.cluster.etcd import EtcdClient
+from ottla_core.cluster.features import SUPPORTED
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import NO_EPOCH, Member, Role
@@ -107,6 +108,7 @@ def broker_member(broker_id: int, *, directory_id: UUID | None = None) -> Member
         incarnation=uuid4(),
         rpc_address=f"127.0.0.1:{7000 + broker_id}",
         version="test",
+        features=SUPPORTED,
         directory_ids=(directory_id or uuid4(),),
     )
 
@@ -120,6 +122,7 @@ def coordinator_member(coordinator_id: int) -> Member:
         incarnation=uuid4(),
         rpc_address=f"127.0.0.1:{7100 + coordinator_id}",
         version="test",
+        features=SUPPORTED,
     )
 
 

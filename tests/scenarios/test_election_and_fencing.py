@@ -146,6 +146,23 @@ async def test_a_deposed_controller_cannot_write_whatever_it_believes(
     assert found.value == b"1"
 
 
+async def test_a_write_for_which_keys_must_be_complete_conflicts_with_a_key_created_since(
+    candidates: Candidates, etcd: EtcdClient
+) -> None:
+    election, _ = await candidates.make(1)
+    writer = StateWriter(etcd, SPACE, await election.campaign())
+    seen = (await etcd.list_prefix(SPACE.prefix)).revision
+    write = Write(key=SPACE.features, value=b"1", replaces=op.ABSENT, complete_below=(SPACE.members, seen))
+    registered = await etcd.transaction([], [op.put(f"{SPACE.members}broker/1", b"{}")])
+    with pytest.raises(WriteConflict) as conflict:
+        await writer.write([write])
+    assert conflict.value.keys == {SPACE.features}
+    assert conflict.value.revision > registered.revision
+    assert await etcd.read(SPACE.features) is None
+    await writer.write([replace(write, complete_below=(SPACE.members, conflict.value.revision))])
+    assert await etcd.read(SPACE.features) is not None
+
+
 async def test_a_writer_whose_term_is_over_by_the_clock_does_not_even_ask(etcd: EtcdClient) -> None:
     over = Leadership(1, Lease(0, 1.0, -1.0, StoppedClock()))
     with pytest.raises(NotController):

@@ -183,5 +183,6 @@ async def test_metrics_tell_what_a_coordinator_holds_and_does(
     assert found["ottla_coordinator_appends_total"] == 1
     assert found["ottla_coordinator_append_time_seconds_total"] > 0
     assert found["ottla_coordinator_loads_total"] == 1
+    assert found["ottla_coordinator_rebalance_time_seconds_total"] == 0
     assert found["ottla_coordinator_members"] == 0
     assert found["ottla_coordinator_brokers"] == 1

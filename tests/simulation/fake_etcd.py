@@ -181,7 +181,7 @@ class FakeEtcd:
         return [entry for name, entry in sorted(self._entries.items()) if key <= name < end]
 
     def transact(self, asked: Asked) -> TxnResponse | aio.AioRpcError:
-        """Carry out a transaction; each compare is one of equal revisions, or that a key exists."""
+        """Carry out a transaction; each compare is one of the revisions of a key or of a range."""
         request: TxnRequest = asked.message
         succeeded = all(self._holds(compare) for compare in request.compare)
         operations = request.success if succeeded else request.failure
@@ -202,13 +202,22 @@ class FakeEtcd:
         )
 
     def _holds(self, compare: Compare) -> bool:
-        entry = self._entries.get(compare.key.decode())
+        found = self._found(RangeRequest(key=compare.key, range_end=compare.range_end))
+        return all(self._holds_for(compare, entry) for entry in found or [None])
+
+    def _holds_for(self, compare: Compare, entry: kv_pb2.KeyValue | None) -> bool:
         if compare.target == Compare.CREATE:
             found, wanted = entry.create_revision if entry is not None else 0, compare.create_revision
         else:
             assert compare.target == Compare.MOD
             found, wanted = entry.mod_revision if entry is not None else 0, compare.mod_revision
-        return found == wanted if compare.result == Compare.EQUAL else found > wanted
+        match compare.result:
+            case Compare.EQUAL:
+                return found == wanted
+            case Compare.LESS:
+                return found < wanted
+            case _:
+                return found > wanted
 
     def _change(self, operation: RequestOp) -> Change | None:
         if operation.HasField("request_put"):

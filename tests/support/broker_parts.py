@@ -57,21 +57,21 @@ def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any
     return Broker(config=config, clock=SystemClock(), feed=feed, **parts)
 
 
-async def ask(broker: Broker, request: Any, *, client_id: str | None = "client") -> Any:
+async def ask(broker: Broker, request: Any, *, client_id: str | None = "client", client: Client | None = None) -> Any:
     """Have a request handled as if a client had sent it, and return the response that the client reads."""
-    outcome = await ask_frame(broker, encode_request(request, 42, client_id=client_id))
+    outcome = await ask_frame(broker, encode_request(request, 42, client_id=client_id), client)
     correlation_id, response = decode_response(outcome, response_type_of(request))
     assert correlation_id == 42
     return response
 
 
-async def ask_frame(broker: Broker, frame: bytes) -> bytes:
+async def ask_frame(broker: Broker, frame: bytes, client: Client | None = None) -> bytes:
     """Have a frame handled, and return the answer without its length.
 
     Raises:
         InvalidRequest: the connection is to be closed.
     """
-    outcome = Dispatcher(broker).handle(memoryview(frame).toreadonly(), Client())  # type: ignore[arg-type]
+    outcome = Dispatcher(broker).handle(memoryview(frame).toreadonly(), client or Client())  # type: ignore[arg-type]
     parts: Any = outcome
     while parts is not None and not isinstance(parts, list):
         parts = await parts  # a request that rests gives what is left to be awaited for its answer

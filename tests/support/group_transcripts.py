@@ -45,7 +45,7 @@ from ottla_group_coordinator.group import Group
 from ottla_group_coordinator.records import decode_key, decode_value, encode_key, encode_value
 from ottla_group_coordinator.settings import GroupSettings
 from ottla_group_coordinator.shard import GroupShard
-from ottla_group_coordinator.turn import CoordinatorRecord, GroupRequest, Turn
+from ottla_group_coordinator.turn import CoordinatorRecord, GroupRequest, Rebalance, Turn
 
 REWRITE_VARIABLE = "OTTLA_REWRITE_TRANSCRIPTS"
 SEPARATOR = "----"
@@ -78,6 +78,7 @@ class Scene:
         waiting: tokens of requests that are not answered, with the client's name.
         clients: what a protocol's commands remember of each client; they decide what.
         lines: the outcome of the step at hand.
+        rebalances: those that turns have counted.
     """
 
     commands: Mapping[str, "Command"]
@@ -90,6 +91,7 @@ class Scene:
     waiting: dict[str, str] = field(default_factory=dict)
     clients: dict[str, Any] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
+    rebalances: list[Rebalance] = field(default_factory=list)
     on_answer: Callable[["Scene", str, Entity], None] = lambda _scene, _client, _response: None
 
     def __post_init__(self) -> None:
@@ -140,6 +142,7 @@ class Scene:
             value = None if record.value is None else encode_value(record.value)
             self.log.append((encode_key(record.key), value))
             self.lines.append(f"{at}write {render_record(record, self.hidden)}")
+        self.rebalances += turn.rebalances
         for answer in turn.answers:
             token = str(answer.token)
             client = self.waiting.pop(token)

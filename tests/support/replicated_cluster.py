@@ -6,7 +6,7 @@ There are one etcd, one controller or more, and the brokers, each by its own com
 
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -54,6 +54,7 @@ class ReplicatedCluster:
         racks: Mapping[int, str] | None = None,
         log_directories: int = 1,
         faulty_disks: bool = False,
+        more_listeners: Mapping[int, Sequence[str]] | None = None,
     ) -> None:
         self.etcd = EtcdProcess(directory / "etcd")
         self.controllers = [
@@ -75,6 +76,7 @@ class ReplicatedCluster:
                     **(broker_settings or {}),
                     **({"broker.rack": racks[number]} if racks else {}),
                 },
+                more_listeners=(more_listeners or {}).get(number, ()),
                 disk_control=directory / f"broker-{number}" / DISK_CONTROL if faulty_disks else None,
             )
             for number in range(1, brokers + 1)

@@ -7,7 +7,7 @@ a killed broker's place is free again soon.
 
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -124,6 +124,7 @@ class BrokerProcess:
         data: Path | None = None,
         logs: Path | None = None,
         settings: Mapping[str, str] | None = None,
+        more_listeners: Sequence[str] = (),
         watch: bool = False,
         disk_control: Path | None = None,
     ):
@@ -132,7 +133,7 @@ class BrokerProcess:
         self.data = data or directory / "data"
         properties = {
             "node.id": str(number),
-            "listeners": f"PLAINTEXT://{LOOPBACK}:{self.port}",
+            "listeners": ",".join((f"PLAINTEXT://{LOOPBACK}:{self.port}", *more_listeners)),
             "rpc.listener": f"{LOOPBACK}:{self.rpc_port}",
             "log.dirs": str(self.data),
             **_etcd_properties(etcd),

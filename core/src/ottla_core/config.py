@@ -165,7 +165,20 @@ class EtcdSettings(ServiceConfig):
         return max(self.member_lease_ttl_ms, VIEW_AGE_MAX_MS_MIN)
 
 
-class ClusterProcessConfig(EtcdSettings):
+class MetricsSettings(ServiceConfig):
+    """How a process shows its metrics."""
+
+    metrics_listener: Address | None = Field(
+        None, alias="metrics.listener", description="HOST:PORT of the Prometheus endpoint; none by default."
+    )
+
+    @property
+    def shows_metrics(self) -> bool:
+        """Whether anybody is to see metrics."""
+        return self.metrics_listener is not None
+
+
+class ClusterProcessConfig(MetricsSettings, EtcdSettings):
     """What every process that joins a cluster can be told."""
 
     node_id: int = Field(
@@ -180,9 +193,6 @@ class ClusterProcessConfig(EtcdSettings):
         None,
         alias="rpc.advertised.listener",
         description="HOST:PORT at which other processes reach the gRPC server; by default where it listens.",
-    )
-    metrics_listener: Address | None = Field(
-        None, alias="metrics.listener", description="HOST:PORT of the Prometheus endpoint; none by default."
     )
     log_level: str = Field(
         "info",

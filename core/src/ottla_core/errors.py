@@ -263,7 +263,7 @@ class BrokerIdNotRegistered(KafkaError):
 
 
 class InvalidUpdateVersion(KafkaError):
-    """A change was proposed to a state of the partition that is not its newest."""
+    """A change is for a state of the partition that is not its newest, or a feature cannot go to a level."""
 
     code = ErrorCode.invalid_update_version
 

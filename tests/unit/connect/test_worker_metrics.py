@@ -15,21 +15,18 @@ from ottla_connect.ids import TaskId
 from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.worker_counts import CountRequests, WorkerCounts
 from ottla_connect.worker_metrics import (
-    GROWING,
-    READINGS,
     WorkerReadings,
     connector_states,
     generation,
     leader,
-    member,
-    metric_name,
     plugin_readings,
     requests,
     runtime_reading,
     serve_metrics,
     task_states,
 )
-from ottla_core.config import HostPort
+from ottla_core.config import HostPort, MetricsSettings
+from ottla_core.observe.catalogue.connect import TASK_READINGS, metric_name
 from tests.support.free_ports import free_port_block
 
 A0, A1, B0 = TaskId("a", 0), TaskId("a", 1), TaskId("b", 0)
@@ -82,8 +79,9 @@ def test_states_are_those_of_what_the_worker_has() -> None:
 
 def test_the_group_is_shown_as_far_as_the_worker_is_in_it() -> None:
     inside, outside = readings(assignment(is_leader=False)), readings(None)
-    assert [list(show(inside)) for show in (member, leader, generation)] == [[(1, {})], [(0, {})], [(7, {})]]
-    assert [list(show(outside)) for show in (member, leader, generation)] == [[(0, {})], [(0, {})], []]
+    assert (leader(inside), list(generation(inside))) == (0, [(7, {})])
+    assert (leader(outside), list(generation(outside))) == (0, [])
+    assert leader(readings(assignment())) == 1
 
 
 def test_readings_bear_their_task_and_a_plugins_own_its_name() -> None:
@@ -96,9 +94,8 @@ def test_readings_bear_their_task_and_a_plugins_own_its_name() -> None:
 
 def test_every_reading_of_the_runtime_has_a_metric_of_its_own() -> None:
     measured = TaskMeasures("source").readings().keys() | TaskMeasures("sink").readings().keys()
-    assert READINGS.keys() == measured | {"waiting-time-ms"}
-    assert len({metric_name(name) for name in READINGS}) == len(READINGS)
-    assert READINGS.keys() > GROWING
+    assert TASK_READINGS.keys() == measured | {"waiting-time-ms"}
+    assert len({metric_name(name) for name in TASK_READINGS}) == len(TASK_READINGS)
 
 
 async def test_rebalances_and_losses_are_counted_when_they_are_over() -> None:
@@ -133,9 +130,10 @@ async def test_requests_are_counted_by_method_and_status() -> None:
     assert counts.request_s > 0
 
 
-def test_prometheus_gets_them() -> None:
+async def test_prometheus_gets_them() -> None:
     port = free_port_block(1)
-    metrics = serve_metrics(HostPort("127.0.0.1", port), "w:1", readings(assignment()))
+    settings = MetricsSettings(metrics_listener=HostPort("127.0.0.1", port))
+    metrics = serve_metrics(settings, "w:1", readings(assignment()))
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
             lines = answer.read().decode().splitlines()

@@ -35,7 +35,7 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
 
 def test_everything_that_is_wrong_is_reported_at_once() -> None:
     with pytest.raises(ConfigurationError) as raised:
-        load("log.dirs=/a", "nonsense=1", "num.partitions=none", "log.retention.ms=soon", "listeners=SSL://a:1")
+        load("log.dirs=/a", "nonsense=1", "num.partitions=none", "log.retention.ms=soon", "listeners=SSL://a")
 
     message = str(raised.value)
     for part in ("node.id: must be set", "nonsense: unknown setting", "num.partitions", "log.retention.ms", "SSL"):

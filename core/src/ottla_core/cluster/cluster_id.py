@@ -1,4 +1,7 @@
-"""The cluster's id: drawn once, by whichever process comes first, and never changed."""
+"""The cluster's id: drawn once, by whichever process comes first, and never changed.
+
+Whoever draws it for a cluster of which there is nothing yet also lets it begin at the newest levels of features.
+"""
 
 import asyncio
 
@@ -7,6 +10,7 @@ from ottla_core.cluster import etcd_operations as op
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.etcd_connection import READ_TIMEOUT_S, RETRY_DELAY_S
 from ottla_core.cluster.etcd_errors import EtcdUnavailable, WriteOutcomeUnknown
+from ottla_core.cluster.features import newest_features
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.kafka_uuid import random_uuid, uuid_text
 
@@ -20,22 +24,27 @@ async def ensure_cluster_id(etcd: EtcdClient, cluster_name: str) -> str:
     """
     try:
         async with asyncio.timeout(READ_TIMEOUT_S):
-            return await _ensure(etcd, KeySpace(cluster_name).cluster_id, uuid_text(random_uuid()))
+            return await _ensure(etcd, KeySpace(cluster_name), uuid_text(random_uuid()))
     except TimeoutError:
         raise EtcdUnavailable(f"etcd took no write within {READ_TIMEOUT_S:.0f} s") from None
 
 
-async def _ensure(etcd: EtcdClient, key: str, drawn: str) -> str:
+async def _ensure(etcd: EtcdClient, keys: KeySpace, drawn: str) -> str:
+    put_id = op.put(keys.cluster_id, codec.encode_cluster_id(drawn))
+    put_features = op.put(keys.features, codec.encode_features(newest_features()))
     while True:
         try:
             result = await etcd.transaction(
-                [op.created_at(key, op.ABSENT)], [op.put(key, codec.encode_cluster_id(drawn))], [op.read(key)]
+                [op.none_below(keys.prefix)], [put_id, put_features], [op.read(keys.cluster_id)]
             )
+            if not result.succeeded and result.reads[0] is None:  # what is there may be of an earlier release
+                result = await etcd.transaction(
+                    [op.created_at(keys.cluster_id, op.ABSENT)], [put_id], [op.read(keys.cluster_id)]
+                )
         except WriteOutcomeUnknown:
             await asyncio.sleep(RETRY_DELAY_S)
             continue
         if result.succeeded:
             return drawn
-        found = result.reads[0]
-        assert found is not None, "the key exists, or the transaction had succeeded"
-        return codec.decode_cluster_id(found.value)
+        if (found := result.reads[0]) is not None:
+            return codec.decode_cluster_id(found.value)

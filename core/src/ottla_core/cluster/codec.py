@@ -11,6 +11,14 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 from uuid import UUID
 
+from ottla_core.cluster.features import (
+    FIRST_LEVEL,
+    OTTLA_VERSION,
+    UNSAID,
+    FeatureRange,
+    FeatureRanges,
+    FinalizedFeatures,
+)
 from ottla_core.cluster.keys import LinkKey, MemberKey, PartitionKey, RegistrationKey, ShardKey
 from ottla_core.cluster.model import (
     NO_EPOCH,
@@ -24,6 +32,9 @@ from ottla_core.cluster.model import (
     TopicOrigin,
 )
 from ottla_core.errors import OttlaError
+
+FEATURES_VERSION = 1
+"""The version of the value that holds the finalised levels."""
 
 Json = Mapping[str, object]
 Value = TypeVar("Value")
@@ -65,6 +76,7 @@ def encode_member(member: Member) -> bytes:
             "highest_producer_id": member.highest_producer_id,
             "producer_epoch_floor": member.producer_epoch_floor,
             "intact_since": member.intact_since,
+            "features": _encode_ranges(member.features),
         }
     )
 
@@ -90,6 +102,7 @@ def decode_member(key: MemberKey, value: bytes, create_revision: int) -> Member:
         highest_producer_id=fields.integer("highest_producer_id", -1),
         producer_epoch_floor=fields.integer("producer_epoch_floor", -1),
         intact_since=fields.integer("intact_since", 0),
+        features=_decode_ranges(fields),
     )
 
 
@@ -100,6 +113,7 @@ def encode_registration(registration: BrokerRegistration) -> bytes:
             "broker_epoch": registration.broker_epoch,
             "directory_ids": [str(directory_id) for directory_id in registration.directory_ids],
             "rack": registration.rack,
+            "features": _encode_ranges(registration.features),
         }
     )
 
@@ -116,8 +130,20 @@ def decode_registration(key: RegistrationKey, value: bytes, mod_revision: int) -
         broker_epoch=fields.integer("broker_epoch"),
         directory_ids=fields.uuids("directory_ids"),
         rack=None if fields.json.get("rack") is None else fields.text("rack"),
+        features=_decode_ranges(fields),
         revision=mod_revision,
     )
+
+
+def _encode_ranges(ranges: FeatureRanges) -> Json:
+    return {each.name: [each.min_level, each.max_level] for each in ranges}
+
+
+def _decode_ranges(fields: "_Fields") -> FeatureRanges:
+    if "features" not in fields.json:
+        return UNSAID
+    ranges = fields.pairs_by_name("features")
+    return tuple(FeatureRange(name, levels[0], levels[1]) for name, levels in sorted(ranges.items()))
 
 
 def _decode_endpoint(where: str, item: object) -> Endpoint:
@@ -327,6 +353,25 @@ def decode_cluster_id(value: bytes) -> str:
     return _Fields("cluster id", value).text("cluster_id")
 
 
+def encode_features(levels: Mapping[str, int]) -> bytes:
+    """Return the value of the finalised levels."""
+    return _to_bytes({"version": FEATURES_VERSION, "levels": dict(levels)})
+
+
+def decode_features(value: bytes, mod_revision: int) -> FinalizedFeatures:
+    """Return the finalised levels; their epoch is the key's mod revision.
+
+    Raises:
+        BadValue: the value holds none, or is of a later version.
+    """
+    fields = _Fields("features", value)
+    if (version := fields.integer("version")) != FEATURES_VERSION:
+        raise BadValue(f"features: of version {version}, and this release reads version {FEATURES_VERSION}")
+    return FinalizedFeatures(
+        levels={OTTLA_VERSION: FIRST_LEVEL, **fields.integers_by_name("levels")}, epoch=mod_revision
+    )
+
+
 def encode_next_producer_id(next_producer_id: int) -> bytes:
     """Return the value that records the first producer id never handed out."""
     return _to_bytes({"next": next_producer_id})
@@ -372,10 +417,19 @@ class _Fields:
         return self._read(name, _text)
 
     def texts(self, name: str) -> Mapping[str, str]:
+        return {key: _text(f"{self._where}.{name}.{key}", item) for key, item in self._object(name).items()}
+
+    def integers_by_name(self, name: str) -> Mapping[str, int]:
+        return {key: _integer(f"{self._where}.{name}.{key}", item) for key, item in self._object(name).items()}
+
+    def pairs_by_name(self, name: str) -> Mapping[str, tuple[int, int]]:
+        return {key: _pair(f"{self._where}.{name}.{key}", item) for key, item in self._object(name).items()}
+
+    def _object(self, name: str) -> dict[str, object]:
         found = self.json.get(name)
         if not isinstance(found, dict):
             raise BadValue(f"{self._where}.{name}: not an object: {found!r}")
-        return {key: _text(f"{self._where}.{name}.{key}", item) for key, item in found.items()}
+        return found
 
     def list_of_texts(self, name: str) -> tuple[str, ...]:
         return tuple(_text(f"{self._where}.{name}", item) for item in self.items(name))
@@ -407,6 +461,12 @@ def _integer(where: str, item: object) -> int:
     if not isinstance(item, int) or isinstance(item, bool):
         raise BadValue(f"{where}: not an integer: {item!r}")
     return item
+
+
+def _pair(where: str, item: object) -> tuple[int, int]:
+    if not isinstance(item, list) or len(item) != 2:
+        raise BadValue(f"{where}: not a pair: {item!r}")
+    return _integer(where, item[0]), _integer(where, item[1])
 
 
 def _text(where: str, item: object) -> str:

@@ -231,3 +231,22 @@ class AlteredReassignment:
     index: int
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = None
+
+
+class FeatureUpdateType(IntEnum):
+    """Which way a level may go; the numbers are those of Kafka's UpdateFeatures."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    """Only if nothing is lost."""
+    UNSAFE_DOWNGRADE = 3
+    """Treated as a safe one: nothing is given up that a lower level cannot say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureUpdate:
+    """A level that a feature shall have; `type` is a plain number, since a client may send one that there is not."""
+
+    feature: str
+    level: int
+    type: int = FeatureUpdateType.UPGRADE

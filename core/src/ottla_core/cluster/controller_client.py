@@ -29,6 +29,7 @@ from ottla_core.cluster.controller_api import (
     DeletedTopic,
     ElectedLeader,
     ElectionType,
+    FeatureUpdate,
     GrownTopic,
     IsrChange,
     NewPartitions,
@@ -250,6 +251,24 @@ class ControllerClient:
         response = await self._call(lambda stub, left_s: stub.UnregisterBroker(request, timeout=left_s), deadline)
         await self._read_own_write(response.revision, deadline)
         return response.revision
+
+    async def update_features(
+        self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> None:
+        """Update levels of features, all or none.
+
+        Raises:
+            RequestTimedOut: as in `create_topics`.
+            UnsupportedVersion: the leading controller is of a release without levels.
+            InvalidRequest, InvalidUpdateVersion: an update is refused.
+        """
+        request = pb.UpdateFeaturesRequest(
+            updates=[pb.FeatureUpdate(feature=u.feature, level=u.level, upgrade_type=u.type) for u in updates],
+            validate_only=validate_only,
+        )
+        deadline = self._deadline(timeout_s)
+        response = await self._call(lambda stub, left_s: stub.UpdateFeatures(request, timeout=left_s), deadline)
+        await self._read_own_write(response.revision, deadline)
 
     async def forward(self, method: str, request: Message, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> Any:
         """Have the controller answer a message about links, and return its answer.

@@ -24,6 +24,7 @@ from ottla_core.cluster.etcd_connection import (
 )
 from ottla_core.cluster.etcd_errors import LeaseNotFound, WriteOutcomeUnknown, write_error
 from ottla_core.cluster.etcd_messages import key_value
+from ottla_core.cluster.etcd_times import KEEP_ALIVE, timed
 from ottla_core.cluster.etcd_watch import EtcdWatch, WatchBatch
 from ottla_core.cluster.key_value import KeyDeletion, KeyValue
 from ottla_core.cluster.keys import range_end
@@ -202,8 +203,9 @@ class EtcdClient:
                 metadata=await self._connection.metadata(REQUIRE_LEADER),
             )
             try:
-                await call.write(LeaseKeepAliveRequest(id=lease_id))
-                response = await call.read()
+                with timed(KEEP_ALIVE):
+                    await call.write(LeaseKeepAliveRequest(id=lease_id))
+                    response = await call.read()
             finally:
                 call.cancel()
         except aio.AioRpcError as error:

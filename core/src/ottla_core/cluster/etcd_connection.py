@@ -14,6 +14,7 @@ from grpc import aio
 
 from ottla_core.cluster.etcd_endpoints import etcd_targets
 from ottla_core.cluster.etcd_errors import EtcdUnavailable, is_no_answer, is_stale_token, refusal, write_error
+from ottla_core.cluster.etcd_times import timed
 from ottla_core.config import EtcdSettings
 from ottla_core.errors import ConfigurationError
 from ottla_core.rpc.status import described
@@ -193,7 +194,8 @@ class EtcdConnection:
         metadata = await self.metadata()
         endpoint = self.endpoint
         try:
-            return await method(endpoint)(request, timeout=ATTEMPT_TIMEOUT_S, metadata=metadata)
+            with timed(type(request).__name__.removesuffix("Request")):
+                return await method(endpoint)(request, timeout=ATTEMPT_TIMEOUT_S, metadata=metadata)
         except aio.AioRpcError as error:
             if is_no_answer(error):
                 self.move_on(endpoint)

@@ -1,5 +1,6 @@
 """The compares and operations that etcd transactions are made of, as short constructors; pure."""
 
+from ottla_core.cluster.keys import range_end
 from ottla_proto.gen.etcd.rpc_pb2 import Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp
 
 MAX_TRANSACTION_OPERATIONS = 128
@@ -22,6 +23,22 @@ def exists(key: str) -> Compare:
 def modified_at(key: str, mod_revision: int) -> Compare:
     """The key was last written at this revision; `ABSENT`: it does not exist."""
     return Compare(key=key.encode(), target=Compare.MOD, result=Compare.EQUAL, mod_revision=mod_revision)
+
+
+def none_below(prefix: str) -> Compare:
+    """No key begins with `prefix`."""
+    return none_created_after(prefix, ABSENT)
+
+
+def none_created_after(prefix: str, revision: int) -> Compare:
+    """Every key that begins with `prefix` was created at this revision or before."""
+    return Compare(
+        key=prefix.encode(),
+        range_end=range_end(prefix),
+        target=Compare.CREATE,
+        result=Compare.LESS,
+        create_revision=revision + 1,
+    )
 
 
 def put(key: str, value: bytes, lease_id: int = 0) -> RequestOp:

@@ -5,8 +5,9 @@ states. Readers take `state` without waiting. Listeners are called, synchronousl
 the new state after each change; a listener that raises is reported and does not stop the feed.
 
 When etcd no longer has the history that the watch needs, the feed lists again; listeners then see one big step.
-When etcd turns out to hold another cluster, or to have lost history that this process has seen, the feed stops for
-good with the state as it was, and `wait_failed` tells: what follows would be the deletion of everything.
+When the cluster comes to a level of features that this release lacks, or etcd turns out to hold another cluster or
+to have lost history that this process has seen, the feed stops for good with the state as it was, and `wait_failed`
+tells: what follows would be the deletion of everything.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.etcd_connection import RETRY_DELAY_S
 from ottla_core.cluster.etcd_errors import EtcdError, StoreWentBack, WatchHistoryLost
 from ottla_core.cluster.etcd_watch import EtcdWatch, WatchBatch
+from ottla_core.cluster.feature_check import LevelUnsupported, check_supported
 from ottla_core.cluster.freshness import ViewFreshness
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.model import ClusterState, PartitionState, Shard
@@ -76,6 +78,7 @@ class ClusterStateFeed:
 
         Raises:
             EtcdError: etcd cannot be reached or refuses.
+            LevelUnsupported: the cluster is at a level that this release does not have.
         """
         await self._list()
         self._task = start_vital("cluster state feed", self._run())
@@ -182,6 +185,9 @@ class ClusterStateFeed:
             log.error("etcd is not what it was; cluster state is not followed any more", error=str(error))
             failure = error if isinstance(error, ClusterReplaced) else ClusterReplaced(str(error))
             self._failure.set_result(failure)
+        except LevelUnsupported as error:
+            log.error("this release cannot go on in this cluster", error=str(error))
+            self._failure.set_result(error)
         except Exception as error:
             log.exception("cluster state cannot be followed any more")
             self._failure.set_result(OttlaError(f"cluster state cannot be followed any more: {error!r}"))
@@ -190,7 +196,7 @@ class ClusterStateFeed:
         while True:
             try:
                 await self._follow_watch()
-            except (ClusterReplaced, StoreWentBack):
+            except (ClusterReplaced, StoreWentBack, LevelUnsupported):
                 raise
             except (WatchHistoryLost, EtcdError) as error:
                 log.warning("listing cluster state again", reason=str(error))
@@ -245,6 +251,7 @@ class ClusterStateFeed:
 
     def _publish(self, former: ClusterState) -> None:
         new = self.state
+        check_supported(new.features)  # before anybody goes by a state that this release cannot read
         for listener in tuple(self._listeners):
             try:
                 listener(former, new)

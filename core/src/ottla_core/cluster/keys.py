@@ -15,9 +15,11 @@ cluster never overlaps another's, since a cluster's name holds no slash.
 ``links/<name>``                        a source cluster of which topics here are followed
 ``shards/<internal topic>/<index>``     which coordinator owns a partition of the topic, and as which producer
 ``producer-ids``                        first producer id that was never handed out
+``features``                            the levels of features that the cluster is at
 ======================================  ==================================================================
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 from uuid import UUID
@@ -41,6 +43,11 @@ class ControllerKey:
 @dataclass(frozen=True, slots=True)
 class ProducerIdsKey:
     """Holds the first free producer id."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturesKey:
+    """Holds the finalised levels of features."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +113,7 @@ Key = (
     ClusterIdKey
     | ControllerKey
     | ProducerIdsKey
+    | FeaturesKey
     | MemberKey
     | RegistrationKey
     | TopicKey
@@ -142,6 +150,16 @@ class KeySpace:
     def producer_ids(self) -> str:
         """Key of the first free producer id."""
         return f"{self.prefix}producer-ids"
+
+    @property
+    def features(self) -> str:
+        """Key of the finalised levels of features."""
+        return f"{self.prefix}features"
+
+    @property
+    def members(self) -> str:
+        """What the keys of all processes begin with."""
+        return f"{self.prefix}members/"
 
     def member(self, role: Role, member_id: int) -> str:
         """Return the key that a process registers under."""
@@ -191,6 +209,14 @@ def range_end(prefix: str) -> bytes:
     return encoded[:-1] + bytes([encoded[-1] + 1])
 
 
+_SINGLE_KEYS: Mapping[str, Key] = {
+    "controller": ControllerKey(),
+    "features": FeaturesKey(),
+    "id": ClusterIdKey(),
+    "producer-ids": ProducerIdsKey(),
+}
+
+
 def _parse(parts: list[str]) -> Key | None:
     match parts:
         case ["partitions", topic_id, index]:
@@ -209,11 +235,7 @@ def _parse(parts: list[str]) -> Key | None:
             return BrokerConfigKey(None if broker_id == DEFAULT_BROKER else int(broker_id))
         case ["configs", "groups", quoted]:
             return GroupConfigKey(unquote(quoted))
-        case ["controller"]:
-            return ControllerKey()
-        case ["id"]:
-            return ClusterIdKey()
-        case ["producer-ids"]:
-            return ProducerIdsKey()
+        case [name] if name in _SINGLE_KEYS:
+            return _SINGLE_KEYS[name]
         case _:
             return None

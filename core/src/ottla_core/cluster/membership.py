@@ -9,6 +9,9 @@ key is there already, its holder may be
 - a process that has just died and whose lease has not run out: waited for;
 - a live process with the same id: refused, naming who it is.
 
+A registration also compares the levels of features that were checked, so that no process comes in below a level that
+is finalised meanwhile. The controller, in turn, finalises one only if nobody has registered since it looked.
+
 After a lost lease the process registers again, with a new epoch. A process that asks for it (`resume`) keeps its
 epoch if etcd still has lease and key when it can be reached again: nobody can have been told that it was gone. A
 change of epoch is told by a callback: the cluster state may show the new registration before this process knows that
@@ -30,6 +33,8 @@ from ottla_core.cluster.codec import BadValue
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.etcd_connection import RETRY_DELAY_S
 from ottla_core.cluster.etcd_errors import EtcdError, LeaseNotFound, WatchHistoryLost, WriteOutcomeUnknown
+from ottla_core.cluster.feature_check import LevelUnsupported, check_supported
+from ottla_core.cluster.features import FinalizedFeatures
 from ottla_core.cluster.key_value import KeyValue
 from ottla_core.cluster.keys import KeySpace, MemberKey
 from ottla_core.cluster.lease import Lease, LeaseSession
@@ -84,6 +89,8 @@ class Membership:
         self._etcd = etcd
         self._member = member
         self._key = KeySpace(cluster_name).member(member.role, member.id)
+        self._features_key = KeySpace(cluster_name).features
+        self._features = FinalizedFeatures()
         self._on_change = on_change
         self._clock = clock or SystemClock()
         self._lease: Lease | None = None
@@ -96,6 +103,7 @@ class Membership:
 
         Raises:
             MemberIdInUse: a live process has this role and id.
+            LevelUnsupported: the cluster is at a level of a feature that this process does not have.
             EtcdError: etcd cannot be reached or refuses.
         """
         await self.session.start()
@@ -181,7 +189,7 @@ class Membership:
                 if self._lease.is_valid():
                     await self._check_not_replaced()
                 await self._register()
-            except MemberIdInUse as error:
+            except (MemberIdInUse, LevelUnsupported) as error:
                 log.error("place in the cluster lost", error=str(error))
                 self._failure.set_result(error)
                 return
@@ -236,6 +244,8 @@ class Membership:
             except LeaseNotFound:
                 lease.end()
                 continue
+            if found is None:
+                continue
             if isinstance(found, int):
                 self._lease, self._epoch = lease, found
                 if self._member.intact_since == NO_EPOCH:  # the next registration of this process has lost nothing
@@ -253,18 +263,28 @@ class Membership:
         except Exception:  # the listener's bug must not cost the registration
             log.exception("listener failed", epoch=self.epoch)
 
-    async def _create(self, lease: Lease) -> int | KeyValue:
-        """Return the new epoch, or who holds the key."""
+    async def _create(self, lease: Lease) -> int | KeyValue | None:
+        """Return the new epoch, or who holds the key, or None where only the levels of features were others.
+
+        Raises:
+            LevelUnsupported: this process lacks one of them.
+        """
         value = codec.encode_member(self._member)
         result = await self._etcd.transaction(
-            [op.created_at(self._key, op.ABSENT)],
+            [op.created_at(self._key, op.ABSENT), op.modified_at(self._features_key, self._features.epoch)],
             [op.put(self._key, value, lease.id)],
-            [op.read(self._key)],
+            [op.read(self._key), op.read(self._features_key)],
         )
         if result.succeeded:
             return result.revision
-        holder = result.reads[0]
-        assert holder is not None, "the key exists, or the transaction had succeeded"
+        holder, features = result.reads
+        finalized = (
+            FinalizedFeatures() if features is None else codec.decode_features(features.value, features.mod_revision)
+        )
+        check_supported(finalized, self._member.features)
+        self._features = finalized
+        if holder is None:
+            return None
         return holder.create_revision if holder.lease_id == lease.id else holder
 
     async def _make_way(self, found: KeyValue, deadline: float) -> None:

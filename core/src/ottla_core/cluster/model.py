@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from uuid import UUID
 
+from ottla_core.cluster.features import SUPPORTED, FeatureRanges, FinalizedFeatures
+
 NO_LEADER = -1
 NO_COORDINATOR = -1
 NO_EPOCH = -1
@@ -52,6 +54,7 @@ class Member:
         intact_since: its logs have lost nothing since this epoch, which is that of its first registration after an
             unclean shutdown (a power failure; the end of a process is none); `NO_EPOCH` for the present one, 0 if
             there never was any; brokers only.
+        features: the levels of features that it has.
     """
 
     role: Role
@@ -67,6 +70,7 @@ class Member:
     highest_producer_id: int = -1
     producer_epoch_floor: int = -1
     intact_since: int = 0
+    features: FeatureRanges = SUPPORTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,8 @@ class BrokerRegistration:
             has been away since.
         directory_ids: those of the log directories it had then. A broker that comes back without one of them has
             lost what was in it.
+        features: the levels of features that it had. A broker that is away keeps the cluster from levels beyond them,
+            as it could not come back.
         revision: mod revision of the key, for compare-and-set; not part of the stored value.
     """
 
@@ -88,6 +94,7 @@ class BrokerRegistration:
     broker_epoch: int
     directory_ids: tuple[UUID, ...] = ()
     rack: str | None = None
+    features: FeatureRanges = SUPPORTED
     revision: int = 0
 
 
@@ -232,6 +239,7 @@ class ClusterState:
         broker_configs: dynamic broker settings by broker id; the key None holds the cluster-wide default.
         group_configs: the settings of the groups that have any, by group id.
         links: the links to source clusters, by name.
+        features: the levels of features that the cluster is at.
         deleted_topics: topics whose deletion this process has seen happen, with the revision at which it happened;
             the oldest are forgotten (see `state.DELETIONS_REMEMBERED_MAX`). A topic that has gone from `topics_by_id`
             without being here is merely missing: it was not in a new listing, lost a partition's key, or had its
@@ -252,6 +260,7 @@ class ClusterState:
     broker_configs: Mapping[int | None, Mapping[str, str]] = field(default_factory=dict)
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     links: Mapping[str, Link] = field(default_factory=dict)
+    features: FinalizedFeatures = field(default_factory=FinalizedFeatures)
     deleted_topics: Mapping[UUID, int] = field(default_factory=dict, compare=False)
 
     @property

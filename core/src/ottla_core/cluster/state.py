@@ -20,11 +20,13 @@ from uuid import UUID
 
 from ottla_core.cluster import codec
 from ottla_core.cluster.codec import BadValue, TopicRecord
+from ottla_core.cluster.features import FinalizedFeatures
 from ottla_core.cluster.key_value import KeyChange, KeyValue
 from ottla_core.cluster.keys import (
     BrokerConfigKey,
     ClusterIdKey,
     ControllerKey,
+    FeaturesKey,
     GroupConfigKey,
     KeySpace,
     LinkKey,
@@ -223,10 +225,8 @@ class StateTracker:
                 return replace(draft, registrations=_with(draft.registrations, broker_id, registration))
             case ShardKey(topic, index) if topic == GROUP_TOPIC:
                 return replace(draft, shards=_with(draft.shards, index, former.shards.get(index)))
-            case ControllerKey():
-                return replace(draft, controller=former.controller)
-            case ClusterIdKey():
-                return replace(draft, cluster_id=former.cluster_id)
+            case ControllerKey() | ClusterIdKey() | FeaturesKey() as key:
+                return _with_single(draft, key, former)
             case BrokerConfigKey(broker_id):
                 configs = former.broker_configs.get(broker_id)
                 return replace(draft, broker_configs=_with(draft.broker_configs, broker_id, configs))
@@ -266,6 +266,9 @@ class StateTracker:
                 return replace(draft, controller=leader)
             case ClusterIdKey():
                 return replace(draft, cluster_id=codec.decode_cluster_id(entry.value) if entry else "")
+            case FeaturesKey():
+                features = codec.decode_features(entry.value, entry.mod_revision) if entry else FinalizedFeatures()
+                return replace(draft, features=features)
             case BrokerConfigKey() | GroupConfigKey() | LinkKey() as key:
                 return _with_administered(draft, key, entry)
             case ShardKey() | ProducerIdsKey() | None:
@@ -370,6 +373,19 @@ def _with_member(draft: ClusterState, key: MemberKey, member: Member | None) -> 
             return replace(draft, controllers=members)
         case Role.GROUP_COORDINATOR:
             return replace(draft, coordinators=members)
+
+
+def _with_single(
+    draft: ClusterState, key: ControllerKey | ClusterIdKey | FeaturesKey, former: ClusterState
+) -> ClusterState:
+    """Return the state with what another one has under a key of which there is one."""
+    match key:
+        case ControllerKey():
+            return replace(draft, controller=former.controller)
+        case ClusterIdKey():
+            return replace(draft, cluster_id=former.cluster_id)
+        case FeaturesKey():
+            return replace(draft, features=former.features)
 
 
 def _with_administered(

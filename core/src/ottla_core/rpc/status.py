@@ -10,7 +10,7 @@ import grpc
 from grpc import aio
 from kio.schema.errors import ErrorCode
 
-from ottla_core.errors import CodedError, KafkaError
+from ottla_core.errors import CodedError, KafkaError, UnsupportedVersion
 
 CODE_METADATA = "ottla-error-code"
 MESSAGE_METADATA = "ottla-error-message-bin"
@@ -56,6 +56,8 @@ def kafka_error(error: aio.AioRpcError) -> KafkaError:
     """Return the error that the called process raised, or `RpcUnavailable` when it gave no answer."""
     metadata = dict(error.trailing_metadata() or ())
     code_text = metadata.get(CODE_METADATA)
+    if code_text is None and error.code() is grpc.StatusCode.UNIMPLEMENTED:
+        return UnsupportedVersion("the process that was asked is of a release that does not know this request")
     if code_text is None:
         return RpcUnavailable(described(error))
     code = ErrorCode(int(code_text))

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -15,6 +15,9 @@ from ottla_core.errors import InvalidConfig
 from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, topic_defaults
 
 PLAINTEXT = "PLAINTEXT"
+SECURITY_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""Kafka's; a listener of such a name has that protocol, unless `listener.security.protocol.map` says otherwise."""
+EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - nobody can connect to these, so they are refused
 MAX_INT = 2**31 - 1
 DEDUPE_BUFFER_BYTES_MIN = 1024 * 1024
 CONFIG_PROVIDERS = "config.providers"
@@ -43,13 +46,37 @@ class ListenerAddress(NamedTuple):
         return f"{self.name}://{HostPort(self.host, self.port)}"
 
 
+class ListenerProtocol(NamedTuple):
+    """The security protocol of the listeners of a name; prints as it is written in a configuration."""
+
+    name: str
+    protocol: str
+
+    def __str__(self) -> str:
+        """Return ``NAME:PROTOCOL``."""
+        return f"{self.name}:{self.protocol}"
+
+
 def _parse_listener(text: str) -> ListenerAddress:
     name, separator, address = text.partition("://")
-    if not separator:
+    if not (separator and name):
         raise ValueError(f"write a listener as NAME://HOST:PORT, not {text!r}")
-    if name.upper() != PLAINTEXT:
-        raise ValueError(f"the listener {text!r} asks for {name}; only {PLAINTEXT} is available")
     return ListenerAddress(name.upper(), *parse_address(address))
+
+
+def _parse_protocols(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return tuple(_parse_protocol(word.strip()) for word in value.split(",") if word.strip())
+
+
+def _parse_protocol(text: str) -> ListenerProtocol:
+    name, separator, protocol = text.partition(":")
+    if not (separator and name):
+        raise ValueError(f"write the protocol of a listener as NAME:PROTOCOL, not {text!r}")
+    if protocol.upper() not in SECURITY_PROTOCOLS:
+        raise ValueError(f"{text!r} names no security protocol; there are {', '.join(SECURITY_PROTOCOLS)}")
+    return ListenerProtocol(name.upper(), protocol.upper())
 
 
 def _parse_listeners(value: object) -> object:
@@ -58,7 +85,9 @@ def _parse_listeners(value: object) -> object:
     return tuple(_parse_listener(word.strip()) for word in value.split(",") if word.strip())
 
 
+Named = TypeVar("Named", ListenerAddress, ListenerProtocol)
 Listeners = Annotated[tuple[ListenerAddress, ...], BeforeValidator(_parse_listeners)]
+ListenerProtocols = Annotated[tuple[ListenerProtocol, ...], BeforeValidator(_parse_protocols)]
 
 
 def _paths(value: object) -> object:
@@ -78,6 +107,11 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
         (),
         alias="advertised.listeners",
         description="What clients are told, if not the listeners themselves; by listener name.",
+    )
+    listener_security_protocol_map: ListenerProtocols = Field(
+        tuple(ListenerProtocol(name, name) for name in SECURITY_PROTOCOLS),
+        alias="listener.security.protocol.map",
+        description="The security protocol of the listeners of each name: NAME:PROTOCOL, separated by commas.",
     )
     broker_rack: str | None = Field(None, alias="broker.rack", description="Rack or zone the broker stands in.")
 
@@ -301,20 +335,40 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
             )
         return self
 
-    @field_validator("listeners", "advertised_listeners")
+    @field_validator("listeners", "advertised_listeners", "listener_security_protocol_map")
     @classmethod
-    def _check_names_are_unique(cls, listeners: tuple[ListenerAddress, ...]) -> tuple[ListenerAddress, ...]:
+    def _check_names_are_unique(cls, named: tuple[Named, ...]) -> tuple[Named, ...]:
         """Refuse two listeners of one name: clients of one would be sent to the other's address."""
-        names = [listener.name for listener in listeners]
+        names = [each.name for each in named]
         if repeated := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"{', '.join(sorted(repeated))} names more than one listener; each needs its own name")
-        return listeners
+        return named
+
+    @model_validator(mode="after")
+    def _check_protocols(self) -> Self:
+        protocols = dict(self.listener_security_protocol_map)
+        for listener in self.listeners:
+            protocol = protocols.get(listener.name)
+            if protocol is None:
+                raise ValueError(
+                    f"listener.security.protocol.map names no security protocol for the listener {listener.name}"
+                )
+            if protocol != PLAINTEXT:
+                raise ValueError(f"the listener {listener} asks for {protocol}; only {PLAINTEXT} is available")
+        return self
 
     @model_validator(mode="after")
     def _check_advertised_listeners(self) -> Self:
         names = {name for name, _, _ in self.listeners}
         if unknown := [name for name, _, _ in self.advertised_listeners if name not in names]:
             raise ValueError(f"advertised.listeners names {', '.join(unknown)}, which listeners does not")
+        advertised = {listener.name: listener for listener in (*self.listeners, *self.advertised_listeners)}
+        for listener in advertised.values():
+            if listener.host in EVERY_INTERFACE:
+                raise ValueError(
+                    f"clients cannot connect to {listener}; say in advertised.listeners"
+                    f" at which address they reach the listener {listener.name}"
+                )
         return self
 
     @model_validator(mode="after")

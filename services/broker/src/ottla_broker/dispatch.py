@@ -54,6 +54,7 @@ from ottla_broker.handlers import (
     produce,
     sync_group,
     unregister_broker,
+    update_features,
 )
 from ottla_broker.long_requests import LONG_FRAME_BYTES, LongRequest
 from ottla_broker.outcome import Outcome
@@ -180,6 +181,7 @@ APIS: Mapping[int, Api] = dict(
         _api(46, list_partition_reassignments.handle, lists=[("topics", "topics")]),
         _group_api(47, offset_delete.handle, [("topics", "topics")]),
         _api(55, describe_quorum.handle),
+        _api(57, update_features.handle),
         _api(60, describe_cluster.handle),
         _api(61, describe_producers.handle, lists=[("topics", "topics")]),
         _api(64, unregister_broker.handle),

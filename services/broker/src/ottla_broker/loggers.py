@@ -36,6 +36,7 @@ LOGGERS: Final = frozenset(
         "log.recovery",
         "log.store",
         "membership",
+        "metrics",
         "partitions",
         "produce",
         "producer-ids",

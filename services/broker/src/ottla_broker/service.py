@@ -17,7 +17,6 @@ from uuid import UUID, uuid4
 import structlog
 
 from ottla_broker.broker import Broker
-from ottla_broker.broker_metrics import serve_metrics
 from ottla_broker.config import BrokerConfig
 from ottla_broker.controlled_shutdown import hand_over
 from ottla_broker.dispatch import Dispatcher
@@ -39,6 +38,7 @@ from ottla_broker.log.cleaner import CleanerSettings
 from ottla_broker.log.log_compaction import RoundLimits
 from ottla_broker.log.log_duties import LogSettings
 from ottla_broker.log.log_store import LogStore
+from ottla_broker.metrics.serving import serve_metrics
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partitions import PartitionTable
 from ottla_broker.producer_ids import ProducerIds
@@ -54,6 +54,7 @@ from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.cluster_id import ensure_cluster_id
 from ottla_core.cluster.controller_client import ControllerClient
 from ottla_core.cluster.etcd import EtcdClient
+from ottla_core.cluster.features import SUPPORTED
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, ClusterState, Endpoint, Member, Role
@@ -110,7 +111,7 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
             broker.store.cleaner.reconfigure(_cleaner_settings(changed))
 
         keep_applied(config, broker.feed, apply)
-        if config.metrics_listener is not None:
+        if config.shows_metrics:
             closing.callback(serve_metrics(broker, listener, dispatcher).close)
         listener.start()
         closing.push_async_callback(listener.close)
@@ -406,4 +407,5 @@ def _describe_self(config: BrokerConfig, ports: Mapping[str, int], rpc_port: int
         directory_ids=tuple(store.directories.ids.values()),
         highest_producer_id=store.highest_producer_id,
         intact_since=store.directories.intact_since,
+        features=SUPPORTED,
     )

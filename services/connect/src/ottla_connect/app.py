@@ -98,9 +98,9 @@ async def run_worker(config: WorkerConfig, stop: asyncio.Event) -> None:
         app = create_application(herder, own_url=url, options=options, forwarding_tls=tls)
         app.add_middleware(CountRequests, counts=counts)
         await rest.serve(app)
-        if config.metrics_listener is not None:
+        if config.shows_metrics:
             readings = _readings(stores, worker, membership, counts)
-            closing.callback(serve_metrics(config.metrics_listener, worker.id, readings).close)
+            closing.callback(serve_metrics(config, worker.id, readings).close)
         log.info("ready", url=url, group=None if config.standalone else config.group_id)
         if config.standalone:
             await put_connectors(herder, config.standalone_connector_files)

@@ -22,7 +22,14 @@ from ottla_connect.client_settings import (
 )
 from ottla_connect.storage_settings import StorageSettings
 from ottla_connect.task_defaults import TaskDefaults
-from ottla_core.config import Address, CommaSeparated, argument_parser, validated, variable_name, written_settings
+from ottla_core.config import (
+    CommaSeparated,
+    MetricsSettings,
+    argument_parser,
+    validated,
+    variable_name,
+    written_settings,
+)
 from ottla_core.rest.settings import RestSettings
 from ottla_sdk import Problem
 from ottla_sdk.kafka.client_settings import ClientSettingError, librdkafka_settings
@@ -56,7 +63,7 @@ REFUSED = {
 }
 
 
-class WorkerConfig(RestSettings, StorageSettings, TaskDefaults):
+class WorkerConfig(MetricsSettings, RestSettings, StorageSettings, TaskDefaults):
     """What a worker can be told; see `ServiceConfig` for where the values come from."""
 
     model_config = ConfigDict(extra="allow")
@@ -171,9 +178,6 @@ class WorkerConfig(RestSettings, StorageSettings, TaskDefaults):
         None,
         alias="offset.storage.file.filename",
         description="File for source offsets of a standalone worker.",
-    )
-    metrics_listener: Address | None = Field(
-        None, alias="metrics.listener", description="HOST:PORT of the Prometheus endpoint; none by default."
     )
     log_level: str = Field(
         "info",

@@ -14,6 +14,7 @@ import structlog
 from ottla_controller import configs, topics
 from ottla_controller.change_sequence import ChangeSequence
 from ottla_controller.configs import BrokerTarget, ConfigPlan, GroupTarget, TopicTarget
+from ottla_controller.feature_controller import FeatureController
 from ottla_controller.link_controller import LinkController
 from ottla_controller.partition_change import TopicRules
 from ottla_controller.producer_ids import next_block
@@ -63,6 +64,7 @@ class ActiveController:
     Attributes:
         replicas: the part that decides about replicas.
         links: the part that decides about links to other clusters.
+        features: the part that decides about levels of features.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class ActiveController:
         self._changes = ChangeSequence(feed, writer, self._writes)
         self.replicas = ReplicaController(self._changes, self._writes, default_rules)
         self.links = LinkController(self._changes, self._writes, defaults)
+        self.features = FeatureController(self._changes, key_space)
         self._defaults = defaults
         self._group_limits = group_limits
         self._shards_examined: ClusterState | None = None

@@ -16,6 +16,7 @@ from ottla_controller.leadership_loop import LeadershipLoop
 from ottla_controller.service import ControllerService
 from ottla_core.cluster.cluster_id import ensure_cluster_id
 from ottla_core.cluster.etcd import EtcdClient
+from ottla_core.cluster.features import SUPPORTED
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import NO_EPOCH, Member, Role
@@ -74,7 +75,7 @@ async def run_controller(config: ControllerConfig, stop: asyncio.Event) -> None:
         closing.push_async_callback(membership.close)
         leadership.start()
         closing.push_async_callback(leadership.close)
-        if config.metrics_listener is not None:
+        if config.shows_metrics:
             closing.callback(serve_metrics(config, feed, leadership).close)
         await server.set_serving(serving=True)
         log.info("ready", id=config.node_id, rpc_address=rpc_address)
@@ -91,4 +92,5 @@ def _member(config: ControllerConfig, rpc_address: str) -> Member:
         incarnation=uuid4(),
         rpc_address=rpc_address,
         version=ottla_controller.__version__,
+        features=SUPPORTED,
     )

@@ -79,6 +79,7 @@ def due_registrations(brokers: Brokers, registrations: Registrations) -> list[Br
             broker_epoch=member.epoch,
             directory_ids=member.directory_ids,
             rack=member.rack,
+            features=member.features,
             revision=former.revision if former is not None else 0,
         )
         if registration != former:

@@ -1,81 +1,57 @@
-"""What a controller shows of itself at its Prometheus endpoint."""
+"""What a controller shows of itself and, by its view of the cluster's state, of the cluster."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from ottla_controller.config import ControllerConfig
 from ottla_controller.leadership_loop import LeadershipLoop
 from ottla_controller.reassignment import is_being_reassigned
+from ottla_core.cluster.etcd_times import show_etcd
 from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.model import NO_COORDINATOR, NO_LEADER, PartitionState
-from ottla_core.observe.metrics import NO_ATTRIBUTES, MetricsServer, Reader
+from ottla_core.cluster.model import NO_COORDINATOR, NO_LEADER, ClusterState, PartitionState
+from ottla_core.observe.catalogue.definition import ProcessRole
+from ottla_core.observe.metrics import Metrics
+from ottla_core.observe.publishing import publish_metrics
 
 
-def serve_metrics(config: ControllerConfig, feed: ClusterStateFeed, leadership: LeadershipLoop) -> MetricsServer:
-    """Open the endpoint.
+def serve_metrics(config: ControllerConfig, feed: ClusterStateFeed, leadership: LeadershipLoop) -> ExitStack:
+    """Begin to show the metrics; closing what is returned ends it.
 
     Raises:
-        MetricsError: its port is in use.
+        MetricsError: the endpoint's port is in use.
     """
-    assert config.metrics_listener is not None
-    metrics = MetricsServer("ottla-controller", str(config.node_id), config.metrics_listener)
-    metrics.gauge(
-        "ottla_controller_leads",
-        "Whether this controller leads: 1 or 0.",
-        "1",
-        lambda: [(float(leadership.active is not None), NO_ATTRIBUTES)],
-    )
-    metrics.gauge(
-        "ottla_controller_brokers",
-        "Brokers that are registered.",
-        "1",
-        lambda: [(len(feed.state.brokers), NO_ATTRIBUTES)],
-    )
-    metrics.gauge(
-        "ottla_controller_group_coordinators",
-        "Group coordinators that are registered.",
-        "1",
-        lambda: [(len(feed.state.coordinators), NO_ATTRIBUTES)],
-    )
-    metrics.gauge(
-        "ottla_controller_topics",
-        "Topics of the cluster.",
-        "1",
-        lambda: [(len(feed.state.topics), NO_ATTRIBUTES)],
-    )
-    _serve_partition_metrics(metrics, feed)
-    metrics.gauge(
-        "ottla_controller_shards_without_coordinator",
-        "Partitions of __consumer_offsets that no group coordinator owns.",
-        "1",
-        lambda: [(sum(shard.coordinator == NO_COORDINATOR for shard in feed.state.shards.values()), NO_ATTRIBUTES)],
-    )
-    return metrics
+    metrics = Metrics(ProcessRole.CONTROLLER, str(config.node_id))
+    metrics.show_value("ottla_controller_leads", lambda: float(leadership.active is not None))
+    show_etcd(metrics)
+    _show_members(metrics, feed)
+    _show_partitions(metrics, feed)
+    return publish_metrics(metrics, config)
 
 
-def _serve_partition_metrics(metrics: MetricsServer, feed: ClusterStateFeed) -> None:
-    def counting(is_counted: Callable[[PartitionState], bool]) -> Reader:
-        return lambda: [
-            (
-                sum(is_counted(partition) for topic in feed.state.topics.values() for partition in topic.partitions),
-                NO_ATTRIBUTES,
-            )
-        ]
+def _show_members(metrics: Metrics, feed: ClusterStateFeed) -> None:
+    metrics.show_value("ottla_controller_brokers", lambda: len(feed.state.brokers))
+    metrics.show_value("ottla_controller_group_coordinators", lambda: len(feed.state.coordinators))
+    metrics.show_value("ottla_controller_shards_without_coordinator", lambda: _shards_without_coordinator(feed.state))
 
-    metrics.gauge(
-        "ottla_controller_offline_partitions",
-        "Partitions without a leader.",
-        "1",
-        counting(lambda partition: partition.leader == NO_LEADER),
+
+def _shards_without_coordinator(state: ClusterState) -> int:
+    return sum(shard.coordinator == NO_COORDINATOR for shard in state.shards.values())
+
+
+def _show_partitions(metrics: Metrics, feed: ClusterStateFeed) -> None:
+    def show(name: str, is_counted: Callable[[PartitionState], bool]) -> None:
+        metrics.show_value(
+            name,
+            lambda: sum(
+                is_counted(partition) for topic in feed.state.topics.values() for partition in topic.partitions
+            ),
+        )
+
+    metrics.show_value("ottla_controller_topics", lambda: len(feed.state.topics))
+    show("ottla_controller_offline_partitions", lambda partition: partition.leader == NO_LEADER)
+    show(
+        "ottla_controller_under_replicated_partitions",
+        lambda partition: len(partition.isr) < len(partition.replicas),
     )
-    metrics.gauge(
-        "ottla_controller_preferred_replica_imbalance",
-        "Partitions that another replica leads than the preferred one.",
-        "1",
-        counting(lambda partition: partition.leader != partition.replicas[0]),
-    )
-    metrics.gauge(
-        "ottla_controller_reassigning_partitions",
-        "Partitions that are being moved to other brokers.",
-        "1",
-        counting(is_being_reassigned),
-    )
+    show("ottla_controller_preferred_replica_imbalance", lambda partition: partition.leader != partition.replicas[0])
+    show("ottla_controller_reassigning_partitions", is_being_reassigned)

@@ -10,7 +10,7 @@ from grpc import aio
 
 from ottla_controller.link_service import LinkService
 from ottla_core.cluster import controller_messages as messages
-from ottla_core.cluster.controller_api import ElectionType
+from ottla_core.cluster.controller_api import ElectionType, FeatureUpdate
 from ottla_core.topic_partition import TopicPartition
 from ottla_proto.gen.ottla import controller_pb2 as pb
 
@@ -114,6 +114,17 @@ class ControllerService(LinkService):
         return pb.AlterReassignmentsResponse(
             reassignments=[messages.altered_reassignment_to_message(result) for result in results], revision=revision
         )
+
+    async def UpdateFeatures(
+        self, request: pb.UpdateFeaturesRequest, context: "Context"
+    ) -> pb.UpdateFeaturesResponse:
+        """Update levels of features."""
+        revision = await self._active().features.update(
+            [FeatureUpdate(feature=u.feature, level=u.level, type=u.upgrade_type) for u in request.updates],
+            validate_only=request.validate_only,
+            timeout_s=context.time_remaining(),
+        )
+        return pb.UpdateFeaturesResponse(revision=revision)
 
     async def UnregisterBroker(
         self, request: pb.UnregisterBrokerRequest, context: "Context"

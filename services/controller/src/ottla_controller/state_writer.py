@@ -49,12 +49,14 @@ class Write:
 
     Attributes:
         depends_on: other keys with the revisions at which they were created; they must not have gone or come anew.
+        complete_below: a prefix and the revision after which no key may have been created below it.
     """
 
     key: str
     value: bytes | None
     replaces: int
     depends_on: tuple[tuple[str, int], ...] = ()
+    complete_below: tuple[str, int] | None = None
 
 
 class StateWriter:
@@ -147,6 +149,7 @@ class StateWriter:
                 op.modified_at(self._election_key, fence),
                 *(op.modified_at(write.key, write.replaces) for write in chunk),
                 *(op.created_at(key, revision) for key, revision in dependencies),
+                *(op.none_created_after(*w.complete_below) for w in chunk if w.complete_below is not None),
             ],
             [op.delete(w.key) if w.value is None else op.put(w.key, w.value) for w in chunk],
             [
@@ -231,5 +234,6 @@ def _conflicting(chunk: Sequence[Write], found: Sequence[KeyValue | None]) -> fr
         if (entry.mod_revision if entry is not None else op.ABSENT) != write.replaces
         or not changed.isdisjoint(write.depends_on)
     )
+    keys = keys or frozenset(write.key for write in chunk if write.complete_below is not None)
     assert keys, "a compare has failed"
     return keys

@@ -19,6 +19,7 @@ import structlog
 import ottla_group_coordinator
 from ottla_core.cluster.cluster_id import ensure_cluster_id
 from ottla_core.cluster.etcd import EtcdClient
+from ottla_core.cluster.features import SUPPORTED
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import NO_EPOCH, Member, Role
@@ -94,7 +95,7 @@ async def run_group_coordinator(config: GroupCoordinatorConfig, stop: asyncio.Ev
         await membership.start()
         closing.push_async_callback(membership.close)
         closing.push_async_callback(coordinator.close_shards)
-        if config.metrics_listener is not None:
+        if config.shows_metrics:
             metrics = serve_metrics(config, coordinator.shards, coordinator.service, coordinator.counts)
             closing.callback(metrics.close)
         await server.set_serving(serving=True)
@@ -112,4 +113,5 @@ def _member(config: GroupCoordinatorConfig, rpc_address: str) -> Member:
         incarnation=uuid4(),
         rpc_address=rpc_address,
         version=ottla_group_coordinator.__version__,
+        features=SUPPORTED,
     )

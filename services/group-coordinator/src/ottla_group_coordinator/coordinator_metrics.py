@@ -1,9 +1,13 @@
-"""What a coordinator shows of itself at its Prometheus endpoint."""
+"""What a group coordinator shows of itself."""
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import ExitStack
 
-from ottla_core.observe.metrics import NO_ATTRIBUTES, Attributes, MetricsServer
+from ottla_core.cluster.etcd_times import show_etcd
+from ottla_core.observe.catalogue.definition import ProcessRole
+from ottla_core.observe.metrics import Labels, Metrics, counted
+from ottla_core.observe.publishing import publish_metrics
 from ottla_core.wire.messages import api_name
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.coordinator_counts import CoordinatorCounts
@@ -11,62 +15,58 @@ from ottla_group_coordinator.service import GroupRelayService
 from ottla_group_coordinator.shard_runtime import ShardStatus
 from ottla_group_coordinator.shard_table import ShardTable
 
-Observations = Iterable[tuple[float, Attributes]]
+Observations = Iterable[tuple[float, Labels]]
 
 
 def serve_metrics(
     config: GroupCoordinatorConfig, shards: ShardTable, service: GroupRelayService, counts: CoordinatorCounts
-) -> MetricsServer:
-    """Open the endpoint.
+) -> ExitStack:
+    """Begin to show the metrics; closing what is returned ends it.
 
     Raises:
-        MetricsError: its port is in use.
+        MetricsError: the endpoint's port is in use.
     """
-    assert config.metrics_listener is not None
-    metrics = MetricsServer("ottla-group-coordinator", str(config.node_id), config.metrics_listener)
-    _add_state(metrics, shards, service)
-    _add_requests(metrics, counts)
-    _add_log(metrics, counts)
-    return metrics
+    metrics = Metrics(ProcessRole.GROUP_COORDINATOR, str(config.node_id))
+    show_etcd(metrics)
+    _show_state(metrics, shards, service)
+    _show_requests(metrics, counts)
+    _show_rebalances(metrics, counts)
+    _show_log(metrics, counts)
+    return publish_metrics(metrics, config)
 
 
-def _add_state(metrics: MetricsServer, shards: ShardTable, service: GroupRelayService) -> None:
-    metrics.gauge("ottla_coordinator_shards", "Shards owned, by status.", "1", lambda: shards_by_status(shards))
-    metrics.gauge("ottla_coordinator_groups", "Groups, by protocol and state.", "1", lambda: groups_by_state(shards))
-    metrics.gauge("ottla_coordinator_members", "Members of all groups.", "1", lambda: members(shards))
-    metrics.gauge("ottla_coordinator_offsets", "Committed offsets.", "1", lambda: offsets(shards))
-    metrics.gauge("ottla_coordinator_brokers", "Brokers with a stream.", "1", lambda: [(len(service), NO_ATTRIBUTES)])
+def _show_state(metrics: Metrics, shards: ShardTable, service: GroupRelayService) -> None:
+    metrics.show("ottla_coordinator_shards", lambda: shards_by_status(shards))
+    metrics.show("ottla_coordinator_groups", lambda: groups_by_state(shards))
+    metrics.show_value("ottla_coordinator_members", lambda: members(shards))
+    metrics.show_value("ottla_coordinator_offsets", lambda: offsets(shards))
+    metrics.show_value("ottla_coordinator_brokers", lambda: len(service))
 
 
-def _add_requests(metrics: MetricsServer, counts: CoordinatorCounts) -> None:
-    metrics.counter(
-        "ottla_coordinator_requests",
-        "Requests received, by API.",
-        "1",
+def _show_requests(metrics: Metrics, counts: CoordinatorCounts) -> None:
+    metrics.show(
+        "ottla_coordinator_requests_total",
         lambda: [(count, {"api": api_name(key)}) for key, count in tuple(counts.requests.items())],
     )
-    metrics.counter(
-        "ottla_coordinator_requests_refused",
-        "Requests refused because their shard was not there to serve them, by error.",
-        "1",
-        lambda: [(count, {"error": name}) for name, count in tuple(counts.refused.items())],
-    )
+    metrics.show("ottla_coordinator_requests_refused_total", counted("error", counts.refused))
 
 
-def _add_log(metrics: MetricsServer, counts: CoordinatorCounts) -> None:
-    def counter(name: str, description: str, unit: str, attribute: str) -> None:
-        metrics.counter(name, description, unit, lambda: [(getattr(counts, attribute), NO_ATTRIBUTES)])
+def _show_rebalances(metrics: Metrics, counts: CoordinatorCounts) -> None:
+    metrics.show("ottla_coordinator_rebalances_total", counted("protocol", counts.rebalances))
+    metrics.show_value("ottla_coordinator_rebalance_time_seconds_total", lambda: counts.rebalance_ms / 1000)
 
-    counter("ottla_coordinator_appends", "Rounds of turns that were stored.", "1", "appends")
-    counter("ottla_coordinator_append_batches", "Record batches that were stored.", "1", "append_batches")
-    counter("ottla_coordinator_append_size", "Bytes of records that were stored.", "By", "append_bytes")
-    counter("ottla_coordinator_append_time", "Time spent waiting for rounds to be stored.", "s", "append_s")
-    counter("ottla_coordinator_append_timeouts", "Rounds that were not stored in time.", "1", "append_timeouts")
-    counter("ottla_coordinator_loads", "Shards loaded.", "1", "loads")
-    counter("ottla_coordinator_load_time", "Time spent loading shards.", "s", "load_s")
-    counter("ottla_coordinator_loaded_records", "Records replayed.", "1", "loaded_records")
-    counter("ottla_coordinator_unreadable_records", "Damaged records passed over.", "1", "unreadable_records")
-    counter("ottla_coordinator_failures", "Shards loaded again because of a failure.", "1", "failures")
+
+def _show_log(metrics: Metrics, counts: CoordinatorCounts) -> None:
+    metrics.show_value("ottla_coordinator_appends_total", lambda: counts.appends)
+    metrics.show_value("ottla_coordinator_append_batches_total", lambda: counts.append_batches)
+    metrics.show_value("ottla_coordinator_append_size_bytes_total", lambda: counts.append_bytes)
+    metrics.show_value("ottla_coordinator_append_time_seconds_total", lambda: counts.append_s)
+    metrics.show_value("ottla_coordinator_append_timeouts_total", lambda: counts.append_timeouts)
+    metrics.show_value("ottla_coordinator_loads_total", lambda: counts.loads)
+    metrics.show_value("ottla_coordinator_load_time_seconds_total", lambda: counts.load_s)
+    metrics.show_value("ottla_coordinator_loaded_records_total", lambda: counts.loaded_records)
+    metrics.show_value("ottla_coordinator_unreadable_records_total", lambda: counts.unreadable_records)
+    metrics.show_value("ottla_coordinator_failures_total", lambda: counts.failures)
 
 
 def shards_by_status(shards: ShardTable) -> Observations:
@@ -86,26 +86,16 @@ def groups_by_state(shards: ShardTable) -> Observations:
     return [(count, {"protocol": protocol, "state": state}) for (protocol, state), count in counted.items()]
 
 
-def members(shards: ShardTable) -> Observations:
+def members(shards: ShardTable) -> int:
     """Return how many members all groups have."""
-    return [
-        (
-            sum(
-                len(group.members)
-                for runtime in tuple(shards.owned)
-                if runtime.shard is not None
-                for group in tuple(runtime.shard.groups.values())
-            ),
-            NO_ATTRIBUTES,
-        )
-    ]
+    return sum(
+        len(group.members)
+        for runtime in tuple(shards.owned)
+        if runtime.shard is not None
+        for group in tuple(runtime.shard.groups.values())
+    )
 
 
-def offsets(shards: ShardTable) -> Observations:
+def offsets(shards: ShardTable) -> int:
     """Return how many offsets are committed."""
-    return [
-        (
-            sum(len(runtime.shard.offsets) for runtime in tuple(shards.owned) if runtime.shard is not None),
-            NO_ATTRIBUTES,
-        )
-    ]
+    return sum(len(runtime.shard.offsets) for runtime in tuple(shards.owned) if runtime.shard is not None)

@@ -1,21 +1,23 @@
 """What came of the turns that are stored together: records, packed into batches, and answers."""
 
 from ottla_group_coordinator.shard_batches import BatchPacker
-from ottla_group_coordinator.turn import Answer, Turn
+from ottla_group_coordinator.turn import Answer, Rebalance, Turn
 
 
 class Round:
     """What came of the turns that are stored together."""
 
-    __slots__ = ("answers", "packer", "tells_what_is_stored")
+    __slots__ = ("answers", "packer", "rebalances", "tells_what_is_stored")
 
     def __init__(self, packer: BatchPacker) -> None:
         self.packer = packer
         self.answers: list[Answer] = []
+        self.rebalances: list[Rebalance] = []
         self.tells_what_is_stored = False
 
     def add(self, turn: Turn) -> None:
-        """Take over a turn's records and answers."""
+        """Take over what came of a turn."""
         if turn.records:
             self.packer.add(turn.records, turn.timestamp_ms)
         self.answers += turn.answers
+        self.rebalances += turn.rebalances

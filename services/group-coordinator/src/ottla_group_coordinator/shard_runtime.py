@@ -318,6 +318,7 @@ class ShardRuntime:
         batches = taken.packer.batches()
         if batches or taken.tells_what_is_stored:
             await self._store(batches, taken)
+        self._shared.counts.count_rebalances(taken.rebalances)
         if taken.answers:
             self.log.check_owner()
             for token, response in taken.answers:

@@ -67,6 +67,13 @@ class GroupRequest:
         return message_codec(self.api_key, self.api_version).upgrade_request(self.message)
 
 
+class Rebalance(NamedTuple):
+    """A rebalance that counts from this turn on; how long it took in milliseconds is known in classic groups only."""
+
+    protocol: str
+    took_ms: int | None
+
+
 @dataclass(slots=True)
 class Turn:
     """What comes of one event.
@@ -74,12 +81,14 @@ class Turn:
     Attributes:
         now_ms: when it happens, as deadlines are counted.
         timestamp_ms: when it happens in milliseconds since the epoch, as records say; see `shard_time`.
+        rebalances: of classic groups those that are complete, of consumer groups those that begin.
     """
 
     now_ms: int
     timestamp_ms: int
     records: list[CoordinatorRecord] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
+    rebalances: tuple[Rebalance, ...] = ()
 
     def answer(self, token: Token, response: Entity) -> None:
         """Answer a waiting request."""

@@ -60,8 +60,8 @@ async def run_worker(config: MirrorConfig, stop: asyncio.Event) -> None:
         closing.push_async_callback(worker.close)
         worker.start()
         await rest.serve(create_application(worker, client_tls(config.worker.rest_tls)))
-        if config.worker.metrics_listener is not None:
-            closing.callback(serve_metrics(config.worker.metrics_listener, worker).close)
+        if config.worker.shows_metrics:
+            closing.callback(serve_metrics(config.worker, worker).close)
         log.info("serving", url=url, targets=list(worker.targets), flows=list(config.flows))
         # What was imported stays; without it full collections are short, and there is one every few thousand batches.
         gc.collect()

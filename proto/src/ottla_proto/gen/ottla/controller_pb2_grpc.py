@@ -80,6 +80,11 @@ class ControllerStub:
                 request_serializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UnregisterBrokerRequest.SerializeToString,
                 response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UnregisterBrokerResponse.FromString,
                 _registered_method=True)
+        self.UpdateFeatures = channel.unary_unary(
+                '/ottla.controller.v1.Controller/UpdateFeatures',
+                request_serializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UpdateFeaturesRequest.SerializeToString,
+                response_deserializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UpdateFeaturesResponse.FromString,
+                _registered_method=True)
         self.CreateLink = channel.unary_unary(
                 '/ottla.controller.v1.Controller/CreateLink',
                 request_serializer=ottla__proto_dot_gen_dot_ottla_dot_links__pb2.CreateLinkRequest.SerializeToString,
@@ -174,6 +179,12 @@ class ControllerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UnregisterBroker(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateFeatures(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -274,6 +285,11 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.UnregisterBroker,
                     request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UnregisterBrokerRequest.FromString,
                     response_serializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UnregisterBrokerResponse.SerializeToString,
+            ),
+            'UpdateFeatures': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateFeatures,
+                    request_deserializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UpdateFeaturesRequest.FromString,
+                    response_serializer=ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UpdateFeaturesResponse.SerializeToString,
             ),
             'CreateLink': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateLink,
@@ -559,6 +575,33 @@ class Controller:
             '/ottla.controller.v1.Controller/UnregisterBroker',
             ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UnregisterBrokerRequest.SerializeToString,
             ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UnregisterBrokerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateFeatures(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ottla.controller.v1.Controller/UpdateFeatures',
+            ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UpdateFeaturesRequest.SerializeToString,
+            ottla__proto_dot_gen_dot_ottla_dot_controller__pb2.UpdateFeaturesResponse.FromString,
             options,
             channel_credentials,
             insecure,

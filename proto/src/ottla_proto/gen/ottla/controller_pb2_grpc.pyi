@@ -46,6 +46,7 @@ class ControllerStub:
     ElectLeaders: _grpc.UnaryUnaryMultiCallable[_controller_pb2.ElectLeadersRequest, _controller_pb2.ElectLeadersResponse]
     AlterReassignments: _grpc.UnaryUnaryMultiCallable[_controller_pb2.AlterReassignmentsRequest, _controller_pb2.AlterReassignmentsResponse]
     UnregisterBroker: _grpc.UnaryUnaryMultiCallable[_controller_pb2.UnregisterBrokerRequest, _controller_pb2.UnregisterBrokerResponse]
+    UpdateFeatures: _grpc.UnaryUnaryMultiCallable[_controller_pb2.UpdateFeaturesRequest, _controller_pb2.UpdateFeaturesResponse]
     CreateLink: _grpc.UnaryUnaryMultiCallable[_links_pb2.CreateLinkRequest, _links_pb2.CreateLinkResponse]
     AlterLink: _grpc.UnaryUnaryMultiCallable[_links_pb2.AlterLinkRequest, _links_pb2.AlterLinkResponse]
     DeleteLink: _grpc.UnaryUnaryMultiCallable[_links_pb2.DeleteLinkRequest, _links_pb2.DeleteLinkResponse]
@@ -67,6 +68,7 @@ class ControllerAsyncStub(ControllerStub):
     ElectLeaders: _aio.UnaryUnaryMultiCallable[_controller_pb2.ElectLeadersRequest, _controller_pb2.ElectLeadersResponse]  # type: ignore[assignment]
     AlterReassignments: _aio.UnaryUnaryMultiCallable[_controller_pb2.AlterReassignmentsRequest, _controller_pb2.AlterReassignmentsResponse]  # type: ignore[assignment]
     UnregisterBroker: _aio.UnaryUnaryMultiCallable[_controller_pb2.UnregisterBrokerRequest, _controller_pb2.UnregisterBrokerResponse]  # type: ignore[assignment]
+    UpdateFeatures: _aio.UnaryUnaryMultiCallable[_controller_pb2.UpdateFeaturesRequest, _controller_pb2.UpdateFeaturesResponse]  # type: ignore[assignment]
     CreateLink: _aio.UnaryUnaryMultiCallable[_links_pb2.CreateLinkRequest, _links_pb2.CreateLinkResponse]  # type: ignore[assignment]
     AlterLink: _aio.UnaryUnaryMultiCallable[_links_pb2.AlterLinkRequest, _links_pb2.AlterLinkResponse]  # type: ignore[assignment]
     DeleteLink: _aio.UnaryUnaryMultiCallable[_links_pb2.DeleteLinkRequest, _links_pb2.DeleteLinkResponse]  # type: ignore[assignment]
@@ -139,6 +141,13 @@ class ControllerServicer(metaclass=_abc_1.ABCMeta):
         request: _controller_pb2.UnregisterBrokerRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_controller_pb2.UnregisterBrokerResponse, _abc.Awaitable[_controller_pb2.UnregisterBrokerResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def UpdateFeatures(
+        self,
+        request: _controller_pb2.UpdateFeaturesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_controller_pb2.UpdateFeaturesResponse, _abc.Awaitable[_controller_pb2.UpdateFeaturesResponse]]: ...
 
     @_abc_1.abstractmethod
     def CreateLink(

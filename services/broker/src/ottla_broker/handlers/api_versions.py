@@ -1,17 +1,24 @@
-"""ApiVersions (key 18): which APIs this broker serves, in which versions."""
+"""ApiVersions (key 18): which APIs this broker serves, in which versions; and levels of features (KIP-584)."""
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 from kio.schema.api_versions.v0.response import ApiVersionsResponse as ApiVersionsResponseV0
-from kio.schema.api_versions.v4.response import ApiVersion, ApiVersionsResponse
+from kio.schema.api_versions.v4.response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i16, i32Timedelta
+from kio.static.primitive import i16, i32Timedelta, i64
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.outcome import Parts
+from ottla_core.cluster.features import SUPPORTED, FinalizedFeatures
 from ottla_core.wire.conversion import convert
 from ottla_core.wire.messages import RequestHeader, message_codec
 
@@ -37,7 +44,7 @@ class AdvertisedApi(Protocol):
         """The newest version."""
 
 
-def handle(_broker: Broker, request: Request, apis: Iterable[AdvertisedApi]) -> Parts:
+def handle(broker: Broker, request: Request, apis: Iterable[AdvertisedApi]) -> Parts:
     """Answer with the versions of every API, provided that the client names itself properly (KIP-511)."""
     message = request.message
     if request.version >= FIRST_VERSION_WITH_CLIENT_SOFTWARE and not (
@@ -45,7 +52,8 @@ def handle(_broker: Broker, request: Request, apis: Iterable[AdvertisedApi]) -> 
         and SOFTWARE_NAME.fullmatch(message.client_software_version)
     ):
         return request.respond(_response(ErrorCode.invalid_request, ()))
-    return request.respond(_response(ErrorCode.none, apis))
+    response = _response(ErrorCode.none, apis)
+    return request.respond(replace(response, **_features(broker.feed.state.features)))
 
 
 def unsupported(header: RequestHeader, apis: Iterable[AdvertisedApi]) -> Parts:
@@ -56,6 +64,21 @@ def unsupported(header: RequestHeader, apis: Iterable[AdvertisedApi]) -> Parts:
     response = _response(ErrorCode.unsupported_version, (api for api in apis if api.key == header.api_key))
     codec = message_codec(header.api_key, 0)
     return [codec.encode_response(header.correlation_id, convert(response, ApiVersionsResponseV0))]
+
+
+def _features(finalized: FinalizedFeatures) -> dict[str, Any]:
+    """Return the fields that say what this broker has, and what the cluster is at."""
+    return {
+        "supported_features": tuple(
+            SupportedFeatureKey(name=each.name, min_version=i16(each.min_level), max_version=i16(each.max_level))
+            for each in SUPPORTED
+        ),
+        "finalized_features_epoch": i64(finalized.epoch),
+        "finalized_features": tuple(
+            FinalizedFeatureKey(name=name, max_version_level=i16(level), min_version_level=i16(level))
+            for name, level in sorted(finalized.levels.items())
+        ),
+    }
 
 
 def _response(error: ErrorCode, apis: Iterable[AdvertisedApi]) -> ApiVersionsResponse:

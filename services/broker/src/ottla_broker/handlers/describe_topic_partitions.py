@@ -15,11 +15,11 @@ from kio.static.primitive import i32
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers.api_versions import NO_THROTTLE
-from ottla_broker.handlers.metadata import offline_replicas, visible_leader
+from ottla_broker.listener_view import ListenerView
 from ottla_broker.long_responses import respond_in_thread
 from ottla_broker.outcome import Outcome, Parts
 from ottla_core.authorized_operations import TOPIC_OPERATIONS
-from ottla_core.cluster.model import NO_LEADER, ClusterState, PartitionState, Topic
+from ottla_core.cluster.model import PartitionState, Topic
 from ottla_core.errors import InvalidTopic
 from ottla_core.group_shards import INTERNAL_TOPICS
 from ottla_core.slices import in_slices, started
@@ -35,6 +35,7 @@ def handle(broker: Broker, request: Request) -> Outcome:
 
 async def _handle(broker: Broker, request: Request) -> Parts:
     message, state = request.message, broker.state
+    view = ListenerView(state, request.connection.listener_name)
     cursor = message.cursor
     wanted = {topic.name for topic in message.topics} or state.topics
     left = max(1, min(message.response_partition_limit, PARTITIONS_PER_PAGE_MAX))
@@ -54,7 +55,7 @@ async def _handle(broker: Broker, request: Request) -> Parts:
             left -= 1
             continue
         end = start + left
-        page = await in_slices(_describe_partition(state, each) for each in topic.partitions[start:end])
+        page = await in_slices(_describe_partition(view, each) for each in topic.partitions[start:end])
         topics.append(_described(topic, page))
         left -= len(page)
         if end < len(topic.partitions):
@@ -96,18 +97,17 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _describe_partition(state: ClusterState, partition: PartitionState) -> DescribeTopicPartitionsResponsePartition:
-    leader = visible_leader(partition, state)
+def _describe_partition(view: ListenerView, partition: PartitionState) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.leader_not_available if leader == NO_LEADER else ErrorCode.none,
+        error_code=view.error_of(partition),
         partition_index=i32(partition.index),
-        leader_id=BrokerId(leader),
+        leader_id=BrokerId(view.leader_of(partition)),
         leader_epoch=i32(partition.leader_epoch),
         replica_nodes=_ids(partition.replicas),
         isr_nodes=_ids(partition.isr),
         eligible_leader_replicas=_ids(partition.eligible_leaders),
         last_known_elr=(),
-        offline_replicas=_ids(offline_replicas(partition, state)),
+        offline_replicas=_ids(view.offline_replicas_of(partition)),
     )
 
 

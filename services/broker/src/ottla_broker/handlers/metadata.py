@@ -14,10 +14,11 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.groups.group_topic import new_group_topic
+from ottla_broker.listener_view import ListenerView
 from ottla_broker.outcome import Answer, Outcome, Parts
 from ottla_core.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla_core.cluster.controller_api import NewTopic
-from ottla_core.cluster.model import NO_LEADER, ClusterState, PartitionState, Topic
+from ottla_core.cluster.model import ClusterState, PartitionState, Topic
 from ottla_core.errors import InvalidTopic, KafkaError
 from ottla_core.group_shards import GROUP_TOPIC, INTERNAL_TOPICS
 from ottla_core.kafka_uuid import ZERO_UUID
@@ -34,6 +35,7 @@ It holds for a whole request: one of a mebibyte names tens of thousands of topic
 
 
 TOPICS_CREATED_AT_ONCE_MAX: Final = 250
+FIRST_VERSION_WITH_LISTENER_NOT_FOUND: Final = 6
 
 
 class _Wanted(NamedTuple):
@@ -135,11 +137,16 @@ async def _respond(
     count = len(state.topics) if wanted is None else len(wanted)
     pieces = [request.response_header(), _beginning(broker, request, encoder, state, count)]
     operations = TOPIC_OPERATIONS if _asks_for(request, "topic") else NOT_ASKED
+    view = ListenerView(
+        state,
+        request.connection.listener_name,
+        listener_not_found=request.version >= FIRST_VERSION_WITH_LISTENER_NOT_FOUND,
+    )
     pace = Pace()
     for description, partitions in _described(state, wanted, failed, operations):
         pieces.append(encoder.topic_beginning(description, len(partitions)))
         for partition in partitions:
-            pieces.append(_encoded(encoder, partition, state))
+            pieces.append(_encoded(encoder, partition, view))
             if pace.is_over:
                 await pace.rest()
         pieces.append(encoder.topic_end(description))
@@ -190,25 +197,13 @@ def _description(topic: Topic, operations: int) -> TopicMetadata:
     return TopicMetadata(ErrorCode.none, topic.name, topic.id, topic.name in INTERNAL_TOPICS, operations)
 
 
-def _encoded(encoder: MetadataEncoder, partition: PartitionState, state: ClusterState) -> bytes:
-    leader = visible_leader(partition, state)
+def _encoded(encoder: MetadataEncoder, partition: PartitionState, view: ListenerView) -> bytes:
     return encoder.partition(
-        ErrorCode.leader_not_available if leader == NO_LEADER else ErrorCode.none,
+        view.error_of(partition),
         partition.index,
-        leader,
+        view.leader_of(partition),
         partition.leader_epoch,
         replicas=partition.replicas,
         in_sync=partition.isr,
-        offline=offline_replicas(partition, state),
+        offline=view.offline_replicas_of(partition),
     )
-
-
-def visible_leader(partition: PartitionState, state: ClusterState) -> int:
-    """Return a partition's leader as clients see it; one whose registration is gone is shown as none."""
-    return partition.leader if partition.leader in state.brokers else NO_LEADER
-
-
-def offline_replicas(partition: PartitionState, state: ClusterState) -> tuple[int, ...]:
-    """Return the replicas whose brokers are not there."""
-    alive = state.brokers
-    return tuple(replica for replica in partition.replicas if replica not in alive)

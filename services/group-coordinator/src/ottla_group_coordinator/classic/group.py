@@ -44,6 +44,7 @@ class ClassicGroup(Group):
         current_state_timestamp_ms: when the state was entered; None if a record of old does not say.
         subscribed_topics: topics that the members consume; None if that is unknown.
         initial_delay_deadline_ms: until when a first rebalance may be put off for more members.
+        rebalance_began_ms: when the present rebalance began, as deadlines are counted; None while there is none.
         new_member_added: whether another member has come during the present delay.
         awaiting_join_count: members whose JoinGroup waits.
     """
@@ -64,6 +65,7 @@ class ClassicGroup(Group):
         self.pending_sync: set[str] = set()
         self.subscribed_topics: frozenset[str] | None = None
         self.initial_delay_deadline_ms = 0
+        self.rebalance_began_ms: int | None = None
         self.new_member_added = False
         self.awaiting_join_count = 0
         self._protocol_type = ""

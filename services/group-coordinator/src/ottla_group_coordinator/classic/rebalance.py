@@ -22,7 +22,7 @@ from ottla_group_coordinator.classic.member import ClassicMember
 from ottla_group_coordinator.classic.responses import join_refused, joined, sync_refused, synced
 from ottla_group_coordinator.classic.snapshot import fits, snapshot
 from ottla_group_coordinator.classic.state import ClassicGroupState
-from ottla_group_coordinator.turn import Turn
+from ottla_group_coordinator.turn import Rebalance, Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard
@@ -138,6 +138,8 @@ def prepare_rebalance(shard: "GroupShard", turn: Turn, group: ClassicGroup) -> N
     group.pending_sync.clear()
     shard.timers.cancel(SyncTimeout(group.group_id))
     was_empty = group.is_empty
+    if group.rebalance_began_ms is None:  # else another one goes on, with other members
+        group.rebalance_began_ms = turn.now_ms
     group.enter(ClassicGroupState.PREPARING_REBALANCE, turn.timestamp_ms)
     if was_empty:
         delay_ms = shard.settings.initial_rebalance_delay_ms
@@ -181,6 +183,7 @@ def complete_join(shard: "GroupShard", turn: Turn, group: ClassicGroup) -> None:
         return
     group.begin_generation(turn.timestamp_ms)
     if group.is_empty:
+        group.rebalance_began_ms = None
         turn.records.append(snapshot(group))
     else:
         _announce_generation(shard, turn, group)
@@ -218,11 +221,19 @@ def store_assignments(shard: "GroupShard", turn: Turn, group: ClassicGroup, assi
         prepare_rebalance(shard, turn, group)
         return
     turn.records.append(record)
+    _count_rebalance(turn, group)
     for member in group.members.values():
         request, member.awaiting_sync = member.awaiting_sync, None
         if request is not None:
             turn.answer(request.token, synced(group, member))
             renew_session(shard, group, member, turn.now_ms)
+
+
+def _count_rebalance(turn: Turn, group: ClassicGroup) -> None:
+    """Note that the group's rebalance is complete; of one that began under a former owner nothing is known."""
+    if group.rebalance_began_ms is not None:
+        turn.rebalances += (Rebalance(group.type.value, turn.now_ms - group.rebalance_began_ms),)
+        group.rebalance_began_ms = None
 
 
 def refuse_assignments(shard: "GroupShard", turn: Turn, group: ClassicGroup, error: ErrorCode) -> None:

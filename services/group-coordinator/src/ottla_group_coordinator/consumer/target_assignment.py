@@ -20,7 +20,7 @@ from ottla_group_coordinator.records import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from ottla_group_coordinator.turn import CoordinatorRecord, Turn
+from ottla_group_coordinator.turn import CoordinatorRecord, Rebalance, Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard
@@ -36,6 +36,7 @@ def raise_epoch(shard: "GroupShard", turn: Turn, group: ConsumerGroup) -> None:
             epoch=group.epoch + 1, metadata_hash=metadata_hash(group.existing_topics(topics).values())
         ),
     )
+    turn.rebalances += (Rebalance(group.type.value, None),)
     group.checked_topics = topics
     if group.has_partition_metadata:
         shard.write(turn, ConsumerGroupPartitionMetadataKey(group_id=group.group_id), None)

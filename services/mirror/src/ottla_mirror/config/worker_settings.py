@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from ottla_core.config import Address, CommaSeparated
+from ottla_core.config import CommaSeparated, MetricsSettings
 from ottla_core.rest.settings import DEFAULT_HOST, Listener, Listeners, RestSettings
 
 DEFAULT_PORT = 8084
@@ -13,7 +13,7 @@ INT32_MAX = 2**31 - 1
 DEFAULT_PROVIDERS = ("file", "env")
 
 
-class WorkerSettings(RestSettings):
+class WorkerSettings(MetricsSettings, RestSettings):
     """What holds for the whole process."""
 
     listeners: Listeners = Field(
@@ -78,9 +78,6 @@ class WorkerSettings(RestSettings):
         DEFAULT_PROVIDERS,
         alias="config.providers",
         description="Names of config providers, separated by commas. Those called file and env need no class.",
-    )
-    metrics_listener: Address | None = Field(
-        None, alias="metrics.listener", description="HOST:PORT of the Prometheus endpoint; none by default."
     )
     log_level: str = Field(
         "info",

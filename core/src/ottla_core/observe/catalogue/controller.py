@@ -1,0 +1,27 @@
+"""What controllers show: every one of them all of it, by its own view of the cluster's state."""
+
+from typing import Final
+
+from ottla_core.observe.catalogue.definition import MetricDefinition, MetricFamily, ProcessRole
+
+_controller = MetricFamily(ProcessRole.CONTROLLER)
+
+CONTROLLER: Final[tuple[MetricDefinition, ...]] = (
+    _controller.gauge("ottla_controller_leads", "Whether this controller leads: 1 or 0."),
+    _controller.gauge("ottla_controller_brokers", "Brokers that are there."),
+    _controller.gauge("ottla_controller_group_coordinators", "Group coordinators that are there."),
+    _controller.gauge("ottla_controller_topics", "Topics of the cluster."),
+    _controller.gauge("ottla_controller_offline_partitions", "Partitions without a leader."),
+    _controller.gauge(
+        "ottla_controller_under_replicated_partitions", "Partitions of which not every replica is in sync."
+    ),
+    _controller.gauge(
+        "ottla_controller_preferred_replica_imbalance",
+        "Partitions that another replica leads than the preferred one.",
+    ),
+    _controller.gauge("ottla_controller_reassigning_partitions", "Partitions that are being moved to other brokers."),
+    _controller.gauge(
+        "ottla_controller_shards_without_coordinator",
+        "Partitions of __consumer_offsets that no group coordinator owns.",
+    ),
+)

@@ -1,0 +1,40 @@
+"""What group coordinators show."""
+
+from typing import Final
+
+from ottla_core.observe.catalogue.broker_requests import API
+from ottla_core.observe.catalogue.definition import Label, MetricDefinition, MetricFamily, ProcessRole
+
+_coordinator = MetricFamily(ProcessRole.GROUP_COORDINATOR)
+
+SHARD_STATUS = Label("status", "status of a shard", "a few, fixed by the program")
+PROTOCOL = Label("protocol", "classic or consumer", "two")
+GROUP_STATE = Label("state", "state of a group, as Kafka spells it", "Kafka's states of groups")
+ERROR = Label("error", "name of an error, as Kafka spells it", "Kafka's errors; only those that occurred")
+
+COORDINATOR: Final[tuple[MetricDefinition, ...]] = (
+    _coordinator.gauge("ottla_coordinator_shards", "Shards owned, that is, partitions of __consumer_offsets.",
+                       SHARD_STATUS),
+    _coordinator.gauge("ottla_coordinator_groups", "Groups.", PROTOCOL, GROUP_STATE),
+    _coordinator.gauge("ottla_coordinator_members", "Members of all groups."),
+    _coordinator.gauge("ottla_coordinator_offsets", "Committed offsets."),
+    _coordinator.gauge("ottla_coordinator_brokers", "Brokers with a stream to this group coordinator."),
+    _coordinator.counter("ottla_coordinator_requests_total", "Requests received.", API),
+    _coordinator.counter("ottla_coordinator_requests_refused_total",
+                         "Requests refused because their shard was not there to serve them.", ERROR),
+    _coordinator.counter("ottla_coordinator_rebalances_total",
+                         "Rebalances: complete ones of classic groups, begun ones of consumer groups.", PROTOCOL),
+    _coordinator.counter("ottla_coordinator_rebalance_time_seconds_total",
+                         "Time that rebalances of classic groups took until the assignment was stored."),
+    _coordinator.counter("ottla_coordinator_appends_total", "Rounds of turns that were stored."),
+    _coordinator.counter("ottla_coordinator_append_batches_total", "Record batches that were stored."),
+    _coordinator.counter("ottla_coordinator_append_size_bytes_total", "Bytes of records that were stored."),
+    _coordinator.counter("ottla_coordinator_append_time_seconds_total",
+                         "Time spent waiting for rounds to be stored."),
+    _coordinator.counter("ottla_coordinator_append_timeouts_total", "Rounds that were not stored in time."),
+    _coordinator.counter("ottla_coordinator_loads_total", "Shards loaded."),
+    _coordinator.counter("ottla_coordinator_load_time_seconds_total", "Time spent loading shards."),
+    _coordinator.counter("ottla_coordinator_loaded_records_total", "Records replayed."),
+    _coordinator.counter("ottla_coordinator_unreadable_records_total", "Damaged records passed over."),
+    _coordinator.counter("ottla_coordinator_failures_total", "Shards loaded again because of a failure."),
+)  # fmt: skip

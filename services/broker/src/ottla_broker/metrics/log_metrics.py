@@ -1,0 +1,31 @@
+"""Logs, disks and compaction."""
+
+from ottla_broker.log.cleaner import LogCleaner
+from ottla_broker.log.log_store import LogStore
+from ottla_broker.partitions import PartitionTable
+from ottla_core.observe.metrics import Metrics
+
+
+def show_logs(metrics: Metrics, partitions: PartitionTable, store: LogStore) -> None:
+    """Show what the logs hold, and what disks have refused."""
+    metrics.show_value("ottla_broker_log_size_bytes", lambda: sum(each.log.size_bytes for each in partitions))
+    metrics.show_value("ottla_broker_lacking_logs", lambda: sum(each.lacks_records for each in partitions))
+    metrics.show_value("ottla_broker_failed_logs", lambda: sum(each.has_failed_log for each in partitions))
+    metrics.show(
+        "ottla_broker_storage_errors_total",
+        lambda: [
+            (count, {"directory": str(directory), "action": action})
+            for directory, action, count in store.storage_problems.counts()
+        ],
+    )
+
+
+def show_compaction(metrics: Metrics, cleaner: LogCleaner) -> None:
+    """Show what compaction does."""
+    metrics.show_value("ottla_broker_compaction_rounds_total", lambda: cleaner.rounds)
+    metrics.show(
+        "ottla_broker_compaction_size_bytes_total",
+        lambda: [(cleaner.read_bytes, {"direction": "read"}), (cleaner.written_bytes, {"direction": "written"})],
+    )
+    metrics.show_value("ottla_broker_compaction_dirty_ratio_max", lambda: cleaner.dirty_ratio_max)
+    metrics.show_value("ottla_broker_uncleanable_logs", lambda: cleaner.uncleanable_count)

@@ -1,0 +1,38 @@
+"""Requests, connections, fetch sessions, and requests about groups."""
+
+from ottla_broker.dispatch import Dispatcher
+from ottla_broker.fetch_sessions import FetchSessionCache
+from ottla_broker.groups.relay import GroupRelay
+from ottla_broker.listener import Listener
+from ottla_core.observe.metrics import Metrics
+from ottla_core.wire.messages import api_name
+
+
+def show_requests(metrics: Metrics, dispatcher: Dispatcher) -> None:
+    """Show what clients ask for."""
+    metrics.show(
+        "ottla_broker_requests_total",
+        lambda: [(count, {"api": api_name(key)}) for key, count in tuple(dispatcher.request_counts.items())],
+    )
+
+
+def show_connections(metrics: Metrics, listener: Listener) -> None:
+    """Show clients' connections."""
+    metrics.show_value("ottla_broker_connections_accepted_total", lambda: listener.accepted)
+    metrics.show_value("ottla_broker_connections", lambda: len(listener.connections))
+
+
+def show_fetch_sessions(metrics: Metrics, sessions: FetchSessionCache) -> None:
+    """Show the cache of fetch sessions."""
+    metrics.show_value("ottla_broker_fetch_sessions", lambda: len(sessions))
+    metrics.show_value("ottla_broker_fetch_session_partitions", lambda: sessions.partition_count)
+    metrics.show_value("ottla_broker_fetch_session_evictions_total", lambda: sessions.eviction_count)
+
+
+def show_group_relay(metrics: Metrics, groups: GroupRelay) -> None:
+    """Show what passes between clients and group coordinators."""
+    metrics.show_value("ottla_broker_group_streams", lambda: groups.open_count)
+    metrics.show_value("ottla_broker_group_requests_relayed_total", lambda: groups.relayed_count)
+    metrics.show_value("ottla_broker_group_requests_waiting", lambda: groups.waiting_count)
+    metrics.show_value("ottla_broker_shard_appends_total", lambda: groups.shard_log.append_count)
+    metrics.show_value("ottla_broker_shard_reads_total", lambda: groups.shard_log.read_count)

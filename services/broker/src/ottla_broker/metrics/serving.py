@@ -1,0 +1,41 @@
+"""Shows a broker's metrics."""
+
+from contextlib import ExitStack
+
+from ottla_broker.broker import Broker
+from ottla_broker.dispatch import Dispatcher
+from ottla_broker.listener import Listener
+from ottla_broker.metrics.disk_metrics import show_disks
+from ottla_broker.metrics.link_metrics import show_links
+from ottla_broker.metrics.log_metrics import show_compaction, show_logs
+from ottla_broker.metrics.replication_metrics import show_replication
+from ottla_broker.metrics.request_metrics import (
+    show_connections,
+    show_fetch_sessions,
+    show_group_relay,
+    show_requests,
+)
+from ottla_core.cluster.etcd_times import show_etcd
+from ottla_core.observe.catalogue.definition import ProcessRole
+from ottla_core.observe.metrics import Metrics
+from ottla_core.observe.publishing import publish_metrics
+
+
+def serve_metrics(broker: Broker, listener: Listener, dispatcher: Dispatcher) -> ExitStack:
+    """Begin to show the metrics; closing what is returned ends it.
+
+    Raises:
+        MetricsError: the endpoint's port is in use.
+    """
+    metrics = Metrics(ProcessRole.BROKER, str(broker.config.node_id))
+    show_etcd(metrics)
+    show_requests(metrics, dispatcher)
+    show_connections(metrics, listener)
+    show_fetch_sessions(metrics, broker.fetch_sessions)
+    show_logs(metrics, broker.partitions, broker.store)
+    show_disks(metrics, broker.store)
+    show_compaction(metrics, broker.store.cleaner)
+    show_replication(metrics, broker.partitions, broker.isr_updates, broker.fetchers)
+    show_links(metrics, broker.links, broker.link_keepers)
+    show_group_relay(metrics, broker.groups)
+    return publish_metrics(metrics, broker.config)

@@ -1,0 +1,59 @@
+"""Which updates of feature levels are carried out (KIP-584, as Kafka's FeatureControlManager has it); pure.
+
+A level is finalised only if every live process has it, and every broker that is remembered. A downgrade has to be
+asked for as one. It is refused while a format of a higher level may be in use; no level has one yet.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ottla_core.cluster.controller_api import FeatureUpdate, FeatureUpdateType
+from ottla_core.cluster.features import SUPPORTED, FeatureRanges, range_of
+from ottla_core.cluster.model import ClusterState
+from ottla_core.errors import InvalidRequest, InvalidUpdateVersion
+
+
+def updated_levels(updates: Sequence[FeatureUpdate], state: ClusterState) -> Mapping[str, int]:
+    """Return the levels after updates, all of which are carried out or none.
+
+    Raises:
+        InvalidRequest: there is no update, or two of one feature.
+        InvalidUpdateVersion: an update is refused.
+    """
+    if not updates or len({each.feature for each in updates}) < len(updates):
+        raise InvalidRequest("an update of features names each feature once, and at least one")
+    levels = dict(state.features.levels)
+    for update in updates:
+        reason = _refusal(update, state)
+        if reason is not None:
+            raise InvalidUpdateVersion(f"{update.feature} cannot go to level {update.level}: {reason}")
+        levels[update.feature] = update.level
+    return levels
+
+
+def _refusal(update: FeatureUpdate, state: ClusterState) -> str | None:
+    if update.type not in set(FeatureUpdateType):
+        return f"there is no upgrade type {update.type}"
+    current = state.features.levels.get(update.feature, 0)
+    is_upgrade = update.type == FeatureUpdateType.UPGRADE
+    if update.level < current and is_upgrade:
+        return f"the cluster is at level {current}, and an upgrade leads to a higher one; ask for a downgrade"
+    if update.level > current and not is_upgrade:
+        return f"the cluster is at level {current}, and a downgrade leads to a lower one; ask for an upgrade"
+    for who, ranges in _processes(state):
+        known = range_of(ranges, update.feature)
+        if known is None:
+            return f"{who} does not have this feature"
+        if update.level not in known:
+            return f"{who} has {known}"
+    return None
+
+
+def _processes(state: ClusterState) -> Iterator[tuple[str, FeatureRanges]]:
+    """Yield all that must have a level, each with what it has."""
+    yield "the leading controller", SUPPORTED
+    for members in (state.controllers, state.coordinators, state.brokers):
+        for member in members.values():
+            yield f"{member.role} {member.id}", member.features
+    for broker_id, registration in state.registrations.items():
+        if broker_id not in state.brokers:
+            yield f"broker {broker_id}, which is away (unregister it if it has left for good),", registration.features

@@ -1,0 +1,76 @@
+"""Levels of features as clients see and update them: ApiVersions and UpdateFeatures of a real cluster."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from kio.schema.api_versions.v3.request import ApiVersionsRequest
+from kio.schema.errors import ErrorCode
+from kio.schema.update_features.v0 import request as v0
+from kio.schema.update_features.v1 import request as v1
+from kio.schema.update_features.v2 import request as v2
+from kio.static.primitive import i8, i16, i32Timedelta
+
+from tests.support.ottla_cluster import OttlaCluster
+from tests.support.raw_client import RawClient
+
+pytestmark = pytest.mark.slow
+
+FEATURE = "ottla.version"
+TIMEOUT = i32Timedelta.parse(timedelta(seconds=30))
+UPGRADE, DOWNGRADE = 1, 2
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RawClient]:
+    with (
+        OttlaCluster(tmp_path_factory.mktemp("features") / "cluster") as running,
+        RawClient.to(running.bootstrap) as connected,
+    ):
+        yield connected
+
+
+def level_and_epoch(client: RawClient) -> tuple[int, int]:
+    response = client.ask(ApiVersionsRequest(client_software_name="test", client_software_version="1"))
+    (supported,) = response.supported_features
+    assert (supported.name, supported.min_version, supported.max_version) == (FEATURE, 1, 2)
+    (finalized,) = response.finalized_features
+    assert finalized.name == FEATURE
+    assert finalized.min_version_level == finalized.max_version_level
+    return finalized.max_version_level, response.finalized_features_epoch
+
+
+def update(client: RawClient, level: int, type_: int, *, validate_only: bool = False, feature: str = FEATURE) -> Any:
+    wanted = v2.FeatureUpdateKey(feature=feature, max_version_level=i16(level), upgrade_type=i8(type_))
+    return client.ask(
+        v2.UpdateFeaturesRequest(timeout=TIMEOUT, feature_updates=(wanted,), validate_only=validate_only)
+    )
+
+
+def test_a_level_is_given_up_and_finalised_again(client: RawClient) -> None:
+    level, epoch = level_and_epoch(client)
+    assert level == 2
+    assert update(client, 1, DOWNGRADE, validate_only=True).error_code is ErrorCode.none
+    assert level_and_epoch(client) == (2, epoch)
+    assert update(client, 1, DOWNGRADE).error_code is ErrorCode.none
+    level, later_epoch = level_and_epoch(client)
+    assert level == 1
+    assert later_epoch > epoch
+
+    wanted = v1.FeatureUpdateKey(feature=FEATURE, max_version_level=i16(2), upgrade_type=i8(UPGRADE))
+    response = client.ask(v1.UpdateFeaturesRequest(timeout=TIMEOUT, feature_updates=(wanted,), validate_only=False))
+    assert [(each.feature, each.error_code) for each in response.results] == [(FEATURE, ErrorCode.none)]
+    assert level_and_epoch(client)[0] == 2
+
+
+def test_refusals_say_why(client: RawClient) -> None:
+    response = update(client, 3, UPGRADE)
+    assert response.error_code is ErrorCode.invalid_update_version
+    assert "levels 1 to 2 of ottla.version" in response.error_message
+    assert update(client, 1, UPGRADE).error_code is ErrorCode.invalid_update_version
+    assert update(client, 1, UPGRADE, feature="no.such").error_code is ErrorCode.invalid_update_version
+    wanted = v0.FeatureUpdateKey(feature=FEATURE, max_version_level=i16(1), allow_downgrade=False)
+    response = client.ask(v0.UpdateFeaturesRequest(timeout=TIMEOUT, feature_updates=(wanted,)))
+    assert response.error_code is ErrorCode.invalid_update_version
+    assert level_and_epoch(client)[0] == 2
