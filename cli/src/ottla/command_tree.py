@@ -204,6 +204,9 @@ TREE = Group(
         "down": Command(
             "local_cluster:down", "Stop a local cluster cleanly, and return when all its processes have gone."
         ),
+        "doctor": Command(
+            "doctor:doctor", "Say what is wrong with a cluster, in the order of harm, and the command that helps."
+        ),
         "logs": Command("logs:logs", "Show the logs of a local cluster's processes, in the order of time."),
         "produce": Command("produce:produce", "Publish lines."),
         "consume": Command("consume:consume", "Read records."),

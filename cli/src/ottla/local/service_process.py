@@ -23,7 +23,7 @@ ENTRY = f"{__name__}:run"
 EXIT_FAILURE = 1
 
 SERVICES = ("ottla_broker.app", "ottla_controller.app", "ottla_group_coordinator.app")
-METRICS = ("opentelemetry.exporter.prometheus", "opentelemetry.sdk.metrics", "prometheus_client")
+METRICS = ("ottla_core.observe.publishing", "prometheus_client")
 """What every service of a local cluster imports when it serves its metrics."""
 
 

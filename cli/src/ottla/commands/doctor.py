@@ -1,0 +1,53 @@
+"""`ottla doctor`: what is wrong with a cluster."""
+
+from typing import Annotated
+
+import typer
+
+from ottla.commands.local_options import Directory
+from ottla.connect.connect_client import URL_VARIABLE
+from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
+from ottla.output import note, print_json
+
+PROBLEMS, NOT_SEEN = 1, 2
+
+
+def doctor(
+    *,
+    directory: Directory = None,
+    connect_url: Annotated[
+        str | None,
+        typer.Option("--connect-url", envvar=URL_VARIABLE, metavar="URL[,…]", help="Where Connect workers listen."),
+    ] = None,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
+    as_json: Json = False,
+) -> None:
+    """Say what is wrong with a cluster, in the order of harm, and the command that helps.
+
+    Exits with 0 if nothing is, with 1 if something is, and with 2 if nothing was found and a part not seen.
+
+    [bold]Examples[/bold]
+
+      ottla doctor
+
+      ottla doctor --bootstrap kafka-1:9092 --json
+    """
+    from ottla.doctor.gathering import gathered  # noqa: PLC0415 - needs Kafka's whole protocol
+    from ottla.doctor.rules import findings  # noqa: PLC0415
+
+    facts, silent = gathered(bootstrap, properties, directory, connect_url)
+    found = findings(facts)
+    if as_json:
+        print_json({"findings": [each.to_document() for each in found], "not_seen": silent})
+    else:
+        for each in found:
+            print(f"{each.harm.name.lower().replace('_', ' ')}: {each.where}: {each.what}\n  {each.remedy}")
+        for line in silent:
+            note(f"ottla: could not look at {line}")
+        if not found and not silent:
+            print("nothing is wrong")
+    if found:
+        raise typer.Exit(PROBLEMS)
+    if silent:
+        raise typer.Exit(NOT_SEEN)

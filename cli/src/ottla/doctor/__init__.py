@@ -1,0 +1,1 @@
+"""`ottla doctor`: what is wrong with a cluster, in the order of harm, and what mends it."""

@@ -1,0 +1,196 @@
+"""From facts of a cluster to findings, in the order of harm. Pure.
+
+A cause is told once, with its effects: partitions that lack a copy as a broker is away are no finding of their own.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from ottla.cluster.cluster_view import ClusterView, PartitionView
+from ottla.connect.hindrances import hindrances
+from ottla.local.cluster_report import ClusterReport
+from ottla.local.disk_space import DiskSpace
+from ottla.output import counted, human_bytes
+
+NAMED_MAX = 5
+SCARCE_FRACTION = 0.03
+WORKERS = ("connect", "mirror")
+
+
+class Harm(IntEnum):
+    """How bad a finding is, the worst first."""
+
+    UNAVAILABLE = 0
+    """Something cannot be read or written."""
+    AT_RISK = 1
+    """The next failure stops something, or loses records."""
+    STALLED = 2
+    """Work beside the brokers stands still."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong.
+
+    Attributes:
+        rule: the name of the rule that found it, for scripts.
+        where: the part of the cluster.
+        what: what is wrong, in a sentence.
+        remedy: the command that mends it, or that says more.
+    """
+
+    harm: Harm
+    rule: str
+    where: str
+    what: str
+    remedy: str
+
+    def to_document(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {**asdict(self), "harm": self.harm.name.lower()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What could be seen of a cluster.
+
+    Attributes:
+        view: what brokers tell; None if none was asked, or none answers.
+        disks: bytes free, and of how many, in each log directory of the brokers that answer.
+        local: the local cluster of `ottla up`, if it is one, its processes asked for their health.
+        connectors: statuses of Connect workers.
+    """
+
+    view: ClusterView | None = None
+    disks: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    local: ClusterReport | None = None
+    connectors: Sequence[Mapping[str, Any]] = ()
+
+
+def findings(facts: Facts) -> list[Finding]:
+    """Return what is wrong, the worst first."""
+    found = [*_brokers(facts), *_partitions(facts), *_processes(facts), *_disks(facts), *_connectors(facts)]
+    return sorted(found, key=lambda each: each.harm)
+
+
+def away_brokers(facts: Facts) -> list[int]:
+    """Return brokers that partitions count on, or that a local cluster has, and that are not in service."""
+    if facts.view is None:
+        return []
+    counted_on = {broker for each in facts.view.partitions.values() for broker in each.replicas}
+    if facts.local is not None:
+        counted_on |= {each.id for each in facts.local.processes if each.role == "broker"}
+    return sorted(counted_on - facts.view.brokers.keys())
+
+
+def _waiting_workers(facts: Facts) -> list[str]:
+    """Return workers that are not ready while a broker is missing, without which they may have to wait."""
+    if facts.local is None or not _missing_brokers(facts):
+        return []
+    return [each.name for each in facts.local.processes if each.role in WORKERS and each.state == "not ready"]
+
+
+def _missing_brokers(facts: Facts) -> set[int]:
+    silent = facts.view.brokers.keys() - facts.disks.keys() if facts.view is not None else set()
+    return {*away_brokers(facts), *silent}
+
+
+def _brokers(facts: Facts) -> Iterator[Finding]:
+    waiting = [f"meanwhile not ready: {', '.join(names)}"] if (names := _waiting_workers(facts)) else []
+    for broker in away_brokers(facts):
+        assert facts.view is not None
+        held = [each for each in facts.view.partitions.values() if broker in each.replicas]
+        offline = [each for each in held if each.leader is None]
+        lacking = sum(each.leader is not None and broker not in each.in_sync for each in held)
+        effects = [f"{counted(len(offline), 'partition')} without a leader ({_named(offline)})"] if offline else []
+        effects += [f"{counted(lacking, 'partition')} with a copy less"] if lacking else []
+        effects += waiting
+        yield Finding(
+            Harm.UNAVAILABLE if offline else Harm.AT_RISK, "broker-away", f"broker {broker}",
+            "it is not in service" + (f": {', '.join(effects)}" if effects else ""),
+            _process_remedy(facts, "broker", broker),
+        )  # fmt: skip
+    for broker in sorted(facts.view.brokers.keys() - facts.disks.keys()) if facts.view else ():
+        yield Finding(
+            Harm.UNAVAILABLE, "broker-silent", f"broker {broker}",
+            ", ".join(["it is in service and does not answer", *waiting]),
+            _process_remedy(facts, "broker", broker),
+        )  # fmt: skip
+
+
+def _partitions(facts: Facts) -> Iterator[Finding]:
+    if facts.view is None:
+        return
+    away = _missing_brokers(facts)
+    unexplained = [each for each in facts.view.partitions.values() if not away & set(each.replicas)]
+    if offline := [each for each in unexplained if each.leader is None]:
+        yield Finding(
+            Harm.UNAVAILABLE, "offline-partitions", _named(offline),
+            f"{counted(len(offline), 'partition')} without a leader, though the brokers are there",
+            "ottla cluster elect-leaders",
+        )  # fmt: skip
+    if behind := [each for each in unexplained if each.leader is not None and each.is_under_replicated]:
+        yield Finding(
+            Harm.AT_RISK, "under-replicated-partitions", _named(behind),
+            f"{counted(len(behind), 'partition')} with a copy that is not in sync, though the brokers are there",
+            "ottla cluster describe",
+        )  # fmt: skip
+
+
+def _processes(facts: Facts) -> Iterator[Finding]:
+    if facts.local is None:
+        return
+    if facts.local.state == "lost":
+        yield Finding(
+            Harm.UNAVAILABLE, "supervisor-lost", facts.local.directory, "the local cluster's supervisor has ended",
+            f"ottla up --detach --dir {facts.local.directory}",
+        )  # fmt: skip
+        return
+    told, waiting = _missing_brokers(facts), _waiting_workers(facts)
+    for each in facts.local.processes:
+        if each.state == "ready" or (each.role == "broker" and each.id in told) or each.name in waiting:
+            continue
+        others = [p for p in facts.local.processes if p.role == each.role and p.state == "ready"]
+        harm = Harm.STALLED if each.role in WORKERS else Harm.AT_RISK if others else Harm.UNAVAILABLE
+        yield Finding(
+            harm, "process-not-ready", each.name, f"it is {each.state}", _process_remedy(facts, each.role, each.id)
+        )
+
+
+def _disks(facts: Facts) -> Iterator[Finding]:
+    by_room: dict[tuple[int, int], list[int]] = {}
+    for broker, directories in sorted(facts.disks.items()):
+        for free, size in set(directories):
+            if size > 0 and free >= 0 and (DiskSpace(free, size).is_full or free < size * SCARCE_FRACTION):
+                by_room.setdefault((free, size), []).append(broker)
+    for (free, size), brokers in by_room.items():
+        is_full = DiskSpace(free, size).is_full
+        yield Finding(
+            Harm.UNAVAILABLE if is_full else Harm.AT_RISK, "disk-full" if is_full else "disk-fills",
+            f"disk of broker {', '.join(map(str, brokers))}",
+            f"{human_bytes(free)} free of {human_bytes(size)}" + (": no records are stored" if is_full else ""),
+            "ottla cluster describe",
+        )  # fmt: skip
+
+
+def _connectors(facts: Facts) -> Iterator[Finding]:
+    for status in facts.connectors:
+        for each in hindrances(status):
+            if not each.is_beginning:
+                yield Finding(
+                    Harm.STALLED, "connector-fails", f"connector {status['name']}, {each.part}", each.reason,
+                    f"ottla connect restart {status['name']} --tasks --only-failed",
+                )  # fmt: skip
+
+
+def _process_remedy(facts: Facts, role: str, number: int) -> str:
+    if facts.local is None:
+        return "ottla cluster describe"
+    return f"ottla logs {role}-{number} --dir {facts.local.directory}"
+
+
+def _named(partitions: Sequence[PartitionView]) -> str:
+    names = [f"{each.name.topic}-{each.name.partition}" for each in partitions]
+    return ", ".join(names[:NAMED_MAX]) + (f" and {len(names) - NAMED_MAX:,} more" if len(names) > NAMED_MAX else "")
