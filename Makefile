@@ -33,7 +33,7 @@ MINUTES ?= 2
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check check-connect check-plugins check-services check-others check-types check-style \
 	check-imports test test-all test-rules test-scenarios test-system \
-	test-recovery test-clients test-connect test-spark test-mirror test-documents faults faults-mirror faults-caught compat bench format stubs clean
+	test-recovery test-clients test-connect test-spark test-mirror test-documents test-deploy faults faults-mirror faults-caught compat bench format stubs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -133,6 +133,9 @@ faults-caught: setup ## show that the fault harness notices broken rules (about 
 
 compat: setup ## Kafka's own Java tools against Ottla; needs Java 17 and Maven
 	@$(call suite,compat,tests/compat/java)
+
+test-deploy: setup ## build the images and break a cluster of containers; needs a Docker engine with Compose
+	$(PYTHON) -m pytest -q tests/deploy
 
 bench: setup ## measure Ottla next to the floor; ARGUMENTS="--help" shows what else can be measured
 	$(PYTHON) -m benchmarks $(ARGUMENTS)
