@@ -26,7 +26,8 @@ def high_watermark_ignores_the_isr() -> None:
 
 def no_truncation() -> None:
     """A follower goes on from its log's end after an election, without asking where the logs part."""
-    from ottla_broker.partition import NO_EPOCH_GIVEN, Partition  # noqa: PLC0415 - only for the broker
+    from ottla_broker.partition import Partition  # noqa: PLC0415 - only for the broker
+    from ottla_broker.partition_refusals import NO_EPOCH_GIVEN  # noqa: PLC0415
     from ottla_broker.replication import truncation  # noqa: PLC0415
     from ottla_broker.replication.follower_replica import FetchPosition  # noqa: PLC0415 - only for the broker
 

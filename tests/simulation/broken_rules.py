@@ -12,7 +12,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from ottla_broker import fetch_reading
+from ottla_broker import fetch_reading, partition
 from ottla_broker.log.leader_epoch_checkpoint import LeaderEpochs
 from ottla_broker.log.retirement import Retirement
 from ottla_broker.partition import Partition
@@ -23,6 +23,7 @@ from ottla_broker.replication.fetcher import Fetcher
 from ottla_broker.replication.follower_replica import FetchPosition
 from ottla_broker.replication.leader_replica import FollowerProgress, IsrProposal, LeaderReplica
 from ottla_broker.replication.longest_log import LongestLogSearch
+from ottla_broker.replication.reads_at_losses import end_at_loss
 from ottla_controller import active_controller, isr_changes, replica_controller, state_writer
 from ottla_controller.broker_standing import standings
 from ottla_controller.change_sequence import ChangeSequence
@@ -384,13 +385,8 @@ def _cutting_at_once(self: Fetcher, followed: Any) -> None:
         _begin(self, followed)
 
 
-_end_at_loss = Partition._end_at_loss
-
-
-def _holding_none_behind_the_loss(
-    self: Partition, follower: int, offset: int, lost_from: int, end_offset: int
-) -> int:
-    return _end_at_loss(self, follower, offset, lost_from, end_offset) if offset <= lost_from else end_offset
+def _holding_none_behind_the_loss(offset: int, lost_from: int, end_offset: int, **found: Any) -> int:
+    return end_at_loss(offset, lost_from, end_offset, **found) if offset <= lost_from else end_offset
 
 
 _fetch_position = Partition.fetch_position
@@ -458,7 +454,7 @@ BROKEN_RULES: Mapping[str, BrokenRule] = {
     ),
     "logs with gaps are cut before a leader is above doubt": _replaced(Fetcher, "_begin", _cutting_at_once),
     "followers that end within a gap are not held": _replaced(
-        Partition, "_end_at_loss", _holding_none_behind_the_loss
+        partition, "end_at_loss", _holding_none_behind_the_loss
     ),
     "logs with gaps claim their ends": _replaced(Partition, "fetch_position", _claiming_all),
     "nobody waits long for those that are away": _replaced(LongestLogSearch, "longest", _longest_without_patience),

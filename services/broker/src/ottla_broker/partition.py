@@ -7,6 +7,7 @@ high watermark (`replication/leader_replica.py`); as a follower it takes over th
 """
 
 from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 from ottla_broker.log.append_validation import AppendOrigin
@@ -14,28 +15,16 @@ from ottla_broker.log.appended import Appended
 from ottla_broker.log.log_reader import LogSlice
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.unpacking import LookedInto
-from ottla_broker.partition_context import (
-    NotEnoughReplicas,
-    NotEnoughReplicasAfterAppend,
-    PartitionWatcher,
-    ReplicationContext,
-    ReplicationNotice,
-)
+from ottla_broker.partition_context import PartitionWatcher, ReplicationContext, ReplicationNotice
+from ottla_broker.partition_refusals import check_leader_epoch, not_leader, takes_no_writes, too_few_replicas
 from ottla_broker.replication.follower_replica import FetchPosition
 from ottla_broker.replication.leader_replica import FollowerContact, IsrProposal, LeaderReplica
 from ottla_broker.replication.longest_log import LogReach, LongestLogSearch
+from ottla_broker.replication.reads_at_losses import end_at_loss
 from ottla_broker.replication_waits import ReplicationWaits
-from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, PartitionState
-from ottla_core.errors import (
-    FencedLeaderEpoch,
-    KafkaError,
-    NotLeaderOrFollower,
-    PolicyViolation,
-    UnknownLeaderEpoch,
-)
+from ottla_core.cluster.model import NO_EPOCH, PartitionState
+from ottla_core.errors import KafkaError, NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition
-
-NO_EPOCH_GIVEN = -1
 
 
 class Partition:
@@ -225,11 +214,7 @@ class Partition:
             FencedLeaderEpoch: theirs is older.
             UnknownLeaderEpoch: theirs is newer than what this broker has heard of.
         """
-        if leader_epoch in (NO_EPOCH_GIVEN, self.state.leader_epoch):
-            return
-        if leader_epoch < self.state.leader_epoch:
-            raise FencedLeaderEpoch(f"{self.topic_partition} is at leader epoch {self.state.leader_epoch}")
-        raise UnknownLeaderEpoch(f"{self.topic_partition} is at leader epoch {self.state.leader_epoch} here")
+        check_leader_epoch(self.topic_partition, leader_epoch, self.state.leader_epoch)
 
     # Giving up what was written here
 
@@ -290,7 +275,8 @@ class Partition:
             raise self.not_leader()
         self.check_takes_writes()
         if all_in_sync and len(self.state.isr) < self.min_in_sync_replicas:
-            raise self._not_enough_replicas(records)
+            in_sync, asked_for = len(self.state.isr), self.min_in_sync_replicas
+            raise too_few_replicas(self.topic_partition, in_sync, asked_for, in_log=self.log.has_batch(records))
         former_end_offset = self.log.log_end_offset
         appended = self.log.append_as_leader(
             records, leader_epoch=self.state.leader_epoch, now_ms=now_ms, origin=origin, looked_into=looked_into
@@ -315,20 +301,7 @@ class Partition:
             PolicyViolation: they are; no client tries again.
         """
         if self.state.link is not None:
-            raise PolicyViolation(
-                f"{self.topic_partition.topic} follows a topic of another cluster through link"
-                f" '{self.context.name_of_link(self.state.link)}' and takes no writes until it is promoted"
-            )
-
-    def _not_enough_replicas(self, records: bytes | memoryview) -> KafkaError:
-        """Return the refusal of a batch; one that came before must not be told that it is not in the log."""
-        message = (
-            f"{self.topic_partition} has {len(self.state.isr)} replicas in sync, "
-            f"min.insync.replicas asks for {self.min_in_sync_replicas}"
-        )
-        if self.log.has_batch(records):
-            return NotEnoughReplicasAfterAppend(message)
-        return NotEnoughReplicas(message)
+            raise takes_no_writes(self.topic_partition.topic, self.context.name_of_link(self.state.link))
 
     def when_replicated(self, end_offset: int, notify: ReplicationNotice, *, leader_epoch: int) -> None:
         """Have `notify` called, now or later, when every in-sync replica has what lies below an offset.
@@ -467,22 +440,16 @@ class Partition:
         log = self.log
         end_offset = log.log_end_offset if to_log_end else log.high_watermark
         if follower is not None and log.lost_from is not None:
-            end_offset = self._end_at_loss(follower, offset, log.lost_from, end_offset)
+            end_offset = end_at_loss(
+                offset,
+                log.lost_from,
+                end_offset,
+                contiguous_end=log.contiguous_end,
+                another_may_reach_beyond=partial(self._another_may_reach_beyond, follower),
+            )
         return log.read(offset, max_bytes=max_bytes, end_offset=end_offset, at_least_one_batch=at_least_one_batch)
 
-    def _end_at_loss(self, follower: int, offset: int, lost_from: int, end_offset: int) -> int:
-        """Return up to where a follower may read from an offset on, for what is lost here begins at another one.
-
-        With what comes behind a loss, a follower whose log ends before it, or within it, would pass for complete, and
-        could take this replica's place. So that waits while another one may have what is lost: that one is to lead as
-        soon as it has the rest. Which of the gaps behind the first loss are losses as well nobody can tell.
-        """
-        if not self._another_may_reach_beyond(max(offset, lost_from), follower):
-            return end_offset
-        loss = lost_from if offset <= lost_from else self.log.contiguous_end(offset)
-        return loss if loss < end_offset and self._another_may_reach_beyond(loss, follower) else end_offset
-
-    def _another_may_reach_beyond(self, offset: int, follower: int) -> bool:
+    def _another_may_reach_beyond(self, follower: int, offset: int) -> bool:
         context = self.context
         return self._leader is not None and self._leader.another_may_reach_beyond(
             offset,
@@ -502,10 +469,7 @@ class Partition:
 
     def not_leader(self) -> NotLeaderOrFollower:
         """Return the error for a request that only the leader can serve."""
-        if self.state.leader == self.broker_id:
-            return NotLeaderOrFollower(f"broker {self.broker_id} is not ready to lead {self.topic_partition}")
-        leader = "nobody" if self.state.leader == NO_LEADER else f"broker {self.state.leader}"
-        return NotLeaderOrFollower(f"{self.topic_partition} is led by {leader}, not by broker {self.broker_id}")
+        return not_leader(self.topic_partition, self.state, self.broker_id)
 
     def set_high_watermark(self, offset: int) -> None:
         """Move the high watermark, and tell those who wait for it."""
@@ -516,14 +480,12 @@ class Partition:
             watcher.on_high_watermark(self)
         self._unreplicated.release(offset, self._too_few_replicas)
 
-    def _too_few_replicas(self) -> NotEnoughReplicasAfterAppend | None:
+    def _too_few_replicas(self) -> KafkaError | None:
         """Return the error for records that are replicated, but to fewer replicas than asked for."""
         assert self._leader is not None
-        if self._leader.in_sync_count_max >= self.min_in_sync_replicas:
-            return None
-        return NotEnoughReplicasAfterAppend(
-            f"{self.topic_partition} has {self._leader.in_sync_count_max} replicas in sync, "
-            f"min.insync.replicas asks for {self.min_in_sync_replicas}"
+        in_sync, asked_for = self._leader.in_sync_count_max, self.min_in_sync_replicas
+        return (
+            None if in_sync >= asked_for else too_few_replicas(self.topic_partition, in_sync, asked_for, in_log=True)
         )
 
     def _tell_link(self, former: PartitionState) -> None:
