@@ -273,7 +273,8 @@ class Partition:
         leader = self._leader
         if leader is None:
             raise self.not_leader()
-        self.check_takes_writes()
+        if self.state.link is not None:
+            self.check_takes_writes()
         if all_in_sync and len(self.state.isr) < self.min_in_sync_replicas:
             in_sync, asked_for = len(self.state.isr), self.min_in_sync_replicas
             raise too_few_replicas(self.topic_partition, in_sync, asked_for, in_log=self.log.has_batch(records))
@@ -291,8 +292,9 @@ class Partition:
             leader.appended(former_end_offset, self.context.monotonic_ms())
         if leader.is_alone:
             self.advance_high_watermark()
-        for watcher in tuple(self._watchers):
-            watcher.on_append(self, size_bytes)
+        if self._watchers:
+            for watcher in tuple(self._watchers):
+                watcher.on_append(self, size_bytes)
 
     def check_takes_writes(self) -> None:
         """See that the partition's records are not those of another cluster.
@@ -358,6 +360,9 @@ class Partition:
         if log.high_watermark == log.log_end_offset:
             return
         if log.failure is not None:  # its own records may be lost, so they must not count as replicated to it
+            return
+        if not leader.followers and not self.state.eligible_leaders:
+            self.set_high_watermark(log.log_end_offset)  # as below, for the many logs that have one replica
             return
         high_watermark = leader.high_watermark(
             log.high_watermark,

@@ -88,7 +88,7 @@ class PartitionTable:
         """
         topic = self._topic(named)
         partition = self._partitions.get(TopicPartition(topic.name, index))
-        if partition is None or partition.topic_id != topic.id:
+        if partition is None or partition.topic_id.int != topic.id.int:  # a UUID compares itself more slowly
             raise self._absent(topic, index)
         return partition
 

@@ -57,6 +57,10 @@ class InvalidRequiredAcks(KafkaError):
     code = ErrorCode.invalid_required_acks
 
 
+Led = tuple[Partition, int, list[PartitionProduced], int]
+"""A partition that was appended to, the leader epoch then, the list that has the outcome, and the position in it."""
+
+
 @dataclass(slots=True)
 class _Work:
     """A request and what has come of it so far.
@@ -71,7 +75,7 @@ class _Work:
     request: Request
     topics: list[tuple[str | UUID, list[PartitionProduced]]]
     unsafe: list[Unsafe]
-    led: list[Unsafe]
+    led: list[Led]
 
 
 def handle(broker: Broker, request: Request) -> Outcome:
@@ -159,13 +163,12 @@ def _refuse_what_others_lead(work: _Work) -> None:
 
     That may have happened in a rest, or while a flush took its time.
     """
-    for each in work.led:
-        partition = each.partition
-        is_led = work.broker.partitions.leads_safely(partition) and partition.state.leader_epoch == each.leader_epoch
-        if not is_led and each.outcomes[each.position].error_code in TAKEN_FOR_SUCCESS:
+    for partition, leader_epoch, outcomes, position in work.led:
+        is_led = work.broker.partitions.leads_safely(partition) and partition.state.leader_epoch == leader_epoch
+        if not is_led and outcomes[position].error_code in TAKEN_FOR_SUCCESS:
             index = partition.topic_partition.partition
             error = NotLeaderOrFollower(f"{partition.topic_partition} is not led here as when the batch was appended")
-            each.outcomes[each.position] = _refused(work.broker, partition.topic_id, index, error)
+            outcomes[position] = _refused(work.broker, partition.topic_id, index, error)
 
 
 def _append(
@@ -222,15 +225,12 @@ def _append(
 def _note_what_is_due(work: _Work, partition: Partition, outcomes: list[PartitionProduced], end_offset: int) -> None:
     """Note what has to come true before the outcome that is added next may be told."""
     log, acks = partition.log, work.request.message.acks
-    must_replicate, must_flush = acks == ALL_IN_SYNC and log.high_watermark < end_offset, log.flush_is_due
-    if not (must_replicate or must_flush or acks == LEADER_ONLY):
-        return
     epoch = partition.state.leader_epoch  # others may lead before all batches are appended and waiting begins
-    appended = Unsafe(outcomes, len(outcomes), partition, end_offset, epoch, must_replicate, must_flush)
-    if must_replicate or must_flush:
-        work.unsafe.append(appended)
     if acks == LEADER_ONLY:
-        work.led.append(appended)
+        work.led.append((partition, epoch, outcomes, len(outcomes)))
+    must_replicate, must_flush = acks == ALL_IN_SYNC and log.high_watermark < end_offset, log.flush_is_due
+    if must_replicate or must_flush:
+        work.unsafe.append(Unsafe(outcomes, len(outcomes), partition, end_offset, epoch, must_replicate, must_flush))
 
 
 def _stored(index: int, appended: Appended) -> PartitionProduced:
