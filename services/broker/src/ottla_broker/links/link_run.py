@@ -181,11 +181,10 @@ class LinkRun:
             return
         if not self._linked:
             return
+        asked_for = {linked.source_topic for linked in self.linked}
         try:
             source = await self._connected()
-            metadata = await source.metadata(
-                {linked.source_topic for linked in self.linked}, timeout_s=ANSWER_TIMEOUT_S
-            )
+            metadata = await source.metadata(asked_for, timeout_s=ANSWER_TIMEOUT_S)
         except (Unreachable, AuthenticationFailed, UnsupportedByBroker, ConfigurationError) as error:
             self._wait_all(str(error), unless_fetched=isinstance(error, Unreachable))
             return
@@ -197,7 +196,8 @@ class LinkRun:
             )
             return
         for linked in self.linked:
-            self._place(linked, metadata)
+            if linked.source_topic in asked_for:  # one that was linked meanwhile would seem to be deleted there
+                self._place(linked, metadata)
         self._close_idle()
 
     def _wait_all(self, reason: str, *, unless_fetched: bool) -> None:
