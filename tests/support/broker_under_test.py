@@ -120,8 +120,15 @@ def _create(bootstrap: str, topic: str, partitions: int, configs: Mapping[str, s
         request = create_topic_request(
             topic, partitions=-1, replication_factor=-1, assignments=everywhere, configs=kept
         )
-        answer = client.ask(request).topics[0]
-        assert answer.error_code is ErrorCode.none, f"{topic}: {answer.error_code!r} {answer.error_message}"
+
+        def created() -> bool:
+            answer = client.ask(request).topics[0]
+            if answer.error_code is ErrorCode.invalid_replica_assignment:
+                return False  # a broker that was paused until now has yet to register again
+            assert answer.error_code is ErrorCode.none, f"{topic}: {answer.error_code!r} {answer.error_message}"
+            return True
+
+        eventually(created, f"{topic} is created")
         eventually(lambda: _has_leaders(client, topic, partitions), f"{topic} has leaders")
         eventually(lambda: _is_led(client, topic, partitions), f"the leaders of {topic} lead")
 
