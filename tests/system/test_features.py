@@ -13,6 +13,7 @@ from kio.schema.update_features.v2 import request as v2
 from kio.static.primitive import i8, i16, i32Timedelta
 
 from tests.support.ottla_cluster import OttlaCluster
+from tests.support.ottla_command import Ottla
 from tests.support.raw_client import RawClient
 
 pytestmark = pytest.mark.slow
@@ -23,11 +24,14 @@ UPGRADE, DOWNGRADE = 1, 2
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RawClient]:
-    with (
-        OttlaCluster(tmp_path_factory.mktemp("features") / "cluster") as running,
-        RawClient.to(running.bootstrap) as connected,
-    ):
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with OttlaCluster(tmp_path_factory.mktemp("features") / "cluster") as running:
+        yield running.bootstrap
+
+
+@pytest.fixture(scope="module")
+def client(bootstrap: str) -> Iterator[RawClient]:
+    with RawClient.to(bootstrap) as connected:
         yield connected
 
 
@@ -74,3 +78,17 @@ def test_refusals_say_why(client: RawClient) -> None:
     response = client.ask(v0.UpdateFeaturesRequest(timeout=TIMEOUT, feature_updates=(wanted,)))
     assert response.error_code is ErrorCode.invalid_update_version
     assert level_and_epoch(client)[0] == 2
+
+
+def test_the_command_shows_levels_takes_them_back_and_raises_them(client: RawClient, bootstrap: str) -> None:
+    features = Ottla(bootstrap)
+    features.run("cluster", "features", "downgrade", "ottla.version=1", "--dry-run")
+    assert level_and_epoch(client)[0] == 2
+    features.run("cluster", "features", "downgrade", "ottla.version=1")
+    (shown,) = features.json("cluster", "features", "show", "--json")["features"]
+    assert shown == {"feature": FEATURE, "level": 1, "min_level": 1, "max_level": 2}
+    (done,) = features.json("cluster", "features", "upgrade", "--json")["updates"]
+    assert done == {"feature": FEATURE, "former_level": 1, "level": 2}
+    assert level_and_epoch(client)[0] == 2
+    refused = features.run("cluster", "features", "upgrade", "ottla.version=3", fails_with=1)
+    assert b"levels 1 to 2 of ottla.version" in refused.stderr

@@ -38,6 +38,23 @@ _CLUSTER = Group(
         "reassign": Command(
             "cluster_reassign:reassign", "Move partitions to other brokers, or give them more or fewer replicas."
         ),
+        "features": Group(
+            "Levels of features: which formats the cluster may use.",
+            {
+                "show": Command(
+                    "cluster_features:show",
+                    "Show the level that the cluster is at for each feature, and the levels that all its brokers have.",
+                ),
+                "upgrade": Command(
+                    "cluster_features:upgrade",
+                    "Have the cluster use the formats of a newer release, once every process runs it.",
+                ),
+                "downgrade": Command(
+                    "cluster_features:downgrade",
+                    "Have the cluster write what a former release reads, so that its processes may come back.",
+                ),
+            },
+        ),
     },
 )
 _CONNECT = Group(

@@ -15,7 +15,7 @@ from typing import Any, Self
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.request import MetadataRequest
 from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import i8, i32, i32Timedelta
+from kio.static.primitive import i8, i16, i32, i32Timedelta
 
 from ottla.cluster.cluster_view import (
     TOPIC_RESOURCE,
@@ -263,6 +263,50 @@ class ClusterAdmin:
 
         response = self._ask(UnregisterBrokerRequest(broker_id=BrokerId(broker_id)))
         _check(response.error_code, response.error_message, f"broker {broker_id}")
+
+    def features(self) -> tuple[dict[str, int], dict[int, dict[str, tuple[int, int]]]]:
+        """Return the cluster's feature levels, and by broker the lowest and the highest level that it has of each.
+
+        Raises:
+            CommandError: a broker does not answer; what it has may not be left out.
+        """
+        from kio.schema.api_versions.v4.request import ApiVersionsRequest  # noqa: PLC0415
+
+        request = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
+        epoch, finalized, supported = -1, {}, {}
+        for broker in self.view().brokers.values():
+            try:
+                response = self._ask_broker(broker, request)
+            except Unreachable as error:
+                raise CommandError(f"broker {broker.id} does not answer: {error}") from None
+            supported[broker.id] = {
+                each.name: (each.min_version, each.max_version) for each in response.supported_features
+            }
+            if response.finalized_features_epoch >= epoch:  # another broker may have heard less
+                epoch = response.finalized_features_epoch
+                finalized = {each.name: each.max_version_level for each in response.finalized_features}
+        return finalized, supported
+
+    def update_features(self, levels: Mapping[str, int], update_type: int, *, validate_only: bool) -> None:
+        """Have the cluster go to other levels of features, to all of them or to none.
+
+        Raises:
+            CommandError: the cluster refuses.
+        """
+        from kio.schema.update_features.v2 import request as update_features_v2  # noqa: PLC0415
+
+        updates = tuple(
+            update_features_v2.FeatureUpdateKey(
+                feature=name, max_version_level=i16(level), upgrade_type=i8(update_type)
+            )
+            for name, level in levels.items()
+        )
+        response = self._ask(
+            update_features_v2.UpdateFeaturesRequest(
+                timeout=OPERATION_TIMEOUT, feature_updates=updates, validate_only=validate_only
+            )
+        )
+        _check(response.error_code, response.error_message)
 
     def _ask(self, request: Any) -> Any:
         problems: list[str] = []
