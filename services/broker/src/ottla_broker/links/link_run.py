@@ -181,6 +181,7 @@ class LinkRun:
             return
         if not self._linked:
             return
+        link = self.link
         asked_for = {linked.source_topic for linked in self.linked}
         try:
             source = await self._connected()
@@ -195,6 +196,8 @@ class LinkRun:
                 unless_fetched=False,
             )
             return
+        if link is not self.link:
+            return  # it was paused, say, while the source answered; a look by its present settings is due
         for linked in self.linked:
             if linked.source_topic in asked_for:  # one that was linked meanwhile would seem to be deleted there
                 self._place(linked, metadata)
