@@ -85,9 +85,9 @@ def test_the_command_shows_levels_takes_them_back_and_raises_them(client: RawCli
     features.run("cluster", "features", "downgrade", "ottla.version=1", "--dry-run")
     assert level_and_epoch(client)[0] == 2
     features.run("cluster", "features", "downgrade", "ottla.version=1")
-    (shown,) = features.json("cluster", "features", "show", "--json")["features"]
+    (shown,) = features.json("cluster", "features", "show")["features"]
     assert shown == {"feature": FEATURE, "level": 1, "min_level": 1, "max_level": 2}
-    (done,) = features.json("cluster", "features", "upgrade", "--json")["updates"]
+    (done,) = features.json("cluster", "features", "upgrade")["updates"]
     assert done == {"feature": FEATURE, "former_level": 1, "level": 2}
     assert level_and_epoch(client)[0] == 2
     refused = features.run("cluster", "features", "upgrade", "ottla.version=3", fails_with=1)

@@ -43,7 +43,7 @@ _CLUSTER = Group(
             {
                 "show": Command(
                     "cluster_features:show",
-                    "Show the level that the cluster is at for each feature, and the levels that all its brokers have.",
+                    "Show the level of each feature that the cluster is at, and those that all its brokers have.",
                 ),
                 "upgrade": Command(
                     "cluster_features:upgrade",

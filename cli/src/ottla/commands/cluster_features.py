@@ -23,9 +23,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Have the cluster check 
 def show(
     *, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, properties: ClientProperties = None, as_json: Json = False
 ) -> None:
-    """Show the level that the cluster is at for each feature, and the levels that all its brokers have.
+    """Show the level of each feature that the cluster is at, and those that all its brokers have.
 
-    After an upgrade of all processes the cluster still writes what the former release reads, until its level is raised.
+    After an upgrade of all processes the cluster writes what the former release reads, until its level is raised.
 
     [bold]Examples[/bold]
 
