@@ -25,6 +25,7 @@ REASSIGN_PARTITIONS = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand
 LEADER_ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
 METADATA_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
+FEATURES = "org.apache.kafka.tools.FeatureCommand"
 
 # What DumpLogSegments writes when a log and its indexes do not belong together.
 DUMP_COMPLAINTS = (

@@ -167,3 +167,21 @@ def offsets_of(bootstrap: str, topic: str, time: str = "latest") -> dict[int, in
     )
     found = re.findall(rf"^{re.escape(topic)}:(\d+):(-?\d+)$", output, re.MULTILINE)
     return {int(partition): int(offset) for partition, offset in found}
+
+
+def test_levels_of_features_are_described_taken_back_and_raised(bootstrap: str) -> None:
+    def features(*arguments: str) -> str:
+        return run_tool(kafka_tools.FEATURES, "--bootstrap-server", bootstrap, *arguments)
+
+    assert re.search(r"Feature: ottla\.version.*FinalizedVersionLevel: 2", features("describe"))
+    features("downgrade", "--feature", "ottla.version=1", "--dry-run")
+    features("downgrade", "--feature", "ottla.version=1")
+    try:
+        assert re.search(r"Feature: ottla\.version.*FinalizedVersionLevel: 1", features("describe"))
+        refused = kafka_tools.run_tool_anyhow(
+            kafka_tools.FEATURES, "--bootstrap-server", bootstrap, "upgrade", "--feature", "ottla.version=3"
+        )
+        assert "levels 1 to 2 of ottla.version" in refused
+    finally:
+        features("upgrade", "--feature", "ottla.version=2")
+    assert re.search(r"Feature: ottla\.version.*FinalizedVersionLevel: 2", features("describe"))
