@@ -46,6 +46,8 @@ NO_SETTINGS = {
     "foo.bar": "a field",
     "ottla.checkpoint.location": "a variable of the prompt",
     "kafka.sasl.jaas.config": "a setting of Java's clients",
+    "kafka-features.sh": "a command of Kafka",
+    "ottla.version": "a feature",
 }
 
 
