@@ -12,7 +12,7 @@ RULES_TESTS := tests/unit tests/property tests/simulation tests/fuzz
 RECOVERY_TESTS := tests/faults $(patsubst %,tests/system/test_%.py,catching_up cluster_commands compaction controller_failover \
 	crash damaged_files full_disk group_faults lost_records power_loss replication restored_etcd)
 # The longest first. Beside them runs test-rules, which takes what they leave of the processors.
-SUITES := test-recovery test-system test-mirror test-spark test-clients test-connect test-scenarios test-documents
+SUITES := test-recovery test-system test-upgrade test-mirror test-spark test-clients test-connect test-scenarios test-documents
 FIRST_SUITES := $(shell sed -n 's/^\([a-z]*\) .*/\1/p' tests/first.txt | uniq)
 SYSTEM_TESTS_ELSEWHERE := tests/system/connect $(SPARK_TESTS) $(MIRROR_TESTS) $(RECOVERY_TESTS)
 # Python writes its bytecode here whatever the shell says, or every start of a service would compile it all again.
@@ -33,7 +33,7 @@ MINUTES ?= 2
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check check-connect check-plugins check-services check-others check-types check-style \
 	check-imports test test-all test-rules test-scenarios test-system \
-	test-recovery test-clients test-connect test-spark test-mirror test-documents test-deploy faults faults-mirror faults-caught compat bench format stubs clean
+	test-recovery test-clients test-connect test-spark test-mirror test-documents test-upgrade test-deploy faults faults-mirror faults-caught compat bench format stubs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -121,6 +121,9 @@ test-spark: setup ## what runs on Apache Spark; needs Java 17, which it installs
 test-documents: setup ## README, docs/ and examples/: every command as it stands there
 	@scripts/ensure-java
 	@$(call suite,documents,tests/documents)
+
+test-upgrade: setup ## rolling restarts, and this release beside the former one
+	@$(call suite,upgrade,tests/upgrade)
 
 faults: setup ## let processes and their network fail, seed after seed: MINUTES=60 SEED=1 (root: with partitions)
 	@$(PYTHON) -m tests.faults --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))

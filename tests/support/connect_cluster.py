@@ -106,6 +106,12 @@ class ConnectWorker:
         self._disturb()
         self.process.kill()
 
+    def stop(self) -> None:
+        """SIGTERM; its end must be a clean one."""
+        self._is_up = False
+        self._disturb()
+        assert self.process.stop() == 0, f"{self.process.name} did not stop cleanly"
+
     def pause(self) -> None:
         """SIGSTOP to the worker; its tasks are other processes, and go on as far as they may."""
         self.is_paused = True
