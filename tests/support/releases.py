@@ -38,6 +38,14 @@ class Release:
 THIS_RELEASE = Release("this release", Path(sys.executable).parent)
 
 
+def unavailable_reason() -> str | None:
+    """Return why there is no former release here: this is a copy of the files, or a clone of the last commits."""
+    known = subprocess.run(
+        ["git", "-C", str(ROOT), "cat-file", "-e", f"{PREVIOUS_COMMIT}^{{commit}}"], capture_output=True, check=False
+    )
+    return f"the former release, {PREVIOUS_COMMIT}, is not in the history" if known.returncode != 0 else None
+
+
 def previous_release() -> Release:
     """Return the former release, made ready if it is not.
 

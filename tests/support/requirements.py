@@ -14,7 +14,7 @@ import pytest
 
 from tests.faults import network
 from tests.faults.cluster import faketime_library
-from tests.support import kafka_jars, postgres_programs, small_disk
+from tests.support import kafka_jars, postgres_programs, releases, small_disk
 
 REQUIRE_ALL = "OTTLA_REQUIRE_ALL"
 APICURIO = "OTTLA_TEST_APICURIO"
@@ -74,11 +74,12 @@ def _apicurio() -> str | None:
     return None if APICURIO in os.environ else f"a 140 MB download: set {APICURIO}=1"
 
 
-BY_CHOICE = frozenset({"apicurio"})
-"""What is left out unless somebody asks for it, on every machine."""
+BY_CHOICE = frozenset({"apicurio", "history"})
+"""What is left out unless somebody asks for it, on every machine; a copy of the files has no history on purpose."""
 REQUIREMENTS: dict[str, Callable[[], str | None]] = {
     "apicurio": _apicurio,
     "faketime": _faketime,
+    "history": releases.unavailable_reason,
     "kafka": kafka_jars.unavailable_reason,
     "kcat": _kcat,
     "logrotate": _logrotate,

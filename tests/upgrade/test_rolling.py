@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from kio.schema.api_versions.v3.request import ApiVersionsRequest
 
 from tests.support.eventually import eventually
 from tests.support.ottla_command import Ottla
@@ -92,9 +93,12 @@ def test_a_rolling_restart_fails_no_request(tmp_path: Path) -> None:
             exchange(THIS_RELEASE)
 
 
+@pytest.mark.requires("history")
 def test_the_former_release_is_exchanged_in_any_order_and_back_until_the_level_is_raised(tmp_path: Path) -> None:
     former = previous_release()
     with RollingCluster(tmp_path, former) as cluster, load(cluster):
+        asked = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+        assert cluster.brokers.ask(asked).supported_features == (), "this is not the former release"
         upgrades = cluster.roles()
         for role, exchange in upgrades.items():
             print(f"upgrading {role}")
