@@ -21,7 +21,8 @@ def test_processes_show_what_the_catalogue_defines_and_nothing_else(tmp_path: Pa
         subprocess.run(command, check=True, capture_output=True, timeout=60)
         status = [ottla_command(), "status", "--dir", str(running.directory), "--json"]
         document = json.loads(subprocess.run(status, check=True, capture_output=True, timeout=60).stdout)
-        pages = {each["role"]: each["metrics"] for each in document["processes"] if each.get("metrics")}
+        pages = {each["role"]: each["metrics"] for each in document["processes"]}
+        assert "etcd_server_has_leader" in scraped(pages.pop("etcd"))
         assert pages.keys() == {"broker", "controller", "group-coordinator"}
         for role, url in pages.items():
             scraped(url)  # failures of one scrape show in the next

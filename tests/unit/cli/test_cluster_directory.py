@@ -2,6 +2,7 @@
 
 import json
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,33 @@ def directory(tmp_path: Path) -> ClusterDirectory:
 def test_a_report_is_read_back_as_it_was_written(directory):
     directory.write_report(REPORT)
     assert directory.read_report() == REPORT
+
+
+def test_prometheus_finds_every_process_that_shows_metrics_under_its_name(directory):
+    processes = tuple(
+        ProcessReport(
+            role=role,
+            id=2,
+            pid=8,
+            start="x",
+            address="127.0.0.1:9",
+            port=9,
+            rpc=None,
+            metrics=page,
+            log="",
+            state="ready",
+        )
+        for role, page in {
+            "etcd": "http://127.0.0.1:5/metrics",
+            "broker": "http://127.0.0.1:6/metrics",
+            "x": None,
+        }.items()
+    )
+    directory.write_report(replace(REPORT, processes=processes))
+    assert json.loads((directory.path / "prometheus-targets.json").read_text()) == [
+        {"targets": ["127.0.0.1:5"], "labels": {"job": "etcd", "instance": "etcd-2"}},
+        {"targets": ["127.0.0.1:6"], "labels": {"job": "ottla-broker", "instance": "broker-2"}},
+    ]
 
 
 def test_a_report_from_before_there_were_coordinators_is_read():

@@ -2,6 +2,7 @@
 
 cluster.lock            held (flock) by the supervisor for as long as it lives
 cluster.json            the last `ClusterReport`, replaced atomically
+prometheus-targets.json where Prometheus finds the metrics of its processes, likewise
 settings                what `--set` said, a line each; for its owner only, as there may be secrets
 config/broker-1.properties   what a process was started with; for its owner only as well
 logs/broker-1.log, logs/supervisor.log
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ottla.local.cluster_report import ClusterReport, UnreadableReport
+from ottla.local.prometheus_targets import prometheus_targets
 
 DIRECTORY_VARIABLE = "OTTLA_DIR"
 TAIL_BYTES = 16_384
@@ -46,6 +48,7 @@ class ClusterDirectory:
         self.config = self.path / "config"
         self.etcd_data = self.path / "etcd"
         self.state_file = self.path / "cluster.json"
+        self.targets_file = self.path / "prometheus-targets.json"
         self.settings_file = self.path / "settings"
         self.lock_file = self.path / "cluster.lock"
         self.supervisor_log = self.logs / "supervisor.log"
@@ -155,10 +158,12 @@ class ClusterDirectory:
             raise UnusableDirectory(f"cannot write {file}: {error.strerror}") from None
 
     def write_report(self, report: ClusterReport) -> None:
-        """Replace the state file, so that a reader sees the old one or the new one."""
-        draft = self.state_file.with_suffix(".json.new")
-        draft.write_text(json.dumps(report.to_document(), indent=2) + "\n", encoding="utf-8")
-        draft.replace(self.state_file)
+        """Replace the state file and what is said in it for Prometheus; a reader sees an old one or a new one."""
+        documents = {self.state_file: report.to_document(), self.targets_file: prometheus_targets(report)}
+        for file, document in documents.items():
+            draft = file.with_suffix(".json.new")
+            draft.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+            draft.replace(file)
 
 
 def last_lines(file: Path, count: int) -> list[str]:

@@ -240,6 +240,7 @@ def _etcd_process(
         health=HttpHealth(f"{_url(port)}/health"),
         log=directory.log_of(process_name("etcd", number)),
         stop_s=ETCD_STOP_S,
+        metrics=f"{_url(port)}/metrics",
     )
 
 

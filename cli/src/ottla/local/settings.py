@@ -97,7 +97,7 @@ def parse_setting(text: str) -> Setting:
     if match["key"] in LAUNCHER_KEYS:
         raise BadSetting(
             f"{match['key']} is decided by `ottla up`; see --base-port, --brokers, --connect, --mirror, --etcd and "
-            "--etcd-nodes"
+            "--etcd-nodes, and for the pages of metrics `ottla status --json`"
         )
     node_id = None if match["id"] is None else int(match["id"])
     return Setting(match["role"], node_id, match["key"], match["value"].strip())
