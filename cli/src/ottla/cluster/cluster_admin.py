@@ -227,6 +227,29 @@ class ClusterAdmin:
             for partition in topic.partition_result
         }
 
+    def topic_settings(self, topics: Iterable[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Return settings of topics, as they are in force; a topic that may not be looked at is left out."""
+        from kio.schema.describe_configs.v4 import request as describe_configs_v4  # noqa: PLC0415
+
+        resources = tuple(
+            describe_configs_v4.DescribeConfigsResource(
+                resource_type=i8(TOPIC_RESOURCE), resource_name=topic, configuration_keys=tuple(names)
+            )
+            for topic in topics
+        )
+        if not resources:
+            return {}
+        response = self._ask(
+            describe_configs_v4.DescribeConfigsRequest(
+                resources=resources, include_synonyms=False, include_documentation=False
+            )
+        )
+        return {
+            each.resource_name: {entry.name: entry.value or "" for entry in each.configs}
+            for each in response.results
+            if each.error_code == ErrorCode.none
+        }
+
     def alter_configs(self, changes: Iterable[ConfigChange]) -> None:
         """Change dynamic settings.
 

@@ -9,7 +9,7 @@ from ottla.connect.connect_client import URL_VARIABLE
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
 from ottla.output import note, print_json
 
-PROBLEMS, NOT_SEEN = 1, 2
+PROBLEMS, NOT_SEEN, ADVICE_ONLY = 1, 2, 3
 
 
 def doctor(
@@ -25,7 +25,8 @@ def doctor(
 ) -> None:
     """Say what is wrong with a cluster, in the order of harm, and the command that helps.
 
-    Exits with 0 if nothing is, with 1 if something is, and with 2 if nothing was found and a part not seen.
+    Exits with 0 if nothing is, with 1 if something is, with 2 if nothing was found and a part not seen, and with 3 if
+    there is only advice.
 
     [bold]Examples[/bold]
 
@@ -33,6 +34,7 @@ def doctor(
 
       ottla doctor --bootstrap kafka-1:9092 --json
     """
+    from ottla.doctor.findings import Harm  # noqa: PLC0415
     from ottla.doctor.gathering import gathered  # noqa: PLC0415 - needs Kafka's whole protocol
     from ottla.doctor.rules import findings  # noqa: PLC0415
 
@@ -47,7 +49,9 @@ def doctor(
             note(f"ottla: could not look at {line}")
         if not found and not silent:
             print("nothing is wrong")
-    if found:
+    if any(each.harm is not Harm.ADVICE for each in found):
         raise typer.Exit(PROBLEMS)
     if silent:
         raise typer.Exit(NOT_SEEN)
+    if found:
+        raise typer.Exit(ADVICE_ONLY)

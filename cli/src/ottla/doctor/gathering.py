@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from ottla.cluster.cluster_connection import cluster_admin
-from ottla.cluster.cluster_view import BrokerView, ClusterView
+from ottla.cluster.cluster_view import BrokerView, ClusterView, Move
 from ottla.connect.connect_client import ConnectClient
-from ottla.doctor.rules import Facts
+from ottla.doctor.findings import Facts
+from ottla.doctor.hazards import ASKED
 from ottla.errors import CommandError
 from ottla.local.cluster_directory import ClusterDirectory, default_directory
 from ottla.local.shutdown import look_at
+from ottla_core.topic_partition import TopicPartition
 
 WITHIN_S = 10.0
 Answer = TypeVar("Answer")
@@ -23,14 +25,24 @@ def gathered(
     """Return what is known of a cluster, and which sources did not tell."""
     silent: list[str] = []
     local = look_at(ClusterDirectory(directory or default_directory()))
-    if local is not None and (local.state == "stopped" or (directory is None and local.bootstrap != bootstrap)):
+    if local is not None and directory is None and local.bootstrap != bootstrap:
         local = None
     bootstrap = local.bootstrap if local is not None else bootstrap
     view = within_deadline(lambda: _view(bootstrap, properties), "the brokers", silent)
+    if local is not None and local.state == "stopped":
+        if view is None:
+            return Facts(local=local), []
+        local = None  # another cluster has its address
     disks = _disks(view, bootstrap, properties)
+    copies = (
+        within_deadline(lambda: _copies(view, bootstrap, properties), "settings and moves", silent) if view else None
+    )
+    settings, moves = copies or ({}, {})
     url = connect_url or (",".join(local.connect) if local is not None else "")
     statuses = within_deadline(lambda: _statuses(url), "the Connect workers", silent) if url else []
-    return Facts(view=view, disks=disks, local=local, connectors=statuses or []), silent
+    return Facts(
+        view=view, settings=settings, moves=moves, disks=disks, local=local, connectors=statuses or []
+    ), silent
 
 
 def within_deadline(
@@ -58,6 +70,13 @@ def within_deadline(
 def _view(bootstrap: str, properties: Sequence[str] | None) -> ClusterView:
     with cluster_admin(bootstrap, properties) as admin:
         return admin.view()
+
+
+def _copies(
+    view: ClusterView, bootstrap: str, properties: Sequence[str] | None
+) -> tuple[dict[str, dict[str, str]], dict[TopicPartition, Move]]:
+    with cluster_admin(bootstrap, properties) as admin:
+        return admin.topic_settings(sorted(view.topics), ASKED), admin.moves()
 
 
 def _disks(

@@ -3,75 +3,28 @@
 A cause is told once, with its effects: partitions that lack a copy as a broker is away are no finding of their own.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from enum import IntEnum
-from typing import Any
+from collections.abc import Iterator
 
-from ottla.cluster.cluster_view import ClusterView, PartitionView
 from ottla.connect.hindrances import hindrances
-from ottla.local.cluster_report import ClusterReport
+from ottla.doctor.findings import Facts, Finding, Harm, named
+from ottla.doctor.hazards import hazards
 from ottla.local.disk_space import DiskSpace
 from ottla.output import counted, human_bytes
 
-NAMED_MAX = 5
 SCARCE_FRACTION = 0.03
 WORKERS = ("connect", "mirror")
 
 
-class Harm(IntEnum):
-    """How bad a finding is, the worst first."""
-
-    UNAVAILABLE = 0
-    """Something cannot be read or written."""
-    AT_RISK = 1
-    """The next failure stops something, or loses records."""
-    STALLED = 2
-    """Work beside the brokers stands still."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that is wrong.
-
-    Attributes:
-        rule: the name of the rule that found it, for scripts.
-        where: the part of the cluster.
-        what: what is wrong, in a sentence.
-        remedy: the command that mends it, or that says more.
-    """
-
-    harm: Harm
-    rule: str
-    where: str
-    what: str
-    remedy: str
-
-    def to_document(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return {**asdict(self), "harm": self.harm.name.lower()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What could be seen of a cluster.
-
-    Attributes:
-        view: what brokers tell; None if none was asked, or none answers.
-        disks: bytes free, and of how many, in each log directory of the brokers that answer.
-        local: the local cluster of `ottla up`, if it is one, its processes asked for their health.
-        connectors: statuses of Connect workers.
-    """
-
-    view: ClusterView | None = None
-    disks: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
-    local: ClusterReport | None = None
-    connectors: Sequence[Mapping[str, Any]] = ()
-
-
 def findings(facts: Facts) -> list[Finding]:
     """Return what is wrong, the worst first."""
-    found = [*_brokers(facts), *_partitions(facts), *_processes(facts), *_disks(facts), *_connectors(facts)]
+    found = [
+        *_brokers(facts),
+        *_partitions(facts),
+        *_processes(facts),
+        *_disks(facts),
+        *_connectors(facts),
+        *hazards(facts),
+    ]
     return sorted(found, key=lambda each: each.harm)
 
 
@@ -104,7 +57,7 @@ def _brokers(facts: Facts) -> Iterator[Finding]:
         held = [each for each in facts.view.partitions.values() if broker in each.replicas]
         offline = [each for each in held if each.leader is None]
         lacking = sum(each.leader is not None and broker not in each.in_sync for each in held)
-        effects = [f"{counted(len(offline), 'partition')} without a leader ({_named(offline)})"] if offline else []
+        effects = [f"{counted(len(offline), 'partition')} without a leader ({named(offline)})"] if offline else []
         effects += [f"{counted(lacking, 'partition')} with a copy less"] if lacking else []
         effects += waiting
         yield Finding(
@@ -124,16 +77,20 @@ def _partitions(facts: Facts) -> Iterator[Finding]:
     if facts.view is None:
         return
     away = _missing_brokers(facts)
-    unexplained = [each for each in facts.view.partitions.values() if not away & set(each.replicas)]
+    unexplained = [
+        each
+        for each in facts.view.partitions.values()
+        if not away & set(each.replicas) and each.name not in facts.moves
+    ]
     if offline := [each for each in unexplained if each.leader is None]:
         yield Finding(
-            Harm.UNAVAILABLE, "offline-partitions", _named(offline),
+            Harm.UNAVAILABLE, "offline-partitions", named(offline),
             f"{counted(len(offline), 'partition')} without a leader, though the brokers are there",
             "ottla cluster elect-leaders",
         )  # fmt: skip
     if behind := [each for each in unexplained if each.leader is not None and each.is_under_replicated]:
         yield Finding(
-            Harm.AT_RISK, "under-replicated-partitions", _named(behind),
+            Harm.AT_RISK, "under-replicated-partitions", named(behind),
             f"{counted(len(behind), 'partition')} with a copy that is not in sync, though the brokers are there",
             "ottla cluster describe",
         )  # fmt: skip
@@ -142,6 +99,12 @@ def _partitions(facts: Facts) -> Iterator[Finding]:
 def _processes(facts: Facts) -> Iterator[Finding]:
     if facts.local is None:
         return
+    if facts.local.state == "stopped":
+        yield Finding(
+            Harm.ADVICE, "cluster-stopped", facts.local.directory, "the local cluster was stopped",
+            f"ottla up --detach --dir {facts.local.directory}",
+        )  # fmt: skip
+        return
     if facts.local.state == "lost":
         yield Finding(
             Harm.UNAVAILABLE, "supervisor-lost", facts.local.directory, "the local cluster's supervisor has ended",
@@ -149,6 +112,9 @@ def _processes(facts: Facts) -> Iterator[Finding]:
         )  # fmt: skip
         return
     told, waiting = _missing_brokers(facts), _waiting_workers(facts)
+    etcd = [each for each in facts.local.processes if each.role == "etcd"]
+    if etcd and 2 * sum(each.state == "ready" for each in etcd) <= len(etcd):  # the others wait for it
+        waiting += [each.name for each in facts.local.processes if each.role != "etcd" and each.state == "not ready"]
     for each in facts.local.processes:
         if each.state == "ready" or (each.role == "broker" and each.id in told) or each.name in waiting:
             continue
@@ -189,8 +155,3 @@ def _process_remedy(facts: Facts, role: str, number: int) -> str:
     if facts.local is None:
         return "ottla cluster describe"
     return f"ottla logs {role}-{number} --dir {facts.local.directory}"
-
-
-def _named(partitions: Sequence[PartitionView]) -> str:
-    names = [f"{each.name.topic}-{each.name.partition}" for each in partitions]
-    return ", ".join(names[:NAMED_MAX]) + (f" and {len(names) - NAMED_MAX:,} more" if len(names) > NAMED_MAX else "")

@@ -4,8 +4,9 @@ import threading
 from typing import Any
 
 from ottla.cluster.cluster_view import BrokerView, ClusterView, PartitionView
+from ottla.doctor.findings import Facts, Harm
 from ottla.doctor.gathering import within_deadline
-from ottla.doctor.rules import Facts, Harm, findings
+from ottla.doctor.rules import findings
 from ottla_core.topic_partition import TopicPartition
 from tests.documents.named_commands import refusal
 

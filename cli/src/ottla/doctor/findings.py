@@ -1,0 +1,74 @@
+"""What `ottla doctor` knows of a cluster and what it makes of it: facts, findings, and how bad these are. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from ottla.cluster.cluster_view import ClusterView, Move, PartitionView
+from ottla.local.cluster_report import ClusterReport
+from ottla_core.topic_partition import TopicPartition
+
+NAMED_MAX = 5
+
+
+class Harm(IntEnum):
+    """How bad a finding is, the worst first."""
+
+    UNAVAILABLE = 0
+    """Something cannot be read or written."""
+    AT_RISK = 1
+    """The next failure stops something, or loses records."""
+    STALLED = 2
+    """Work beside the brokers stands still."""
+    ADVICE = 3
+    """Everything works; a setting or something left behind makes a later failure worse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong.
+
+    Attributes:
+        rule: the name of the rule that found it, for scripts.
+        where: the part of the cluster.
+        what: what is wrong, in a sentence.
+        remedy: the command that mends it, or that says more.
+    """
+
+    harm: Harm
+    rule: str
+    where: str
+    what: str
+    remedy: str
+
+    def to_document(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {**asdict(self), "harm": self.harm.name.lower()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What could be seen of a cluster.
+
+    Attributes:
+        view: what brokers tell; None if none was asked, or none answers.
+        settings: of each topic that could be asked, those in `hazards.ASKED`.
+        moves: the reassignments that are going on.
+        disks: bytes free, and of how many, in each log directory of the brokers that answer.
+        local: the local cluster of `ottla up`, if it is one, its processes asked for their health.
+        connectors: statuses of Connect workers.
+    """
+
+    view: ClusterView | None = None
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    moves: Mapping[TopicPartition, Move] = field(default_factory=dict)
+    disks: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    local: ClusterReport | None = None
+    connectors: Sequence[Mapping[str, Any]] = ()
+
+
+def named(partitions: Sequence[PartitionView]) -> str:
+    """Return the first few partitions, as a sentence takes them."""
+    names = [f"{each.name.topic}-{each.name.partition}" for each in partitions]
+    return ", ".join(names[:NAMED_MAX]) + (f" and {len(names) - NAMED_MAX:,} more" if len(names) > NAMED_MAX else "")
