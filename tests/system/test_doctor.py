@@ -4,16 +4,20 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.documents.named_commands import refusal
-from tests.support.eventually import eventually
+from tests.support.eventually import NotInTime, eventually
 from tests.support.ottla_cluster import OttlaCluster, ottla_command
+from tests.support.replicated_cluster import ReplicatedCluster
 
 pytestmark = pytest.mark.slow
 
@@ -45,15 +49,18 @@ def found(cluster: OttlaCluster) -> list[dict[str, Any]]:
     return findings
 
 
-def expect_only(cluster: OttlaCluster, rule: str, where: str, harm: str) -> dict[str, Any]:
-    """Waits until exactly this is found, and returns it."""
+def expect_only(cluster: OttlaCluster, rule: str, where: str, harm: str, *, besides: str = "") -> dict[str, Any]:
+    """Waits until exactly this is found, perhaps with findings of another rule, and returns it."""
 
     def only() -> dict[str, Any] | None:
-        seen = found(cluster)
+        seen = [each for each in found(cluster) if each["rule"] != besides]
         told = [(each["rule"], each["where"], each["harm"]) for each in seen]
         return seen[0] if told == [(rule, where, harm)] else None
 
-    return eventually(only, f"the doctor tells {rule} of {where} only", within_s=WITHIN_S)
+    try:
+        return eventually(only, f"the doctor tells {rule} of {where} only", within_s=WITHIN_S)
+    except NotInTime as error:
+        raise NotInTime(f"{error}; it tells {found(cluster)}") from None
 
 
 def mend(cluster: OttlaCluster, finding: dict[str, Any], *more: str) -> None:
@@ -64,7 +71,10 @@ def mend(cluster: OttlaCluster, finding: dict[str, Any], *more: str) -> None:
 
 
 def expect_health(cluster: OttlaCluster) -> None:
-    eventually(lambda: found(cluster) == [], "nothing is wrong", within_s=WITHIN_S)
+    try:
+        eventually(lambda: found(cluster) == [], "nothing is wrong", within_s=WITHIN_S)
+    except NotInTime as error:
+        raise NotInTime(f"{error}; the doctor tells {found(cluster)}") from None
 
 
 @contextmanager
@@ -89,10 +99,11 @@ def test_partitions_that_only_the_lost_broker_had_make_it_worse(cluster: OttlaCl
     arguments = ("--partitions", "3", "--replication-factor", "1")
     assert ottla(cluster, "topic", "create", "single", *arguments).returncode == 0
     with standing_still(cluster, "broker", 2):
-        told = expect_only(cluster, "broker-away", "broker 2", "unavailable")
+        told = expect_only(cluster, "broker-away", "broker 2", "unavailable", besides="single-copy")
         assert "without a leader (single-" in told["what"]
-    expect_health(cluster)
+    expect_only(cluster, "single-copy", "topic single", "advice")
     assert ottla(cluster, "topic", "delete", "single", "--yes").returncode == 0
+    expect_health(cluster)
 
 
 def test_a_coordinator_that_stands_still_is_named(cluster: OttlaCluster) -> None:
@@ -142,7 +153,8 @@ def test_a_throttle_that_was_left_behind_is_named(cluster: OttlaCluster) -> None
 
 
 def test_a_move_that_nobody_finished_is_named(cluster: OttlaCluster) -> None:
-    assert ottla(cluster, "topic", "create", "moved", "--replication-factor", "2").returncode == 0
+    arguments = ("--replication-factor", "2", "--config", "min.insync.replicas=1")
+    assert ottla(cluster, "topic", "create", "moved", *arguments).returncode == 0
     lines = "\n".join(["x" * 900_000] * 6)
     produced = ottla(cluster, "produce", "moved", stdin=lines)
     assert produced.returncode == 0, produced.stderr
@@ -164,8 +176,7 @@ def test_a_move_that_nobody_finished_is_named(cluster: OttlaCluster) -> None:
 
 def test_a_cluster_that_lost_its_supervisor_and_one_that_was_stopped_are_told_apart(tmp_path: Path) -> None:
     with OttlaCluster(tmp_path / "cluster", brokers=1, coordinators=1) as alone:
-        report = json.loads((alone.directory / "cluster.json").read_text())
-        os.kill(report["supervisor"]["pid"], signal.SIGKILL)
+        os.kill(alone.supervisor_pid, signal.SIGKILL)
         lost = eventually(lambda: [each for each in doctor_of(alone) if each["rule"] == "supervisor-lost"], "told")
         assert lost[0]["harm"] == "unavailable"
         again = subprocess.run(
@@ -185,3 +196,85 @@ def doctor_of(cluster: OttlaCluster) -> list[dict[str, Any]]:
     done = subprocess.run([ottla_command(), *arguments], capture_output=True, text=True, check=False, timeout=120)
     findings: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
     return findings
+
+
+def produce_old(cluster: OttlaCluster, topic: str, *, age_s: float) -> None:
+    """Writes ten records that are as old."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for number in range(10):
+        producer.produce(topic, str(number), partition=0, timestamp=round((time.time() - age_s) * 1000))
+    assert producer.flush(30) == 0
+
+
+def commit(cluster: OttlaCluster, group: str, topic: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def test_a_group_that_falls_behind_is_named_until_it_has_read(cluster: OttlaCluster) -> None:
+    assert ottla(cluster, "topic", "create", "orders", "--partitions", "1").returncode == 0
+    produce_old(cluster, "orders", age_s=3600)
+    produce_old(cluster, "orders", age_s=10)
+    commit(cluster, "billing", "orders", 12)
+    expect_health(cluster)  # what was produced a moment ago may still be read
+    commit(cluster, "billing", "orders", 2)
+    told = expect_only(cluster, "group-behind", "group billing", "stalled")
+    assert "18 records of orders-0, and it has no members" in told["what"]
+    commit(cluster, "billing", "orders", 20)
+    expect_health(cluster)
+
+
+def test_records_that_were_deleted_before_a_group_read_them_are_told(cluster: OttlaCluster) -> None:
+    assert ottla(cluster, "topic", "create", "short", "--partitions", "1").returncode == 0
+    produce_old(cluster, "short", age_s=1)
+    commit(cluster, "late", "short", 2)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for deleted in admin.delete_records([TopicPartition("short", 0, 7)]).values():
+        deleted.result()
+    told = expect_only(cluster, "group-missed-records", "group late", "at_risk")
+    assert "5 records of short-0" in told["what"]
+    commit(cluster, "late", "short", 10)
+    expect_health(cluster)
+
+
+def test_a_level_that_nobody_raised_is_told(cluster: OttlaCluster) -> None:
+    done = ottla(cluster, "cluster", "features", "downgrade", "ottla.version=1")
+    assert done.returncode == 0, done.stderr
+    expect_only(cluster, "level-not-raised", "feature ottla.version", "advice")
+    assert ottla(cluster, "cluster", "features", "upgrade").returncode == 0
+    expect_health(cluster)
+
+
+def test_a_link_whose_source_is_away_is_named(cluster: OttlaCluster, tmp_path: Path) -> None:
+    with OttlaCluster(tmp_path / "source") as source:
+        environment = {**os.environ, "OTTLA_BOOTSTRAP": source.bootstrap}
+        made = subprocess.run([ottla_command(), "topic", "create", "west.orders"], env=environment, check=False)
+        assert made.returncode == 0
+        arguments = ("--source", source.bootstrap, "--topics", "west.*", "--replication-factor", "3")
+        linked = ottla(cluster, "mirror", "link", "create", "west", *arguments, "--wait")
+        assert linked.returncode == 0, linked.stderr
+        expect_health(cluster)
+    told = expect_only(cluster, "link-stands-still", "link west", "stalled")
+    assert "west.orders-0 does not follow the source; WAITING" in told["what"]
+    assert ottla(cluster, "topic", "delete", "west.orders", "--yes").returncode == 0
+    assert ottla(cluster, "mirror", "link", "delete", "west", "--yes").returncode == 0
+    expect_health(cluster)
+
+
+def test_a_log_directory_that_cannot_be_used_explains_its_replicas(tmp_path: Path) -> None:
+    with ReplicatedCluster(tmp_path, log_directories=2) as brokers:
+        brokers.create_topic("many", partitions=6)
+        broken = tmp_path / "broker-3" / "data-2"
+        brokers.brokers[3].stop()
+        broken.rename(tmp_path / "set-aside")
+        broken.write_text("this is no directory")
+        brokers.brokers[3].start()
+
+        def told() -> bool:
+            arguments = ("doctor", "--json", "--bootstrap", brokers.bootstrap)
+            done = subprocess.run([ottla_command(), *arguments], capture_output=True, text=True, check=False)
+            seen = json.loads(done.stdout)["findings"]
+            return [(each["rule"], each["where"]) for each in seen] == [("log-directory-failed", "broker 3")]
+
+        eventually(told, "the doctor tells of the directory only", within_s=WITHIN_S)

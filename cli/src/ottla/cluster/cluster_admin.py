@@ -23,6 +23,7 @@ from ottla.cluster.cluster_view import (
     ClusterView,
     ConfigChange,
     Disks,
+    LogDirectoryView,
     Move,
     Outcomes,
     PartitionView,
@@ -148,19 +149,26 @@ class ClusterAdmin:
                 ]
         return found
 
-    def disk_space(self, brokers: Iterable[BrokerView]) -> dict[int, list[tuple[int, int]]]:
-        """Ask brokers how many bytes are free in each log directory, and of how many; -1 where they do not know.
-
-        One that does not answer is left out.
-        """
+    def log_directories(self, brokers: Iterable[BrokerView]) -> dict[int, list[LogDirectoryView]]:
+        """Ask brokers for their log directories; one that does not answer is left out."""
         from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest  # noqa: PLC0415
 
         found = {}
         for broker in brokers:
             with suppress(Unreachable, UnsupportedApi):
                 response = self._ask_broker(broker, DescribeLogDirsRequest(topics=()))
-                found[broker.id] = [(each.usable_bytes, each.total_bytes) for each in response.results]
+                found[broker.id] = [
+                    LogDirectoryView(
+                        each.log_dir, each.usable_bytes, each.total_bytes, each.error_code != ErrorCode.none
+                    )
+                    for each in response.results
+                ]
         return found
+
+    def disk_space(self, brokers: Iterable[BrokerView]) -> dict[int, list[tuple[int, int]]]:
+        """Return how many bytes are free in each log directory, and of how many; likewise."""
+        found = self.log_directories(brokers)
+        return {broker: [(each.free_bytes, each.size_bytes) for each in those] for broker, those in found.items()}
 
     def moves(self) -> dict[TopicPartition, Move]:
         """Return the reassignments that are going on."""

@@ -55,6 +55,16 @@ class ReplicaOnDisk:
 
 
 @dataclass(frozen=True, slots=True)
+class LogDirectoryView:
+    """A log directory of a broker, as it tells; the bytes are -1 where it does not know."""
+
+    path: str
+    free_bytes: int
+    size_bytes: int
+    has_failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Move:
     """A reassignment that is going on; `replicas` are all that the partition has meanwhile."""
 

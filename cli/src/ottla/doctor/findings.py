@@ -48,6 +48,36 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlace:
+    """How far a group has come in one partition.
+
+    Attributes:
+        place: the partition, as `topic-0`.
+        committed: the offset that it reads next.
+        log_start, log_end: of the partition.
+        overdue_before: the offset of the first record that is young enough; the log's end if none is.
+    """
+
+    group: str
+    place: str
+    committed: int
+    log_start: int
+    log_end: int
+    overdue_before: int
+    has_members: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LinkPlace:
+    """What a partition that follows another cluster is doing, and why; `state` is a `LinkedPartitionState`."""
+
+    link: str
+    place: str
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What could be seen of a cluster.
 
@@ -58,6 +88,11 @@ class Facts:
         disks: bytes free, and of how many, in each log directory of the brokers that answer.
         local: the local cluster of `ottla up`, if it is one, its processes asked for their health.
         connectors: statuses of Connect workers.
+        failed_directories: log directories that brokers cannot use.
+        groups: the places of consumer groups that are behind the ends of logs.
+        links: what partitions of links are doing.
+        levels: the cluster's levels of features.
+        supported_levels: by broker, the lowest and the highest level that it has of each.
     """
 
     view: ClusterView | None = None
@@ -66,6 +101,11 @@ class Facts:
     disks: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
     local: ClusterReport | None = None
     connectors: Sequence[Mapping[str, Any]] = ()
+    failed_directories: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    groups: Sequence[GroupPlace] = ()
+    links: Sequence[LinkPlace] = ()
+    levels: Mapping[str, int] = field(default_factory=dict)
+    supported_levels: Mapping[int, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
 
 
 def named(partitions: Sequence[PartitionView]) -> str:

@@ -2,13 +2,16 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ottla.cluster.cluster_connection import cluster_admin
-from ottla.cluster.cluster_view import BrokerView, ClusterView, Move
+from ottla.cluster.cluster_view import BrokerView, ClusterView, LogDirectoryView, Move
 from ottla.connect.connect_client import ConnectClient
 from ottla.doctor.findings import Facts
+from ottla.doctor.following import groups_behind, linked_places
 from ottla.doctor.hazards import ASKED
 from ottla.errors import CommandError
 from ottla.local.cluster_directory import ClusterDirectory, default_directory
@@ -16,6 +19,8 @@ from ottla.local.shutdown import look_at
 from ottla_core.topic_partition import TopicPartition
 
 WITHIN_S = 10.0
+ROOM_FOR_OTHERS_S = 1.0
+"""By how much brokers that do not answer are given up before the question to all of them is."""
 Answer = TypeVar("Answer")
 
 
@@ -33,16 +38,55 @@ def gathered(
         if view is None:
             return Facts(local=local), []
         local = None  # another cluster has its address
-    disks = _disks(view, bootstrap, properties)
-    copies = (
-        within_deadline(lambda: _copies(view, bootstrap, properties), "settings and moves", silent) if view else None
-    )
-    settings, moves = copies or ({}, {})
     url = connect_url or (",".join(local.connect) if local is not None else "")
     statuses = within_deadline(lambda: _statuses(url), "the Connect workers", silent) if url else []
-    return Facts(
-        view=view, settings=settings, moves=moves, disks=disks, local=local, connectors=statuses or []
-    ), silent
+    facts = Facts(view=view, local=local, connectors=statuses or [])
+    return facts if view is None else _of_brokers(facts, view, bootstrap, properties, silent), silent
+
+
+def _of_brokers(
+    facts: Facts, view: ClusterView, bootstrap: str, properties: Sequence[str] | None, silent: list[str]
+) -> Facts:
+    """Return facts with what brokers tell besides the view, all asked at a time."""
+    answers: dict[str, Any] = {}
+
+    def ask(name: str, source: str, question: Callable[[], Any]) -> None:
+        answers[name] = within_deadline(question, source, silent)
+
+    asked = [
+        ("directories", "", lambda: _directories(view, bootstrap, properties)),
+        ("copies", "settings and moves", lambda: _copies(view, bootstrap, properties)),
+        ("groups", "groups", lambda: groups_behind(bootstrap, properties)),
+        ("links", "links", lambda: linked_places(bootstrap, properties)),
+        ("levels", "levels of features", lambda: _levels(bootstrap, properties)),
+    ]
+    in_parallel([partial(ask, *each) for each in asked])
+    directories: dict[int, list[LogDirectoryView]] = answers["directories"] or {}
+    settings, moves = answers["copies"] or ({}, {})
+    levels, supported = answers["levels"] or ({}, {})
+    failed = {broker: [each.path for each in those if each.has_failed] for broker, those in directories.items()}
+    return replace(
+        facts,
+        settings=settings,
+        moves=moves,
+        disks={
+            broker: [(each.free_bytes, each.size_bytes) for each in those] for broker, those in directories.items()
+        },
+        failed_directories={broker: paths for broker, paths in failed.items() if paths},
+        groups=answers["groups"] or [],
+        links=answers["links"] or [],
+        levels=levels,
+        supported_levels=supported,
+    )
+
+
+def in_parallel(calls: Sequence[Callable[[], None]]) -> None:
+    """Make calls, each of which has a deadline, at the same time."""
+    threads = [threading.Thread(target=each, daemon=True) for each in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def within_deadline(
@@ -79,26 +123,28 @@ def _copies(
         return admin.topic_settings(sorted(view.topics), ASKED), admin.moves()
 
 
-def _disks(
-    view: ClusterView | None, bootstrap: str, properties: Sequence[str] | None
-) -> dict[int, list[tuple[int, int]]]:
-    """Return the room of each broker that answers, all asked at a time."""
-    found: dict[int, list[tuple[int, int]]] = {}
+def _levels(
+    bootstrap: str, properties: Sequence[str] | None
+) -> tuple[dict[str, int], dict[int, dict[str, tuple[int, int]]]]:
+    with cluster_admin(bootstrap, properties) as admin:
+        return admin.features()
+
+
+def _directories(
+    view: ClusterView, bootstrap: str, properties: Sequence[str] | None
+) -> dict[int, list[LogDirectoryView]]:
+    """Return the log directories of each broker that answers."""
+    found: dict[int, list[LogDirectoryView]] = {}
 
     def ask(broker: BrokerView) -> None:
-        def room() -> dict[int, list[tuple[int, int]]]:
+        def directories() -> dict[int, list[LogDirectoryView]]:
             with cluster_admin(bootstrap, properties) as admin:
-                return admin.disk_space([broker])
+                return admin.log_directories([broker])
 
-        found.update(within_deadline(room, f"broker {broker.id}", []) or {})
+        within_s = WITHIN_S - ROOM_FOR_OTHERS_S
+        found.update(within_deadline(directories, f"broker {broker.id}", [], within_s=within_s) or {})
 
-    threads = [
-        threading.Thread(target=ask, args=(each,), daemon=True) for each in (view.brokers.values() if view else ())
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_parallel([partial(ask, each) for each in view.brokers.values()])
     return dict(found)
 
 

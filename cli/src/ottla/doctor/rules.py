@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ottla.connect.hindrances import hindrances
 from ottla.doctor.findings import Facts, Finding, Harm, named
 from ottla.doctor.hazards import hazards
+from ottla.doctor.progress import progress
 from ottla.local.disk_space import DiskSpace
 from ottla.output import counted, human_bytes
 
@@ -23,6 +24,7 @@ def findings(facts: Facts) -> list[Finding]:
         *_processes(facts),
         *_disks(facts),
         *_connectors(facts),
+        *progress(facts),
         *hazards(facts),
     ]
     return sorted(found, key=lambda each: each.harm)
@@ -88,7 +90,9 @@ def _partitions(facts: Facts) -> Iterator[Finding]:
             f"{counted(len(offline), 'partition')} without a leader, though the brokers are there",
             "ottla cluster elect-leaders",
         )  # fmt: skip
-    if behind := [each for each in unexplained if each.leader is not None and each.is_under_replicated]:
+    failed = facts.failed_directories.keys()
+    lacking = [each for each in unexplained if each.leader is not None and each.is_under_replicated]
+    if behind := [each for each in lacking if not set(each.replicas) - set(each.in_sync) <= failed]:
         yield Finding(
             Harm.AT_RISK, "under-replicated-partitions", named(behind),
             f"{counted(len(behind), 'partition')} with a copy that is not in sync, though the brokers are there",
@@ -126,6 +130,12 @@ def _processes(facts: Facts) -> Iterator[Finding]:
 
 
 def _disks(facts: Facts) -> Iterator[Finding]:
+    for broker, failed in sorted(facts.failed_directories.items()):
+        yield Finding(
+            Harm.AT_RISK, "log-directory-failed", f"broker {broker}",
+            f"it cannot use {', '.join(failed)} until the disk is mended and the broker started again",
+            _process_remedy(facts, "broker", broker),
+        )  # fmt: skip
     by_room: dict[tuple[int, int], list[int]] = {}
     for broker, directories in sorted(facts.disks.items()):
         for free, size in set(directories):

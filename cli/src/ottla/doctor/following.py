@@ -1,0 +1,61 @@
+"""Who follows what is produced, as a cluster tells it: consumer groups, and topics that follow another cluster."""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ottla.doctor.findings import GroupPlace, LinkPlace
+from ottla.doctor.progress import BEHIND_MIN
+from ottla.errors import CommandError
+from ottla.groups.inspection import EMPTY, Partition, committed_offsets, list_groups, log_offsets
+from ottla.kafka_client import admin_client
+from ottla.mirror.link_questions import link_admin, status_of_links
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+GROUPS_MAX = 200
+"""The groups that are looked at, in the order of their names."""
+
+
+def groups_behind(bootstrap: str, properties: Sequence[str] | None) -> list[GroupPlace]:
+    """Return the places where groups have not read everything."""
+    client = admin_client(bootstrap, properties)
+    groups = {each.group: each.state != EMPTY for each in list_groups(client, bootstrap)[0][:GROUPS_MAX]}
+    committed = {group: committed_offsets(client, group, bootstrap) for group in groups}
+    starts, ends, overdue = _log_offsets(client, {place for each in committed.values() for place in each}, bootstrap)
+    return [
+        GroupPlace(
+            group=group,
+            place=f"{place[0]}-{place[1]}",
+            committed=offset,
+            log_start=starts[place],
+            log_end=ends[place],
+            overdue_before=overdue.get(place, ends[place]),
+            has_members=groups[group],
+        )
+        for group, places in committed.items()
+        for place, offset in places.items()
+        if place in ends and place in starts and offset < ends[place]
+    ]
+
+
+def _log_offsets(
+    client: "AdminClient", places: set[Partition], bootstrap: str
+) -> tuple[dict[Partition, int], dict[Partition, int], dict[Partition, int]]:
+    """Return where logs begin and end, and where what is not old begins, if it does."""
+    from confluent_kafka.admin import OffsetSpec  # noqa: PLC0415
+
+    young_ms = round((time.time() - BEHIND_MIN * 60) * 1000)
+    starts = log_offsets(client, places, OffsetSpec.earliest(), bootstrap)  # type: ignore[no-untyped-call]
+    ends = log_offsets(client, places, OffsetSpec.latest(), bootstrap)  # type: ignore[no-untyped-call]
+    return starts, ends, log_offsets(client, places, OffsetSpec.for_timestamp(young_ms), bootstrap)
+
+
+def linked_places(bootstrap: str, properties: Sequence[str] | None) -> list[LinkPlace]:
+    """Return what the partitions of all links are doing; none where there are no links, as in Apache Kafka."""
+    try:
+        partitions = status_of_links(link_admin(bootstrap, properties), []).partitions
+    except CommandError:
+        return []
+    return [LinkPlace(each.link, f"{each.topic}-{each.index}", str(each.state), each.reason) for each in partitions]
