@@ -86,6 +86,7 @@ TYPED = [
         "docs/operating.md",
         shows={".venv/bin/ottla cluster describe": "broker", ".venv/bin/ottla topic describe orders": "orders"},
     ),
+    Page("docs/doctor.md", shows={".venv/bin/ottla doctor": "nothing is wrong"}),
     Page("docs/configuration.md", shows={".venv/bin/ottla-broker --help": "log.retention.hours"}),
     Page(
         "docs/connect.md",
