@@ -2,7 +2,7 @@
 
 PYTHON := .venv/bin/python
 BIN := .venv/bin
-SOURCES := core services plugins cli tests benchmarks demo examples
+SOURCES := core services plugins cli tests benchmarks demo deploy examples
 UNIT_TESTS_OF_CONNECT := tests/unit/connect tests/unit/plugins
 UNIT_TESTS_OF_SERVICES := $(patsubst %,tests/unit/%,broker controller group_coordinator mirror)
 CONNECT_TESTS := tests/system/connect $(UNIT_TESTS_OF_CONNECT)
@@ -84,6 +84,7 @@ test-all: setup ## all tests but those that need Maven, several suites at a time
 	-@scripts/ensure-test-packages
 	-@scripts/ensure-java
 	-@scripts/ensure-postgresql
+	-@scripts/ensure-prometheus
 	@echo "four suites at a time: test-rules $(ALSO) $(SUITES)"
 	@$(MAKE) --no-print-directory --jobs=4 --keep-going SIDE_BY_SIDE=15 test-rules $(ALSO) $(SUITES)
 
@@ -124,6 +125,10 @@ test-documents: setup ## README, docs/ and examples/: every command as it stands
 
 test-upgrade: setup ## rolling restarts, and this release beside the former one
 	@$(call suite,upgrade,tests/upgrade)
+
+test-monitoring: setup ## dashboards and alerts: each alert fires, and each query is answered; needs Debian's package prometheus
+	-@scripts/ensure-prometheus
+	@$(call suite,monitoring,tests/monitoring)
 
 faults: setup ## let processes and their network fail, seed after seed: MINUTES=60 SEED=1 (root: with partitions)
 	@$(PYTHON) -m tests.faults --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))

@@ -70,6 +70,11 @@ def _logrotate() -> str | None:
     return None if found else "logrotate is not installed: apt-get install logrotate"
 
 
+def _prometheus() -> str | None:
+    found = shutil.which("prometheus") and shutil.which("promtool")
+    return None if found else "Prometheus is not installed: apt-get install prometheus"
+
+
 def _apicurio() -> str | None:
     return None if APICURIO in os.environ else f"a 140 MB download: set {APICURIO}=1"
 
@@ -85,6 +90,7 @@ REQUIREMENTS: dict[str, Callable[[], str | None]] = {
     "logrotate": _logrotate,
     "network namespaces": network.unavailable_reason,
     "postgresql": _postgresql,
+    "prometheus": _prometheus,
     "small disk": small_disk.unavailable_reason,
 }
 """Names of needs, and what says why the machine lacks it, or None."""
