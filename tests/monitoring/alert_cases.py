@@ -66,13 +66,16 @@ IS_FLOW = {"cluster": "a", "flow": "x->y"}
 DISK = f'{BROKER},directory="/data"'
 SIZE = {f"ottla_broker_disk_size_bytes{{{DISK}}}": "1000x200"}
 FREE = f"ottla_broker_disk_free_bytes{{{DISK}}}"
+IS_DISK = {**IS_BROKER, "directory": "/data"}
 A = {"cluster": "a"}
 SPARK_BATCH = {f'ottla_connect_plugin_reading{{{TASK},name="table-batch-duration-ms"}}': "80x10"}
 FAILED_TASK = f'ottla_connect_tasks{{{WORKER},connector="orders",state="FAILED"}}'
 OF_SPARK = f'ottla_connect_plugin_reading{{{TASK},name="table-lag-records"}}'
 
 CLUSTER: Final[Mapping[str, Case]] = {
-    "OttlaOfflinePartitions": steady("ottla_controller_offline_partitions{%s}" % 'cluster="a"', 2, labels=A, hasty_minutes=0),
+    "OttlaOfflinePartitions": steady(
+        'ottla_controller_offline_partitions{cluster="a"}', 2, labels=A, hasty_minutes=0
+    ),
     "OttlaUnderMinIsr": steady(f"ottla_broker_under_min_isr_partitions{{{BROKER}}}", 1, labels=A, hasty_minutes=0),
     "OttlaUnderReplicated": steady(
         'ottla_controller_under_replicated_partitions{cluster="a"}', 1, labels=A, hasty_minutes=14
@@ -102,9 +105,7 @@ CLUSTER: Final[Mapping[str, Case]] = {
 }
 
 OF_BROKERS: Final[Mapping[str, Case]] = {
-    "OttlaDiskNearlyFull": Case(fires={FREE: "90x60", **SIZE}, quiet={FREE: "110x60", **SIZE}, labels=IS_DISK)
-    if (IS_DISK := {**IS_BROKER, "directory": "/data"})
-    else Case(fires={}, quiet={}),
+    "OttlaDiskNearlyFull": Case(fires={FREE: "90x60", **SIZE}, quiet={FREE: "110x60", **SIZE}, labels=IS_DISK),
     "OttlaDiskFullSoon": Case(
         fires={FREE: "400-1x100", **SIZE}, quiet={FREE: "400-0.1x100", **SIZE}, labels=IS_DISK, at_minutes=90
     ),
@@ -115,7 +116,9 @@ OF_BROKERS: Final[Mapping[str, Case]] = {
     ),
     "OttlaLogFailed": steady(f"ottla_broker_failed_logs{{{BROKER}}}", 1, labels=IS_BROKER),
     "OttlaLogLacksRecords": steady(f"ottla_broker_lacking_logs{{{BROKER}}}", 1, labels=IS_BROKER, hasty_minutes=4),
-    "OttlaLeaderWaits": steady(f"ottla_broker_longest_log_searches{{{BROKER}}}", 1, labels=IS_BROKER, hasty_minutes=4),
+    "OttlaLeaderWaits": steady(
+        f"ottla_broker_longest_log_searches{{{BROKER}}}", 1, labels=IS_BROKER, hasty_minutes=4
+    ),
     "OttlaUncleanableLogs": steady(f"ottla_broker_uncleanable_logs{{{BROKER}}}", 1, labels=IS_BROKER),
     "OttlaIsrFlapping": Case(
         fires={f'ottla_broker_isr_changes_total{{{BROKER},change="shrink"}}': "0+1x60"},
@@ -171,7 +174,10 @@ OF_PROCESSES: Final[Mapping[str, Case]] = {
         labels={**IS_BROKER, "task": "cleaner"},
     ),
     "OttlaMetricsIncomplete": steady(
-        f'ottla_metrics_series_left_out{{{BROKER},metric="m"}}', 9, labels={**IS_BROKER, "metric": "m"}, hasty_minutes=14
+        f'ottla_metrics_series_left_out{{{BROKER},metric="m"}}',
+        9,
+        labels={**IS_BROKER, "metric": "m"},
+        hasty_minutes=14,
     ),
 }
 

@@ -36,9 +36,7 @@ OF_CONNECT: Final[Mapping[str, Case]] = {
     "OttlaOffsetCommitsFail": counter(
         f"ottla_connect_offset_commit_failure_total{{{TASK}}}", labels=IS_CONNECTOR, hasty_minutes=9
     ),
-    "OttlaConnectWorkerOutside": steady(
-        f"ottla_connect_member{{{WORKER}}}", 0, 1, labels=IS_WORKER, hasty_minutes=4
-    ),
+    "OttlaConnectWorkerOutside": steady(f"ottla_connect_member{{{WORKER}}}", 0, 1, labels=IS_WORKER, hasty_minutes=4),
 }
 
 SPARK: Final[Mapping[str, Case]] = {
