@@ -4,7 +4,18 @@ from collections.abc import Mapping
 from typing import Final
 
 from tests.monitoring.alert_cases import (
-    BROKER, COPY, FAILED_TASK, IS_FLOW, IS_WORKER, OF_SPARK, SPARK_BATCH, TASK, WORKER, Case, counter, steady
+    BROKER,
+    COPY,
+    FAILED_TASK,
+    IS_FLOW,
+    IS_WORKER,
+    OF_SPARK,
+    SPARK_BATCH,
+    TASK,
+    WORKER,
+    Case,
+    counter,
+    steady,
 )  # fmt: skip
 
 IS_CONNECTOR = {"cluster": "a", "connector": "orders"}

@@ -11,9 +11,9 @@ import yaml
 
 from deploy.monitoring.expressions import check, labels_of, selectors
 from deploy.monitoring.rules import RULES, alerts, recorded_names, rules
+from tests.documents.documents import ROOT
 from tests.monitoring.alert_cases import CLUSTER, OF_BROKERS, OF_ETCD, OF_GROUPS, OF_PROCESSES, Case, Series
 from tests.monitoring.alert_cases_of_workers import LINKS, MIRROR, OF_CONNECT, SPARK
-from tests.documents.documents import ROOT
 
 RUNBOOKS = ROOT / "docs/runbooks.md"
 CASES = {
@@ -31,9 +31,8 @@ def promtool(*arguments: str) -> None:
 
 def at(alert: str, series: Series, minutes: int, expected: list[dict[str, Any]]) -> Mapping[str, Any]:
     """One of promtool's tests: what fires at a moment."""
-    question = {
-        "expr": f'ALERTS{{alertname="{alert}",alertstate="firing"}}', "eval_time": f"{minutes}m", "exp_samples": expected
-    }  # fmt: skip
+    firing = f'ALERTS{{alertname="{alert}",alertstate="firing"}}'
+    question = {"expr": firing, "eval_time": f"{minutes}m", "exp_samples": expected}
     return {
         "interval": "1m",
         "input_series": [{"series": name, "values": values} for name, values in series.items()],
