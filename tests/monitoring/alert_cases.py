@@ -1,7 +1,7 @@
 """For each alert, series with which it fires and series with which it does not.
 
-Series are in promtool's notation, a value a minute: ``0+5x30`` grows by 5 for 30 minutes. What differs between the two
-is what the alert is about, so that an alert which always fires, or never, is noticed.
+Series are in promtool's notation, a value a minute: ``0+5x30`` grows by 5 for 30 minutes. What differs between the
+two is what the alert is about, so that an alert which always fires, or never, is noticed.
 """
 
 from collections.abc import Mapping
