@@ -1,4 +1,4 @@
-"""Alerts of Connect, Spark, mirrors and links: for each, series with which it fires and series with which it does not."""
+"""Alerts of Connect, Spark, mirrors and links: for each, series with which it fires, and some with which not."""
 
 from collections.abc import Mapping
 from typing import Final
