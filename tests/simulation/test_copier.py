@@ -104,12 +104,15 @@ class History:
             self.workers.append(await Worker.start(self))
 
     def behind(self) -> Mapping[int, int]:
-        """Where the worker that has come furthest stands, of partitions that it has not copied to the end."""
+        """Where the workers stand in partitions that none of them has copied to the end."""
         reached = dict.fromkeys(PARTITIONS, -1)
         for worker in self.workers:
             for partition, status in worker.copier.status().items():
-                reached[partition.partition] = max(reached[partition.partition], status.source_offset)
-        return {number: at for number, at in reached.items() if at < self.written[number].end}
+                if status.lag == 0 and status.source_end >= self.written[partition.partition].end:
+                    reached.pop(partition.partition, None)
+                elif partition.partition in reached:
+                    reached[partition.partition] = max(reached[partition.partition], status.source_offset)
+        return reached
 
 
 @asynccontextmanager

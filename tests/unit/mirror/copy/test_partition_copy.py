@@ -233,6 +233,24 @@ def test_what_the_target_has_is_not_sent_again():
     assert list(copy.map.runs()) == [Run(0, 3, 2), Run(2, 9, 2)]
 
 
+def test_a_source_that_has_markers_only_has_no_lag_though_the_position_waits_for_a_record():
+    scan = TargetScan(SHARED.name, 0, 0)
+    scan.take(written((0, 3, batch(0))))
+    copy = copy_of(SHARED, Pairing(scan.found, 0, 0))
+    copy.begin_at(98)
+    assert copy.lag == 0  # before the source's first answer
+    marker = encode_batch(
+        [Record(98, 1, bytes(4), bytes(6)), Record(99, 1, bytes(4), bytes(6))],
+        producer_id=7, is_transactional=True, is_control=True,
+    )  # fmt: skip
+    copy.take(memoryview(bytearray(marker[:0])), (), high_watermark=100, last_stable_offset=-1)
+    assert copy.lag == 2
+    take(copy, marker)
+    assert (copy.lag, copy.map.source_end) == (0, 0)
+    take(copy, batch(100))
+    assert copy.lag == 100
+
+
 def test_what_the_target_has_of_others_or_from_before_is_not_found():
     scan = TargetScan(SHARED.name, 2, 0)
     scan.take(written((0, 3, batch(0)), (2, 9, batch(2)), (2, 11, batch(2))))

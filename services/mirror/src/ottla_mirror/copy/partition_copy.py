@@ -182,7 +182,13 @@ class PartitionCopy:
 
     @property
     def lag(self) -> int:
-        """Offsets of the source that are not dealt with, up to the high watermark as it was last seen."""
+        """Offsets of the source that are not dealt with, up to the high watermark as it was last seen.
+
+        Where the source has markers only, the position stays before what the target had beyond it, until a record
+        comes; nothing is left to copy all the same.
+        """
+        if self._pairing is not None and self.takes() and not self._entries:
+            return max(0, self.high_watermark - self.fetch_offset)
         return max(0, self.high_watermark - self.map.source_end)
 
     @property
