@@ -1,6 +1,6 @@
 """Dashboards as data, and their form in Grafana's JSON (the classic model, schema version 39, as of Grafana 11).
 
-A dashboard is rows of panels, a panel is expressions with legends. Every expression is looked at when its dashboard is
+A dashboard is rows of panels, a panel is expressions with legends. Expressions are looked at when their dashboard is
 made, so one with a metric or a label that the catalogue lacks never comes into a file.
 
 In expressions ``@`` stands for the matchers of the dashboard's variables; ``$__rate_interval`` is Grafana's.
@@ -151,7 +151,7 @@ def expressions(dashboard: Dashboard) -> Iterator[str]:
 
 
 def narrowed(expression: str, variables: Sequence[Variable]) -> str:
-    """Return an expression with matchers for ``@``: one for each variable that the metric before it has as a label."""
+    """Return an expression with matchers for ``@``, one for each variable whose label the metric has."""
     while VARIABLES in expression:
         before, _, behind = expression.partition(VARIABLES)
         metric = selectors(f"{before}}}")[-1].metric
