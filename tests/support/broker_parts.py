@@ -10,6 +10,7 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.outcome import Delayed
 from ottla_broker.refused_batches import RefusedBatches
+from ottla_broker.request_times import MeasuredRequest
 from ottla_core.clock import SystemClock
 from ottla_core.cluster.model import Member
 from tests.support.group_cluster import BROKER, LISTENER, broker_member
@@ -30,6 +31,7 @@ class Client:
     address: str = "10.0.0.7"
     listener_name: str = LISTENER
     delayed: frozenset[Delayed] = frozenset()
+    measured: MeasuredRequest | None = None
 
 
 def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any) -> Broker:

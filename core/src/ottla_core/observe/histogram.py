@@ -16,8 +16,13 @@ SHORTEST_BITS: Final = 16
 LONGEST_BITS: Final = 35
 """The last bucket with a bound holds all below 2**35 ns, about 34 s."""
 
-TIME_BUCKETS: Final[Sequence[float]] = tuple(2**bits / NS_PER_S for bits in range(SHORTEST_BITS, LONGEST_BITS + 1))
+_EVERY_BIT: Final = range(SHORTEST_BITS, LONGEST_BITS + 1)
+_EVERY_OTHER_BIT: Final = range(SHORTEST_BITS + 1, LONGEST_BITS + 1, 2)
+
+TIME_BUCKETS: Final[Sequence[float]] = tuple(2**bits / NS_PER_S for bits in _EVERY_BIT)
 """The upper bounds in seconds: from 66 µs to 34 s, each twice the one before."""
+COARSE_TIME_BUCKETS: Final[Sequence[float]] = tuple(2**bits / NS_PER_S for bits in _EVERY_OTHER_BIT)
+"""Half as many, for what has many series: from 131 µs to 34 s, each four times the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +66,28 @@ class TimeHistogram:
         self.counts[ns.bit_length()] += 1
         self.total_ns += ns
 
+    def add_several(self, ns: int, count: int) -> None:
+        """Count a time in nanoseconds for several that took as long."""
+        self.counts[ns.bit_length()] += count
+        self.total_ns += ns * count
+
     def add_s(self, seconds: float) -> None:
         """Count a time in seconds; less than none counts as none."""
         self.add(max(0, int(seconds * NS_PER_S)))
 
     def reading(self) -> HistogramReading:
         """Return what was counted, in seconds, by `TIME_BUCKETS`."""
-        counts = tuple(self.counts)
-        first, last = sum(counts[: SHORTEST_BITS + 1]), sum(counts[LONGEST_BITS + 1 :])
+        return self._reading(_EVERY_BIT)
+
+    def coarse_reading(self) -> HistogramReading:
+        """Return what was counted, in seconds, by `COARSE_TIME_BUCKETS`."""
+        return self._reading(_EVERY_OTHER_BIT)
+
+    def _reading(self, bits: range) -> HistogramReading:
+        """Return what was counted by buckets whose upper bounds have these numbers of bits."""
+        counts, total_ns = tuple(self.counts), self.total_ns
+        begins = (0, *(each + 1 for each in bits))
+        ends = (*begins[1:], len(counts))
         return HistogramReading(
-            (first, *counts[SHORTEST_BITS + 1 : LONGEST_BITS + 1], last), self.total_ns / NS_PER_S
+            tuple(sum(counts[begin:end]) for begin, end in zip(begins, ends, strict=True)), total_ns / NS_PER_S
         )

@@ -28,8 +28,10 @@ from ottla_core.cluster.controller_client import ControllerClient
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import ClusterState, Endpoint, Member
+from ottla_core.observe.request_errors import count_errors
 from ottla_core.wire.leader_hint import CurrentLeader, NodeEndpoint
 from ottla_core.wire.messages import MessageCodec, RequestHeader
+from ottla_core.wire.response_errors import errors_in
 
 
 @dataclass(slots=True)  # frozen ones cost a microsecond more to make, and one is made per request
@@ -64,6 +66,7 @@ class Request:
 
     def respond(self, response: Entity) -> Parts:
         """Encode a response, given in any version's class."""
+        count_errors(self.header.api_key, errors_in(response))
         return [self.codec.encode_response(self.header.correlation_id, response)]
 
     def response_header(self) -> bytes:

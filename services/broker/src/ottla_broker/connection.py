@@ -25,8 +25,9 @@ import structlog
 
 from ottla_broker.connection_owner import ConnectionOwner
 from ottla_broker.later_answer import LaterAnswer
-from ottla_broker.outcome import Answer, Delayed, Reply
+from ottla_broker.outcome import Answer, Delayed, Outcome, Reply
 from ottla_broker.receive_buffer import UNRESERVED_FRAME_BYTES, PartialFrame
+from ottla_broker.request_times import MeasuredRequest, now_ns
 from ottla_broker.unsent_responses import UnsentResponses
 from ottla_core.background import ensure_awaited, note_failure
 from ottla_core.errors import InvalidRequest
@@ -54,6 +55,7 @@ class Connection:
         listener_name: through which listener the client came.
         delayed: the requests that hold back the responses behind them and need not.
         last_active: when bytes last moved, by the loop's clock.
+        measured: what measures the request that is being handled, if it is measured.
         is_closed: whether either side has closed it.
     """
 
@@ -66,6 +68,7 @@ class Connection:
         "_loop",
         "_owner",
         "_partial",
+        "_read_ns",
         "_reading",
         "_replies",
         "_reported_bytes",
@@ -79,6 +82,7 @@ class Connection:
         "is_closed",
         "last_active",
         "listener_name",
+        "measured",
         "peer",
     )
 
@@ -99,7 +103,9 @@ class Connection:
         self.listener_name = listener_name
         self.delayed: set[Delayed] = set()
         self.last_active = loop.time()
+        self.measured: MeasuredRequest | None = None
         self.is_closed = False
+        self._read_ns = 0
         self._held = b""
         self._partial: PartialFrame | None = None
         self._replies: deque[Reply] = deque()
@@ -234,6 +240,7 @@ class Connection:
             self.close()
             return 0
         self.last_active = self._loop.time()
+        self._read_ns = now_ns()
         if self._partial is not None:
             self._partial.received += count
         return count
@@ -321,12 +328,19 @@ class Connection:
 
     def _handle(self, frame: memoryview) -> None:
         outcome = self._owner.handle(frame, self)
+        measured = self.measured
+        if measured is not None:
+            self.measured = None
+            self._note_outcome(measured, outcome)
         if outcome is None:
             return
         if not self._replies and isinstance(outcome, list):
             self._unsent.add(outcome)
+            if measured is not None:
+                self._unsent.measure(measured)
             return
         reply = Reply()
+        reply.measured = measured
         self._replies.append(reply)
         if isinstance(outcome, list):
             reply.parts = outcome
@@ -336,6 +350,16 @@ class Connection:
             outcome.when_settled(functools.partial(self._on_settled, reply))
         else:
             self._await(reply, outcome)
+
+    def _note_outcome(self, measured: MeasuredRequest, outcome: Outcome) -> None:
+        measured.note_read(self._read_ns, self.last_active)
+        if outcome is None or isinstance(outcome, list):
+            measured.note_answered()
+            if outcome is None:
+                measured.note_queued()
+                measured.note_sent()
+        elif not isinstance(outcome, Unfinished):  # which goes on working
+            measured.note_handled()
 
     def _await(self, reply: Reply, outcome: Awaitable[Answer | Awaitable[Answer]]) -> None:
         future = ensure_awaited(outcome)
@@ -359,7 +383,11 @@ class Connection:
             result = future.result()
             if result is None or isinstance(result, list):
                 reply.parts, reply.ready = result, True
+                if reply.measured is not None:
+                    reply.measured.note_answered()
             else:  # a request that has taken effect, and is answered later
+                if reply.measured is not None:
+                    reply.measured.note_handled()
                 self._await(reply, result)
             self._flush()
 
@@ -371,6 +399,8 @@ class Connection:
             self._fail(answer.error)
             return
         reply.parts, reply.ready = answer.result, True
+        if reply.measured is not None:
+            reply.measured.note_answered()
         try:
             self._flush()
         except Exception as error:  # whoever has settled the answer has others to tell  # noqa: BLE001
@@ -391,7 +421,10 @@ class Connection:
             return
         replies = self._replies
         while replies and replies[0].ready:
-            self._unsent.add(replies.popleft().parts or [])
+            reply = replies.popleft()
+            self._unsent.add(reply.parts or [])
+            if reply.measured is not None:
+                self._unsent.measure(reply.measured)
         if not self._writing:
             if self._unsent.parts:
                 self._send()

@@ -16,7 +16,10 @@ from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationNotice
 from ottla_core.background import start_detached
 from ottla_core.errors import KafkaError, RequestTimedOut
+from ottla_core.observe.request_errors import count_error
 from ottla_core.wire.produce_response import PartitionProduced
+
+PRODUCE_KEY = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +47,7 @@ class Unsafe:
 
     def fail(self, error: KafkaError) -> None:
         """Put an error in the place of the outcome."""
+        count_error(PRODUCE_KEY, error.code)
         index = self.outcomes[self.position].partition
         self.outcomes[self.position] = PartitionProduced(index, error.code, error_message=error.message)
 

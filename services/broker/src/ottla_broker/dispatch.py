@@ -3,7 +3,6 @@
 `APIS` is the only such list: what is advertised by ApiVersions is derived from it. `OWN_APIS` is not advertised.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -59,6 +58,7 @@ from ottla_broker.handlers import (
 from ottla_broker.long_requests import LONG_FRAME_BYTES, LongRequest
 from ottla_broker.outcome import Outcome
 from ottla_broker.request_parts import ItemLists, without_repetitions
+from ottla_broker.request_times import ApiTimes
 from ottla_core.errors import InvalidRequest
 from ottla_core.slices import started
 from ottla_core.wire.group_id import GroupMessage, read_group_id
@@ -201,12 +201,13 @@ class Dispatcher:
     """Decodes frames and calls handlers.
 
     Attributes:
-        request_counts: how many requests of each API have come, by API key.
+        times: how many requests of each API have come, and how long they took, by API key.
     """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self.request_counts: Counter[int] = Counter()
+        shown = broker.config.shows_metrics
+        self.times: Mapping[int, ApiTimes] = {key: ApiTimes(are_shown=shown) for key in (*APIS, *OWN_APIS)}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="long requests")
 
     def handle(self, frame: memoryview, connection: Connection) -> Outcome:
@@ -224,7 +225,10 @@ class Dispatcher:
                 return api_versions.unsupported(header, APIS.values())
             raise InvalidRequest(f"unsupported version {header.api_version} of {api_name(api.key)}")
         codec = message_codec(api.key, header.api_version)
-        self.request_counts[api.key] += 1
+        times = self.times[api.key]
+        times.count += 1
+        if times.count >= times.due:
+            connection.measured = times.measure()
         if connection.delayed and api.key != FETCH_KEY:  # two fetches that hurried each other would never wait
             for delayed in tuple(connection.delayed):
                 delayed.hurry()

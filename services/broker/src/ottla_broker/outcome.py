@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from ottla_broker.later_answer import LaterAnswer
 from ottla_broker.log.log_reader import LogSlice
+from ottla_broker.request_times import MeasuredRequest
 
 Part = bytes | LogSlice
 Parts = list[Part]
@@ -28,9 +29,10 @@ class Delayed(Protocol):
 class Reply:
     """The place of one response in the order of responses."""
 
-    __slots__ = ("later", "parts", "ready")
+    __slots__ = ("later", "measured", "parts", "ready")
 
     def __init__(self) -> None:
         self.parts: Parts | None = None
         self.ready = False
         self.later: LaterAnswer[Any] | None = None
+        self.measured: MeasuredRequest | None = None

@@ -9,6 +9,7 @@ from collections import deque
 
 from ottla_broker.log.log_reader import LogSlice
 from ottla_broker.outcome import Parts
+from ottla_broker.request_times import MeasuredRequest
 
 SENT_AT_ONCE_BYTES_MAX = 4 * 1024 * 1024
 """How much one connection sends before the others have their turn."""
@@ -24,13 +25,23 @@ class UnsentResponses:
         sent_bytes: what the socket took since the connection was accepted.
     """
 
-    __slots__ = ("_socket", "parts", "sent_bytes", "size_bytes")
+    __slots__ = ("_measured", "_socket", "parts", "sent_bytes", "size_bytes")
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self.parts: deque[memoryview | LogSlice] = deque()
         self.size_bytes = 0
         self.sent_bytes = 0
+        self._measured: deque[tuple[MeasuredRequest, int]] = deque()
+
+    def measure(self, measured: MeasuredRequest) -> None:
+        """Have a request told when everything is sent that was added so far."""
+        measured.note_queued()
+        unsent_bytes = sum(part.size if isinstance(part, LogSlice) else len(part) for part in self.parts)
+        if unsent_bytes:
+            self._measured.append((measured, self.sent_bytes + unsent_bytes))
+        else:
+            measured.note_sent()
 
     def add(self, parts: Parts) -> None:
         """Send these parts after the others."""
@@ -45,6 +56,7 @@ class UnsentResponses:
     def clear(self) -> None:
         """Forget what is unsent."""
         self.parts.clear()
+        self._measured.clear()
         self.size_bytes = 0
 
     def send(self) -> None:
@@ -61,6 +73,9 @@ class UnsentResponses:
                 self.sent_bytes += sent
         except (BlockingIOError, InterruptedError):
             pass
+        measured = self._measured
+        while measured and measured[0][1] <= self.sent_bytes:
+            measured.popleft()[0].note_sent()
 
     def _send_next(self) -> int:
         """Send from the head of the queue; return how many bytes the socket took."""

@@ -8,6 +8,7 @@ from ottla_core.cluster.etcd_times import show_etcd
 from ottla_core.observe.catalogue.definition import ProcessRole
 from ottla_core.observe.metrics import Labels, Metrics, counted
 from ottla_core.observe.publishing import publish_metrics
+from ottla_core.observe.request_errors import errors_by_api
 from ottla_core.wire.messages import api_name
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.coordinator_counts import CoordinatorCounts
@@ -48,6 +49,7 @@ def _show_requests(metrics: Metrics, counts: CoordinatorCounts) -> None:
         "ottla_coordinator_requests_total",
         lambda: [(count, {"api": api_name(key)}) for key, count in tuple(counts.requests.items())],
     )
+    metrics.show("ottla_coordinator_request_errors_total", errors_by_api())
     metrics.show("ottla_coordinator_requests_refused_total", counted("error", counts.refused))
 
 

@@ -8,9 +8,11 @@ from kio.static.protocol import Entity
 
 from ottla_core.background import start_detached
 from ottla_core.errors import KafkaError, MessageTooLarge
+from ottla_core.observe.request_errors import count_errors
 from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
 from ottla_core.wire.group_responses import error_response
 from ottla_core.wire.messages import MessageCodec
+from ottla_core.wire.response_errors import errors_in
 from ottla_group_coordinator.relay_stream import RelayStream
 from ottla_group_coordinator.response_encoding import encode_response
 from ottla_group_coordinator.response_length import item_count
@@ -92,4 +94,5 @@ class RelayedRequest:
 
     def _encode(self, response: Entity) -> bytes:
         request = self.request
+        count_errors(request.api_key, errors_in(response))
         return encode_response(self._codec, request.api_key, request.api_version, self._correlation_id, response)

@@ -3,13 +3,43 @@
 from typing import Final
 
 from ottla_core.observe.catalogue.definition import Label, MetricDefinition, MetricFamily, ProcessRole
+from ottla_core.observe.histogram import COARSE_TIME_BUCKETS
 
 _broker = MetricFamily(ProcessRole.BROKER)
 
 API = Label("api", "name of the API, as Kafka spells it", "the APIs that brokers serve, about fifty")
+API_ASKED_FOR = Label("api", "name of the API, as Kafka spells it", "the APIs that were asked for, fifty at most")
+ERROR = Label("error", "name of an error, as Kafka spells it", "Kafka's errors; only those that occurred")
+PART = Label(
+    "part",
+    "queue (until it is handled), local (the broker's own work), remote (waiting for replicas, an fsync, a "
+    "coordinator, the controller, or records to fetch), response_queue (for the responses before it), or send",
+    "five",
+)
 
 REQUESTS: Final[tuple[MetricDefinition, ...]] = (
     _broker.counter("ottla_broker_requests_total", "Requests received.", API),
+    _broker.counter(
+        "ottla_broker_request_errors_total",
+        "Errors that clients were told, one for each topic or partition that was refused; those of requests that go "
+        "on to group coordinators are among ottla_coordinator_request_errors_total.",
+        API,
+        ERROR,
+    ),
+    _broker.histogram(
+        "ottla_broker_request_time_seconds",
+        "Time from reading a request until its response is sent. Of an API that is asked for often, one request in "
+        "16 is measured, chosen by lot, and stands for those since the one before.",
+        COARSE_TIME_BUCKETS,
+        API_ASKED_FOR,
+    ),
+    _broker.histogram(
+        "ottla_broker_request_part_time_seconds",
+        "Time that the requests measured spent in a part of their way.",
+        COARSE_TIME_BUCKETS,
+        API_ASKED_FOR,
+        PART,
+    ),
     _broker.counter("ottla_broker_connections_accepted_total", "Client connections accepted."),
     _broker.gauge("ottla_broker_connections", "Client connections that are open."),
     _broker.gauge("ottla_broker_fetch_sessions", "Fetch sessions that are kept."),

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ottla_core.observe.catalogue.broker_requests import API
+from ottla_core.observe.catalogue.broker_requests import API, ERROR
 from ottla_core.observe.catalogue.definition import Label, MetricDefinition, MetricFamily, ProcessRole
 
 _coordinator = MetricFamily(ProcessRole.GROUP_COORDINATOR)
@@ -10,7 +10,6 @@ _coordinator = MetricFamily(ProcessRole.GROUP_COORDINATOR)
 SHARD_STATUS = Label("status", "status of a shard", "a few, fixed by the program")
 PROTOCOL = Label("protocol", "classic or consumer", "two")
 GROUP_STATE = Label("state", "state of a group, as Kafka spells it", "Kafka's states of groups")
-ERROR = Label("error", "name of an error, as Kafka spells it", "Kafka's errors; only those that occurred")
 
 COORDINATOR: Final[tuple[MetricDefinition, ...]] = (
     _coordinator.gauge("ottla_coordinator_shards", "Shards owned, that is, partitions of __consumer_offsets.",
@@ -20,6 +19,9 @@ COORDINATOR: Final[tuple[MetricDefinition, ...]] = (
     _coordinator.gauge("ottla_coordinator_offsets", "Committed offsets."),
     _coordinator.gauge("ottla_coordinator_brokers", "Brokers with a stream to this group coordinator."),
     _coordinator.counter("ottla_coordinator_requests_total", "Requests received.", API),
+    _coordinator.counter("ottla_coordinator_request_errors_total",
+                         "Errors that members were told, one for each group, topic or partition that was refused.",
+                         API, ERROR),
     _coordinator.counter("ottla_coordinator_requests_refused_total",
                          "Requests refused because their shard was not there to serve them.", ERROR),
     _coordinator.counter("ottla_coordinator_rebalances_total",

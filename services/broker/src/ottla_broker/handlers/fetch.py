@@ -9,7 +9,7 @@ What is read is in `fetch_reading.py`, sessions (KIP-227) in `fetch_sessions.py`
 the request is taken apart and the response put together.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from ottla_broker.broker import Broker, Request
@@ -31,10 +31,12 @@ from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_broker.replication.throttle import is_throttled_leader
 from ottla_core.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, StaleBrokerEpoch
 from ottla_core.kafka_uuid import ZERO_UUID
+from ottla_core.observe.request_errors import count_error, count_errors
 from ottla_core.throttle_config import UNLIMITED
 from ottla_core.wire.fetch_response import PartitionFetched, encode_fetch_response
 from ottla_core.wire.replica_fetch_request import PartitionAsked
 
+FETCH_KEY = 1
 FIRST_VERSION_WITH_LOG_START_OFFSET = 5
 FIRST_VERSION_WITH_SESSIONS = 7
 FIRST_VERSION_WITH_EPOCH = 9
@@ -74,6 +76,7 @@ def handle(broker: Broker, request: Request) -> Outcome:
 
 def refusal(request: Request, error: KafkaError) -> Parts:
     """Return the response that tells of an error of the whole request."""
+    count_error(FETCH_KEY, error.code)
     return list(encode_fetch_response(request.version, request.response_header(), [], error_code=error.code))
 
 
@@ -138,7 +141,10 @@ class _Fetch:
             note_told(session, reading)
         if session.follower is not None:
             _note_sent(broker, session.follower, reading)
-        leaders = self._name_leaders(reading) if reading.is_urgent else ()
+        leaders: Collection[int] = ()
+        if reading.is_urgent:
+            count_errors(FETCH_KEY, (outcome.error_code for _, _, outcome, _ in reading.found if outcome.error_code))
+            leaders = self._name_leaders(reading)
         return list(
             encode_fetch_response(
                 request.version,

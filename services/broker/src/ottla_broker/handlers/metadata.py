@@ -22,6 +22,7 @@ from ottla_core.cluster.model import ClusterState, PartitionState, Topic
 from ottla_core.errors import InvalidTopic, KafkaError
 from ottla_core.group_shards import GROUP_TOPIC, INTERNAL_TOPICS
 from ottla_core.kafka_uuid import ZERO_UUID
+from ottla_core.observe.request_errors import count_error
 from ottla_core.slices import Pace, started
 from ottla_core.topic_name import check_topic_name
 from ottla_core.wire.metadata_response import BrokerMetadata, MetadataEncoder, TopicMetadata
@@ -35,6 +36,7 @@ It holds for a whole request: one of a mebibyte names tens of thousands of topic
 
 
 TOPICS_CREATED_AT_ONCE_MAX: Final = 250
+METADATA_KEY = 3
 FIRST_VERSION_WITH_LISTENER_NOT_FOUND: Final = 6
 
 
@@ -144,6 +146,8 @@ async def _respond(
     )
     pace = Pace()
     for description, partitions in _described(state, wanted, failed, operations):
+        if description.error_code:
+            count_error(METADATA_KEY, description.error_code)
         pieces.append(encoder.topic_beginning(description, len(partitions)))
         for partition in partitions:
             pieces.append(_encoded(encoder, partition, view))
@@ -198,8 +202,11 @@ def _description(topic: Topic, operations: int) -> TopicMetadata:
 
 
 def _encoded(encoder: MetadataEncoder, partition: PartitionState, view: ListenerView) -> bytes:
+    error = view.error_of(partition)
+    if error:
+        count_error(METADATA_KEY, error)
     return encoder.partition(
-        view.error_of(partition),
+        error,
         partition.index,
         view.leader_of(partition),
         partition.leader_epoch,

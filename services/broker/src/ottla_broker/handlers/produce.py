@@ -13,7 +13,7 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.delayed_produce import DelayedProduce, Unsafe
+from ottla_broker.delayed_produce import PRODUCE_KEY, DelayedProduce, Unsafe
 from ottla_broker.log.appended import Appended
 from ottla_broker.log.unpacking import LookedInto
 from ottla_broker.outcome import Answer, Outcome, Parts
@@ -28,6 +28,7 @@ from ottla_core.errors import (
     PolicyViolation,
 )
 from ottla_core.group_shards import INTERNAL_TOPICS
+from ottla_core.observe.request_errors import count_error
 from ottla_core.slices import Pace, started
 from ottla_core.wire.leader_hint import NodeEndpoint
 from ottla_core.wire.produce_request import PartitionData, ProduceRequest
@@ -245,6 +246,7 @@ def _stored(index: int, appended: Appended) -> PartitionProduced:
 
 def _refused(broker: Broker, named: str | UUID, index: int, error: KafkaError) -> PartitionProduced:
     logger.debug("produce refused", topic=str(named), partition=index, code=error.code.name, error=error.message)
+    count_error(PRODUCE_KEY, error.code)
     moved = isinstance(error, NotLeaderOrFollower)
     return PartitionProduced(
         index,

@@ -1,10 +1,14 @@
 """Requests, connections, fetch sessions, and requests about groups."""
 
+from collections.abc import Iterator
+
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.fetch_sessions import FetchSessionCache
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.listener import Listener
+from ottla_broker.request_times import PARTS, ApiTimes
 from ottla_core.observe.metrics import Metrics
+from ottla_core.observe.request_errors import errors_by_api
 from ottla_core.wire.messages import api_name
 
 
@@ -12,8 +16,26 @@ def show_requests(metrics: Metrics, dispatcher: Dispatcher) -> None:
     """Show what clients ask for."""
     metrics.show(
         "ottla_broker_requests_total",
-        lambda: [(count, {"api": api_name(key)}) for key, count in tuple(dispatcher.request_counts.items())],
+        lambda: [(times.count, {"api": api_name(key)}) for key, times in dispatcher.times.items()],
     )
+    metrics.show("ottla_broker_request_errors_total", errors_by_api())
+    metrics.show(
+        "ottla_broker_request_time_seconds",
+        lambda: [(times.whole.coarse_reading(), {"api": name}) for name, times in _asked_for(dispatcher)],
+    )
+    metrics.show(
+        "ottla_broker_request_part_time_seconds",
+        lambda: [
+            (spent.coarse_reading(), {"api": name, "part": part})
+            for name, times in _asked_for(dispatcher)
+            for part, spent in zip(PARTS, times.parts, strict=True)
+        ],
+    )
+
+
+def _asked_for(dispatcher: Dispatcher) -> Iterator[tuple[str, ApiTimes]]:
+    """Yield what was asked for so far, by name."""
+    return ((api_name(key), times) for key, times in dispatcher.times.items() if times.count)
 
 
 def show_connections(metrics: Metrics, listener: Listener) -> None:
