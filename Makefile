@@ -33,7 +33,7 @@ MINUTES ?= 2
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check check-connect check-plugins check-services check-others check-types check-style \
 	check-imports test test-all test-rules test-scenarios test-system \
-	test-recovery test-clients test-connect test-spark test-mirror test-documents test-upgrade test-deploy faults faults-mirror faults-caught compat bench format stubs clean
+	test-recovery test-clients test-connect test-spark test-mirror test-documents test-upgrade test-deploy docs faults faults-mirror faults-caught compat bench format stubs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -122,6 +122,10 @@ test-spark: setup ## what runs on Apache Spark; needs Java 17, which it installs
 test-documents: setup ## README, docs/ and examples/: every command as it stands there
 	@scripts/ensure-java
 	@$(call suite,documents,tests/documents)
+
+docs: setup ## the documentation as a site in build/site; links and anchors that lead nowhere fail
+	@$(BIN)/uv pip install --quiet --python $(PYTHON) --constraints constraints.txt --group docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict || NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 test-upgrade: setup ## rolling restarts, and this release beside the former one
 	@$(call suite,upgrade,tests/upgrade)
