@@ -11,8 +11,8 @@ from ottla_core.lean_imports import LEFT_OUT
 
 OF_OTHERS = {"aiohttp", "confluent_kafka", "httpx", "multiprocessing", "numpy", "typer", "unittest", "yaml"}
 """Libraries that are installed for tests, for clients or for other programs."""
-METRICS = {"opentelemetry", "prometheus_client"}
-"""Imported by a process that serves metrics."""
+METRICS = {"opentelemetry", "prometheus_client", "requests"}
+"""Imported by a process that serves metrics, or makes traces."""
 PULLED_IN = {"attr", "pygments", "sortedcontainers"}
 """What comes with the libraries that are left out."""
 FORBIDDEN_IN_SERVICES = OF_OTHERS | METRICS | PULLED_IN | set(LEFT_OUT)

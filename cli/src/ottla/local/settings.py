@@ -26,7 +26,15 @@ LAUNCHER_KEYS = frozenset(
 )
 SHARED_KEYS: Mapping[frozenset[str], frozenset[str]] = {
     frozenset({"broker", "controller"}): frozenset(
-        {"default.replication.factor", "min.insync.replicas", "num.partitions", "unclean.leader.election.enable"}
+        {
+            "default.replication.factor",
+            "min.insync.replicas",
+            "num.partitions",
+            "traces.otlp.endpoint",
+            "traces.otlp.headers",
+            "traces.sample.ratio",
+            "unclean.leader.election.enable",
+        }
     ),
     frozenset({"broker", "controller", "group-coordinator"}): frozenset(
         {
@@ -43,7 +51,7 @@ SHARED_KEYS: Mapping[frozenset[str], frozenset[str]] = {
 _ASSIGNMENT = re.compile(r"(?P<role>[a-z]+(-[a-z]+)*)(-(?P<id>[0-9]+))?:(?P<key>[^=\s]+)\s*=(?P<value>[^\n\r]*)")
 
 
-_SECRET = re.compile(r"password|secret|token|jaas|user\.info|key\.pem", re.IGNORECASE)
+_SECRET = re.compile(r"password|secret|token|jaas|user\.info|key\.pem|otlp\.headers", re.IGNORECASE)
 
 
 class BadSetting(ValueError):

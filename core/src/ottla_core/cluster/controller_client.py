@@ -47,7 +47,10 @@ from ottla_core.topic_partition import TopicPartition
 from ottla_proto.gen.ottla import controller_pb2 as pb
 from ottla_proto.gen.ottla.controller_pb2_grpc import ControllerStub
 
-if TYPE_CHECKING:  # exists in the stubs' types only
+if TYPE_CHECKING:
+    from ottla_core.observe.tracing import Tracing
+
+    # exists in the stubs' types only
     from ottla_proto.gen.ottla.controller_pb2_grpc import ControllerAsyncStub
 
 RETRY_DELAY_S = 0.05
@@ -60,10 +63,12 @@ Call = Callable[["ControllerAsyncStub", float], Awaitable[Response]]
 class ControllerClient:
     """Calls the leading controller."""
 
-    def __init__(self, feed: ClusterStateFeed, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, feed: ClusterStateFeed, *, clock: Clock | None = None, tracing: "Tracing | None" = None
+    ) -> None:
         self._feed = feed
         self._clock = clock or SystemClock()
-        self._channels = ChannelPool()
+        self._channels = ChannelPool(tracing)
 
     async def close(self) -> None:
         """Close the connections to controllers."""

@@ -5,7 +5,7 @@ are added, `start` answers calls, and `set_serving(True)` makes the health servi
 `ottla.background` it says NOT_SERVING while a background task fails again and again.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -42,14 +42,16 @@ class PortInUse(OttlaError):
 
 
 class RpcServer:
-    """A gRPC server.
+    """A gRPC server; with `tracing` each unary call that it answers has a span.
 
     Attributes:
         server: what the generated `add_…Servicer_to_server` functions take.
     """
 
-    def __init__(self) -> None:
-        self.server: aio.Server = aio.server(interceptors=[_ErrorTranslator()], options=SERVER_OPTIONS)
+    def __init__(self, tracing: "Tracing | None" = None) -> None:
+        # Spans come first, so that they see the status that errors are translated to.
+        interceptors = [*_span_interceptors(tracing), _ErrorTranslator()]
+        self.server: aio.Server = aio.server(interceptors=interceptors, options=SERVER_OPTIONS)
         self._health = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.server)
 
@@ -100,9 +102,19 @@ class RpcServer:
         await self.server.stop(STOP_GRACE_S)
 
 
-if TYPE_CHECKING:  # generic in the stubs only
+if TYPE_CHECKING:  # the first two are generic in the stubs only
     Handler = grpc.RpcMethodHandler[Any, Any]
     Context = aio.ServicerContext[Any, Any]
+    from ottla_core.observe.tracing import Tracing
+
+
+def _span_interceptors(tracing: "Tracing | None") -> Sequence[aio.ServerInterceptor]:
+    if tracing is None:
+        return ()
+    from ottla_core.rpc.call_spans import AnswererSpans  # noqa: PLC0415 - imports OpenTelemetry
+
+    return (AnswererSpans(tracing),)
+
 
 Behaviour = Callable[[Message, "Context"], Awaitable[Message]]
 

@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from ottla_core.config import ClusterProcessConfig
+from ottla_core.trace_settings import TraceSettings
 
 MAX_INT = 2**31 - 1
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -16,7 +17,7 @@ def _in_capitals(name: str | None) -> str | None:
     return name and name.upper()
 
 
-class ReplicationConfig(ClusterProcessConfig):
+class ReplicationConfig(TraceSettings, ClusterProcessConfig):
     """Settings of leaders and followers."""
 
     inter_broker_listener_name: Annotated[str | None, AfterValidator(_in_capitals)] = Field(

@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
 from secrets import randbelow
+from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 import structlog
@@ -60,9 +61,13 @@ from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, ClusterState, Endpoint, Member, Role
 from ottla_core.errors import RequestTimedOut
 from ottla_core.lifecycle import open_files_limit, wait_for_end
+from ottla_core.observe.traces import TracedProcess, begin_traces
 from ottla_core.readiness import announce_ready
 from ottla_core.rpc.server import RpcServer
 from ottla_core.throttle_config import LOG_DIRECTORY_MOVE_RATE, throttle_rate
+
+if TYPE_CHECKING:
+    from ottla_core.observe.tracing import Tracing
 
 REGISTRATION_TIMEOUT_SECONDS = 60.0
 ELECTIONS_TIMEOUT_SECONDS = 5.0
@@ -81,13 +86,16 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
         sockets = [(name, bind(host, port)) for name, host, port in config.listeners]
         for _, sock in sockets:
             closing.callback(sock.close)
-        rpc_server = RpcServer()
+        tracing = begin_traces(config, _traced_process(config))
+        if tracing is not None:
+            closing.push_async_callback(tracing.close)
+        rpc_server = RpcServer(tracing)
         rpc_port = rpc_server.bind(*config.rpc_listener)
         await rpc_server.start()
         closing.push_async_callback(rpc_server.stop)
 
         ports = {name: sock.getsockname()[1] for name, sock in sockets}
-        broker = await _open_broker(config, ports, rpc_port, closing)
+        broker = await _open_broker(config, ports, rpc_port, closing, tracing)
 
         def note_failed_log() -> None:
             start_detached("health", rpc_server.set_healthy(health_names.LOGS, healthy=False))
@@ -112,7 +120,7 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
 
         keep_applied(config, broker.feed, apply)
         if config.shows_metrics:
-            closing.callback(serve_metrics(broker, listener, dispatcher).close)
+            closing.callback(serve_metrics(broker, listener, dispatcher, tracing).close)
         listener.start()
         closing.push_async_callback(listener.close)
         await rpc_server.set_serving(serving=True)
@@ -146,12 +154,20 @@ class _Replication:
     links: LinkFetchers
 
 
+def _traced_process(config: BrokerConfig) -> TracedProcess:
+    return TracedProcess("ottla-broker", str(config.node_id), config.cluster_name, version("ottla-broker"))
+
+
 async def _open_broker(
-    config: BrokerConfig, ports: Mapping[str, int], rpc_port: int, closing: AsyncExitStack
+    config: BrokerConfig,
+    ports: Mapping[str, int],
+    rpc_port: int,
+    closing: AsyncExitStack,
+    tracing: "Tracing | None",
 ) -> Broker:
     """Join the cluster with the logs of this broker, and lead what the controller assigns."""
     clock = SystemClock()
-    place = await _join_cluster(config, ports, rpc_port, closing)
+    place = await _join_cluster(config, ports, rpc_port, closing, tracing)
     feed, controller = place.feed, place.controller
     replication = await _start_replication(config, place, clock, closing)
     groups = GroupRelay(feed, config.node_id, ShardLog(replication.partitions, lambda: feed.state, clock))
@@ -198,7 +214,11 @@ async def _open_broker(
 
 
 async def _join_cluster(
-    config: BrokerConfig, ports: Mapping[str, int], rpc_port: int, closing: AsyncExitStack
+    config: BrokerConfig,
+    ports: Mapping[str, int],
+    rpc_port: int,
+    closing: AsyncExitStack,
+    tracing: "Tracing | None",
 ) -> _Place:
     """Read the cluster's state, open and recover the logs, and register."""
     etcd = EtcdClient.from_settings(config)
@@ -231,7 +251,7 @@ async def _join_cluster(
     await store.directories.registered(membership.registered_epoch)
     closing.push_async_callback(membership.close)
     await feed.wait_for(lambda state: shows_registration(state, membership), REGISTRATION_TIMEOUT_SECONDS)
-    controller = ControllerClient(feed)
+    controller = ControllerClient(feed, tracing=tracing)
     closing.push_async_callback(controller.close)
     return _Place(feed, store, membership, controller, changed)
 

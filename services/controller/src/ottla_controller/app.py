@@ -23,6 +23,7 @@ from ottla_core.cluster.model import NO_EPOCH, Member, Role
 from ottla_core.config import load_config
 from ottla_core.lifecycle import run_service, wait_for_end
 from ottla_core.observe.logs import configure_logs
+from ottla_core.observe.traces import TracedProcess, begin_traces
 from ottla_core.readiness import announce_ready
 from ottla_core.rpc.server import RpcServer
 from ottla_proto.gen.ottla.controller_pb2_grpc import add_ControllerServicer_to_server
@@ -60,7 +61,10 @@ async def run_controller(config: ControllerConfig, stop: asyncio.Event) -> None:
         await feed.start()
         closing.push_async_callback(feed.close)
 
-        server = RpcServer()
+        tracing = begin_traces(config, _traced_process(config))
+        if tracing is not None:
+            closing.push_async_callback(tracing.close)
+        server = RpcServer(tracing)
         rpc_address = config.rpc_address(server.bind(*config.rpc_listener))
         membership = Membership(
             etcd, config.cluster_name, _member(config, rpc_address), lease_ttl_ms=config.member_lease_ttl_ms
@@ -76,12 +80,16 @@ async def run_controller(config: ControllerConfig, stop: asyncio.Event) -> None:
         leadership.start()
         closing.push_async_callback(leadership.close)
         if config.shows_metrics:
-            closing.callback(serve_metrics(config, feed, leadership).close)
+            closing.callback(serve_metrics(config, feed, leadership, tracing).close)
         await server.set_serving(serving=True)
         log.info("ready", id=config.node_id, rpc_address=rpc_address)
         announce_ready()
         await wait_for_end(stop, feed.wait_failed(), membership.wait_failed())
         await server.set_serving(serving=False)
+
+
+def _traced_process(config: ControllerConfig) -> TracedProcess:
+    return TracedProcess(PROGRAM, str(config.node_id), config.cluster_name, ottla_controller.__version__)
 
 
 def _member(config: ControllerConfig, rpc_address: str) -> Member:

@@ -4,9 +4,10 @@ from pydantic import Field
 
 from ottla_core.config import ClusterProcessConfig
 from ottla_core.consumer_group_settings import ConsumerGroupSettings
+from ottla_core.trace_settings import TraceSettings
 
 
-class ControllerConfig(ConsumerGroupSettings, ClusterProcessConfig):
+class ControllerConfig(ConsumerGroupSettings, TraceSettings, ClusterProcessConfig):
     """What a controller can be told; see `ServiceConfig` for where the values come from."""
 
     num_partitions: int = Field(

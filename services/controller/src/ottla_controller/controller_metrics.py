@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from ottla_controller.config import ControllerConfig
 from ottla_controller.leadership_loop import LeadershipLoop
@@ -12,9 +13,15 @@ from ottla_core.cluster.model import NO_COORDINATOR, NO_LEADER, ClusterState, Pa
 from ottla_core.observe.catalogue.definition import ProcessRole
 from ottla_core.observe.metrics import Metrics
 from ottla_core.observe.publishing import publish_metrics
+from ottla_core.observe.traces import show_traces
+
+if TYPE_CHECKING:
+    from ottla_core.observe.tracing import Tracing
 
 
-def serve_metrics(config: ControllerConfig, feed: ClusterStateFeed, leadership: LeadershipLoop) -> ExitStack:
+def serve_metrics(
+    config: ControllerConfig, feed: ClusterStateFeed, leadership: LeadershipLoop, tracing: "Tracing | None"
+) -> ExitStack:
     """Begin to show the metrics; closing what is returned ends it.
 
     Raises:
@@ -23,6 +30,7 @@ def serve_metrics(config: ControllerConfig, feed: ClusterStateFeed, leadership: 
     metrics = Metrics(ProcessRole.CONTROLLER, str(config.node_id))
     metrics.show_value("ottla_controller_leads", lambda: float(leadership.active is not None))
     show_etcd(metrics)
+    show_traces(metrics, tracing)
     _show_members(metrics, feed)
     _show_partitions(metrics, feed)
     return publish_metrics(metrics, config)

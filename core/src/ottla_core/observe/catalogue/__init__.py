@@ -17,7 +17,7 @@ from ottla_core.observe.catalogue.controller import CONTROLLER
 from ottla_core.observe.catalogue.coordinator import COORDINATOR
 from ottla_core.observe.catalogue.definition import MetricDefinition, ProcessRole
 from ottla_core.observe.catalogue.mirror import MIRROR
-from ottla_core.observe.catalogue.process import ETCD, PROCESS
+from ottla_core.observe.catalogue.process import ETCD, PROCESS, TRACES
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ class Section:
 SECTIONS: Final[Sequence[Section]] = (
     Section("Every process", PROCESS),
     Section("Brokers, controllers and group coordinators: etcd", ETCD),
+    Section("Brokers and controllers: traces", TRACES),
     Section("Brokers: clients and requests", REQUESTS),
     Section("Brokers: logs", LOGS),
     Section("Brokers: replication", REPLICATION),

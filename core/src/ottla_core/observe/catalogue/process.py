@@ -43,3 +43,16 @@ ETCD: Final[tuple[MetricDefinition, ...]] = (
     ),
 )
 """What the processes show that use etcd."""
+
+OUTCOME = Label(
+    "outcome",
+    "sent: the receiver has taken them; undelivered: it has not; dropped: they found the queue full",
+    "three",
+)
+
+TRACES: Final[tuple[MetricDefinition, ...]] = (
+    MetricFamily(ProcessRole.BROKER, ProcessRole.CONTROLLER).counter(
+        "ottla_trace_spans_total", "Spans made, where traces are on.", OUTCOME
+    ),
+)
+"""What the processes show that make spans of calls; those of Connect's tasks are among its own metrics."""

@@ -1,6 +1,7 @@
 """Shows a broker's metrics."""
 
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from ottla_broker.broker import Broker
 from ottla_broker.dispatch import Dispatcher
@@ -19,9 +20,13 @@ from ottla_core.cluster.etcd_times import show_etcd
 from ottla_core.observe.catalogue.definition import ProcessRole
 from ottla_core.observe.metrics import Metrics
 from ottla_core.observe.publishing import publish_metrics
+from ottla_core.observe.traces import show_traces
+
+if TYPE_CHECKING:
+    from ottla_core.observe.tracing import Tracing
 
 
-def serve_metrics(broker: Broker, listener: Listener, dispatcher: Dispatcher) -> ExitStack:
+def serve_metrics(broker: Broker, listener: Listener, dispatcher: Dispatcher, tracing: "Tracing | None") -> ExitStack:
     """Begin to show the metrics; closing what is returned ends it.
 
     Raises:
@@ -29,6 +34,7 @@ def serve_metrics(broker: Broker, listener: Listener, dispatcher: Dispatcher) ->
     """
     metrics = Metrics(ProcessRole.BROKER, str(broker.config.node_id))
     show_etcd(metrics)
+    show_traces(metrics, tracing)
     show_requests(metrics, dispatcher)
     show_connections(metrics, listener)
     show_fetch_sessions(metrics, broker.fetch_sessions)
