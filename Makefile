@@ -125,7 +125,7 @@ test-documents: setup ## README, docs/ and examples/: every command as it stands
 
 docs: setup ## the documentation as a site in build/site; links and anchors that lead nowhere fail
 	@$(BIN)/uv pip install --quiet --python $(PYTHON) --constraints constraints.txt --group docs
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict || NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict 2>&1 | { grep -v "^INFO" || true; }
 
 test-upgrade: setup ## rolling restarts, and this release beside the former one
 	@$(call suite,upgrade,tests/upgrade)

@@ -1,6 +1,7 @@
 """A hook of mkdocs: pages link to files beside docs/, which the site has as copies below `repository/`.
 
-So the same link works in the repository and in the site. A folder is linked by its README.md.
+So the same link works in the repository and in the site. A folder is linked by its README.md; without one only the
+link's text is left.
 """
 
 import posixpath
@@ -12,7 +13,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
-LINK = re.compile(r"(?<=\]\()(\.\./[^)#\s]+)")
+LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>\.\./[^)#\s]+)(?P<anchor>#[^)]*)?\)")
 COPIES = "repository"
 
 
@@ -28,8 +29,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the files that pages link to; those that are no Markdown as they are."""
     wanted = set()
     for file in files.documentation_pages():
-        for target in LINK.findall(file.content_string):
-            if (path := linked_file(file.src_uri, target)) is not None and (ROOT / path).is_file():
+        for link in LINK.finditer(file.content_string):
+            if (path := linked_file(file.src_uri, link["target"])) is not None and (ROOT / path).is_file():
                 wanted.add(path)
     for path in sorted(wanted):
         if path.endswith(".md"):
@@ -44,10 +45,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Have links to such files lead to their copies."""
     del config, files
 
-    def copied(found: re.Match[str]) -> str:
-        path = linked_file(page.file.src_uri, found[1])
+    def copied(link: re.Match[str]) -> str:
+        path = linked_file(page.file.src_uri, link["target"])
         if path is None:
-            return found[1]
-        return posixpath.relpath(f"{COPIES}/{path}", posixpath.dirname(page.file.src_uri) or ".")
+            return link[0]
+        if (ROOT / path).parent.is_dir() and not (ROOT / path).exists():
+            return link["text"]
+        target = posixpath.relpath(f"{COPIES}/{path}", posixpath.dirname(page.file.src_uri) or ".")
+        return f"[{link['text']}]({target}{link['anchor'] or ''})"
 
     return LINK.sub(copied, markdown)

@@ -39,6 +39,8 @@ SERVICES: dict[str, type[ServiceConfig]] = {
 HOOKS = ("ottla_connectors", "ottla_transforms", "ottla_predicates", "ottla_converters", "ottla_config_providers")
 OF_OTHERS = ("*.yaml", "*.json", "*.jsonl", "*.py", "*.sql", "*.pem", "*.properties", "*.log*", "spark.*")
 """Names of files, and settings of Spark, which has no list of them."""
+OF_TRACES = ("rpc.*", "server.*", "service.*", "messaging.*", "error.type")
+"""Attributes of spans, as OpenTelemetry names them."""
 NO_SETTINGS = {
     "dead.letter.topic": "a value",
     "west.orders": "a topic",
@@ -74,7 +76,7 @@ def patterns() -> frozenset[str]:
 def is_known(name: str) -> bool:
     """Whether there is a setting of this name, or one that begins with it in a table (`tables.NAME.`)."""
     pattern = name.replace("NAME", "x")
-    return any(fnmatchcase(pattern, each) for each in (*patterns(), *OF_OTHERS)) or is_of_clients(name)
+    return any(fnmatchcase(pattern, each) for each in (*patterns(), *OF_OTHERS, *OF_TRACES)) or is_of_clients(name)
 
 
 @cache
