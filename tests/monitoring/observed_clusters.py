@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import yaml
 from confluent_kafka import Consumer, Producer
 
@@ -30,7 +31,12 @@ SOURCE_ALIAS = "west"
 PAUSE_S = 0.1
 CONNECTORS: Mapping[str, Mapping[str, str]] = {
     "made": {"connector.class": "ottla_datagen.DatagenSource", "topic": "made", "datagen.quickstart": "orders"},
-    "stored": {"connector.class": "ottla_file.FileSink", "topics": "written", "errors.tolerance": "all"},
+    "stored": {
+        "connector.class": "ottla_file.FileSink",
+        "topics": "written",
+        "errors.tolerance": "all",
+        "file.roll.ms": "2000",
+    },
     "wrong": {"connector.class": "ottla_file.FileSource", "topic": "made", "file.format": "json"},
 }
 """A source, a sink, and a source whose task fails."""
@@ -106,14 +112,13 @@ def begin_work(source: OttlaCluster, target: OttlaCluster, directory: Path) -> N
         "stored": {"file.directory": str(directory / "stored")},
         "wrong": {"file.path": str(directory / "no.json")},
     }
+    (directory / "stored").mkdir()
     (directory / "no.json").write_text("this is no JSON\n")
     url = f"http://{LOOPBACK}:{port_of(target, 'connect')}"
     for name, settings in CONNECTORS.items():
-        body = json.dumps({**settings, **files.get(name, {}), "tasks.max": "1"}).encode()
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(f"{url}/connectors/{name}/config", body, headers, method="PUT")
-        with urllib.request.urlopen(request, timeout=60):
-            pass
+        config = {**settings, **files.get(name, {}), "tasks.max": "1"}
+        answer = httpx.put(f"{url}/connectors/{name}/config", json=config, timeout=60, trust_env=False)
+        assert answer.is_success, answer.text
     flow = f"{SOURCE_ALIAS}->{MIRROR_ALIAS}"
     mirrors = f"http://{LOOPBACK}:{port_of(target, 'mirror')}"
     command("mirror", "create", flow, "--source", source.bootstrap, "--topics", "copied", "--mirror-url", mirrors)
