@@ -13,11 +13,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ottla_core.errors import ConfigurationError
 
 ENVIRONMENT_PREFIX = "OTTLA_"
+SECRET_KEYS = frozenset({"etcd.password", "metrics.otlp.headers"})
+"""Settings whose values are shown to nobody."""
 
 
 def _split_list(value: object) -> object:
@@ -50,6 +52,17 @@ def parse_address(text: str) -> HostPort:
 
 Address = Annotated[HostPort, BeforeValidator(lambda v: parse_address(v) if isinstance(v, str) else v)]
 CommaSeparated = Annotated[tuple[str, ...], BeforeValidator(_split_list)]
+
+
+def _check_headers(headers: tuple[str, ...]) -> tuple[str, ...]:
+    for number, header in enumerate(headers, start=1):
+        name, equals, _ = header.partition("=")
+        if not equals or not name.strip():
+            raise ValueError(f"header {number} is not NAME=VALUE")  # without its text, which may be a secret
+    return headers
+
+
+OtlpHeaders = Annotated[CommaSeparated, AfterValidator(_check_headers)]
 
 
 class DescribedKey(NamedTuple):
@@ -172,10 +185,35 @@ class MetricsSettings(ServiceConfig):
         None, alias="metrics.listener", description="HOST:PORT of the Prometheus endpoint; none by default."
     )
 
+    metrics_otlp_endpoint: str | None = Field(
+        None,
+        alias="metrics.otlp.endpoint",
+        pattern=r"^https?://[^/\s@]+(/\S*)?$",
+        description="URL to which metrics are pushed by OTLP (HTTP, protobuf), such as http://collector:4318; "
+        "/v1/metrics is added where it has no path. None by default.",
+    )
+    metrics_otlp_headers: OtlpHeaders = Field(
+        (),
+        alias="metrics.otlp.headers",
+        repr=False,
+        description="Headers of these pushes, as NAME=VALUE separated by commas, such as a token.",
+    )
+    metrics_otlp_interval_ms: int = Field(
+        60_000, alias="metrics.otlp.interval.ms", ge=100, description="Milliseconds between two pushes."
+    )
+
     @property
     def shows_metrics(self) -> bool:
         """Whether anybody is to see metrics."""
-        return self.metrics_listener is not None
+        return self.metrics_listener is not None or self.metrics_otlp_endpoint is not None
+
+    @property
+    def otlp_headers(self) -> Mapping[str, str]:
+        """The headers of pushes, by name."""
+        return {
+            name.strip(): value.strip()
+            for name, _, value in (each.partition("=") for each in self.metrics_otlp_headers)
+        }
 
 
 class ClusterProcessConfig(MetricsSettings, EtcdSettings):
@@ -385,6 +423,8 @@ def _describe(problem: Any, aliases: Mapping[str, str], origins: Mapping[str, st
     reason = reason.removeprefix(RAISED_BY_US)
     if isinstance(problem["input"], dict):
         return reason  # of several settings together, which it names itself
+    if key in SECRET_KEYS:
+        return f"{key}: {reason}{_origin(key, origins)}"
     return f"{key}: {reason} (got {problem['input']!r}){_origin(key, origins)}" if key else reason
 
 

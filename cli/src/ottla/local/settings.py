@@ -51,7 +51,7 @@ SHARED_KEYS: Mapping[frozenset[str], frozenset[str]] = {
 _ASSIGNMENT = re.compile(r"(?P<role>[a-z]+(-[a-z]+)*)(-(?P<id>[0-9]+))?:(?P<key>[^=\s]+)\s*=(?P<value>[^\n\r]*)")
 
 
-_SECRET = re.compile(r"password|secret|token|jaas|user\.info|key\.pem|otlp\.headers", re.IGNORECASE)
+_SECRET = re.compile(r"password|secret|token|jaas|otlp\.headers|user\.info|key\.pem|otlp\.headers", re.IGNORECASE)
 
 
 class BadSetting(ValueError):

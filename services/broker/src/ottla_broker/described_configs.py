@@ -11,13 +11,13 @@ from enum import IntEnum
 
 from ottla_broker.config import TOPIC_DEFAULT_KEYS, BrokerConfig
 from ottla_core.cluster.model import Topic
+from ottla_core.config import SECRET_KEYS
 from ottla_core.config_definition import BrokerSynonym, ConfigDefinition, ConfigType
 from ottla_core.dynamic_broker_config import PROCESS_DEFINITIONS
 from ottla_core.group_config import BROKER_SYNONYMS, GROUP_CONFIG_DEFINITIONS
 from ottla_core.throttle_config import THROTTLE_DEFINITIONS, UNLIMITED
 from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, TopicConfig
 
-SENSITIVE_KEYS = {"etcd.password"}
 BUILT_IN = TopicConfig()
 
 
@@ -177,7 +177,7 @@ def _describe_own_settings(config: BrokerConfig) -> Iterator[DescribedConfig]:
         if key in TOPIC_DEFAULT_KEYS or key in PROCESS_DEFINITIONS:
             continue
         source = ConfigSource.STATIC_BROKER if key in static else ConfigSource.DEFAULT
-        sensitive = key in SENSITIVE_KEYS
+        sensitive = key in SECRET_KEYS
         value = None if sensitive else values.get(key)
         yield DescribedConfig(
             name=key,

@@ -9,6 +9,7 @@ _every = MetricFamily(*ALL_ROLES)
 
 TASK = Label("task", "kind of task, as logs name it", "a few tens, fixed by the program")
 
+OUTCOME = Label("outcome", "done or failed", "two")
 METRIC = Label("metric", "name of a metric", "the catalogue")
 
 KERNEL: Final[tuple[MetricDefinition, ...]] = (
@@ -33,6 +34,9 @@ PROCESS: Final[tuple[MetricDefinition, ...]] = (
         "ottla_metrics_series_left_out", "Series of a metric that are not shown because there are too many.", METRIC
     ),
     _every.counter("ottla_metrics_failed_readings_total", "Times that a metric could not be read.", METRIC),
+    _every.counter(
+        "ottla_metrics_otlp_pushes_total", "Pushes of metrics by OTLP; one that failed is not repeated.", OUTCOME
+    ),
 )
 
 OPERATION = Label("operation", "etcd's name of an operation, such as Range or Txn", "a few, fixed by the program")
