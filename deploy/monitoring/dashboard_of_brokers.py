@@ -3,7 +3,7 @@
 from typing import Final
 
 from deploy.monitoring.dashboard import Dashboard, Row, graph, number
-from deploy.monitoring.shared_rows import BROKER, RATE, of_process
+from deploy.monitoring.shared_rows import BROKER, RATE, of_process, quantile
 
 BROKERS: Final = Dashboard(
     uid="ottla-broker",
@@ -91,6 +91,36 @@ BROKERS: Final = Dashboard(
                     "cps",
                     "Above nought there are more readers than sessions.",
                     (f"rate(ottla_broker_fetch_session_evictions_total{{@}}{RATE})", "{{instance}}"),
+                ),
+            ],
+        ),
+        Row(
+            "Time and errors of requests",
+            [
+                graph(
+                    "Time of requests",
+                    "s",
+                    "99 of 100 take less, by API.",
+                    (quantile(0.99, "ottla_broker_request_time_seconds", "api"), "{{api}}"),
+                ),
+                graph(
+                    "Parts of Produce",
+                    "percentunit",
+                    "Where the time goes: seconds for each second, all requests together.",
+                    (
+                        f'sum by (part) (rate(ottla_broker_request_part_time_seconds_sum{{api="Produce",@}}{RATE}))',
+                        "{{part}}",
+                    ),
+                    is_stacked=True,
+                ),
+                graph(
+                    "Errors",
+                    "cps",
+                    "Errors that clients were told.",
+                    (
+                        f"sum by (api, error) (rate(ottla_broker_request_errors_total{{@}}{RATE}))",
+                        "{{api}} {{error}}",
+                    ),
                 ),
             ],
         ),

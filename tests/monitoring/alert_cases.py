@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ottla_core.observe.histogram import TIME_BUCKETS
+from ottla_core.observe.catalogue import CATALOGUE
 
 Series = Mapping[str, str]
 HALF_HOUR: Final = 30
@@ -48,7 +48,7 @@ def histogram(name: str, labels: str, seconds: float) -> Series:
     """Each minute a hundred times as long as this."""
     return {
         f'{name}_bucket{{{labels},le="{bound}"}}': "0+100x60" if seconds <= float(bound) else "0x60"
-        for bound in [*map(str, TIME_BUCKETS), "+Inf"]
+        for bound in [*map(str, CATALOGUE[name].buckets), "+Inf"]
     }
 
 
@@ -130,6 +130,26 @@ OF_BROKERS: Final[Mapping[str, Case]] = {
     ),
     "OttlaIsrChangesFail": counter(
         f'ottla_broker_isr_changes_total{{{BROKER},change="failed"}}', labels={"cluster": "a", "instance": "broker-1"}
+    ),
+}
+
+REQUESTS = f'ottla_broker_requests_total{{{BROKER},api="Produce"}}'
+ERRORS = f'ottla_broker_request_errors_total{{{BROKER},api="Produce",error="NOT_ENOUGH_REPLICAS"}}'
+OF_REQUESTS: Final[Mapping[str, Case]] = {
+    "OttlaRequestErrors": Case(
+        fires={ERRORS: "0+200x60", REQUESTS: "0+1000x60"},
+        quiet={ERRORS: "0+200x60", REQUESTS: "0+10000x60"},
+        labels={"cluster": "a", "api": "Produce"},
+        hasty_minutes=4,
+    ),
+    "OttlaProduceSlow": Case(
+        fires=histogram("ottla_broker_request_time_seconds", f'{BROKER},api="Produce"', SLOW),
+        quiet={
+            **histogram("ottla_broker_request_time_seconds", f'{BROKER},api="Produce"', QUICK),
+            **histogram("ottla_broker_request_time_seconds", f'{BROKER},api="Fetch"', SLOW),
+        },
+        labels={"cluster": "a", "instance": "broker-1"},
+        hasty_minutes=4,
     ),
 }
 

@@ -12,12 +12,21 @@ import yaml
 from deploy.monitoring.expressions import check, labels_of, selectors
 from deploy.monitoring.rules import RULES, alerts, recorded_names, rules
 from tests.documents.documents import ROOT
-from tests.monitoring.alert_cases import CLUSTER, OF_BROKERS, OF_ETCD, OF_GROUPS, OF_PROCESSES, Case, Series
+from tests.monitoring.alert_cases import (
+    CLUSTER,
+    OF_BROKERS,
+    OF_ETCD,
+    OF_GROUPS,
+    OF_PROCESSES,
+    OF_REQUESTS,
+    Case,
+    Series,
+)
 from tests.monitoring.alert_cases_of_workers import LINKS, MIRROR, OF_CONNECT, SPARK
 
 RUNBOOKS = ROOT / "docs/runbooks.md"
 CASES = {
-    **CLUSTER, **OF_BROKERS, **OF_GROUPS, **OF_PROCESSES, **OF_ETCD, **OF_CONNECT, **SPARK, **MIRROR, **LINKS
+    **CLUSTER, **OF_BROKERS, **OF_REQUESTS, **OF_GROUPS, **OF_PROCESSES, **OF_ETCD, **OF_CONNECT, **SPARK, **MIRROR, **LINKS
 }  # fmt: skip
 PARTS = ("Meaning", "Affected", "Look at", "Mend")
 SEVERITIES = {"critical", "warning"}

@@ -22,6 +22,7 @@ NEEDS_FAULTS = {
     "ottla_metrics_failed_readings_total": "a defect",
     "ottla_broker_link_records_missed_total": "a link that is slower than retention",
     "ottla_coordinator_requests_refused_total": "a shard that moves",
+    "ottla_broker_request_errors_total": "a request that is refused",
     "ottla_broker_isr_changes_total": "a follower that falls behind",
 }
 """Metrics whose series begin with what is not made to happen here."""
