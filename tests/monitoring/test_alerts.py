@@ -26,7 +26,8 @@ from tests.monitoring.alert_cases_of_workers import LINKS, MIRROR, OF_CONNECT, S
 
 RUNBOOKS = ROOT / "docs/runbooks.md"
 CASES = {
-    **CLUSTER, **OF_BROKERS, **OF_REQUESTS, **OF_GROUPS, **OF_PROCESSES, **OF_ETCD, **OF_CONNECT, **SPARK, **MIRROR, **LINKS
+    **CLUSTER, **OF_BROKERS, **OF_REQUESTS, **OF_GROUPS, **OF_PROCESSES, **OF_ETCD,
+    **OF_CONNECT, **SPARK, **MIRROR, **LINKS,
 }  # fmt: skip
 PARTS = ("Meaning", "Affected", "Look at", "Mend")
 SEVERITIES = {"critical", "warning"}
