@@ -8,10 +8,12 @@ _broker = MetricFamily(ProcessRole.BROKER)
 
 DIRECTORY = Label("directory", "path of a log directory", "log.dirs of the broker")
 ACTION = Label("action", "what was tried of the disk", "a few, fixed by the program")
+TOPIC = Label("topic", "name of a topic", "the first 1000 by name; all others together are _other")
 COMPACTION_SIDE = Label("direction", "read or written", "two")
 
 LOGS: Final[tuple[MetricDefinition, ...]] = (
     _broker.gauge("ottla_broker_log_size_bytes", "Bytes of all logs."),
+    _broker.gauge("ottla_broker_topic_log_size_bytes", "Bytes of a topic's logs here.", TOPIC),
     _broker.gauge("ottla_broker_disk_free_bytes", "What may still be written to a log directory's disk.", DIRECTORY),
     _broker.gauge("ottla_broker_disk_size_bytes", "Size of a log directory's disk.", DIRECTORY),
     _broker.gauge(

@@ -2,6 +2,7 @@
 
 from ottla_broker.log.cleaner import LogCleaner
 from ottla_broker.log.log_store import LogStore
+from ottla_broker.metrics.topic_totals import totals_by_topic
 from ottla_broker.partitions import PartitionTable
 from ottla_core.observe.metrics import Metrics
 
@@ -9,6 +10,15 @@ from ottla_core.observe.metrics import Metrics
 def show_logs(metrics: Metrics, partitions: PartitionTable, store: LogStore) -> None:
     """Show what the logs hold, and what disks have refused."""
     metrics.show_value("ottla_broker_log_size_bytes", lambda: sum(each.log.size_bytes for each in partitions))
+    metrics.show(
+        "ottla_broker_topic_log_size_bytes",
+        lambda: [
+            (size_bytes, {"topic": topic})
+            for topic, size_bytes in totals_by_topic(
+                (each.topic_partition.topic, each.log.size_bytes) for each in partitions
+            ).items()
+        ],
+    )
     metrics.show_value("ottla_broker_lacking_logs", lambda: sum(each.lacks_records for each in partitions))
     metrics.show_value("ottla_broker_failed_logs", lambda: sum(each.has_failed_log for each in partitions))
     metrics.show(
