@@ -27,6 +27,7 @@ from ottla_connect.worker_metrics import (
 )
 from ottla_core.config import HostPort, MetricsSettings
 from ottla_core.observe.catalogue.connect import TASK_READINGS, metric_name
+from ottla_core.observe.traces import SpanCounts
 from tests.support.free_ports import free_port_block
 
 A0, A1, B0 = TaskId("a", 0), TaskId("a", 1), TaskId("b", 0)
@@ -94,7 +95,8 @@ def test_readings_bear_their_task_and_a_plugins_own_its_name() -> None:
 
 def test_every_reading_of_the_runtime_has_a_metric_of_its_own() -> None:
     measured = TaskMeasures("source").readings().keys() | TaskMeasures("sink").readings().keys()
-    assert TASK_READINGS.keys() == measured | {"waiting-time-ms"}
+    spans = {f"trace-spans-{outcome}-total" for outcome in SpanCounts().by_outcome()}
+    assert TASK_READINGS.keys() == measured | {"waiting-time-ms"} | spans
     assert len({metric_name(name) for name in TASK_READINGS}) == len(TASK_READINGS)
 
 

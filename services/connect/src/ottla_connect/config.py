@@ -31,6 +31,7 @@ from ottla_core.config import (
     written_settings,
 )
 from ottla_core.rest.settings import RestSettings
+from ottla_core.trace_settings import TraceSettings
 from ottla_sdk import Problem
 from ottla_sdk.kafka.client_settings import ClientSettingError, librdkafka_settings
 
@@ -63,7 +64,7 @@ REFUSED = {
 }
 
 
-class WorkerConfig(MetricsSettings, RestSettings, StorageSettings, TaskDefaults):
+class WorkerConfig(TraceSettings, MetricsSettings, RestSettings, StorageSettings, TaskDefaults):
     """What a worker can be told; see `ServiceConfig` for where the values come from."""
 
     model_config = ConfigDict(extra="allow")

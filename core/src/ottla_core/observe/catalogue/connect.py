@@ -45,6 +45,9 @@ TASK_READINGS: Final[Mapping[str, str]] = {
     "deadletterqueue-produce-requests": "Records sent to the dead letter topic.",
     "deadletterqueue-produce-failures": "Records that the dead letter topic did not take.",
     "waiting-time-ms": "How long a task has been waiting for what it needs; 0 while it works.",
+    "trace-spans-sent-total": "Spans of tasks that the receiver of traces has taken.",
+    "trace-spans-undelivered-total": "Spans of tasks that the receiver of traces has not taken.",
+    "trace-spans-dropped-total": "Spans of tasks that found the queue full.",
     "last-error-timestamp": "When the last error with a record was, in milliseconds since 1970.",
 }
 """The runtime's readings of tasks, by their names in Kafka Connect."""

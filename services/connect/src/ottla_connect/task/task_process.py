@@ -29,7 +29,6 @@ from ottla_connect.task.pipeline.error_handler import ErrorHandler
 from ottla_connect.task.pipeline.errors import ErrorPolicy
 from ottla_connect.task.pipeline.transform_chain import TransformChain, make_steps
 from ottla_connect.task.process import Process, failure
-from ottla_connect.task.sink.conversion import SinkConversion
 from ottla_connect.task.sink.conversion import described as described_message
 from ottla_connect.task.sink.group import raise_if_final
 from ottla_connect.task.sink.runner import SinkRunner, SinkSettings
@@ -37,9 +36,9 @@ from ottla_connect.task.sink.subscription import Subscription
 from ottla_connect.task.sink.topic_ids import TopicIds
 from ottla_connect.task.source.commits import SourceCommits
 from ottla_connect.task.source.runner import SourceRunner
-from ottla_connect.task.source.sender import Sender
 from ottla_connect.task.source.sender import described as described_record
 from ottla_connect.task.source.topic_creation import NewTopicPlan, TopicCreation
+from ottla_connect.task.task_traces import TaskTraces
 from ottla_connect.task.topic_admin import TopicAdmin
 from ottla_sdk import Connector, FatalError, JobTask, RetriableError, SinkTask, SourceRecord, SourceTask, class_name
 from ottla_sdk.kafka.hung_consumers import SILENT_TICKS_MAX, ConsumerWatch
@@ -85,6 +84,7 @@ def run_task(channel: Channel, redaction: Redaction, purpose: RunTask) -> None:
             runner.run()
         finally:
             parts.close()
+            parts.traces.end()
             readings.report()
     control.send(Stopped())
 
@@ -117,6 +117,7 @@ class _Readings:
         self._reporting = threading.Lock()
         self.measures: TaskMeasures | None = None
         self.metrics = PluginMetrics()
+        self.span_readings: Callable[[], Mapping[str, float]] = dict
         self.progress = Progress(control, redaction)
         self.health = Health(
             lambda document: control.send(HealthTold(health=document)),
@@ -128,7 +129,12 @@ class _Readings:
         """Send them: the receiving thread does now and then, and the task at its end, which must not overtake it."""
         with self._reporting:
             runtime = self.measures.readings() if self.measures is not None else {}
-            values = {**self.metrics.readings(), **runtime, "waiting-time-ms": self.health.waiting_ms()}
+            values = {
+                **self.metrics.readings(),
+                **runtime,
+                **self.span_readings(),
+                "waiting-time-ms": self.health.waiting_ms(),
+            }
             if values != self._last:
                 self._last = values
                 self._control.send(Measured(values=values))
@@ -167,6 +173,8 @@ class TaskParts:
         self._readings = readings
         self._process = Process.make(channel, redaction, purpose.worker)
         self._worker = self._process.worker
+        self.traces = TaskTraces(self._worker, self._id)
+        readings.span_readings = self.traces.readings
         self._connector = self._process.providers.resolve(purpose.connector_settings)
         self._settings = self._process.providers.resolve(purpose.settings)
         self._policy = ErrorPolicy.of(self._connector, self._worker)
@@ -254,8 +262,8 @@ class TaskParts:
         )
         chain = TransformChain(make_steps(self._connector, self._process.lookup), handler)
         self._closers.append(chain.close)
-        sender = Sender(
-            make_producer=lambda on_error: Producer(
+        sender = self.traces.make_sender(
+            make_producer=lambda on_error: self.traces.producer_class(
                 {**self._client("producer", "producer"), "error_cb": on_error}, logger=logging.getLogger("librdkafka")
             ),
             converters=self._converters,
@@ -291,6 +299,7 @@ class TaskParts:
         return min(self._flush_timeout_s, graceful_s * LAST_FLUSH_SHARE) if graceful_s else self._flush_timeout_s
 
     def _sink(self, task: SinkTask[Any]) -> SinkRunner:
+        self.traces.follow(task)
         measures = self._readings.measures = TaskMeasures("sink")
         consumer_overrides = overrides("consumer", self._connector)
         consumer = self._client("consumer", "consumer")
@@ -334,7 +343,7 @@ class TaskParts:
         runner.connect(
             make_consumer=make_consumer,
             make_subscription=lambda made: self._subscription(made, consumer),
-            conversion=SinkConversion(
+            conversion=self.traces.make_conversion(
                 converters=self._converters,
                 chain=chain,
                 handler=handler,
