@@ -127,6 +127,7 @@ OF_BROKERS: Final[Mapping[str, Case]] = {
             f'ottla_broker_isr_changes_total{{{BROKER},change="expand"}}': "0+1x60",
         },
         labels={"cluster": "a", "instance": "broker-1"},
+        at_minutes=40,
     ),
     "OttlaIsrChangesFail": counter(
         f'ottla_broker_isr_changes_total{{{BROKER},change="failed"}}', labels={"cluster": "a", "instance": "broker-1"}
