@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from ottla_controller.config import ControllerConfig
 from ottla_controller.leadership_loop import LeadershipLoop
+from ottla_controller.partition_change import TopicRules
 from ottla_controller.reassignment import is_being_reassigned
+from ottla_controller.topic_rules import rules_of_topics
 from ottla_core.cluster.etcd_times import show_etcd
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.model import NO_COORDINATOR, NO_LEADER, ClusterState, PartitionState
@@ -33,6 +35,12 @@ def serve_metrics(
     show_traces(metrics, tracing)
     _show_members(metrics, feed)
     _show_partitions(metrics, feed)
+    defaults = TopicRules(
+        min_insync_replicas=config.min_insync_replicas, allows_unclean=config.unclean_leader_election_enable
+    )
+    metrics.show_value(
+        "ottla_controller_under_min_isr_partitions", lambda: under_min_isr_partitions(feed.state, defaults)
+    )
     return publish_metrics(metrics, config)
 
 
@@ -44,6 +52,16 @@ def _show_members(metrics: Metrics, feed: ClusterStateFeed) -> None:
 
 def _shards_without_coordinator(state: ClusterState) -> int:
     return sum(shard.coordinator == NO_COORDINATOR for shard in state.shards.values())
+
+
+def under_min_isr_partitions(state: ClusterState, defaults: TopicRules) -> int:
+    """Return how many partitions of the cluster take no records from producers that ask for all in-sync replicas."""
+    rules_of = rules_of_topics(state.broker_configs.get(None, {}), defaults)
+    return sum(
+        len(partition.isr) < rules_of(topic).min_insync_replicas
+        for topic in state.topics.values()
+        for partition in topic.partitions
+    )
 
 
 def _show_partitions(metrics: Metrics, feed: ClusterStateFeed) -> None:

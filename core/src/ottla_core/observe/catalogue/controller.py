@@ -16,6 +16,10 @@ CONTROLLER: Final[tuple[MetricDefinition, ...]] = (
         "ottla_controller_under_replicated_partitions", "Partitions of which not every replica is in sync."
     ),
     _controller.gauge(
+        "ottla_controller_under_min_isr_partitions",
+        "Partitions with fewer replicas in sync than min.insync.replicas asks for.",
+    ),
+    _controller.gauge(
         "ottla_controller_preferred_replica_imbalance",
         "Partitions that another replica leads than the preferred one.",
     ),
