@@ -224,6 +224,7 @@ TREE = Group(
         "doctor": Command(
             "doctor:doctor", "Say what is wrong with a cluster, in the order of harm, and the command that helps."
         ),
+        "top": Command("top:top", "Show what goes on in a cluster: brokers, topics and groups, again and again."),
         "logs": Command("logs:logs", "Show the logs of a local cluster's processes, in the order of time."),
         "produce": Command("produce:produce", "Publish lines."),
         "consume": Command("consume:consume", "Read records."),
