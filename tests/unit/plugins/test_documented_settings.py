@@ -39,8 +39,8 @@ SERVICES: dict[str, type[ServiceConfig]] = {
 HOOKS = ("ottla_connectors", "ottla_transforms", "ottla_predicates", "ottla_converters", "ottla_config_providers")
 OF_OTHERS = ("*.yaml", "*.json", "*.jsonl", "*.py", "*.sql", "*.pem", "*.properties", "*.log*", "spark.*")
 """Names of files, and settings of Spark, which has no list of them."""
-OF_TRACES = ("rpc.*", "server.*", "service.*", "messaging.*", "error.type")
-"""Attributes of spans, as OpenTelemetry names them."""
+OF_TRACES = ("rpc.*", "server.*", "service.*", "messaging.*", "error.type", "ottla.connector")
+"""Attributes of spans, most as OpenTelemetry names them."""
 NO_SETTINGS = {
     "dead.letter.topic": "a value",
     "west.orders": "a topic",
