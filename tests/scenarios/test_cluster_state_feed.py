@@ -16,6 +16,7 @@ from ottla_core.cluster.cluster_id import ensure_cluster_id
 from ottla_core.cluster.codec import TopicRecord
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.etcd_errors import EtcdUnavailable, WatchHistoryLost
+from ottla_core.cluster.feature_check import LevelUnsupported
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.model import ClusterState, PartitionState
@@ -65,6 +66,32 @@ async def test_a_feed_begins_with_what_is_there_and_follows(etcd: EtcdClient) ->
     assert state.broker_configs == {1: {"v": "b"}}
     assert steps == [(first, state)]
     await feed.close()
+
+
+LATER = op.put(SPACE.broker_config(1), b'{"format":2,"all":"is different"}')
+
+
+async def test_a_value_of_a_later_format_ends_a_process_that_follows(
+    etcd: EtcdClient, feed: ClusterStateFeed
+) -> None:
+    await etcd.transaction([], [LATER])
+    failure = await asyncio.wait_for(feed.wait_failed(), 10)
+    assert isinstance(failure, LevelUnsupported)
+    assert "of format 2, and this release reads format 1: start a release that has it" in str(failure)
+
+
+async def test_a_process_does_not_begin_where_there_is_a_value_of_a_later_format(etcd: EtcdClient) -> None:
+    await etcd.transaction([], [LATER])
+    with pytest.raises(LevelUnsupported, match="of format 2"):
+        await ClusterStateFeed(etcd, CLUSTER).start()
+
+
+async def test_a_value_that_is_damaged_ends_nobody(etcd: EtcdClient, feed: ClusterStateFeed) -> None:
+    await write_setting(etcd, 1, "a")
+    await etcd.transaction([], [op.put(SPACE.broker_config(1), b"damaged")])
+    revision = await write_setting(etcd, 2, "b")
+    state = await feed.wait_for_revision(revision, 10)
+    assert state.broker_configs == {1: {"v": "a"}, 2: {"v": "b"}}
 
 
 async def test_waiting_for_a_revision_that_does_not_come_times_out(feed: ClusterStateFeed) -> None:

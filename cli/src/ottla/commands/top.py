@@ -21,7 +21,7 @@ def top(
     properties: ClientProperties = None,
     as_json: Json = False,
 ) -> None:
-    """Show what goes on in a cluster: brokers, the busiest topics, groups and their lag, again and again.
+    """Show what goes on in a cluster: brokers, topics and groups, again and again.
 
     q or Ctrl-C ends it. Where standard output is no terminal it looks twice and ends.
 

@@ -3,6 +3,10 @@
 Readers skip fields they do not know, so that a newer writer can add some; a field that is missing or of the wrong
 type is refused with the key's name, because acting on half a partition would be worse than not acting. What the
 key or etcd itself says (ids, indexes, revisions) is not repeated in the value.
+
+A change that a reader may not skip is a new format: its values have a field `format` with its number. Values without
+one are of format 1. A process that finds a format that it does not know ends; a level of features keeps such values
+away from it as long as it belongs to the cluster.
 """
 
 import json
@@ -33,6 +37,8 @@ from ottla_core.cluster.model import (
 )
 from ottla_core.errors import OttlaError
 
+FORMAT = "format"
+FIRST_FORMAT = 1
 FEATURES_VERSION = 1
 """The version of the value that holds the finalised levels."""
 
@@ -42,6 +48,10 @@ Value = TypeVar("Value")
 
 class BadValue(OttlaError):
     """A value in etcd is not what its key promises; the message names the key and the field."""
+
+
+class UnknownFormat(BadValue):
+    """A value in etcd has the format of a later release, which this one must not guess at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,7 +376,7 @@ def decode_features(value: bytes, mod_revision: int) -> FinalizedFeatures:
     """
     fields = _Fields("features", value)
     if (version := fields.integer("version")) != FEATURES_VERSION:
-        raise BadValue(f"features: of version {version}, and this release reads version {FEATURES_VERSION}")
+        raise UnknownFormat(f"features: of version {version}, and this release reads version {FEATURES_VERSION}")
     return FinalizedFeatures(
         levels={OTTLA_VERSION: FIRST_LEVEL, **fields.integers_by_name("levels")}, epoch=mod_revision
     )
@@ -401,6 +411,8 @@ class _Fields:
             raise BadValue(f"{where}: not JSON: {value!r}") from None
         if not isinstance(parsed, dict):
             raise BadValue(f"{where}: not a JSON object: {parsed!r}")
+        if (found := parsed.get(FORMAT, FIRST_FORMAT)) != FIRST_FORMAT:
+            raise UnknownFormat(f"{where}: of format {found!r}, and this release reads format {FIRST_FORMAT}")
         self.json: Json = parsed
 
     def integer(self, name: str, default: int | None = None) -> int:

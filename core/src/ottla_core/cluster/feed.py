@@ -5,9 +5,9 @@ states. Readers take `state` without waiting. Listeners are called, synchronousl
 the new state after each change; a listener that raises is reported and does not stop the feed.
 
 When etcd no longer has the history that the watch needs, the feed lists again; listeners then see one big step.
-When the cluster comes to a level of features that this release lacks, or etcd turns out to hold another cluster or
-to have lost history that this process has seen, the feed stops for good with the state as it was, and `wait_failed`
-tells: what follows would be the deletion of everything.
+When the cluster comes to a level of features or a format that this release lacks, or etcd turns out to hold another
+cluster or to have lost history that this process has seen, the feed stops for good with the state as it was, and
+`wait_failed` tells: what follows would be the deletion of everything.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ import structlog
 
 from ottla_core.background import start_recurring, start_vital
 from ottla_core.clock import Clock, SystemClock
-from ottla_core.cluster.codec import BadValue
+from ottla_core.cluster.codec import BadValue, UnknownFormat
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.etcd_connection import RETRY_DELAY_S
 from ottla_core.cluster.etcd_errors import EtcdError, StoreWentBack, WatchHistoryLost
@@ -264,5 +264,12 @@ class ClusterStateFeed:
 
 
 def _report(bad_values: list[BadValue]) -> None:
+    """Log values that were passed over.
+
+    Raises:
+        LevelUnsupported: one has the format of a later release; to go by what its key held before would be wrong.
+    """
     for bad_value in bad_values:
+        if isinstance(bad_value, UnknownFormat):
+            raise LevelUnsupported(f"{bad_value}: start a release that has it") from bad_value
         log.error("unreadable value in etcd is ignored", error=str(bad_value))

@@ -99,3 +99,12 @@ async def test_a_store_is_as_intact_as_the_worst_of_its_directories(tmp_path: Pa
         assert store.directories.intact_since == 20
     async with store_in(*paths) as store:
         assert store.directories.intact_since == 20
+
+
+def test_a_record_of_a_later_version_counts_as_the_worst(tmp_path: Path, boot_id: Path) -> None:
+    use(tmp_path / "d", is_closed_cleanly=False, registered_as=5)
+    record = tmp_path / "d" / SHUTDOWN_RECORD
+    assert record.read_text().startswith("version=1\n")
+    record.write_text(record.read_text().replace("version=1", "version=2"))
+    assert boot_id.exists()
+    assert use(tmp_path / "d", is_closed_cleanly=False) == NO_EPOCH

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from ottla_core.cluster import codec
-from ottla_core.cluster.codec import BadValue, TopicRecord
+from ottla_core.cluster.codec import BadValue, TopicRecord, UnknownFormat
 from ottla_core.cluster.keys import LinkKey, MemberKey, PartitionKey, RegistrationKey, ShardKey
 from ottla_core.cluster.model import (
     BrokerRegistration,
@@ -133,6 +133,33 @@ def decode_partition(value: bytes) -> object:
 def test_a_bad_value_is_refused_by_name(decode: Callable[[bytes], object], value: bytes, named: str) -> None:
     with pytest.raises(BadValue, match=named):
         decode(value)
+
+
+DECODERS: dict[str, Callable[[bytes], object]] = {
+    "cluster_id": codec.decode_cluster_id,
+    "config": codec.decode_config,
+    "controller": lambda value: codec.decode_controller(value, 1),
+    "features": lambda value: codec.decode_features(value, 1),
+    "link": lambda value: codec.decode_link(LinkKey("l"), value, 1),
+    "member": lambda value: codec.decode_member(MemberKey(Role.BROKER, 4), value, 1),
+    "next_producer_id": codec.decode_next_producer_id,
+    "partition": decode_partition,
+    "registration": lambda value: codec.decode_registration(RegistrationKey(4), value, 1),
+    "shard": lambda value: codec.decode_shard(SHARD_KEY, value, 1),
+    "topic": lambda value: codec.decode_topic("t", value),
+}
+
+
+def test_every_kind_of_value_is_tried() -> None:
+    known = {name.removeprefix("decode_") for name in dir(codec) if name.startswith("decode_")}
+
+    assert known == DECODERS.keys()
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_a_value_of_a_later_format_is_refused_as_such(kind: str) -> None:
+    with pytest.raises(UnknownFormat, match="format 2"):
+        DECODERS[kind](b'{"format":2,"all":"is different"}')
 
 
 LINK = Link(

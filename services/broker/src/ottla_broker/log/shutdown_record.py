@@ -22,6 +22,8 @@ from ottla_core.cluster.model import NO_EPOCH
 
 SHUTDOWN_RECORD: Final = "shutdown-record"
 FSYNC_FAILED: Final = "fsync-failed"
+VERSION: Final = "1"
+"""Of the file; one without a version is of this one."""
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 _logger: Final = structlog.get_logger("log.directory")
@@ -82,7 +84,7 @@ def write_record(directory: Path, intact_since: int, *, fsync_failed: bool = Fal
     """Replace the record; raises OSError."""
     replace_file(
         directory / SHUTDOWN_RECORD,
-        f"boot.id={_boot_id()}\nintact.since={intact_since}\nfsync.failed={str(fsync_failed).lower()}\n",
+        f"version={VERSION}\nboot.id={_boot_id()}\nintact.since={intact_since}\nfsync.failed={str(fsync_failed).lower()}\n",
     )
 
 
@@ -102,6 +104,8 @@ def _read(path: Path) -> ShutdownRecord:
         return ShutdownRecord("", 0, fsync_failed=False)
     fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     try:
+        if fields.get("version", VERSION) != VERSION:
+            raise ValueError(fields["version"])
         return ShutdownRecord(
             fields["boot.id"], int(fields["intact.since"]), fsync_failed=fields.get("fsync.failed") != "false"
         )
