@@ -108,7 +108,8 @@ class History:
         reached = dict.fromkeys(PARTITIONS, -1)
         for worker in self.workers:
             for partition, status in worker.copier.status().items():
-                if status.lag == 0 and status.source_end >= self.written[partition.partition].end:
+                end = self.written[partition.partition].end
+                if status.source_offset >= end or (status.lag == 0 and status.source_end >= end):
                     reached.pop(partition.partition, None)
                 elif partition.partition in reached:
                     reached[partition.partition] = max(reached[partition.partition], status.source_offset)

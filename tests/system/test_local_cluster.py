@@ -282,7 +282,9 @@ def test_a_brokers_files_are_dumped_and_damage_is_found(directory, detached):
     assert dump.returncode == 0, dump.stderr
     rows = [json.loads(line) for line in dump.stdout.splitlines()]
     assert [row["payload"] for row in rows if row["kind"] == "record"] == lines.splitlines()
-    assert "baseOffset: 0 lastOffset: 99" in ottla("log", "dump", str(partition)).stdout
+    batches = ottla("log", "dump", str(partition)).stdout  # several where the command was slow to read its input
+    assert "baseOffset: 0 " in batches
+    assert "lastOffset: 99 " in batches
     segment = partition / "00000000000000000000.log"
     data = bytearray(segment.read_bytes())
     data[-3] ^= 1

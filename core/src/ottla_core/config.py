@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from ottla_core.errors import ConfigurationError
 
 ENVIRONMENT_PREFIX = "OTTLA_"
-SECRET_KEYS = frozenset({"etcd.password", "metrics.otlp.headers"})
+SECRET_KEYS = frozenset({"etcd.password", "metrics.otlp.headers", "traces.otlp.headers"})
 """Settings whose values are shown to nobody."""
 
 

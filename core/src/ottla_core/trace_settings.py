@@ -24,6 +24,7 @@ class TraceSettings(ServiceConfig):
     )
     traces_otlp_headers: CommaSeparated = Field(
         (),
+        repr=False,
         alias="traces.otlp.headers",
         description="Headers of such requests, for authentication for example: NAME=VALUE, separated by commas, "
         "values percent-encoded where they hold commas or blanks.",
@@ -43,6 +44,8 @@ class TraceSettings(ServiceConfig):
         parts = urlsplit(value)
         if value and (parts.scheme not in ("http", "https") or not parts.hostname):
             raise ValueError("write it as http://HOST:PORT or https://HOST:PORT")
+        if "@" in parts.netloc:
+            raise ValueError("it must hold no login, as it is shown to clients; write that into traces.otlp.headers")
         return value
 
     @field_validator("traces_otlp_headers")

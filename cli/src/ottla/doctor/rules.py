@@ -79,11 +79,7 @@ def _partitions(facts: Facts) -> Iterator[Finding]:
     if facts.view is None:
         return
     away = _missing_brokers(facts)
-    unexplained = [
-        each
-        for each in facts.view.partitions.values()
-        if not away & set(each.replicas) and each.name not in facts.moves
-    ]
+    unexplained = [each for each in facts.view.partitions.values() if not away & set(each.replicas)]
     if offline := [each for each in unexplained if each.leader is None]:
         yield Finding(
             Harm.UNAVAILABLE, "offline-partitions", named(offline),
@@ -91,7 +87,11 @@ def _partitions(facts: Facts) -> Iterator[Finding]:
             "ottla cluster elect-leaders",
         )  # fmt: skip
     failed = facts.failed_directories.keys()
-    lacking = [each for each in unexplained if each.leader is not None and each.is_under_replicated]
+    lacking = [
+        each
+        for each in unexplained
+        if each.leader is not None and each.is_under_replicated and each.name not in facts.moves
+    ]
     if behind := [each for each in lacking if not set(each.replicas) - set(each.in_sync) <= failed]:
         yield Finding(
             Harm.AT_RISK, "under-replicated-partitions", named(behind),

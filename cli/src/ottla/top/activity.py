@@ -6,6 +6,7 @@ from typing import Any
 
 from ottla.groups.inspection import Partition
 from ottla.top.sample import Sample
+from ottla_core.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +55,14 @@ class GroupActivity:
 
     Attributes:
         records_per_s: that it has committed.
-        lag: records that it has not read.
-        seconds_left: until it has read all at these rates; None if it never will.
+        lag: records that it has not read; None if the end of a partition is not known.
+        seconds_left: until it has read all at these rates; None if it never will, or that is not known.
     """
 
     group: str
     state: str
     records_per_s: float
-    lag: int
+    lag: int | None
     seconds_left: float | None
 
 
@@ -87,7 +88,7 @@ def activity(former: Sample, new: Sample) -> Activity:
         cluster_id=new.view.cluster_id,
         brokers=tuple(_brokers(former, new, took_s)),
         topics=tuple(sorted(_topics(former, new, took_s), key=lambda each: (-each.records_per_s, each.topic))),
-        groups=tuple(sorted(_groups(former, new, took_s), key=lambda each: (-each.lag, each.group))),
+        groups=tuple(sorted(_groups(former, new, took_s), key=lambda each: (-(each.lag or 0), each.group))),
         not_seen=tuple(new.not_seen),
     )
 
@@ -138,15 +139,23 @@ def _topics(former: Sample, new: Sample, took_s: float) -> Iterable[TopicActivit
 
 def _groups(former: Sample, new: Sample, took_s: float) -> Iterable[GroupActivity]:
     for name, group in new.groups.items():
-        lag = sum(max(0, new.ends[place] - offset) for place, offset in group.committed.items() if place in new.ends)
+        lag = _lag(new, group.committed)
         before = former.groups[name].committed if name in former.groups else group.committed
         read_per_s = _grown(before, group.committed, group.committed) / took_s
         produced_per_s = _grown(former.ends, new.ends, group.committed) / took_s
         gain_per_s = read_per_s - produced_per_s
-        seconds_left = 0.0 if lag == 0 else lag / gain_per_s if gain_per_s > 0 else None
+        seconds_left = 0.0 if lag == 0 else lag / gain_per_s if lag is not None and gain_per_s > 0 else None
         yield GroupActivity(
             group=name, state=group.state, records_per_s=read_per_s, lag=lag, seconds_left=seconds_left
         )
+
+
+def _lag(new: Sample, committed: Mapping[Partition, int]) -> int | None:
+    """Return how many records a group has not read; partitions that are there no more count for nothing."""
+    there = {place: offset for place, offset in committed.items() if TopicPartition(*place) in new.view.partitions}
+    if not there.keys() <= new.ends.keys():
+        return None
+    return sum(max(0, new.ends[place] - offset) for place, offset in there.items())
 
 
 def _grown(before: Mapping[Partition, int], after: Mapping[Partition, int], places: Iterable[Partition]) -> int:

@@ -59,6 +59,8 @@ def _topic_row(each: TopicActivity) -> tuple[object, ...]:
 
 
 def _group_row(each: GroupActivity) -> tuple[object, ...]:
+    if each.lag is None:
+        return each.group, each.state, _rate(each.records_per_s), UNKNOWN, UNKNOWN
     left = "never" if each.seconds_left is None else "now" if each.lag == 0 else f"{each.seconds_left:,.0f} s"
     return each.group, each.state, _rate(each.records_per_s), f"{each.lag:,}", left
 

@@ -27,6 +27,16 @@ FAILED: Final = "failed"
 logger = structlog.get_logger("metrics")
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Takes a redirect for a refusal: to follow it would send the headers, a token perhaps, to another host."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Follow none."""
+
+
+_opener: Final = urllib.request.build_opener(_NoRedirects)
+
+
 class OtlpPush:
     """Pushes until it is closed.
 
@@ -67,18 +77,20 @@ class OtlpPush:
 
     def _push(self) -> str:
         """Push once; return why that has failed, or nothing."""
-        body = encode_metrics(self._metrics, self._began_ns, time.time_ns())
-        request = urllib.request.Request(self._url, body, self._headers)  # noqa: S310 - settings allow http and https
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S):  # noqa: S310
+            body = encode_metrics(self._metrics, self._began_ns, time.time_ns())
+            request = urllib.request.Request(self._url, body, self._headers)  # noqa: S310 - http and https only
+            with _opener.open(request, timeout=TIMEOUT_S):
                 return ""
         except urllib.error.HTTPError as error:
             error.close()
             return f"it answers {error.code} {error.reason}"
         except urllib.error.URLError as error:
             return str(error.reason)
-        except (OSError, ValueError) as error:  # a time-out or nonsense in place of a response
+        except OSError as error:
             return str(error) or type(error).__name__
+        except Exception as error:  # nonsense in place of a response must not end the pushes  # noqa: BLE001
+            return type(error).__name__  # its text may show a header
 
 
 def _with_path(endpoint: str) -> str:

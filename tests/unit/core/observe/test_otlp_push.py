@@ -1,7 +1,8 @@
 """Metrics are pushed by OTLP, and a push that fails is counted."""
 
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
 from threading import Thread
@@ -19,7 +20,7 @@ from ottla_core.observe.histogram import TimeHistogram
 from ottla_core.observe.metrics import Metrics
 from ottla_core.observe.publishing import publish_metrics
 from tests.support.eventually_async import eventually_async
-from tests.support.free_ports import free_port_block
+from tests.support.free_ports import free_port_block, free_ports
 
 PUSHES = "ottla_metrics_otlp_pushes_total"
 BY_PUBLISHING = {*(each.name for each in KERNEL), "ottla_event_loop_delay_seconds", PUSHES}
@@ -28,7 +29,7 @@ BY_PUBLISHING = {*(each.name for each in KERNEL), "ottla_event_loop_delay_second
 class Receiver(ThreadingHTTPServer):
     """A receiver of OTLP that keeps what it is told."""
 
-    def __init__(self, port: int, status: int = 200) -> None:
+    def __init__(self, port: int, status: int = 200, location: str = "") -> None:
         self.requests: Queue[tuple[str, dict[str, str], bytes]] = Queue()
         received, answered = self.requests, status
 
@@ -37,6 +38,8 @@ class Receiver(ThreadingHTTPServer):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 received.put((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
                 self.send_response(answered)
+                if location:
+                    self.send_header("Location", location)
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:
@@ -46,8 +49,8 @@ class Receiver(ThreadingHTTPServer):
 
 
 @contextmanager
-def receiving(port: int, status: int = 200) -> Iterator[Receiver]:
-    server = Receiver(port, status)
+def receiving(port: int, status: int = 200, location: str = "") -> Iterator[Receiver]:
+    server = Receiver(port, status, location)
     thread = Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -129,6 +132,41 @@ async def test_a_receiver_that_refuses_has_failed_the_push() -> None:
     with receiving(port, status=503), publish_metrics(metrics, settings(port)):
         await eventually_async(lambda: pushed(metrics)["failed"] >= 1, "a failed push")
         assert pushed(metrics)["done"] == 0
+
+
+async def test_a_redirect_is_not_followed_as_it_would_take_the_headers_along() -> None:
+    port, elsewhere = free_ports(2)
+    metrics = controller_metrics()
+    with (
+        receiving(elsewhere) as other,
+        receiving(port, status=302, location=f"http://127.0.0.1:{elsewhere}/"),
+        publish_metrics(metrics, settings(port)),
+    ):
+        await eventually_async(lambda: pushed(metrics)["failed"] >= 2, "failed pushes")
+        assert pushed(metrics)["done"] == other.requests.qsize() == 0
+
+
+async def test_nonsense_in_place_of_an_answer_does_not_end_the_pushes() -> None:
+    def answer(connection: socket.socket) -> None:
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"nonsense\r\n\r\n")
+
+    def serve(listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                answer(listener.accept()[0])
+
+    metrics = controller_metrics()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=serve, args=(listener,))
+        thread.start()
+        try:
+            with publish_metrics(metrics, settings(listener.getsockname()[1])):
+                await eventually_async(lambda: pushed(metrics)["failed"] >= 2, "failed pushes")
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 @pytest.mark.parametrize("key", ["metrics.otlp.endpoint", "metrics.otlp.headers"])

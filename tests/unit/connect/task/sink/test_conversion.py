@@ -27,6 +27,11 @@ class Text(Converter):
         return SchemaAndValue(None, None) if data is None else SchemaAndValue(STRING, data.decode())
 
 
+class Unreadable(Text):
+    def deserialize(self, topic, data, headers=()):
+        raise DataError("not JSON")
+
+
 class Route(Transform):
     def apply(self, record):
         if record.value == "drop":
@@ -139,6 +144,16 @@ def test_a_bad_header_is_a_bad_record():
     parts = Parts(tolerant=True)
     assert parts.convert(message(1, headers=[("h", b"bad")])) == []
     assert parts.failures.seen == [(1, "HEADER_CONVERTER")]
+
+
+def test_a_trace_context_that_was_written_past_the_converters_is_read_past_them():
+    context = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03"
+    parts = Parts()
+    parts.conversion._converters = Converters(Text(), Text(), Unreadable())
+    (record,) = parts.convert(message(1, headers=[("traceparent", context)]))
+    assert record.headers == (Header("traceparent", context.decode()),)
+    with pytest.raises(ToleranceExceeded):
+        parts.convert(message(2, headers=[("traceparent", b"something else")]))
 
 
 def test_transforms_change_and_drop_records_and_the_origin_stays():

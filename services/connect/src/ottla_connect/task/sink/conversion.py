@@ -5,6 +5,7 @@ which something goes wrong goes through the error handler by itself, which may t
 functions of their bytes, so converting once more does no harm; transforms go on behind the step that failed.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
@@ -21,6 +22,9 @@ from ottla_sdk import Converter, Header, SinkRecord
 
 APPEND_TIME = TIMESTAMP_LOG_APPEND_TIME
 NO_TIME = TIMESTAMP_NOT_AVAILABLE
+TRACE_PARENT = "traceparent"
+W3C_TRACE_PARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+"""A value of that header, by W3C Trace Context."""
 
 RawHeaders = Sequence[tuple[str, bytes | None]]
 
@@ -193,7 +197,13 @@ class SinkConversion:
         converter = self._converters.header
         made = []
         for key, data in raw:
-            schema, value = converter.deserialize_header(topic, key, data)
+            try:
+                schema, value = converter.deserialize_header(topic, key, data)
+            except Exception:
+                # Whoever traces writes it past all converters, and this one cannot read it.
+                if key != TRACE_PARENT or data is None or not W3C_TRACE_PARENT.fullmatch(data):
+                    raise
+                schema, value = None, data.decode("ascii")
             made.append(Header(key, value, schema))
         return tuple(made)
 
