@@ -205,7 +205,7 @@ def _map_problems(copy: Copy, places: Mapping[int, Sequence[int]], counts: Count
     if holes and copy.keeps is Keeps.EVERYTHING:
         yield f"{copy.name}: the map has holes: {holes}"
     counts["holes of maps"] += len(holes)
-    ordered = sorted(places)
+    ordered, left = sorted(places), frozenset(copy.left)
     for offset in copy.source:
         if offset < copy.map.source_start or any(each.source_start <= offset < each.source_end for each in holes):
             counts["offsets that no map tells"] += 1
@@ -216,6 +216,13 @@ def _map_problems(copy: Copy, places: Mapping[int, Sequence[int]], counts: Count
         told = copy.map.translate(offset).target_offset
         wanted = places[ordered[index]]
         is_kept = ordered[index] == offset or copy.keeps is Keeps.EVERYTHING
+        if copy.keeps is Keeps.LAST_VALUES and offset not in left:
+            # The source has compacted it away, maybe before a worker paired both sides: nobody is owed it any more.
+            # What a group must get is the next record that the source still has.
+            owed = next((each for each in ordered[index:] if each in left), None)
+            if owed is None:
+                continue
+            wanted, is_kept = places[owed], False
         # What the target has compacted or deleted since is passed over by readers: it may lead to what lies before.
         if told not in wanted and (is_kept or told > min(wanted)):
             yield f"{copy.name}: offset {offset} is translated to {told}; its record is at {wanted}"

@@ -111,6 +111,17 @@ def test_what_is_still_at_the_source_must_have_been_copied():
     assert compacted.counts["copied, and deleted at the target"] == 2
 
 
+def test_what_the_source_has_compacted_since_may_be_passed_over_but_nothing_behind_it():
+    """A worker that takes over pairs what the source still has; the target may have older values of its keys."""
+    behind_what_is_gone = runs((2, AHEAD + 2, 2))
+    assert not verdict(whole(), behind_what_is_gone, keeps=Keeps.LAST_VALUES, left=[2, 3]).problems
+    owed = verdict(whole(), behind_what_is_gone, keeps=Keeps.LAST_VALUES, left=[1, 2, 3]).problems
+    assert any("offset 1 is translated to" in each for each in owed)
+    too_far = runs((3, AHEAD + 3, 1))
+    skipped = verdict(whole(), too_far, keeps=Keeps.LAST_VALUES, left=[2, 3]).problems
+    assert any("offset 0 is translated to" in each for each in skipped)
+
+
 def test_the_last_value_of_each_key_must_be_there():
     found = verdict(records((5, 0), (6, 1), (7, 2)), runs((0, 5, 3)), keeps=Keeps.LAST_VALUES)
     assert any("the last value of b is number 1" in each for each in found.problems)
