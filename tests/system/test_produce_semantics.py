@@ -31,6 +31,8 @@ from tests.support.sparse_request import sparse_request
 
 PIPELINED = 60
 DUPLICATES_RECOGNISED = 5
+DAYS_MS = 3 * 24 * 60 * 60 * 1000
+"""More than producers are remembered for, and less than records are kept."""
 FLUSHED_AT_ONCE = {"flush.messages": "1"}
 COMPRESSION_TYPES = {
     "uncompressed": Codec.NONE,
@@ -160,19 +162,19 @@ def test_one_bad_partition_does_not_hold_back_the_others(bootstrap: str, new_top
 class Sequences:
     """One idempotent producer's batches of two records, by their number.
 
-    Their timestamps are of now: as in Kafka, a producer is forgotten when its last record is a day old.
+    Kafka forgets a producer when its last record is a day old, so what is also asked of Kafka has records of now.
     """
 
-    def __init__(self, client: RawClient):
+    def __init__(self, client: RawClient, *, age_ms: int = 0):
         answer = eventually(lambda: _given_producer_id(client), "a producer id is given out")
         self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
-        self._now_ms = time.time_ns() // 1_000_000
+        self._record_ms = time.time_ns() // 1_000_000 - age_ms
 
     def batch(self, number: int, *, epoch: int | None = None) -> bytes:
         return replace(
             batch_of([b"a", b"b"]),
-            base_timestamp_ms=self._now_ms,
-            max_timestamp_ms=self._now_ms,
+            base_timestamp_ms=self._record_ms,
+            max_timestamp_ms=self._record_ms,
             producer_id=self.producer_id,
             producer_epoch=self.epoch if epoch is None else epoch,
             base_sequence=2 * number,
@@ -241,12 +243,15 @@ def test_an_older_producer_epoch_is_refused_and_a_newer_begins_again(bootstrap: 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("age_ms", [0, DAYS_MS], ids=["new records", "old records"])
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_duplicates_and_gaps_are_recognised_over_a_restart(restartable_broker: RestartableBroker, end: str) -> None:
+def test_duplicates_and_gaps_are_recognised_over_a_restart(
+    restartable_broker: RestartableBroker, end: str, age_ms: int
+) -> None:
     """Of the last batch at least: Kafka's snapshots, which a clean stop leaves, hold no more of a producer."""
     topic = make_topic(restartable_broker.bootstrap)
     with RawClient.to(restartable_broker.bootstrap) as client:
-        producer = Sequences(client)
+        producer = Sequences(client, age_ms=age_ms)
         for number in range(3):
             publish(client, topic, producer.batch(number))
     getattr(restartable_broker, end)()

@@ -201,7 +201,7 @@ class PartitionLog:
             self.leader_epochs.assign(leader_epoch, base_offset)
         self.log_end_offset = last_offset + 1
         if producer_id >= 0:
-            self.producers.record(header, last_offset, timestamp)
+            self.producers.record(header, last_offset, timestamp, now_ms)
         return Appended(base_offset, last_offset, append_time, self.log_start_offset, False)
 
     def has_batch(self, records: Buffer) -> bool:
@@ -248,7 +248,7 @@ class PartitionLog:
         for header in run.headers:
             if header.leader_epoch > self.leader_epochs.latest:
                 begin_epoch(self, self._flush, header.leader_epoch, header.base_offset)
-            self.producers.replay(header)
+            self.producers.replay(header, now_ms)
         self.log_end_offset = run.end_offset
 
     def _write(

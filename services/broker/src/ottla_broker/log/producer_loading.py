@@ -2,6 +2,10 @@
 
 It is needed when a log is opened, and as of an earlier offset when a log is truncated. Everything here blocks, for as
 long as it takes to walk up to a whole segment: seconds, if its batches are small.
+
+No file says when a producer's last batch was written, but it was no later than its segment was. So the producer
+counts as heard of then. Where that segment has been deleted, only the times of the records count: nothing is there
+that could be written twice, and a producer that is gone must not be kept from start to start.
 """
 
 from pathlib import Path
@@ -58,6 +62,7 @@ def read_producers(
         refill_batches(producers, segments, snapshot_offset, log_end_offset)
         break
     _replay(producers, segments, replay_from, offset)
+    _note_when_written(producers, segments)
     return producers
 
 
@@ -98,6 +103,18 @@ def _replay(producers: ProducerStates, segments: Segments, from_offset: int, end
                     producers.clear()  # those so far are of another cluster
                 producers.replay(header)
             latest_epoch = header.leader_epoch
+
+
+def _note_when_written(producers: ProducerStates, segments: Segments) -> None:
+    """Note of each producer that its last batch was written no later than the segment that holds it."""
+    modified_ms: dict[int, int] = {}
+    for entry in producers:
+        if entry.last_offset < segments[0].base_offset:
+            continue
+        number = segments.number_for(entry.last_offset)
+        if number not in modified_ms:
+            modified_ms[number] = segments[number].modified_ms()
+        entry.written_ms = modified_ms[number]
 
 
 def _last_epoch_before(segments: Segments, number: int) -> int:

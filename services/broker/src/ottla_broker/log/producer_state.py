@@ -9,6 +9,10 @@ A producer of which nothing is known may start with any sequence number, because
 been deleted along with its records. Source: Kafka's ProducerStateManager, ProducerStateEntry and
 ProducerAppendInfo.
 
+A producer is forgotten when it has been silent for `producer.id.expiration.ms`, by the clock of this broker. Kafka
+goes by the times of records alone. So a producer of old records, out of an archive or copied from elsewhere, would be
+forgotten while it writes, or at the restart whose answers it waits for, and its retries would be written twice.
+
 A check changes nothing; `record` is called once the batch has been written.
 """
 
@@ -24,6 +28,7 @@ from ottla_core.wire.record_batch import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    NO_TIMESTAMP,
     RecordBatchHeader,
     decrement_sequence,
     increment_sequence,
@@ -61,6 +66,8 @@ class ProducerEntry:
     Attributes:
         unbroken_records: how many records up to the last one the log has surely got in the order of their sequence
             numbers; not in snapshots, so it counts anew from there.
+        written_ms: when its last batch was written here, or a later time; not in snapshots either, but see
+            `producer_loading`.
     """
 
     producer_id: int
@@ -70,6 +77,7 @@ class ProducerEntry:
     current_transaction_first_offset: int = -1
     batches: deque[ProducerBatch] = field(default_factory=lambda: deque(maxlen=RETAINED_BATCHES))
     unbroken_records: int = 0
+    written_ms: int = NO_TIMESTAMP
 
     @property
     def last_sequence(self) -> int:
@@ -159,8 +167,10 @@ class ProducerStates:
             f" {base_sequence} (incoming), {entry.last_sequence} (current end, epoch {entry.producer_epoch})"
         )
 
-    def record(self, header: RecordBatchHeader, last_offset: int, timestamp: int) -> None:
-        """Remember a batch that has been written, with the last offset and timestamp it was given."""
+    def record(
+        self, header: RecordBatchHeader, last_offset: int, timestamp: int, written_ms: int = NO_TIMESTAMP
+    ) -> None:
+        """Remember a batch that was written at `written_ms`, with the last offset and timestamp it was given."""
         entry = self._entries.get(header.producer_id)
         if entry is None:
             entry = ProducerEntry(header.producer_id, header.producer_epoch, timestamp)
@@ -173,18 +183,21 @@ class ProducerStates:
             entry.unbroken_records = 0  # what is read anew may have gaps: what was compacted, or lost by a disk
         entry.unbroken_records = min(entry.unbroken_records + header.last_offset_delta + 1, UNBROKEN_RECORDS_MAX)
         entry.last_timestamp = timestamp
+        entry.written_ms = written_ms
         entry.batches.append(ProducerBatch(header.last_sequence, last_offset, header.last_offset_delta, timestamp))
 
-    def replay(self, header: RecordBatchHeader) -> None:
+    def replay(self, header: RecordBatchHeader, written_ms: int = NO_TIMESTAMP) -> None:
         """Take in a batch found in the log or received from a leader, whose sequence was checked there."""
         if not carries_sequence(header):
             return
         entry = self._entries.get(header.producer_id)
         if entry is None or header.producer_epoch >= entry.producer_epoch:
-            self.record(header, header.last_offset, header.max_timestamp)
+            self.record(header, header.last_offset, header.max_timestamp, written_ms)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that have been silent for `expiration_ms`; return how many."""
+        for entry in self._entries.values():
+            entry.written_ms = min(entry.written_ms, now_ms)  # a clock that was ahead must not keep it for ever
         expired = [entry.producer_id for entry in self._entries.values() if is_expired(entry, now_ms, expiration_ms)]
         for producer_id in expired:
             del self._entries[producer_id]
@@ -198,4 +211,5 @@ def carries_sequence(header: RecordBatchHeader) -> bool:
 
 def is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:
     """Return whether a producer may be forgotten: silent for long enough and in no transaction."""
-    return entry.current_transaction_first_offset < 0 and now_ms - entry.last_timestamp >= expiration_ms
+    newest_ms = max(entry.last_timestamp, entry.written_ms)
+    return entry.current_transaction_first_offset < 0 and now_ms - newest_ms >= expiration_ms

@@ -356,6 +356,10 @@ class LogSegment:
         largest = self.largest_timestamp()
         if largest.timestamp >= 0:
             return largest.timestamp
+        return self.modified_ms()
+
+    def modified_ms(self) -> int:
+        """Return when the file was written last; compaction keeps that time. Raises OSError."""
         return int(self.path().stat().st_mtime * 1000)
 
     # Cutting and removing
