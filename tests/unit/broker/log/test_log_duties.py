@@ -7,7 +7,9 @@ import pytest
 from ottla_broker.log.log_duties import LogDuties
 from ottla_core import background
 from ottla_core.background import failures
-from tests.support.log_stores import store_in, until
+from ottla_core.topic_partition import TopicPartition
+from tests.support.log_stores import CONFIG, TOPIC_ID, store_in, until
+from tests.support.partition_logs import append
 
 CONSTANTLY_MS = 1
 
@@ -38,3 +40,34 @@ async def test_an_unexpected_exception_ends_neither_the_other_duties_nor_for_goo
         assert failures["log duty"] == before + 2
         seen = checkpoints
         await until(lambda: checkpoints > seen)
+
+
+@pytest.mark.parametrize(
+    ("duty", "refused", "written"),
+    [
+        ("checkpoint_recovery_points", "recovery-point", {"recovery-point": 3, "log-start": 2}),
+        ("checkpoint_high_watermarks", "replication", {"replication": 3}),
+    ],
+)
+async def test_a_disk_that_refuses_checkpoints_keeps_none_from_those_of_another_disk(
+    tmp_path: Path, duty: str, refused: str, written: dict[str, int]
+) -> None:
+    """Else what was deleted there would be back after a crash, and all of it would be recovered."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    async with store_in(first, second) as store:
+        for number in range(2):
+            log = await store.create(TopicPartition("t", number), TOPIC_ID, CONFIG, is_new=True)
+            append(log, b"v", b"w", b"x")
+            log.flush()
+            log.delete_records_before(2)
+        (there,) = [log for log in store.logs.values() if log.directory.parent == second]
+        path = first / f"{refused}-offset-checkpoint"
+        path.unlink(missing_ok=True)
+        path.mkdir()  # no file can take its place
+
+        with pytest.raises(IsADirectoryError):
+            await getattr(store._duties, duty)()
+
+        for name, offset in written.items():
+            line = f"t {there.topic_partition.partition} {offset}\n"
+            assert line in (second / f"{name}-offset-checkpoint").read_text()

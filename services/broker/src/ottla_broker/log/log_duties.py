@@ -16,6 +16,7 @@ import structlog
 
 from ottla_broker.log.cleaner import CleanerSettings
 from ottla_broker.log.directory_checkpoints import DirectoriesAndLogs, DirectoryCheckpoints
+from ottla_broker.log.log_directory import LogDirectory
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.segment_file import OPEN_FILES_MAX
 from ottla_broker.log.storage_problems import TELL_INTERVAL_MS
@@ -113,6 +114,21 @@ class LogDuties:
                 with suppress(KafkaStorageError):  # logged where it happened; the other logs have their turn
                     work(log)
 
+    async def _each_directory(self, write: Callable[[LogDirectory], Awaitable[None]]) -> None:
+        """Write checkpoints of every directory, also behind one whose disk refuses.
+
+        Raises:
+            OSError: a disk has refused; those of the other directories are written.
+        """
+        refused: OSError | None = None
+        for directory in list(self._store.directories.online()):
+            try:
+                await write(directory)
+            except OSError as error:
+                refused = error
+        if refused is not None:
+            raise refused
+
     async def enforce_retention(self) -> None:
         """Delete the old segments of every log."""
         now_ms = self._clock.time_ms()
@@ -134,10 +150,8 @@ class LogDuties:
 
     async def checkpoint_recovery_points(self) -> None:
         """Write the recovery points, log start offsets and first dirty offsets of every directory."""
-        for directory in list(self._store.directories.online()):
-            await self._checkpoints.write_recovery_points(directory)
+        await self._each_directory(self._checkpoints.write_recovery_points)
 
     async def checkpoint_high_watermarks(self) -> None:
         """Write the high watermarks of every directory."""
-        for directory in list(self._store.directories.online()):
-            await self._checkpoints.write_high_watermarks(directory)
+        await self._each_directory(self._checkpoints.write_high_watermarks)
