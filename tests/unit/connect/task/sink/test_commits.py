@@ -1,6 +1,7 @@
 """Which offsets a sink task commits, and when."""
 
 import pytest
+from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.task.pipeline.dead_letters import DeadLettersLost
@@ -86,3 +87,12 @@ def test_nothing_is_asked_or_committed_without_a_lease(parts):
     parts.leased = False
     assert parts.commits.commit([A0], closing=True)
     assert parts.events == []
+
+
+def test_a_task_that_has_sought_while_a_commit_was_on_its_way_does_not_go_back_to_that(parts):
+    parts.commits.commit([A0], closing=False)
+    parts.positions.move(A0, 2)
+    parts.commits.on_result(None, [KafkaTopicPartition("a", 0, 6)])
+    parts.positions.read("a", [0], [2])
+    parts.positions.put()
+    assert parts.positions.rewind() == {A0: 2}

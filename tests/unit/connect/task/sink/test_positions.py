@@ -8,6 +8,11 @@ from ottla_sdk import TopicPartition
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 
+def commit(positions: Positions, offsets: dict[TopicPartition, int]) -> None:
+    positions.sent(offsets)
+    positions.committed(offsets)
+
+
 @pytest.fixture
 def positions() -> Positions:
     made = Positions()
@@ -35,7 +40,7 @@ def test_what_the_task_allows_is_committed(positions):
 def test_an_offset_that_is_committed_already_is_not_committed_again(positions):
     positions.read("a", [0], [5])
     positions.put()
-    positions.committed({A0: 6})
+    commit(positions, {A0: 6})
     assert positions.to_commit({A0: 6}, {A0: 6}) == ({}, [])
 
 
@@ -60,6 +65,7 @@ def test_a_task_cannot_commit_what_it_was_not_given(positions):
 def test_partitions_that_are_given_away_are_forgotten(positions):
     positions.read("a", [0], [5])
     positions.put()
+    positions.sent({A0: 6})
     positions.revoke([A0])
     positions.committed({A0: 6})
     assert positions.assigned == {A1}
@@ -71,7 +77,7 @@ def test_partitions_that_are_given_away_are_forgotten(positions):
 def test_going_back_leads_to_the_last_commit_of_each_partition_read_since(positions):
     positions.read("a", [0, 1], [5, 9])
     positions.put()
-    positions.committed({A0: 6, A1: 10})
+    commit(positions, {A0: 6, A1: 10})
     positions.read("a", [0], [6])
     positions.put()
     positions.read("a", [0], [7])
@@ -85,6 +91,41 @@ def test_a_position_that_the_task_chooses_counts_as_committed(positions):
     positions.put()
     assert positions.offered([A0]) == {A0: 2}
     assert positions.to_commit({A0: 2}, {A0: 2}) == ({}, [])
+
+
+def test_a_commit_that_succeeds_after_the_task_has_moved_is_none_of_where_it_is_now(positions):
+    positions.read("a", [0, 1], [5, 9])
+    positions.put()
+    positions.sent({A0: 6, A1: 10})
+    positions.move(A0, 2)
+    positions.committed({A0: 6, A1: 10})
+    positions.read("a", [0, 1], [2, 10])
+    positions.put()
+    assert positions.rewind() == {A0: 2, A1: 10}, "what lies between 2 and 6 would be missed"
+
+
+def test_a_commit_from_before_a_partition_was_given_away_is_none_of_where_it_came_back(positions):
+    positions.read("a", [0], [5])
+    positions.put()
+    positions.sent({A0: 6})
+    positions.revoke([A0])
+    positions.assign([A0])
+    positions.read("a", [0], [3])
+    positions.committed({A0: 6})
+    assert positions.rewind() == {A0: 3}
+
+
+def test_of_two_commits_on_their_way_the_last_one_counts(positions):
+    positions.read("a", [0], [5])
+    positions.put()
+    positions.sent({A0: 6})
+    positions.read("a", [0], [6])
+    positions.put()
+    positions.sent({A0: 7})
+    positions.committed({A0: 6})
+    assert positions.to_commit({A0: 7}, {A0: 7}) == ({A0: 7}, [])
+    positions.committed({A0: 7})
+    assert positions.to_commit({A0: 7}, {A0: 7}) == ({}, [])
 
 
 def test_topics_are_new_once(positions):

@@ -131,6 +131,7 @@ class Commits:
             self._failed(failed)
 
     def _send(self, offsets: Mapping[TopicPartition, int], began_s: float, *, wait: bool) -> None:
+        self._positions.sent(offsets)
         try:
             self._group.commit(offsets, self._identities.metadata, wait=wait)
         except KafkaException as error:

@@ -2,6 +2,10 @@
 
 An offset here is always that of the next record. Of each partition there are: how far it was read, how far its
 records were put into the sink, and how far that is committed; each at most as far as the one before.
+
+That a commit has succeeded is heard later, when the task may have gone elsewhere: it has sought, the topic was
+created anew, or the partition was given away and came back. Such a commit says nothing of the present position. Taken
+for how far that is committed, it would have the task go on behind records that it has not got.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,6 +21,7 @@ class Positions:
         self._read: dict[TopicPartition, int] = {}
         self._put: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
+        self._under_way: dict[TopicPartition, int] = {}
         self._topics: set[str] = set()
         self._new_topics: list[str] = []
 
@@ -32,7 +37,7 @@ class Positions:
     def revoke(self, partitions: Collection[TopicPartition]) -> None:
         """The task has these no longer."""
         self._assigned.difference_update(partitions)
-        for positions in (self._read, self._put, self._committed):
+        for positions in (self._read, self._put, self._committed, self._under_way):
             for each in partitions:
                 positions.pop(each, None)
 
@@ -66,6 +71,7 @@ class Positions:
     def move(self, partition: TopicPartition, offset: int) -> None:
         """The task goes on reading at an offset that it has chosen, which counts as committed."""
         self._read.pop(partition, None)
+        self._under_way.pop(partition, None)
         self._put[partition] = self._committed[partition] = offset
 
     def rewind(self) -> dict[TopicPartition, int]:
@@ -105,6 +111,12 @@ class Positions:
                 chosen[partition] = offset
         return chosen, refused
 
+    def sent(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """A commit of these is on its way."""
+        self._under_way.update(offsets)
+
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """These are committed."""
-        self._committed.update({each: offset for each, offset in offsets.items() if each in self._assigned})
+        """These are committed; what is not of a partition's last commit, or of before it has moved, says nothing."""
+        self._committed.update(
+            {each: offset for each, offset in offsets.items() if self._under_way.get(each) == offset}
+        )
