@@ -21,6 +21,7 @@ class Parts:
 
     def __init__(self) -> None:
         self.events: list[str] = []
+        self.sought: int | None = None
         self.report_error: Exception | None = None
         self.dead_letters_error: Exception | None = None
         self.positions = Positions()
@@ -44,6 +45,8 @@ class Parts:
 
     def pre_commit(self, offsets):
         self.events.append("pre_commit")
+        if self.sought is not None:
+            self.positions.move(A0, self.sought)
         return offsets
 
     def flush(self, timeout_s):
@@ -96,3 +99,9 @@ def test_a_task_that_has_sought_while_a_commit_was_on_its_way_does_not_go_back_t
     parts.positions.read("a", [0], [2])
     parts.positions.put()
     assert parts.positions.rewind() == {A0: 2}
+
+
+def test_what_a_task_asks_for_again_in_pre_commit_is_not_committed(parts):
+    parts.sought = 2
+    assert parts.commits.commit([A0], closing=True)
+    assert parts.events == ["pre_commit", "flush dead letters"]

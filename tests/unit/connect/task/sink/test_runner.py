@@ -32,6 +32,10 @@ class ScriptedConsumer:
 
     def __init__(self, reads):
         self.reads = reads
+        self.commits = []
+
+    def commit(self, offsets, asynchronous):
+        self.commits += [each.offset for each in offsets]
 
     def subscribe(self, topics, on_assign, on_revoke, on_lost):
         self.on_assign, self.on_revoke = on_assign, on_revoke
@@ -51,17 +55,20 @@ class ScriptedConsumer:
     def _ignore(self, *args, **kwargs):
         return None
 
-    incremental_assign = pause = resume = commit = unsubscribe = close = _ignore
+    incremental_assign = pause = resume = seek = unsubscribe = close = _ignore
 
 
 class CollectingTask:
     """Keeps the offsets that it was given."""
 
-    def __init__(self):
+    def __init__(self, on_put):
         self.put_offsets = []
+        self.on_put = on_put
 
     def put(self, records):
         self.put_offsets += [each.offset() for each in records]
+        if records:
+            self.on_put(self.runner)
 
     def pre_commit(self, offsets):
         return offsets
@@ -103,7 +110,12 @@ class NoTopicIds:
 
 def run(standings, reads):
     """Run a task through a script; return the offsets that it was given."""
-    task = CollectingTask()
+    return run_with_commits(standings, reads, lambda runner: None)[0]
+
+
+def run_with_commits(standings, reads, on_put):
+    """Run a task that does something in each `put`; return the offsets that it was given, and those committed."""
+    task, consumer = CollectingTask(on_put), ScriptedConsumer(reads)
     measures = TaskMeasures("sink")
     runner = SinkRunner(
         task=task,
@@ -116,7 +128,7 @@ def run(standings, reads):
         on_topics=lambda topics: None,
     )
     runner.connect(
-        make_consumer=lambda on_commit: ScriptedConsumer(reads),
+        make_consumer=lambda on_commit: consumer,
         make_subscription=lambda consumer: Subscription({"topics": "t"}, list_topics=list, max_age_s=60.0),
         conversion=Unconverted(),
         handler=None,
@@ -124,8 +136,9 @@ def run(standings, reads):
         watch=ConsumerWatch(),
         topic_ids=NoTopicIds(),
     )
+    task.runner = runner
     runner.run()
-    return task.put_offsets
+    return task.put_offsets, consumer.commits
 
 
 def message(offset):
@@ -158,3 +171,25 @@ def test_what_came_while_a_task_was_paused_goes_with_its_partition():
 def test_what_came_while_there_was_no_lease_goes_with_its_partition():
     standings = [Standing.WORKING, *[Standing.UNLEASED] * 2, Standing.WORKING, Standing.STOPPING]
     assert run(standings, [assigned_with(5), lambda consumer: [message(6)], revoked]) == [5]
+
+
+def test_no_commit_is_of_what_a_task_has_asked_to_get_again():
+    def ask_for_it_again(runner):
+        runner.seek({("t", 0): 5})
+        runner.request_commit()
+
+    standings = [Standing.WORKING, Standing.WORKING, Standing.STOPPING]
+    assert run_with_commits(standings, [assigned_with(5, 6)], ask_for_it_again) == ([5, 6], [])
+
+
+def test_a_task_that_stops_commits_nothing_of_what_it_has_asked_to_get_again():
+    standings = [Standing.WORKING, Standing.STOPPING]
+    reads = [assigned_with(5, 6)]
+    assert run_with_commits(standings, reads, lambda runner: runner.seek({("t", 0): 5})) == ([5, 6], [])
+
+
+def test_a_task_that_stops_commits_what_it_has_put():
+    assert run_with_commits([Standing.WORKING, Standing.STOPPING], [assigned_with(5, 6)], lambda _: None) == (
+        [5, 6],
+        [7],
+    )

@@ -105,6 +105,8 @@ class Commits:
             log.warning("cannot make records safe now, which come again from the last commit on: %s", error)
             return False
         self._require_reports()
+        present = self._positions.offered(partitions)  # `pre_commit` may have sought
+        allowed = {each: offset for each, offset in allowed.items() if present.get(each) == offered.get(each)}
         offsets, refused = self._positions.to_commit(offered, allowed)
         for each in refused:
             log.warning("the task wants to commit what it must not: %s", each)

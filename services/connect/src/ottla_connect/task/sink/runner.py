@@ -160,7 +160,11 @@ class SinkRunner:
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Go on reading there, from the next read on."""
-        self._seeks.update({TopicPartition(*place): offset for place, offset in offsets.items()})
+        wanted = {TopicPartition(*place): offset for place, offset in offsets.items()}
+        self._seeks.update(wanted)
+        for place in wanted.keys() & self._positions.assigned:
+            # Not only with the read: a commit before that must not be of what the task has asked for again.
+            self._positions.move(place, wanted[place])
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Read no more of these."""
