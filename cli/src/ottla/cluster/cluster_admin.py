@@ -44,6 +44,9 @@ OPERATION_TIMEOUT = i32Timedelta.parse(dt.timedelta(seconds=30))
 ROUNDS_MAX = 3
 METADATA_TOPIC = "__cluster_metadata"
 SET, DELETE = 0, 1
+GROUP_KEY = 0
+COORDINATOR_KEYS = 8
+"""Enough names of groups to meet several shards."""
 
 
 class UnsupportedApi(CommandError):
@@ -115,12 +118,8 @@ class ClusterAdmin:
 
     def controllers(self) -> tuple[int | None, tuple[int, ...]]:
         """Return the leading controller and all of them; nothing if the cluster does not tell."""
-        from kio.schema.describe_quorum.v2 import request as describe_quorum_v2  # noqa: PLC0415
-
-        partition = describe_quorum_v2.PartitionData(partition_index=i32(0))
-        topic = describe_quorum_v2.TopicData(topic_name=TopicName(METADATA_TOPIC), partitions=(partition,))
         try:
-            response = self._ask(describe_quorum_v2.DescribeQuorumRequest(topics=(topic,)))
+            response = self._ask(_describe_quorum_request())
         except UnsupportedApi:
             return None, ()
         for each in (found for topic in response.topics for found in topic.partitions):
@@ -128,6 +127,45 @@ class ClusterAdmin:
                 leader = each.leader_id if each.leader_id >= 0 else None
                 return leader, tuple(sorted(voter.replica_id for voter in each.current_voters))
         return None, ()
+
+    def time_of(self, broker: BrokerView) -> int | None:
+        """Return the time by a broker's clock, in milliseconds since 1970, with which it dates this answer.
+
+        None if no controller leads, as then the answer has no date. (A broker of Kafka passes the question on: there
+        it is the leading controller's time.)
+
+        Raises:
+            CommandError: it does not answer, or does not know the question.
+        """
+        try:
+            response = self._ask_broker(broker, _describe_quorum_request())
+        except Unreachable as error:
+            raise CommandError(f"broker {broker.id} does not answer: {error}") from None
+        dates = [
+            voter.last_caught_up_timestamp
+            for topic in response.topics
+            for partition in topic.partitions
+            for voter in partition.current_voters
+            if voter.replica_id == partition.leader_id
+        ]
+        return dates[0] if dates and dates[0] >= 0 else None
+
+    def is_controlled(self) -> bool | None:
+        """Return whether a controller leads, as a broker knows; None if the cluster does not tell."""
+        try:
+            response = self._ask(_describe_quorum_request())
+        except UnsupportedApi:
+            return None
+        codes = [partition.error_code for topic in response.topics for partition in topic.partitions]
+        return ErrorCode.leader_not_available not in codes if codes else None
+
+    def coordinates_groups(self) -> bool:
+        """Return whether a consumer group would find a coordinator; any of several groups is enough."""
+        from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest  # noqa: PLC0415
+
+        keys = tuple(f"{CLIENT_ID}-{number}" for number in range(COORDINATOR_KEYS))
+        response = self._ask(FindCoordinatorRequest(key_type=i8(GROUP_KEY), coordinator_keys=keys))
+        return any(each.error_code == ErrorCode.none for each in response.coordinators)
 
     def disks(self, brokers: Iterable[BrokerView]) -> Disks:
         """Ask brokers which copies they keep; one that does not answer is left out."""
@@ -388,6 +426,14 @@ class ClusterAdmin:
                     connection.close()
                 connection = self._to_brokers[broker.id] = self._connect(broker.host, broker.port)
             return connection.ask(request)
+
+
+def _describe_quorum_request() -> Any:
+    from kio.schema.describe_quorum.v2 import request as describe_quorum_v2  # noqa: PLC0415
+
+    partition = describe_quorum_v2.PartitionData(partition_index=i32(0))
+    topic = describe_quorum_v2.TopicData(topic_name=TopicName(METADATA_TOPIC), partitions=(partition,))
+    return describe_quorum_v2.DescribeQuorumRequest(topics=(topic,))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import typer
 from ottla.commands.local_options import Directory
 from ottla.connect.connect_client import URL_VARIABLE
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
+from ottla.mirror.mirror_client import URL_VARIABLE as MIRROR_URL_VARIABLE
 from ottla.output import note, print_json
 
 PROBLEMS, NOT_SEEN, ADVICE_ONLY = 1, 2, 3
@@ -18,6 +19,21 @@ def doctor(
     connect_url: Annotated[
         str | None,
         typer.Option("--connect-url", envvar=URL_VARIABLE, metavar="URL[,…]", help="Where Connect workers listen."),
+    ] = None,
+    mirror_url: Annotated[
+        str | None,
+        typer.Option(
+            "--mirror-url", envvar=MIRROR_URL_VARIABLE, metavar="URL[,…]", help="Where mirror workers listen."
+        ),
+    ] = None,
+    etcd: Annotated[
+        str | None,
+        typer.Option(
+            "--etcd",
+            envvar="OTTLA_ETCD_ENDPOINTS",
+            metavar="URL[,…]",
+            help="Where etcd's members show metrics and health: client URLs, or those of --listen-metrics-urls.",
+        ),
     ] = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     properties: ClientProperties = None,
@@ -33,12 +49,14 @@ def doctor(
       ottla doctor
 
       ottla doctor --bootstrap kafka-1:9092 --json
+
+      ottla doctor --bootstrap kafka-1:9092 --connect-url http://connect-1:8083 --etcd http://etcd-1:2379
     """
     from ottla.doctor.findings import Harm  # noqa: PLC0415
-    from ottla.doctor.gathering import gathered  # noqa: PLC0415 - needs Kafka's whole protocol
+    from ottla.doctor.gathering import Addresses, gathered  # noqa: PLC0415 - needs Kafka's whole protocol
     from ottla.doctor.rules import findings  # noqa: PLC0415
 
-    facts, silent = gathered(bootstrap, properties, directory, connect_url)
+    facts, silent = gathered(bootstrap, properties, directory, Addresses(connect_url, mirror_url, etcd))
     found = findings(facts)
     if as_json:
         print_json({"findings": [each.to_document() for each in found], "not_seen": silent})

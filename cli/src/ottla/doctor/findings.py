@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Any
 
 from ottla.cluster.cluster_view import ClusterView, Move, PartitionView
+from ottla.doctor.etcd_members import EtcdMember
 from ottla.local.cluster_report import ClusterReport
 from ottla_core.topic_partition import TopicPartition
 
@@ -77,6 +78,15 @@ class LinkPlace:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A process's clock; seconds ahead of this machine's (negative: behind), and by how much that may be wrong."""
+
+    name: str
+    ahead_s: float
+    uncertain_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What could be seen of a cluster.
@@ -88,6 +98,11 @@ class Facts:
         disks: bytes free, and of how many, in each log directory of the brokers that answer.
         local: the local cluster of `ottla up`, if it is one, its processes asked for their health.
         connectors: statuses of Connect workers.
+        flows: the list of flows of mirror workers.
+        etcd: its members, as far as their addresses are known.
+        clocks: those of the processes that tell.
+        has_controller: whether a controller leads; None if nobody told.
+        has_coordinators: whether consumer groups have a coordinator; None if nobody told, or there are no groups yet.
         failed_directories: log directories that brokers cannot use.
         groups: the places of consumer groups that are behind the ends of logs.
         links: what partitions of links are doing.
@@ -101,6 +116,11 @@ class Facts:
     disks: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
     local: ClusterReport | None = None
     connectors: Sequence[Mapping[str, Any]] = ()
+    flows: Sequence[Mapping[str, Any]] = ()
+    etcd: Sequence[EtcdMember] = ()
+    clocks: Sequence[Clock] = ()
+    has_controller: bool | None = None
+    has_coordinators: bool | None = None
     failed_directories: Mapping[int, Sequence[str]] = field(default_factory=dict)
     groups: Sequence[GroupPlace] = ()
     links: Sequence[LinkPlace] = ()

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,22 +10,36 @@ from typing import Any, TypeVar
 from ottla.cluster.cluster_connection import cluster_admin
 from ottla.cluster.cluster_view import BrokerView, ClusterView, LogDirectoryView, Move
 from ottla.connect.connect_client import ConnectClient
-from ottla.doctor.findings import Facts
+from ottla.doctor.clocks import clock_of_broker, clocks_of
+from ottla.doctor.etcd_members import EtcdMember, ask_member
+from ottla.doctor.findings import Clock, Facts
 from ottla.doctor.following import groups_behind, linked_places
 from ottla.doctor.hazards import ASKED
 from ottla.errors import CommandError
 from ottla.local.cluster_directory import ClusterDirectory, default_directory
+from ottla.local.cluster_report import ClusterReport
 from ottla.local.shutdown import look_at
+from ottla.mirror.mirror_client import MirrorClient
 from ottla_core.topic_partition import TopicPartition
 
 WITHIN_S = 10.0
 ROOM_FOR_OTHERS_S = 1.0
 """By how much brokers that do not answer are given up before the question to all of them is."""
+GROUPS_TOPIC = "__consumer_offsets"
 Answer = TypeVar("Answer")
 
 
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where to ask what stands beside the brokers, as URLs separated by commas; a local cluster tells its own."""
+
+    connect: str | None = None
+    mirror: str | None = None
+    etcd: str | None = None
+
+
 def gathered(
-    bootstrap: str, properties: Sequence[str] | None, directory: Path | None, connect_url: str | None
+    bootstrap: str, properties: Sequence[str] | None, directory: Path | None, addresses: Addresses
 ) -> tuple[Facts, list[str]]:
     """Return what is known of a cluster, and which sources did not tell."""
     silent: list[str] = []
@@ -38,32 +52,54 @@ def gathered(
         if view is None:
             return Facts(local=local), []
         local = None  # another cluster has its address
-    url = connect_url or (",".join(local.connect) if local is not None else "")
-    statuses = within_deadline(lambda: _statuses(url), "the Connect workers", silent) if url else []
-    facts = Facts(view=view, local=local, connectors=statuses or [])
+    facts = _beside_brokers(Facts(view=view, local=local), _known(addresses, local), silent)
     return facts if view is None else _of_brokers(facts, view, bootstrap, properties, silent), silent
+
+
+def _known(addresses: Addresses, local: ClusterReport | None) -> Addresses:
+    """Return the addresses with those of a local cluster where none are named."""
+    if local is None:
+        return addresses
+    return Addresses(
+        connect=addresses.connect or ",".join(local.connect),
+        mirror=addresses.mirror or ",".join(local.mirror),
+        etcd=addresses.etcd or ",".join(local.etcd),
+    )
+
+
+def _beside_brokers(facts: Facts, addresses: Addresses, silent: list[str]) -> Facts:
+    """Return facts with what workers, etcd and the clocks of a local cluster's processes tell."""
+    processes = facts.local.processes if facts.local is not None else ()
+    others = [each for each in processes if each.role != "broker"]  # brokers tell the time by Kafka's protocol
+    asked: list[tuple[str, str, Callable[[], Any]]] = [("clocks", "clocks", lambda: clocks_of(others))]
+    if connect := addresses.connect:
+        asked.append(("connectors", "the Connect workers", lambda: _statuses(connect)))
+    if mirror := addresses.mirror:
+        asked.append(("flows", "the mirror workers", lambda: MirrorClient(mirror).get("/flows")))
+    if etcd := addresses.etcd:
+        asked.append(("etcd", "etcd", lambda: _etcd_members(etcd)))
+    answers = all_answers(asked, silent)
+    return replace(facts, **{name: answer for name, answer in answers.items() if answer is not None})
 
 
 def _of_brokers(
     facts: Facts, view: ClusterView, bootstrap: str, properties: Sequence[str] | None, silent: list[str]
 ) -> Facts:
     """Return facts with what brokers tell besides the view, all asked at a time."""
-    answers: dict[str, Any] = {}
-
-    def ask(name: str, source: str, question: Callable[[], Any]) -> None:
-        answers[name] = within_deadline(question, source, silent)
-
     asked = [
         ("directories", "", lambda: _directories(view, bootstrap, properties)),
         ("copies", "settings and moves", lambda: _copies(view, bootstrap, properties)),
         ("groups", "groups", lambda: groups_behind(bootstrap, properties)),
         ("links", "links", lambda: linked_places(bootstrap, properties)),
         ("levels", "levels of features", lambda: _levels(bootstrap, properties)),
+        ("deciders", "controllers and coordinators", lambda: _deciders(view, bootstrap, properties)),
+        ("clocks", "", lambda: _broker_clocks(view, bootstrap, properties)),
     ]
-    in_parallel([partial(ask, *each) for each in asked])
+    answers = all_answers(asked, silent)
     directories: dict[int, list[LogDirectoryView]] = answers["directories"] or {}
     settings, moves = answers["copies"] or ({}, {})
     levels, supported = answers["levels"] or ({}, {})
+    has_controller, has_coordinators = answers["deciders"] or (None, None)
     failed = {broker: [each.path for each in those if each.has_failed] for broker, those in directories.items()}
     return replace(
         facts,
@@ -77,7 +113,21 @@ def _of_brokers(
         links=answers["links"] or [],
         levels=levels,
         supported_levels=supported,
+        clocks=[*facts.clocks, *(answers["clocks"] or [])],
+        has_controller=has_controller,
+        has_coordinators=has_coordinators,
     )
+
+
+def all_answers(asked: Sequence[tuple[str, str, Callable[[], Any]]], silent: list[str]) -> dict[str, Any]:
+    """Ask several sources at a time, and return their answers by the names given first; None without one."""
+    answers: dict[str, Any] = {}
+
+    def ask(name: str, source: str, question: Callable[[], Any]) -> None:
+        answers[name] = within_deadline(question, source, silent)
+
+    in_parallel([partial(ask, *each) for each in asked])
+    return answers
 
 
 def in_parallel(calls: Sequence[Callable[[], None]]) -> None:
@@ -128,6 +178,35 @@ def _levels(
 ) -> tuple[dict[str, int], dict[int, dict[str, tuple[int, int]]]]:
     with cluster_admin(bootstrap, properties) as admin:
         return admin.features()
+
+
+def _deciders(view: ClusterView, bootstrap: str, properties: Sequence[str] | None) -> tuple[bool | None, bool | None]:
+    """Return whether a controller leads, and whether groups have coordinators, where there have ever been groups."""
+    with cluster_admin(bootstrap, properties) as admin:
+        leads = admin.is_controlled()
+        return leads, admin.coordinates_groups() if GROUPS_TOPIC in view.topics else None
+
+
+def _broker_clocks(view: ClusterView, bootstrap: str, properties: Sequence[str] | None) -> list[Clock]:
+    """Return the clocks of the brokers that tell."""
+    found: list[Clock] = []
+
+    def ask(broker: BrokerView) -> None:
+        with cluster_admin(bootstrap, properties) as admin:
+            clock = clock_of_broker(admin, broker)
+        if clock is not None:
+            found.append(clock)
+
+    def asked_in_time(broker: BrokerView) -> None:
+        within_deadline(lambda: ask(broker), "", [], within_s=WITHIN_S - ROOM_FOR_OTHERS_S)
+
+    in_parallel([partial(asked_in_time, each) for each in view.brokers.values()])
+    return list(found)
+
+
+def _etcd_members(urls: str) -> list[EtcdMember]:
+    """Return what each member of etcd tells."""
+    return [ask_member(url.strip()) for url in urls.split(",") if url.strip()]
 
 
 def _directories(

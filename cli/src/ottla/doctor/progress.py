@@ -1,4 +1,4 @@
-"""Who does not keep up: groups behind what is produced, links that stand still, levels not raised; pure."""
+"""Who does not keep up: groups behind what is produced, links and flows that stand still, levels not raised; pure."""
 
 from collections.abc import Iterator
 
@@ -9,11 +9,12 @@ BEHIND_MIN = 5
 """Minutes; a group falls behind if its next record is older."""
 WAITS = "WAITING"
 FOLLOWS = ("RUNNING", "PAUSED")
+STANDING_FLOWS = ("DEGRADED", "FAILED")
 
 
 def progress(facts: Facts) -> list[Finding]:
     """Return what stands still or falls behind while the brokers work."""
-    return [*_groups(facts), *_links(facts), *_levels(facts)]
+    return [*_groups(facts), *_links(facts), *_flows(facts), *_levels(facts)]
 
 
 def _groups(facts: Facts) -> Iterator[Finding]:
@@ -49,6 +50,15 @@ def _links(facts: Facts) -> Iterator[Finding]:
             f"{_named(places)} {'do' if len(places) > 1 else 'does'} not follow the source; {reason}",
             f"ottla mirror link status {link}",
         )  # fmt: skip
+
+
+def _flows(facts: Facts) -> Iterator[Finding]:
+    for each in facts.flows:
+        if each["state"] in STANDING_FLOWS:
+            yield Finding(
+                Harm.STALLED, "flow-stands-still", f"flow {each['name']}", each["reason"] or f"it is {each['state']}",
+                f"ottla mirror status '{each['name']}'",
+            )  # fmt: skip
 
 
 def _levels(facts: Facts) -> Iterator[Finding]:

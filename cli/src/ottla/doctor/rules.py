@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ottla.connect.hindrances import hindrances
 from ottla.doctor.findings import Facts, Finding, Harm, named
+from ottla.doctor.foundations import foundations, is_etcd_full
 from ottla.doctor.hazards import hazards
 from ottla.doctor.progress import progress
 from ottla.local.disk_space import DiskSpace
@@ -22,6 +23,7 @@ def findings(facts: Facts) -> list[Finding]:
         *_brokers(facts),
         *_partitions(facts),
         *_processes(facts),
+        *foundations(facts),
         *_disks(facts),
         *_connectors(facts),
         *progress(facts),
@@ -121,6 +123,8 @@ def _processes(facts: Facts) -> Iterator[Finding]:
         waiting += [each.name for each in facts.local.processes if each.role != "etcd" and each.state == "not ready"]
     for each in facts.local.processes:
         if each.state == "ready" or (each.role == "broker" and each.id in told) or each.name in waiting:
+            continue
+        if each.role == "etcd" and is_etcd_full(facts):
             continue
         others = [p for p in facts.local.processes if p.role == each.role and p.state == "ready"]
         harm = Harm.STALLED if each.role in WORKERS else Harm.AT_RISK if others else Harm.UNAVAILABLE
