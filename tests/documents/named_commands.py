@@ -23,6 +23,11 @@ Path = tuple[str, ...]
 PUNCTUATION = "|&;<>()"
 OF_SERVICES = {"--config", "--set", "--help", "--standalone"}
 """The options of programs such as `ottla-broker`; the last is that of `ottla-connect`."""
+OF_OTHERS = {
+    *("--auto-compaction-mode", "--auto-compaction-retention", "--quota-backend-bytes", "--heartbeat-interval"),
+    *("--election-timeout", "--listen-metrics-urls", "--client-cert-auth", "--bootstrap-server"),
+}
+"""Options of etcd and of Kafka's tools that documents name on their own."""
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][A-Za-z-]+")
 _ALIAS = re.compile(r"(?<![\w'-])-[A-Za-z](?![\w-])")
@@ -196,7 +201,7 @@ def _unknown_options(code: str) -> list[str]:
     if not paths:
         return []  # another program's
     known = set().union(*(options(path) for path in paths)) | (set() if words else OF_SERVICES)
-    return [f"{code}: {option}" for option in named if option not in known]
+    return [f"{code}: {option}" for option in named if option not in known | OF_OTHERS]
 
 
 def _options_in(text: str) -> list[str]:

@@ -25,6 +25,7 @@ class Page:
             somebody else's.
         in_other_terminals: commands that go on for ever, with what each says when it is ready.
         has_plugin: whether the example of a plugin is installed for the reader, in place of such a command.
+        new_plugin: a project that the reader writes and then installs, likewise in place of a command.
         has_registry: whether the reader has a schema registry.
     """
 
@@ -33,6 +34,7 @@ class Page:
     not_typed: frozenset[str] = frozenset()
     in_other_terminals: dict[str, str] = field(default_factory=dict)
     has_plugin: bool = False
+    new_plugin: str = ""
     has_registry: bool = False
 
     def commands(self) -> list[str]:
@@ -51,6 +53,7 @@ SECURED = (
     ".venv/bin/ottla cluster describe -b kafka:9093 -X security.protocol=sasl_ssl -X ssl.ca.location=ca.pem "
     "-X sasl.mechanism=SCRAM-SHA-512 -X sasl.username=me -X 'sasl.password=${env:KAFKA_PASSWORD}'"
 )
+INSTALL_OF_THE_PROJECT = ".venv/bin/pip install --no-build-isolation ./weather"
 TYPED = [
     Page(
         "docs/command.md",
@@ -86,6 +89,38 @@ TYPED = [
         "docs/operating.md",
         shows={".venv/bin/ottla cluster describe": "broker", ".venv/bin/ottla topic describe orders": "orders"},
     ),
+    Page(
+        "docs/getting-started.md",
+        shows={
+            ".venv/bin/ottla doctor": "nothing is wrong",
+            ".venv/bin/ottla consume colours": "green",
+            ".venv/bin/ottla consume colours --group painters": "yellow|red",
+            ".venv/bin/ottla group describe painters": "colours",
+            ".venv/bin/python paint.py": "yellow",
+        },
+        not_typed=frozenset({"make setup"}),
+    ),
+    Page("docs/sizing.md", shows={".venv/bin/ottla topic describe orders -b 127.0.0.1:19092": "orders"}),
+    Page("docs/etcd.md", shows={".venv/bin/ottla status": "etcd-3", ".venv/bin/ottla doctor": "nothing is wrong"}),
+    Page(
+        "docs/migrating.md",
+        shows={
+            ".venv/bin/ottla mirror link status kafka": "RUNNING",
+            ".venv/bin/ottla doctor": "nothing is wrong",
+            ".venv/bin/ottla consume orders --group billing --count 10": r"\d",
+            ".venv/bin/ottla group describe billing": "orders",
+        },
+    ),
+    Page(
+        "docs/plugins.md",
+        shows={
+            ".venv/bin/ottla connect status weather-source": r"task 0\s+RUNNING",
+            ".venv/bin/ottla consume readings --count 3": r"(?s)(number.*){3}",
+        },
+        not_typed=frozenset({INSTALL_OF_THE_PROJECT}),
+        new_plugin="weather",
+    ),
+    Page("docs/troubleshooting.md"),
     Page("docs/doctor.md", shows={".venv/bin/ottla doctor": "nothing is wrong"}),
     Page("docs/configuration.md", shows={".venv/bin/ottla-broker --help": "log.retention.hours"}),
     Page(
@@ -95,7 +130,6 @@ TYPED = [
             ".venv/bin/ottla connect list": "people",
             ".venv/bin/ottla connect offsets show people": r"\d",
         },
-        not_typed=frozenset({".venv/bin/pip install --no-build-isolation ./weather"}),
     ),
     Page(
         "docs/sql.md",
@@ -162,8 +196,8 @@ def test_what_is_expected_stands_on_the_page(page: Page) -> None:
 
 @pytest.mark.parametrize("page", TYPED, ids=lambda page: page.path)
 def test_every_command_of_a_page_works(page: Page, tmp_path: Path) -> None:
-    site = tmp_path / "site" if page.has_plugin else None
-    if site is not None:
+    site = tmp_path / "site" if page.has_plugin or page.new_plugin else None
+    if site is not None and page.has_plugin:
         installed(ROOT / "examples/plugin", site)
     with ExitStack() as stack:
         inside = stack.enter_context(own_namespaces())
@@ -177,5 +211,7 @@ def test_every_command_of_a_page_works(page: Page, tmp_path: Path) -> None:
                 assert reader.follow(step, lines=1)
             elif ready := page.in_other_terminals.get(step.line):
                 reader.leave_running(step, until=ready)
+            elif site is not None and step.line == INSTALL_OF_THE_PROJECT:
+                installed(reader.directory / page.new_plugin, site)
             elif step.line not in page.not_typed:
                 reader.type(step, until=page.shows.get(step.line, ""))

@@ -55,6 +55,7 @@ class ReplicatedCluster:
         log_directories: int = 1,
         faulty_disks: bool = False,
         more_listeners: Mapping[int, Sequence[str]] | None = None,
+        broker_environments: Mapping[int, Mapping[str, str]] | None = None,
     ) -> None:
         self.etcd = EtcdProcess(directory / "etcd")
         self.controllers = [
@@ -77,6 +78,7 @@ class ReplicatedCluster:
                     **({"broker.rack": racks[number]} if racks else {}),
                 },
                 more_listeners=(more_listeners or {}).get(number, ()),
+                environment=(broker_environments or {}).get(number),
                 disk_control=directory / f"broker-{number}" / DISK_CONTROL if faulty_disks else None,
             )
             for number in range(1, brokers + 1)

@@ -127,6 +127,7 @@ class BrokerProcess:
         more_listeners: Sequence[str] = (),
         watch: bool = False,
         disk_control: Path | None = None,
+        environment: Mapping[str, str] | None = None,
     ):
         self.number = number
         self.port, self.rpc_port = free_ports(2)
@@ -139,7 +140,7 @@ class BrokerProcess:
             **_etcd_properties(etcd),
             **(settings or {}),
         }
-        self.process = _service("ottla-broker", directory, properties, logs, watch, disk_control)
+        self.process = _service("ottla-broker", directory, properties, logs, watch, disk_control, environment)
 
     @property
     def bootstrap(self) -> str:
@@ -264,6 +265,7 @@ def _service(
     logs: Path | None,
     watch: bool,
     disk_control: Path | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> ChildProcess:
     directory.mkdir(parents=True, exist_ok=True)
     config = directory / f"{name}.properties"
@@ -274,4 +276,6 @@ def _service(
         program = [sys.executable, "-m", "tests.support.watched_service", str(delays_file(directory)), module]
     elif disk_control is not None:
         program = [sys.executable, "-m", faulty_disk.PROGRAM, str(disk_control), name.replace("-", "_")]
-    return ChildProcess(name, [*program, "--config", str(config)], log=(logs or directory) / f"{name}.log")
+    return ChildProcess(
+        name, [*program, "--config", str(config)], log=(logs or directory) / f"{name}.log", env=environment
+    )

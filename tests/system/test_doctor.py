@@ -6,7 +6,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.documents.named_commands import refusal
-from tests.support.eventually import NotInTime, eventually
+from tests.support.doctor import Doctor, standing_still
+from tests.support.eventually import eventually
 from tests.support.ottla_cluster import OttlaCluster, ottla_command
 from tests.support.replicated_cluster import ReplicatedCluster
 
@@ -31,132 +30,81 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OttlaCluster]:
         yield made
 
 
-def ottla(cluster: OttlaCluster, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    own = {"OTTLA_BOOTSTRAP": cluster.bootstrap, "OTTLA_DIR": str(cluster.directory)}
-    connect = json.loads((cluster.directory / "cluster.json").read_text())["connect"][0]
-    return subprocess.run(
-        [ottla_command(), *arguments], input=stdin, capture_output=True, text=True, check=False, timeout=120,
-        env={**os.environ, **own, "OTTLA_CONNECT_URL": connect},
-    )  # fmt: skip
+@pytest.fixture
+def doctor(cluster: OttlaCluster) -> Doctor:
+    return Doctor.of(cluster)
 
 
-def found(cluster: OttlaCluster) -> list[dict[str, Any]]:
-    done = ottla(cluster, "doctor", "--json")
-    findings: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
-    harms = {each["harm"] for each in findings}
-    assert done.returncode == (0 if not harms else 3 if harms == {"advice"} else 1), done.stderr
-    assert [refusal(each["remedy"].split()[1:]) for each in findings] == [None] * len(findings)
-    return findings
-
-
-def expect_only(cluster: OttlaCluster, rule: str, where: str, harm: str, *, besides: str = "") -> dict[str, Any]:
-    """Waits until exactly this is found, perhaps with findings of another rule, and returns it."""
-
-    def only() -> dict[str, Any] | None:
-        seen = [each for each in found(cluster) if each["rule"] != besides]
-        told = [(each["rule"], each["where"], each["harm"]) for each in seen]
-        return seen[0] if told == [(rule, where, harm)] else None
-
-    try:
-        return eventually(only, f"the doctor tells {rule} of {where} only", within_s=WITHIN_S)
-    except NotInTime as error:
-        raise NotInTime(f"{error}; it tells {found(cluster)}") from None
-
-
-def mend(cluster: OttlaCluster, finding: dict[str, Any], *more: str) -> None:
-    """Types the command that the doctor names, after which all is well."""
-    done = ottla(cluster, *finding["remedy"].split()[1:], *more)
-    assert done.returncode == 0, done.stderr
-    expect_health(cluster)
-
-
-def expect_health(cluster: OttlaCluster) -> None:
-    try:
-        eventually(lambda: found(cluster) == [], "nothing is wrong", within_s=WITHIN_S)
-    except NotInTime as error:
-        raise NotInTime(f"{error}; the doctor tells {found(cluster)}") from None
-
-
-@contextmanager
-def standing_still(cluster: OttlaCluster, role: str, number: int) -> Iterator[None]:
-    pid = next(each.pid for each in cluster.services if (each.role, each.id) == (role, number))
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
-
-
-def test_a_broker_that_is_away_is_named_with_its_partitions(cluster: OttlaCluster) -> None:
-    assert ottla(cluster, "topic", "create", "t", "--partitions", "3").returncode == 0
-    expect_health(cluster)
+def test_a_broker_that_is_away_is_named_with_its_partitions(cluster: OttlaCluster, doctor: Doctor) -> None:
+    assert doctor.ottla("topic", "create", "t", "--partitions", "3").returncode == 0
+    doctor.expect_health()
     with standing_still(cluster, "broker", 3):
-        expect_only(cluster, "broker-away", "broker 3", "at_risk")
-    expect_health(cluster)
+        doctor.expect_only("broker-away", "broker 3", "at_risk")
+    doctor.expect_health()
 
 
-def test_partitions_that_only_the_lost_broker_had_make_it_worse(cluster: OttlaCluster) -> None:
+def test_partitions_that_only_the_lost_broker_had_make_it_worse(cluster: OttlaCluster, doctor: Doctor) -> None:
     arguments = ("--partitions", "3", "--replication-factor", "1")
-    assert ottla(cluster, "topic", "create", "single", *arguments).returncode == 0
+    assert doctor.ottla("topic", "create", "single", *arguments).returncode == 0
     with standing_still(cluster, "broker", 2):
-        told = expect_only(cluster, "broker-away", "broker 2", "unavailable", besides="single-copy")
+        told = doctor.expect_only("broker-away", "broker 2", "unavailable", besides="single-copy")
         assert "without a leader (single-" in told["what"]
-    expect_only(cluster, "single-copy", "topic single", "advice")
-    assert ottla(cluster, "topic", "delete", "single", "--yes").returncode == 0
-    expect_health(cluster)
+    doctor.expect_only("single-copy", "topic single", "advice")
+    assert doctor.ottla("topic", "delete", "single", "--yes").returncode == 0
+    doctor.expect_health()
 
 
-def test_a_coordinator_that_stands_still_is_named(cluster: OttlaCluster) -> None:
+def test_a_coordinator_that_stands_still_is_named(cluster: OttlaCluster, doctor: Doctor) -> None:
     with standing_still(cluster, "group-coordinator", 2):
-        expect_only(cluster, "process-not-ready", "group-coordinator-2", "at_risk")
-    expect_health(cluster)
+        doctor.expect_only("process-not-ready", "group-coordinator-2", "at_risk")
+    doctor.expect_health()
 
 
-def test_the_only_controller_that_stands_still_is_named(cluster: OttlaCluster) -> None:
+def test_the_only_controller_that_stands_still_is_named(cluster: OttlaCluster, doctor: Doctor) -> None:
     with standing_still(cluster, "controller", 1):
-        expect_only(cluster, "process-not-ready", "controller-1", "unavailable")
-    expect_health(cluster)
+        doctor.expect_only("process-not-ready", "controller-1", "unavailable")
+    doctor.expect_health()
 
 
-def test_a_connector_that_fails_is_named(cluster: OttlaCluster, tmp_path: Path) -> None:
+def test_a_connector_that_fails_is_named(doctor: Doctor, tmp_path: Path) -> None:
     missing = {"connector.class": "FileSource", "file.path": str(tmp_path / "none"), "topic": "t"}
     definition = tmp_path / "files.json"
     definition.write_text(json.dumps({"name": "files", "config": missing}))
-    made = ottla(cluster, "connect", "create", str(definition))
+    made = doctor.ottla("connect", "create", str(definition))
     assert made.returncode == 0, made.stderr
-    expect_only(cluster, "connector-fails", "connector files, task 0", "stalled")
-    assert ottla(cluster, "connect", "delete", "files", "--yes").returncode == 0
-    expect_health(cluster)
+    doctor.expect_only("connector-fails", "connector files, task 0", "stalled")
+    assert doctor.ottla("connect", "delete", "files", "--yes").returncode == 0
+    doctor.expect_health()
 
 
-def test_etcd_that_stands_still_is_named_as_the_cause(cluster: OttlaCluster) -> None:
+def test_etcd_that_stands_still_is_named_as_the_cause(cluster: OttlaCluster, doctor: Doctor) -> None:
     with standing_still(cluster, "etcd", 1):
-        expect_only(cluster, "process-not-ready", "etcd-1", "unavailable")
-    expect_health(cluster)
+        doctor.expect_only("process-not-ready", "etcd-1", "unavailable")
+    doctor.expect_health()
 
 
-def test_a_topic_with_one_copy_is_named_and_the_remedy_gives_it_more(cluster: OttlaCluster) -> None:
-    assert ottla(cluster, "topic", "create", "one", "--replication-factor", "1").returncode == 0
-    mend(cluster, expect_only(cluster, "single-copy", "topic one", "advice"), "--yes")
+def test_a_topic_with_one_copy_is_named_and_the_remedy_gives_it_more(doctor: Doctor) -> None:
+    assert doctor.ottla("topic", "create", "one", "--replication-factor", "1").returncode == 0
+    doctor.mend(doctor.expect_only("single-copy", "topic one", "advice"), "--yes")
 
 
-def test_settings_that_allow_no_failure_are_named(cluster: OttlaCluster) -> None:
-    assert ottla(cluster, "topic", "create", "strict", "--config", "min.insync.replicas=3").returncode == 0
-    mend(cluster, expect_only(cluster, "min-insync-allows-no-failure", "topic strict", "advice"))
+def test_settings_that_allow_no_failure_are_named(doctor: Doctor) -> None:
+    assert doctor.ottla("topic", "create", "strict", "--config", "min.insync.replicas=3").returncode == 0
+    doctor.mend(doctor.expect_only("min-insync-allows-no-failure", "topic strict", "advice"))
 
 
-def test_a_throttle_that_was_left_behind_is_named(cluster: OttlaCluster) -> None:
+def test_a_throttle_that_was_left_behind_is_named(doctor: Doctor) -> None:
     setting = "follower.replication.throttled.replicas=0:1,0:2"
-    done = ottla(cluster, "config", "set", "topic", "t", setting)
+    done = doctor.ottla("config", "set", "topic", "t", setting)
     assert done.returncode == 0, done.stderr
-    mend(cluster, expect_only(cluster, "throttle-left-behind", "topic t", "advice"))
+    doctor.mend(doctor.expect_only("throttle-left-behind", "topic t", "advice"))
 
 
-def test_a_move_that_nobody_finished_is_named(cluster: OttlaCluster) -> None:
+def test_a_move_that_nobody_finished_is_named(cluster: OttlaCluster, doctor: Doctor) -> None:
     arguments = ("--replication-factor", "2", "--config", "min.insync.replicas=1")
-    assert ottla(cluster, "topic", "create", "moved", *arguments).returncode == 0
+    assert doctor.ottla("topic", "create", "moved", *arguments).returncode == 0
     lines = "\n".join(["x" * 900_000] * 6)
-    produced = ottla(cluster, "produce", "moved", stdin=lines)
+    produced = doctor.ottla("produce", "moved", stdin=lines)
     assert produced.returncode == 0, produced.stderr
     arguments = ("--topic", "moved", "--partition", "0", "--replicas", "1,2,3", "--throttle", "1", "--yes")
     mover = subprocess.Popen(
@@ -164,14 +112,14 @@ def test_a_move_that_nobody_finished_is_named(cluster: OttlaCluster) -> None:
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        expect_only(cluster, "reassignment-unfinished", "moved-0", "advice")
+        doctor.expect_only("reassignment-unfinished", "moved-0", "advice")
     finally:
         mover.kill()
         mover.wait()
-    expect_only(cluster, "reassignment-unfinished", "moved-0", "advice")
-    undone = ottla(cluster, "cluster", "reassign", "--cancel")
+    doctor.expect_only("reassignment-unfinished", "moved-0", "advice")
+    undone = doctor.ottla("cluster", "reassign", "--cancel")
     assert undone.returncode == 0, undone.stderr
-    expect_health(cluster)
+    doctor.expect_health()
 
 
 def test_a_cluster_that_lost_its_supervisor_and_one_that_was_stopped_are_told_apart(tmp_path: Path) -> None:
@@ -212,54 +160,54 @@ def commit(cluster: OttlaCluster, group: str, topic: str, offset: int) -> None:
     consumer.close()
 
 
-def test_a_group_that_falls_behind_is_named_until_it_has_read(cluster: OttlaCluster) -> None:
-    assert ottla(cluster, "topic", "create", "orders", "--partitions", "1").returncode == 0
+def test_a_group_that_falls_behind_is_named_until_it_has_read(cluster: OttlaCluster, doctor: Doctor) -> None:
+    assert doctor.ottla("topic", "create", "orders", "--partitions", "1").returncode == 0
     produce_old(cluster, "orders", age_s=3600)
     produce_old(cluster, "orders", age_s=10)
     commit(cluster, "billing", "orders", 12)
-    expect_health(cluster)  # what was produced a moment ago may still be read
+    doctor.expect_health()  # what was produced a moment ago may still be read
     commit(cluster, "billing", "orders", 2)
-    told = expect_only(cluster, "group-behind", "group billing", "stalled")
+    told = doctor.expect_only("group-behind", "group billing", "stalled")
     assert "18 records of orders-0, and it has no members" in told["what"]
     commit(cluster, "billing", "orders", 20)
-    expect_health(cluster)
+    doctor.expect_health()
 
 
-def test_records_that_were_deleted_before_a_group_read_them_are_told(cluster: OttlaCluster) -> None:
-    assert ottla(cluster, "topic", "create", "short", "--partitions", "1").returncode == 0
+def test_records_that_were_deleted_before_a_group_read_them_are_told(cluster: OttlaCluster, doctor: Doctor) -> None:
+    assert doctor.ottla("topic", "create", "short", "--partitions", "1").returncode == 0
     produce_old(cluster, "short", age_s=1)
     commit(cluster, "late", "short", 2)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for deleted in admin.delete_records([TopicPartition("short", 0, 7)]).values():
         deleted.result()
-    told = expect_only(cluster, "group-missed-records", "group late", "at_risk")
+    told = doctor.expect_only("group-missed-records", "group late", "at_risk")
     assert "5 records of short-0" in told["what"]
     commit(cluster, "late", "short", 10)
-    expect_health(cluster)
+    doctor.expect_health()
 
 
-def test_a_level_that_nobody_raised_is_told(cluster: OttlaCluster) -> None:
-    done = ottla(cluster, "cluster", "features", "downgrade", "ottla.version=1")
+def test_a_level_that_nobody_raised_is_told(cluster: OttlaCluster, doctor: Doctor) -> None:
+    done = doctor.ottla("cluster", "features", "downgrade", "ottla.version=1")
     assert done.returncode == 0, done.stderr
-    expect_only(cluster, "level-not-raised", "feature ottla.version", "advice")
-    assert ottla(cluster, "cluster", "features", "upgrade").returncode == 0
-    expect_health(cluster)
+    doctor.expect_only("level-not-raised", "feature ottla.version", "advice")
+    assert doctor.ottla("cluster", "features", "upgrade").returncode == 0
+    doctor.expect_health()
 
 
-def test_a_link_whose_source_is_away_is_named(cluster: OttlaCluster, tmp_path: Path) -> None:
+def test_a_link_whose_source_is_away_is_named(doctor: Doctor, tmp_path: Path) -> None:
     with OttlaCluster(tmp_path / "source") as source:
         environment = {**os.environ, "OTTLA_BOOTSTRAP": source.bootstrap}
         made = subprocess.run([ottla_command(), "topic", "create", "west.orders"], env=environment, check=False)
         assert made.returncode == 0
         arguments = ("--source", source.bootstrap, "--topics", "west.*", "--replication-factor", "3")
-        linked = ottla(cluster, "mirror", "link", "create", "west", *arguments, "--wait")
+        linked = doctor.ottla("mirror", "link", "create", "west", *arguments, "--wait")
         assert linked.returncode == 0, linked.stderr
-        expect_health(cluster)
-    told = expect_only(cluster, "link-stands-still", "link west", "stalled")
+        doctor.expect_health()
+    told = doctor.expect_only("link-stands-still", "link west", "stalled")
     assert "west.orders-0 does not follow the source; WAITING" in told["what"]
-    assert ottla(cluster, "topic", "delete", "west.orders", "--yes").returncode == 0
-    assert ottla(cluster, "mirror", "link", "delete", "west", "--yes").returncode == 0
-    expect_health(cluster)
+    assert doctor.ottla("topic", "delete", "west.orders", "--yes").returncode == 0
+    assert doctor.ottla("mirror", "link", "delete", "west", "--yes").returncode == 0
+    doctor.expect_health()
 
 
 def test_a_log_directory_that_cannot_be_used_explains_its_replicas(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 A cause is told once, with its effects: partitions that lack a copy as a broker is away are no finding of their own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from ottla.cluster.cluster_view import PartitionView
 from ottla.connect.hindrances import hindrances
 from ottla.doctor.findings import Facts, Finding, Harm, named
 from ottla.doctor.foundations import foundations, is_etcd_full
@@ -85,8 +86,9 @@ def _partitions(facts: Facts) -> Iterator[Finding]:
     if offline := [each for each in unexplained if each.leader is None]:
         yield Finding(
             Harm.UNAVAILABLE, "offline-partitions", named(offline),
-            f"{counted(len(offline), 'partition')} without a leader, though the brokers are there",
-            "ottla cluster elect-leaders",
+            f"{counted(len(offline), 'partition')} without a leader, though the brokers are there: no copy that has"
+            " everything is left. Bring back the disk that had one, or have another copy lead, losing records",
+            f"ottla cluster elect-leaders {_as_arguments(offline)} --unclean",
         )  # fmt: skip
     failed = facts.failed_directories.keys()
     lacking = [
@@ -100,6 +102,14 @@ def _partitions(facts: Facts) -> Iterator[Finding]:
             f"{counted(len(behind), 'partition')} with a copy that is not in sync, though the brokers are there",
             "ottla cluster describe",
         )  # fmt: skip
+
+
+def _as_arguments(partitions: Sequence[PartitionView]) -> str:
+    """Return partitions as `ottla cluster elect-leaders` takes them."""
+    by_topic: dict[str, list[str]] = {}
+    for each in partitions:
+        by_topic.setdefault(each.name.topic, []).append(str(each.name.partition))
+    return " ".join(f"{topic}:{','.join(numbers)}" for topic, numbers in by_topic.items())
 
 
 def _processes(facts: Facts) -> Iterator[Finding]:
