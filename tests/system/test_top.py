@@ -74,7 +74,7 @@ def test_a_terminal_shows_it_until_q_and_is_as_before_then(cluster: OttlaCluster
 
     try:
         eventually(lambda: shown(3), "it is shown again and again", within_s=60)
-        os.write(ours, b"q")
+        os.write(ours, b"\x1b[Aq")  # an arrow, which is three bytes, and then the key
         eventually(lambda: [shown(0), process.poll()][1] is not None, "q ends it", within_s=60)
         assert process.returncode == 0
         assert termios.tcgetattr(theirs) == before

@@ -16,7 +16,10 @@ GROUP_COLUMNS = ("GROUP", "STATE", "READ/S#", "LAG#", "CAUGHT UP IN#")
 
 
 def screen(shown: Activity, *, title: str, lines: int | None = None, width: int | None = None) -> str:
-    """Return text of at most so many lines; None: of all there is."""
+    """Return text of at most so many lines and columns; None: of all there is.
+
+    What is wider is cut: a terminal would wrap it, and push the title off the screen.
+    """
     brokers = [_broker_row(each) for each in shown.brokers]
     topics = [_topic_row(each) for each in shown.topics]
     groups = [_group_row(each) for each in shown.groups]
@@ -28,8 +31,8 @@ def screen(shown: Activity, *, title: str, lines: int | None = None, width: int 
         if rows:
             parts.append(table_text(columns, rows[:count], width=width).rstrip("\n"))
             parts += [f"and {len(rows) - count:,} more"] if count < len(rows) else []
-    text = "\n".join(parts)
-    return text if lines is None else "\n".join(text.split("\n")[:lines])
+    shown_lines = "\n".join(parts).split("\n")[:lines]
+    return "\n".join(line[:width] for line in shown_lines)
 
 
 def _shares(wanted: Sequence[int], room: int | None) -> list[int]:

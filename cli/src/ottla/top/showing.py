@@ -26,7 +26,8 @@ def show_once(bootstrap: str, properties: Sequence[str] | None, *, interval_s: f
     if as_json:
         print_json(found.to_document())
     else:
-        write_result(f"{screen(found, title=_title(former, interval_s))}\n".encode(errors="backslashreplace"))
+        text = screen(found, title=f"cluster {found.cluster_id}, over {interval_s:g} s")
+        write_result(f"{text}\n".encode(errors="backslashreplace"))
 
 
 def show_until_quit(
@@ -41,13 +42,14 @@ def show_until_quit(
     """
     sampler = Sampler(bootstrap, properties)
     former = sampler.take()
-    last, title = activity(former, former), _title(former, interval_s)
+    last = activity(former, former)
+    title = f"cluster {last.cluster_id}: a first look, rates come in {interval_s:g} s; q quits"
     with terminal:
         while True:
             columns, lines = terminal.size
             terminal.show(screen(last, title=title, lines=lines - 1, width=columns))
             try:
-                if terminal.key(interval_s) == QUIT:
+                if QUIT in terminal.key(interval_s):
                     return
                 new = sampler.take()
             except CommandError as error:

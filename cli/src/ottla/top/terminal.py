@@ -1,5 +1,6 @@
 """A terminal that is taken over for a while: a screen of its own, and keys as they are pressed."""
 
+import os
 import select
 import shutil
 import sys
@@ -13,6 +14,7 @@ OTHER_SCREEN, FORMER_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 """Also hide and show the cursor."""
 BEGINNING, REST_OF_LINE, REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 SIZE_DEFAULT = (80, 24)
+KEYS_BYTES_MAX = 1024
 
 
 class Terminal:
@@ -52,9 +54,13 @@ class Terminal:
         sys.stdout.flush()
 
     def key(self, within_s: float) -> str:
-        """Return the next key that is pressed, or nothing if none is in time; at the end of input, ``q``."""
+        """Return what is pressed next, or nothing if it is not in time; at the end of input, ``q``.
+
+        An arrow is several bytes, and a hasty user is quicker than a screen, so all that is there is taken at once.
+        It is read past Python's buffer: what waited there `select` would not see.
+        """
         until_s = time.monotonic() + within_s
         while (left_s := until_s - time.monotonic()) > 0:
             if select.select([self._keyboard], [], [], left_s)[0]:
-                return sys.stdin.read(1) or "q"
+                return os.read(self._keyboard, KEYS_BYTES_MAX).decode(errors="replace") or "q"
         return ""
