@@ -27,7 +27,7 @@ from tests.support.requirements import lack
 
 PORTS = (9092, 8083, 8081)
 FOLDERS = ("/tmp/flights", "/tmp/flights-cluster", "/tmp/three")
-IN_THE_CLONE = (".venv", "docs", "examples", "plugins", "Makefile", "README.md")
+IN_THE_CLONE = (".venv", "docs", "examples", "Makefile", "README.md")
 COMMAND_DEADLINE_S = 600.0
 AGAIN_AFTER_S = 0.5
 GONE_WITHIN_S = 60.0

@@ -114,10 +114,11 @@ TYPED = [
     Page(
         "docs/plugins.md",
         shows={
+            ".venv/bin/python -m pytest -q weather/tests": "passed",
             ".venv/bin/ottla connect status weather-source": r"task 0\s+RUNNING",
             ".venv/bin/ottla consume readings --count 3": r"(?s)(number.*){3}",
         },
-        not_typed=frozenset({INSTALL_OF_THE_PROJECT}),
+        not_typed=frozenset({".venv/bin/pip wheel --no-deps --wheel-dir wheels ./plugins/sdk"}),
         new_plugin="weather",
     ),
     Page("docs/troubleshooting.md"),

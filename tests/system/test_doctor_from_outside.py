@@ -19,6 +19,13 @@ from tests.support.service_process import GroupCoordinatorProcess
 pytestmark = pytest.mark.slow
 
 CLOCK_FILE = "clock"
+OLDER_RELEASE = "older-release"
+"""A folder in which a program may be found that Python runs first: broker 3 is of another release then."""
+HAS_LEVEL_1_ONLY = """
+from ottla_core.cluster import features
+
+features.SUPPORTED = (features.FeatureRange(features.OTTLA_VERSION, 1, 1),)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +49,10 @@ def cluster(directory: Path) -> Iterator[ReplicatedCluster]:
         directory,
         broker_settings={"replica.lag.time.max.ms": "2000", "offsets.topic.replication.factor": "3"},
         faulty_disks=True,
-        broker_environments={2: skewed} if library is not None else None,
+        broker_environments={
+            3: {"PYTHONPATH": str(directory / OLDER_RELEASE)},
+            **({2: skewed} if library is not None else {}),
+        },
     ) as made:
         made.create_topic("orders", partitions=3)
         yield made
@@ -107,6 +117,25 @@ def test_a_partition_whose_only_copy_was_lost_is_told_and_the_remedy_begins_it_a
     doctor.apply(told, "--yes")
     doctor.expect_only("single-copy", "topic single", "advice")
     doctor.done("topic", "delete", "single", "--yes")
+    doctor.expect_health()
+
+
+def test_brokers_of_several_releases_are_told_until_all_are_new_and_then_the_level_that_is_left(
+    cluster: ReplicatedCluster, doctor: Doctor, directory: Path
+) -> None:
+    program = directory / OLDER_RELEASE / "sitecustomize.py"
+    program.parent.mkdir()
+    doctor.done("cluster", "features", "downgrade", "ottla.version=1")
+    program.write_text(HAS_LEVEL_1_ONLY)
+    cluster.brokers[3].stop()
+    cluster.brokers[3].start()
+    doctor.expect_only("releases-differ", "broker 3", "advice")
+    program.unlink()
+    cluster.brokers[3].stop()
+    cluster.brokers[3].start()
+    told = doctor.expect_only("level-not-raised", "feature ottla.version", "advice")
+    doctor.apply(told)
+    doctor.done("cluster", "features", "upgrade")
     doctor.expect_health()
 
 

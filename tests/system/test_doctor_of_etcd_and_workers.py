@@ -19,8 +19,8 @@ from tests.support.small_disk import fill, small_disk
 
 pytestmark = pytest.mark.slow
 
-QUOTA_BYTES = 6 << 20
-VALUE = "x" * 100_000
+QUOTA_BYTES = 12 << 20
+VALUE = "x" * 800_000
 DISK_BYTES = 256 << 20
 
 
@@ -51,7 +51,7 @@ def etcdctl(cluster: OttlaCluster, *arguments: str) -> str:
 def write_until(cluster: OttlaCluster, size_bytes: float) -> None:
     """Writes until the database of a member is as big, or etcd takes no more."""
     url = endpoints_of(cluster)[0]
-    for number in range(1000):
+    for number in range(100):
         if ask_member(url).size_bytes >= size_bytes:
             return
         if "space exceeded" in etcdctl(cluster, "put", f"of-somebody-else/{number}"):
