@@ -21,6 +21,7 @@ from ottla.mirror.link_questions import (
     TopicPatterns,
     described_links,
     fails,
+    keep_in_step,
     kept_now,
     link_admin,
     problem_lines,
@@ -212,7 +213,7 @@ def status(
     if wait:
         for name in names or [each.link.name for each in described_links(admin, ())]:
             watch_until_here(admin, name)
-        kept_now(admin, names or ())  # so that groups are where their consumers have stopped
+        keep_in_step(admin, names or ())  # so that groups are where their consumers have stopped
     found = status_of_links(admin, names or ())
     if as_json:
         print_json(

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ottla_core.cluster.model import Link
 
 LOOK_INTERVAL_S: Final = 0.5
+IN_STEP_WITHIN_S: Final = 20.0
+"""So long a failure of groups or settings may take to pass by itself, as until the topic of groups is made."""
 WORKING: Final = frozenset({"RUNNING", "PAUSED"})
 PASSING: Final = frozenset({*WORKING, "WAITING", "NO_LEADER"})
 
@@ -89,6 +91,13 @@ def kept_now(admin: "LinkAdmin", names: Sequence[str]) -> "Sequence[LinkKeeping]
     from ottla_core.client.links import keep_links  # noqa: PLC0415
 
     return admin.ask(keep_links(names)).keepings
+
+
+def keep_in_step(admin: "LinkAdmin", names: Sequence[str]) -> None:
+    """Have links brought in step now, and again for a while if something fails; the status tells what is left."""
+    until_s = time.monotonic() + IN_STEP_WITHIN_S
+    while any(map(fails, kept_now(admin, names))) and time.monotonic() < until_s:
+        time.sleep(LOOK_INTERVAL_S)
 
 
 def link_property_settings(assignments: Sequence[str] | None) -> dict[str, str]:
