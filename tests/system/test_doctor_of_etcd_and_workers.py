@@ -49,10 +49,10 @@ def etcdctl(cluster: OttlaCluster, *arguments: str) -> str:
 
 
 def write_until(cluster: OttlaCluster, size_bytes: float) -> None:
-    """Writes until the database of a member is as big, or etcd takes no more."""
-    url = endpoints_of(cluster)[0]
+    """Writes until the databases of all members are as big, or etcd takes no more."""
+    urls = endpoints_of(cluster)
     for number in range(100):
-        if ask_member(url).size_bytes >= size_bytes:
+        if min(ask_member(url).size_bytes for url in urls) >= size_bytes:
             return
         if "space exceeded" in etcdctl(cluster, "put", f"of-somebody-else/{number}"):
             return

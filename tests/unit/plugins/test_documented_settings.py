@@ -16,6 +16,9 @@ from ottla_controller.config import ControllerConfig
 from ottla_core.cluster.link_api import LinkedPartitionState
 from ottla_core.cluster.link_properties import DEFAULTS, PROPERTY_NAMES
 from ottla_core.config import ServiceConfig
+from ottla_core.dynamic_broker_config import PROCESS_DEFINITIONS
+from ottla_core.group_config import GROUP_CONFIG_DEFINITIONS
+from ottla_core.throttle_config import THROTTLE_DEFINITIONS
 from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_mirror.config.flow_settings import FlowSettings
@@ -37,7 +40,7 @@ SERVICES: dict[str, type[ServiceConfig]] = {
     "mirror": WorkerSettings,
 }
 HOOKS = ("ottla_connectors", "ottla_transforms", "ottla_predicates", "ottla_converters", "ottla_config_providers")
-OF_OTHERS = ("*.yaml", "*.json", "*.jsonl", "*.py", "*.sql", "*.pem", "*.properties", "*.log*", "spark.*")
+OF_OTHERS = ("*.yaml", "*.json", "*.jsonl", "*.py", "*.sql", "*.pem", "*.properties", "*.toml", "*.log*", "spark.*")
 """Names of files, and settings of Spark, which has no list of them."""
 OF_TRACES = ("rpc.*", "server.*", "service.*", "messaging.*", "error.type", "ottla.connector")
 """Attributes of spans, most as OpenTelemetry names them."""
@@ -50,6 +53,9 @@ NO_SETTINGS = {
     "kafka.sasl.jaas.config": "a setting of Java's clients",
     "kafka-features.sh": "a command of Kafka",
     "ottla.version": "a feature",
+    "ottla.plugins": "a group of entry points",
+    "max.request.size": "a setting of Java's clients",
+    "processing.guarantee": "a setting of Kafka Streams",
 }
 
 
@@ -57,6 +63,7 @@ NO_SETTINGS = {
 def patterns() -> frozenset[str]:
     """The names of all settings, `*` for what users choose."""
     found = {*TOPIC_CONFIG_DEFINITIONS, *PROPERTY_NAMES, *REFUSED, *WITHOUT_EFFECT, *FlowSettings.known_keys()}
+    found |= {*PROCESS_DEFINITIONS, *THROTTLE_DEFINITIONS, *GROUP_CONFIG_DEFINITIONS}
     for service in SERVICES.values():
         found |= service.known_keys() | {f"{prefix}*" for prefix in service.open_prefixes}
     models = [SourceSettings, SinkSettings]
