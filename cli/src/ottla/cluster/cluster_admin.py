@@ -159,13 +159,19 @@ class ClusterAdmin:
         codes = [partition.error_code for topic in response.topics for partition in topic.partitions]
         return ErrorCode.leader_not_available not in codes if codes else None
 
-    def coordinates_groups(self) -> bool:
-        """Return whether a consumer group would find a coordinator; any of several groups is enough."""
+    def coordinates_groups(self) -> bool | None:
+        """Return whether a consumer group would find a coordinator; None if the cluster is too old to be asked so.
+
+        One of several groups is enough. Who is not allowed to use a group has heard that somebody looks after it.
+        """
         from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest  # noqa: PLC0415
 
         keys = tuple(f"{CLIENT_ID}-{number}" for number in range(COORDINATOR_KEYS))
-        response = self._ask(FindCoordinatorRequest(key_type=i8(GROUP_KEY), coordinator_keys=keys))
-        return any(each.error_code == ErrorCode.none for each in response.coordinators)
+        try:
+            response = self._ask(FindCoordinatorRequest(key_type=i8(GROUP_KEY), coordinator_keys=keys))
+        except UnsupportedApi:
+            return None
+        return any(each.error_code != ErrorCode.coordinator_not_available for each in response.coordinators)
 
     def disks(self, brokers: Iterable[BrokerView]) -> Disks:
         """Ask brokers which copies they keep; one that does not answer is left out."""

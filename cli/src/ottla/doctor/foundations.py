@@ -92,8 +92,9 @@ def _deciders(facts: Facts) -> Iterator[Finding]:
 
 
 def _clocks(facts: Facts) -> Iterator[Finding]:
-    """Compare with the median of all clocks, this machine's among them: that one may be what is wrong."""
-    agreed_s = statistics.median_low([0.0, *(each.ahead_s for each in facts.clocks)])
+    """Compare with the median of all clocks, this machine's among them, which also decides between two halves."""
+    ahead_s = [0.0, *(each.ahead_s for each in facts.clocks)]
+    agreed_s = min(statistics.median_low(ahead_s), statistics.median_high(ahead_s), key=abs)
     for each in sorted(facts.clocks, key=lambda clock: clock.name):
         differs_s = each.ahead_s - agreed_s
         if abs(differs_s) - each.uncertain_s > SKEW_MAX_S:

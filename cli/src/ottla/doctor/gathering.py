@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -205,8 +206,14 @@ def _broker_clocks(view: ClusterView, bootstrap: str, properties: Sequence[str] 
 
 
 def _etcd_members(urls: str) -> list[EtcdMember]:
-    """Return what each member of etcd tells."""
-    return [ask_member(url.strip()) for url in urls.split(",") if url.strip()]
+    """Return what each member of etcd tells, asked at a time, in the order of their URLs.
+
+    Raises:
+        CommandError: a URL is none of an etcd.
+    """
+    asked = [url.strip() for url in urls.split(",") if url.strip()]
+    with ThreadPoolExecutor(max(1, len(asked))) as threads:
+        return list(threads.map(ask_member, asked))
 
 
 def _directories(

@@ -101,6 +101,11 @@ def test_a_clock_that_differs_from_most_is_told_with_the_side() -> None:
     assert "61 s behind the others" in found.what
 
 
+@pytest.mark.parametrize("ahead_s", [-90.0, 90.0])
+def test_the_clock_of_a_broker_that_is_alone_is_compared_with_this_machine(ahead_s: float) -> None:
+    assert told(Facts(clocks=[Clock("broker 1", ahead_s, 0.0)])) == [("clock-skew", Harm.AT_RISK)]
+
+
 def test_a_clock_that_differs_by_less_than_is_known_is_not_told() -> None:
     assert told(Facts(clocks=[Clock("broker 1", 6.0, 1.5), Clock("broker 2", 0.0, 0.0)])) == []
 
