@@ -8,10 +8,12 @@ from kio.schema.errors import ErrorCode
 from ottla_controller.configs import (
     DYNAMIC_BROKER_CONFIGS,
     BrokerTarget,
+    ClientMetricsTarget,
     ConfigPlan,
     TopicTarget,
     plan_config_changes,
 )
+from ottla_core.client_metrics_config import SUBSCRIPTIONS_MAX
 from ottla_core.cluster.controller_api import (
     ConfigChange,
     ConfigOperation,
@@ -228,3 +230,55 @@ def test_the_throttles_of_replication_are_set_for_brokers_and_topics() -> None:
     plan = planned((replicas, APPEND, "0:1"))
     assert plan.configs == {**TOPIC.configs, replicas: "0:1"}
     assert planned((replicas, SET, "0")).result.error_code == ErrorCode.invalid_config
+
+
+def client_metrics(
+    name: str,
+    *changes: tuple[str, ConfigOperation, str | None],
+    state: ClusterState = STATE,
+    replace_all: bool = False,
+) -> ConfigPlan:
+    resource = ConfigResourceChange(
+        type=ConfigResourceType.CLIENT_METRICS,
+        name=name,
+        changes=tuple(ConfigChange(name=n, operation=operation, value=v) for n, operation, v in changes),
+    )
+    (plan,) = plan_config_changes([resource], state, replace_all=replace_all)
+    return plan
+
+
+def test_a_subscription_to_clients_metrics_is_made_changed_and_deleted_by_its_settings() -> None:
+    made = client_metrics("s", ("metrics", APPEND, "a.,b."), ("interval.ms", SET, "1000"))
+    assert (made.target, made.configs) == (ClientMetricsTarget("s"), {"metrics": "a.,b.", "interval.ms": "1000"})
+    there = ClusterState(client_metrics_configs={"s": {"metrics": "a.,b.", "interval.ms": "1000"}})
+    changed = client_metrics("s", ("metrics", SUBTRACT, "a."), ("interval.ms", DELETE, None), state=there)
+    assert changed.configs == {"metrics": "b."}
+    assert client_metrics("s", state=there, replace_all=True).configs == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "code"),
+    [
+        ("", ("metrics", SET, "a"), ErrorCode.invalid_request),
+        ("s", ("interval.ms", SET, "99"), ErrorCode.invalid_request),
+        ("s", ("no.such.setting", SET, "1"), ErrorCode.invalid_request),
+        ("s", ("match", SET, "colour=blue"), ErrorCode.invalid_config),
+        ("s", ("interval.ms", APPEND, "100"), ErrorCode.invalid_config),
+        ("s", ("metrics", SET, None), ErrorCode.invalid_request),
+    ],
+)
+def test_a_subscription_that_cannot_be_is_refused(
+    name: str, change: tuple[str, ConfigOperation, str | None], code: ErrorCode
+) -> None:
+    plan = client_metrics(name, change)
+    assert (plan.result.error_code, plan.target) == (code, None)
+
+
+def test_a_cluster_has_a_bounded_number_of_subscriptions() -> None:
+    full = ClusterState(
+        client_metrics_configs={f"s{number}": {"metrics": "a"} for number in range(SUBSCRIPTIONS_MAX)}
+    )
+    refused = client_metrics("one more", ("metrics", SET, "a"), state=full)
+    assert refused.result.error_code is ErrorCode.policy_violation
+    assert client_metrics("s0", ("metrics", SET, "b"), state=full).result.error_code is ErrorCode.none
+    assert client_metrics("s0", ("metrics", DELETE, None), state=full).configs == {}

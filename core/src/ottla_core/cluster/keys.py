@@ -12,6 +12,7 @@ cluster never overlaps another's, since a cluster's name holds no slash.
 ``partitions/<topic id>/<index>``       one partition's replicas, ISR and leader
 ``configs/brokers/<id or "default">``   dynamic broker settings
 ``configs/groups/<group id>``           settings of a group; the id is quoted as in a URL
+``configs/client-metrics/<name>``       a subscription to clients' metrics; the name is quoted likewise
 ``links/<name>``                        a source cluster of which topics here are followed
 ``shards/<internal topic>/<index>``     which coordinator owns a partition of the topic, and as which producer
 ``producer-ids``                        first producer id that was never handed out
@@ -103,6 +104,13 @@ class GroupConfigKey:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientMetricsConfigKey:
+    """Holds one subscription to clients' metrics."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerConfigKey:
     """Holds the dynamic settings of one broker, or with None of all brokers."""
 
@@ -121,6 +129,7 @@ Key = (
     | ShardKey
     | BrokerConfigKey
     | GroupConfigKey
+    | ClientMetricsConfigKey
     | LinkKey
 )
 
@@ -193,6 +202,10 @@ class KeySpace:
         """Return the key of a group's settings; a group's id may hold any character."""
         return f"{self.prefix}configs/groups/{quote(group_id, safe='')}"
 
+    def client_metrics_config(self, name: str) -> str:
+        """Return the key of a subscription to clients' metrics; its name may hold any character."""
+        return f"{self.prefix}configs/client-metrics/{quote(name, safe='')}"
+
     def parse(self, key: str) -> Key | None:
         """Return what a key stands for, or None when this version does not know it."""
         if not key.startswith(self.prefix):
@@ -235,6 +248,8 @@ def _parse(parts: list[str]) -> Key | None:
             return BrokerConfigKey(None if broker_id == DEFAULT_BROKER else int(broker_id))
         case ["configs", "groups", quoted]:
             return GroupConfigKey(unquote(quoted))
+        case ["configs", "client-metrics", quoted]:
+            return ClientMetricsConfigKey(unquote(quoted))
         case [name] if name in _SINGLE_KEYS:
             return _SINGLE_KEYS[name]
         case _:

@@ -238,6 +238,7 @@ class ClusterState:
             are assigned a moment after it has appeared, and go a moment after it has gone.
         broker_configs: dynamic broker settings by broker id; the key None holds the cluster-wide default.
         group_configs: the settings of the groups that have any, by group id.
+        client_metrics_configs: the subscriptions to clients' metrics, by name.
         links: the links to source clusters, by name.
         features: the levels of features that the cluster is at.
         deleted_topics: topics whose deletion this process has seen happen, with the revision at which it happened;
@@ -259,6 +260,7 @@ class ClusterState:
     shards: Mapping[int, Shard] = field(default_factory=dict)
     broker_configs: Mapping[int | None, Mapping[str, str]] = field(default_factory=dict)
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    client_metrics_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     links: Mapping[str, Link] = field(default_factory=dict)
     features: FinalizedFeatures = field(default_factory=FinalizedFeatures)
     deleted_topics: Mapping[UUID, int] = field(default_factory=dict, compare=False)

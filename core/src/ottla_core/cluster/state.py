@@ -24,6 +24,7 @@ from ottla_core.cluster.features import FinalizedFeatures
 from ottla_core.cluster.key_value import KeyChange, KeyValue
 from ottla_core.cluster.keys import (
     BrokerConfigKey,
+    ClientMetricsConfigKey,
     ClusterIdKey,
     ControllerKey,
     FeaturesKey,
@@ -132,6 +133,7 @@ class StateTracker:
             shards=_keep_identity(before.shards, after.shards),
             broker_configs=_keep_identity(before.broker_configs, after.broker_configs),
             group_configs=_keep_identity(before.group_configs, after.group_configs),
+            client_metrics_configs=_keep_identity(before.client_metrics_configs, after.client_metrics_configs),
             links=_keep_identity(before.links, after.links),
             deleted_topics={i: at for i, at in before.deleted_topics.items() if i not in fresh._topics},
         )
@@ -235,6 +237,9 @@ class StateTracker:
             case GroupConfigKey(group_id):
                 configs = former.group_configs.get(group_id)
                 return replace(draft, group_configs=_with(draft.group_configs, group_id, configs))
+            case ClientMetricsConfigKey(name):
+                configs = former.client_metrics_configs.get(name)
+                return replace(draft, client_metrics_configs=_with(draft.client_metrics_configs, name, configs))
             case ShardKey() | ProducerIdsKey() | None:
                 pass
         return draft
@@ -269,7 +274,7 @@ class StateTracker:
             case FeaturesKey():
                 features = codec.decode_features(entry.value, entry.mod_revision) if entry else FinalizedFeatures()
                 return replace(draft, features=features)
-            case BrokerConfigKey() | GroupConfigKey() | LinkKey() as key:
+            case BrokerConfigKey() | GroupConfigKey() | ClientMetricsConfigKey() | LinkKey() as key:
                 return _with_administered(draft, key, entry)
             case ShardKey() | ProducerIdsKey() | None:
                 pass
@@ -389,7 +394,9 @@ def _with_single(
 
 
 def _with_administered(
-    draft: ClusterState, key: BrokerConfigKey | GroupConfigKey | LinkKey, entry: KeyValue | None
+    draft: ClusterState,
+    key: BrokerConfigKey | GroupConfigKey | ClientMetricsConfigKey | LinkKey,
+    entry: KeyValue | None,
 ) -> ClusterState:
     """Return the state with what administrators have set or made under a key."""
     match key:
@@ -399,6 +406,9 @@ def _with_administered(
         case GroupConfigKey(group_id):
             configs = codec.decode_config(entry.value) if entry else None
             return replace(draft, group_configs=_with(draft.group_configs, group_id, configs))
+        case ClientMetricsConfigKey(name):
+            configs = codec.decode_config(entry.value) if entry else None
+            return replace(draft, client_metrics_configs=_with(draft.client_metrics_configs, name, configs))
         case LinkKey(name):
             link = codec.decode_link(key, entry.value, entry.mod_revision) if entry else None
             return replace(draft, links=_with(draft.links, name, link))

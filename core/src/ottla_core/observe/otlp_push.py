@@ -6,11 +6,8 @@ one would have. Pushes that fail are counted, which the metrics show, and the lo
 
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from typing import Final
-from urllib.parse import urlsplit
 
 import structlog
 
@@ -18,23 +15,12 @@ from ottla_core.background import start_thread
 from ottla_core.config import MetricsSettings
 from ottla_core.observe.metrics import Metrics
 from ottla_core.observe.otlp_encoding import encode_metrics
+from ottla_core.observe.otlp_post import OtlpEndpoint
 
-TIMEOUT_S: Final = 10.0
-DEFAULT_PATH: Final = "/v1/metrics"
 DONE: Final = "done"
 FAILED: Final = "failed"
 
 logger = structlog.get_logger("metrics")
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Takes a redirect for a refusal: to follow it would send the headers, a token perhaps, to another host."""
-
-    def redirect_request(self, *_: object) -> None:
-        """Follow none."""
-
-
-_opener: Final = urllib.request.build_opener(_NoRedirects)
 
 
 class OtlpPush:
@@ -47,10 +33,8 @@ class OtlpPush:
     """
 
     def __init__(self, metrics: Metrics, settings: MetricsSettings, pushes: Counter[str]) -> None:
-        assert settings.metrics_otlp_endpoint is not None
         self._metrics = metrics
-        self._url = _with_path(settings.metrics_otlp_endpoint)
-        self._headers = {**settings.otlp_headers, "Content-Type": "application/x-protobuf", "User-Agent": "ottla"}
+        self._endpoint = OtlpEndpoint(settings)
         self._interval_s = settings.metrics_otlp_interval_ms / 1000
         self._pushes = pushes
         self._began_ns = time.time_ns()
@@ -71,28 +55,14 @@ class OtlpPush:
             if reason != self._reason:
                 self._reason = reason
                 if reason:
-                    logger.warning("metrics cannot be pushed", endpoint=self._url, reason=reason)
+                    logger.warning("metrics cannot be pushed", endpoint=self._endpoint.url, reason=reason)
                 else:
-                    logger.info("metrics are pushed again", endpoint=self._url)
+                    logger.info("metrics are pushed again", endpoint=self._endpoint.url)
 
     def _push(self) -> str:
         """Push once; return why that has failed, or nothing."""
         try:
             body = encode_metrics(self._metrics, self._began_ns, time.time_ns())
-            request = urllib.request.Request(self._url, body, self._headers)  # noqa: S310 - http and https only
-            with _opener.open(request, timeout=TIMEOUT_S):
-                return ""
-        except urllib.error.HTTPError as error:
-            error.close()
-            return f"it answers {error.code} {error.reason}"
-        except urllib.error.URLError as error:
-            return str(error.reason)
-        except OSError as error:
-            return str(error) or type(error).__name__
-        except Exception as error:  # nonsense in place of a response must not end the pushes  # noqa: BLE001
-            return type(error).__name__  # its text may show a header
-
-
-def _with_path(endpoint: str) -> str:
-    """Return the URL to push to; one that names only a host gets OTLP's path."""
-    return endpoint.rstrip("/") + DEFAULT_PATH if urlsplit(endpoint).path in ("", "/") else endpoint
+        except Exception as error:  # a defect must not end the pushes  # noqa: BLE001
+            return type(error).__name__
+        return self._endpoint.post(body)

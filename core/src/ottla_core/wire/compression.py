@@ -31,6 +31,10 @@ _FIRST_GUESS_BYTES_MIN: Final = 64 * 1024
 _GROWTH: Final = 4
 
 
+class ExpandsTooFar(InvalidRecord):
+    """What is compressed would expand beyond the bound."""
+
+
 class Codec(IntEnum):
     """A compression codec; the value is its number in a batch's attributes."""
 
@@ -86,7 +90,8 @@ def decompress(codec: Codec, data: Buffer, *, size_bytes_max: int = DECOMPRESSED
     """Return `data` decompressed.
 
     Raises:
-        InvalidRecord: the data is damaged, or would expand beyond `size_bytes_max`.
+        InvalidRecord: the data is damaged.
+        ExpandsTooFar: it would expand beyond `size_bytes_max`.
     """
     return bytes(decompressed_view(codec, data, size_bytes_max=size_bytes_max))
 
@@ -95,7 +100,8 @@ def decompressed_view(codec: Codec, data: Buffer, *, size_bytes_max: int) -> mem
     """Return `data` decompressed, without a copy at the end, which would hold up all other threads.
 
     Raises:
-        InvalidRecord: the data is damaged, or would expand beyond `size_bytes_max`.
+        InvalidRecord: the data is damaged.
+        ExpandsTooFar: it would expand beyond `size_bytes_max`.
     """
     try:
         if codec is Codec.NONE:
@@ -113,8 +119,8 @@ def _bounded(data: Buffer, size_bytes_max: int) -> bytes:
     return bytes(data)
 
 
-def _expands_too_far(codec: Codec, size_bytes_max: int) -> InvalidRecord:
-    return InvalidRecord(
+def _expands_too_far(codec: Codec, size_bytes_max: int) -> ExpandsTooFar:
+    return ExpandsTooFar(
         f"Records compressed with {codec.name.lower()} expand to more than the {size_bytes_max} bytes allowed"
     )
 

@@ -23,6 +23,7 @@ from ottla_broker.reconciliation import Reconciler
 from ottla_broker.refused_batches import RefusedBatches
 from ottla_broker.replication.fetchers import ReplicaFetchers
 from ottla_broker.replication.isr_updates import IsrUpdates
+from ottla_broker.telemetry.client_telemetry import ClientTelemetry
 from ottla_core.clock import Clock
 from ottla_core.cluster.controller_client import ControllerClient
 from ottla_core.cluster.feed import ClusterStateFeed
@@ -96,6 +97,7 @@ class Broker:
     producer_ids: ProducerIds
     groups: GroupRelay
     group_topic: GroupTopicCreation
+    telemetry: ClientTelemetry
 
     @property
     def id(self) -> int:

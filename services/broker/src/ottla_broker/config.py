@@ -254,6 +254,14 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
         description="Milliseconds the broker waits for the controller when a client sets no limit.",
     )
 
+    telemetry_max_bytes: int = Field(
+        1024 * 1024,
+        alias="telemetry.max.bytes",
+        ge=1,
+        le=MAX_INT,
+        description="Largest push of a client's metrics, in bytes as it is sent.",
+    )
+
     offsets_topic_num_partitions: int = Field(
         50,
         alias="offsets.topic.num.partitions",

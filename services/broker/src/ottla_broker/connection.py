@@ -51,6 +51,7 @@ class Connection:
 
     Attributes:
         address: the client's host.
+        client_software: name and version of the client, as it says them in ApiVersions (KIP-511); None until then.
         peer: the client's host and port, for logs.
         listener_name: through which listener the client came.
         delayed: the requests that hold back the responses behind them and need not.
@@ -78,6 +79,7 @@ class Connection:
         "_waits_for_budget",
         "_writing",
         "address",
+        "client_software",
         "delayed",
         "is_closed",
         "last_active",
@@ -99,6 +101,7 @@ class Connection:
         self._owner = owner
         self._loop = loop
         self.address = peer[0]
+        self.client_software: tuple[str | None, str | None] = (None, None)
         self.peer = f"{peer[0]}:{peer[1]}"
         self.listener_name = listener_name
         self.delayed: set[Delayed] = set()

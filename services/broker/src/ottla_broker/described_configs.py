@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ottla_broker.config import TOPIC_DEFAULT_KEYS, BrokerConfig
+from ottla_core.client_metrics_config import CLIENT_METRICS_CONFIG_DEFINITIONS
 from ottla_core.cluster.model import Topic
 from ottla_core.config import SECRET_KEYS
 from ottla_core.config_definition import BrokerSynonym, ConfigDefinition, ConfigType
@@ -30,6 +31,7 @@ class ConfigSource(IntEnum):
     STATIC_BROKER = 4
     DEFAULT = 5
     BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
     GROUP = 8
 
 
@@ -143,6 +145,16 @@ def describe_group(own: Mapping[str, str], config: BrokerConfig) -> list[Describ
                 synonyms=(decides,),
             )
         )
+    return described
+
+
+def describe_client_metrics(own: Mapping[str, str]) -> list[DescribedConfig]:
+    """Return every setting of a subscription to clients' metrics, given those that it has itself."""
+    described = []
+    for name, setting in CLIENT_METRICS_CONFIG_DEFINITIONS.items():
+        source = ConfigSource.CLIENT_METRICS if name in own else ConfigSource.DEFAULT
+        decides = ConfigSynonym(name, own.get(name, setting.default), source)
+        described.append(_described(name, setting.definition, [decides]))
     return described
 
 

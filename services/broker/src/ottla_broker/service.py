@@ -49,6 +49,7 @@ from ottla_broker.replication.fetchers import ReplicaFetchers, fetch_settings
 from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.replication.longest_log_searches import LongestLogSearches
 from ottla_broker.replication.throttle import ReplicationThrottles
+from ottla_broker.telemetry.client_telemetry import ClientTelemetry
 from ottla_core import health_names
 from ottla_core.background import start_detached
 from ottla_core.clock import Clock, SystemClock
@@ -187,6 +188,11 @@ async def _open_broker(
         clock=clock,
     )
     closing.push_async_callback(keepers.close)
+    telemetry = ClientTelemetry(config.node_id, config, clock, size_bytes_max=config.telemetry_max_bytes)
+    closing.callback(telemetry.close)
+    telemetry.start()
+    telemetry.state_changed(None, feed.state)
+    feed.subscribe(telemetry.state_changed)
     return Broker(
         config=config,
         clock=clock,
@@ -210,6 +216,7 @@ async def _open_broker(
         ),
         groups=groups,
         group_topic=group_topic,
+        telemetry=telemetry,
     )
 
 

@@ -13,7 +13,7 @@ import structlog
 
 from ottla_controller import configs, topics
 from ottla_controller.change_sequence import ChangeSequence
-from ottla_controller.configs import BrokerTarget, ConfigPlan, GroupTarget, TopicTarget
+from ottla_controller.configs import BrokerTarget, ClientMetricsTarget, ConfigPlan, GroupTarget, TopicTarget
 from ottla_controller.feature_controller import FeatureController
 from ottla_controller.link_controller import LinkController
 from ottla_controller.partition_change import TopicRules
@@ -249,7 +249,13 @@ class ActiveController:
                 _note_kept(broker_id, state.broker_configs.get(broker_id, {}), plan.configs)
                 return await self._replacement(self._keys.broker_config(broker_id), plan.configs)
             case GroupTarget(group_id):
-                return await self._group_config_write(group_id, plan.configs)
+                return await self._vanishing_write(
+                    self._keys.group_config(group_id), state.group_configs.get(group_id, {}), plan.configs
+                )
+            case ClientMetricsTarget(name):
+                return await self._vanishing_write(
+                    self._keys.client_metrics_config(name), state.client_metrics_configs.get(name, {}), plan.configs
+                )
             case None:
                 return None
 
@@ -258,11 +264,13 @@ class ActiveController:
         replaces = found.mod_revision if found else ABSENT
         return Write(key=key, value=codec.encode_config(configs), replaces=replaces)
 
-    async def _group_config_write(self, group_id: str, configs: Mapping[str, str]) -> Write | None:
-        """Return what stores a group's settings; a group without any has no key."""
-        if self._changes.state.group_configs.get(group_id, {}) == configs:
+    async def _vanishing_write(
+        self, key: str, present: Mapping[str, str], configs: Mapping[str, str]
+    ) -> Write | None:
+        """Return what stores settings of something that has no key while it has none."""
+        if present == configs:
             return None
-        write = await self._replacement(self._keys.group_config(group_id), configs)
+        write = await self._replacement(key, configs)
         return write if configs else replace(write, value=None)
 
     def _deletion(self, topic: Topic) -> list[Write]:

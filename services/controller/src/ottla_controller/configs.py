@@ -1,10 +1,11 @@
 """What changes of settings come to; pure.
 
-Topics take the settings of `ottla_core.topic_config`, groups those of `ottla_core.group_config`. Brokers take,
-dynamically, those that provide the defaults of topic settings in their plainest unit (`log.retention.ms`, not
-`.hours`), the throttles of replication, and what `ottla_core.dynamic_broker_config` lists; everything else needs a
-restart. A change is refused as a whole per resource; resources of one request are judged in order, each as if those
-before it were done. Rules and codes are Kafka's (ConfigurationControlManager, ConfigAdminManager).
+Topics take the settings of `ottla_core.topic_config`, groups those of `ottla_core.group_config`, and subscriptions to
+clients' metrics those of `ottla_core.client_metrics_config`. Brokers take, dynamically, those that provide the
+defaults of topic settings in their plainest unit (`log.retention.ms`, not `.hours`), the throttles of replication,
+and what `ottla_core.dynamic_broker_config` lists; everything else needs a restart. A change is refused as a whole per
+resource; resources of one request are judged in order, each as if those before it were done. Rules and codes are
+Kafka's (ConfigurationControlManager, ConfigAdminManager).
 """
 
 from collections import Counter
@@ -14,6 +15,12 @@ from dataclasses import dataclass
 from kio.schema.errors import ErrorCode
 
 from ottla_controller.effective_configs import check_broker_configs, check_topic_configs
+from ottla_core.client_metrics_config import (
+    CLIENT_METRICS_CONFIG_DEFINITIONS,
+    SUBSCRIPTIONS_MAX,
+    client_metrics_definition,
+    read_subscription,
+)
 from ottla_core.cluster.controller_api import (
     AlteredResource,
     ConfigChange,
@@ -24,7 +31,7 @@ from ottla_core.cluster.controller_api import (
 from ottla_core.cluster.model import ClusterState
 from ottla_core.config_definition import ConfigDefinition, ConfigType
 from ottla_core.dynamic_broker_config import PROCESS_DEFINITIONS
-from ottla_core.errors import InvalidConfig, InvalidRequest, KafkaError, UnknownTopicOrPartition
+from ottla_core.errors import InvalidConfig, InvalidRequest, KafkaError, PolicyViolation, UnknownTopicOrPartition
 from ottla_core.group_config import ConsumerGroupLimits, check_group_configs, group_definition
 from ottla_core.throttle_config import THROTTLE_DEFINITIONS
 from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, TopicConfig, definition_of
@@ -63,7 +70,14 @@ class GroupTarget:
     group_id: str
 
 
-Target = TopicTarget | BrokerTarget | GroupTarget
+@dataclass(frozen=True, slots=True)
+class ClientMetricsTarget:
+    """Settings of the subscription to clients' metrics of this name, which is there while it has any."""
+
+    name: str
+
+
+Target = TopicTarget | BrokerTarget | GroupTarget | ClientMetricsTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +108,7 @@ def plan_config_changes(
     plans: list[ConfigPlan] = []
     topics = {topic.name: topic.configs for topic in state.topics.values()}
     brokers = dict(state.broker_configs)
+    subscriptions = dict(state.client_metrics_configs)
     for resource in resources:
         try:
             if times[resource.type, resource.name] > 1:
@@ -109,6 +124,10 @@ def plan_config_changes(
                     brokers[broker_id] = configs
                 case GroupTarget():
                     check_group_configs(configs, group_limits)
+                case ClientMetricsTarget(name):
+                    read_subscription(configs)
+                    subscriptions[name] = configs
+                    _check_count(subscriptions, name)
         except KafkaError as error:
             result = AlteredResource(
                 type=resource.type, name=resource.name, error_code=error.code, error_message=error.message
@@ -134,9 +153,25 @@ def _find(resource: ConfigResourceChange, state: ClusterState) -> tuple[Target, 
         if not resource.name:
             raise InvalidRequest("Default group resources are not allowed.")
         return GroupTarget(resource.name), state.group_configs.get(resource.name, {})
+    if resource.type == ConfigResourceType.CLIENT_METRICS:
+        if not resource.name:
+            raise InvalidRequest("Subscription name can't be empty")
+        return ClientMetricsTarget(resource.name), state.client_metrics_configs.get(resource.name, {})
     raise InvalidRequest(
         f"Settings of {ConfigResourceType.name_of(resource.type)} '{resource.name}' cannot be changed here."
     )
+
+
+def _check_count(subscriptions: dict[str, Mapping[str, str]], name: str) -> None:
+    """See that a changed subscription is not one too many; one that is gone or refused is counted no more."""
+    if not subscriptions[name]:
+        del subscriptions[name]
+    elif len(subscriptions) > SUBSCRIPTIONS_MAX:
+        del subscriptions[name]
+        raise PolicyViolation(
+            f"The cluster has {SUBSCRIPTIONS_MAX} subscriptions to clients' metrics, which is the most;"
+            " delete one, or join several"
+        )
 
 
 def _broker_id(name: str) -> int | None:
@@ -162,18 +197,24 @@ def _changed(target: Target, present: Mapping[str, str], changes: Sequence[Confi
         if change.operation is ConfigOperation.SET:
             configs[change.name] = change.value
         else:
-            configs[change.name] = _with_words(definition, configs.get(change.name), change)
+            present_text = configs.get(change.name, _default(target, definition))
+            configs[change.name] = _with_words(definition, present_text, change)
     return configs
 
 
-def _with_words(definition: ConfigDefinition, present: str | None, change: ConfigChange) -> str:
-    """Return a list setting with words appended or removed; without a value of its own it starts at the default."""
+def _default(target: Target, definition: ConfigDefinition) -> str:
+    """Return where a setting without a value of its own begins when words are appended or removed."""
+    if isinstance(target, ClientMetricsTarget):
+        return CLIENT_METRICS_CONFIG_DEFINITIONS[definition.name].default
+    return definition.format(getattr(_DEFAULTS, definition.attribute, ""))
+
+
+def _with_words(definition: ConfigDefinition, present: str, change: ConfigChange) -> str:
+    """Return a list setting with words appended or removed."""
     if definition.type is not ConfigType.LIST:
         raise InvalidConfig(
             f"Can't {change.operation.name} to {change.name}: its type is {definition.type}, not list."
         )
-    if present is None:
-        present = definition.format(getattr(_DEFAULTS, definition.attribute))
     words = _words(present)
     for word in _words(change.value or ""):
         if change.operation is ConfigOperation.APPEND and word not in words:
@@ -199,3 +240,5 @@ def _definition(target: Target, name: str) -> ConfigDefinition:
             return DYNAMIC_BROKER_CONFIGS[name]
         case GroupTarget():
             return group_definition(name)
+        case ClientMetricsTarget():
+            return client_metrics_definition(name)

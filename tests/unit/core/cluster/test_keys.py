@@ -6,8 +6,10 @@ import pytest
 
 from ottla_core.cluster.keys import (
     BrokerConfigKey,
+    ClientMetricsConfigKey,
     ClusterIdKey,
     ControllerKey,
+    GroupConfigKey,
     Key,
     KeySpace,
     MemberKey,
@@ -47,6 +49,12 @@ KEYS: list[tuple[str, str, Key]] = [
     ),
     (SPACE.broker_config(2), "/ottla/test/configs/brokers/2", BrokerConfigKey(2)),
     (SPACE.broker_config(None), "/ottla/test/configs/brokers/default", BrokerConfigKey(None)),
+    (SPACE.group_config("a/b c"), "/ottla/test/configs/groups/a%2Fb%20c", GroupConfigKey("a/b c")),
+    (
+        SPACE.client_metrics_config("a/b c"),
+        "/ottla/test/configs/client-metrics/a%2Fb%20c",
+        ClientMetricsConfigKey("a/b c"),
+    ),
 ]
 
 

@@ -165,6 +165,8 @@ def test_members_the_leader_settings_and_the_cluster_id_come_and_go(tracker: Sta
             entry(SPACE.cluster_id, codec.encode_cluster_id("x"), 6),
             entry(SPACE.broker_config(None), codec.encode_config({"a": "1"}), 6),
             entry(SPACE.broker_config(1), codec.encode_config({"a": "2"}), 6),
+            entry(SPACE.group_config("g"), codec.encode_config({"a": "3"}), 6),
+            entry(SPACE.client_metrics_config("s"), codec.encode_config({"a": "4"}), 6),
         ],
         6,
     )
@@ -174,12 +176,15 @@ def test_members_the_leader_settings_and_the_cluster_id_come_and_go(tracker: Sta
     assert state.controller == ControllerLeader(id=1, epoch=6, rpc_address="h:1")
     assert state.cluster_id == "x"
     assert state.broker_configs == {None: {"a": "1"}, 1: {"a": "2"}}
+    assert (state.group_configs, state.client_metrics_configs) == ({"g": {"a": "3"}}, {"s": {"a": "4"}})
     members_gone = (SPACE.member(Role.CONTROLLER, 1), SPACE.member(Role.GROUP_COORDINATOR, 1))
-    gone = (SPACE.controller, *members_gone, SPACE.broker_config(1))
+    settings = (SPACE.broker_config(1), SPACE.group_config("g"), SPACE.client_metrics_config("s"))
+    gone = (SPACE.controller, *members_gone, *settings)
     tracker.advance([KeyDeletion(key=key, mod_revision=7) for key in gone], 7)
     state = tracker.state
     assert (set(state.brokers), state.coordinators) == ({1}, {})
     assert (state.controller, state.controllers, state.broker_configs) == (None, {}, {None: {"a": "1"}})
+    assert (state.group_configs, state.client_metrics_configs) == ({}, {})
 
 
 def test_a_bad_value_is_reported_and_leaves_what_was_known(tracker: StateTracker) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ottla_core.observe.catalogue.broker_clients import CLIENT_METRICS
 from ottla_core.observe.catalogue.broker_logs import LOGS
 from ottla_core.observe.catalogue.broker_replication import LINKS, REPLICATION
 from ottla_core.observe.catalogue.broker_requests import GROUP_RELAY, REQUESTS
@@ -33,6 +34,7 @@ SECTIONS: Final[Sequence[Section]] = (
     Section("Brokers, controllers and group coordinators: etcd", ETCD),
     Section("Brokers and controllers: traces", TRACES),
     Section("Brokers: clients and requests", REQUESTS),
+    Section("Brokers: metrics of clients", CLIENT_METRICS),
     Section("Brokers: logs", LOGS),
     Section("Brokers: replication", REPLICATION),
     Section("Brokers: linked topics", LINKS),

@@ -25,6 +25,10 @@ from ottla_core.wire.messages import RequestHeader, message_codec
 FIRST_VERSION_WITH_CLIENT_SOFTWARE = 3
 SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
+TELEMETRY_KEYS = (71, 72)
+"""GetTelemetrySubscriptions and PushTelemetry: advertised where somebody is to see metrics, as in Kafka, since
+clients that find them ask for subscriptions every five minutes, and push."""
+
 NO_THROTTLE = i32Timedelta.parse(timedelta(0))
 
 
@@ -52,7 +56,10 @@ def handle(broker: Broker, request: Request, apis: Iterable[AdvertisedApi]) -> P
         and SOFTWARE_NAME.fullmatch(message.client_software_version)
     ):
         return request.respond(_response(ErrorCode.invalid_request, ()))
-    response = _response(ErrorCode.none, apis)
+    if request.version >= FIRST_VERSION_WITH_CLIENT_SOFTWARE:
+        request.connection.client_software = (message.client_software_name, message.client_software_version)
+    shown = [api for api in apis if broker.config.shows_metrics or api.key not in TELEMETRY_KEYS]
+    response = _response(ErrorCode.none, shown)
     return request.respond(replace(response, **_features(broker.feed.state.features)))
 
 

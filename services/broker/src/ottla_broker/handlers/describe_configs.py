@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32): the settings of topics and of this broker, with their sources."""
+"""DescribeConfigs (key 32): the settings of topics, groups, client metrics and this broker, with their sources."""
 
 from typing import Any
 
@@ -16,6 +16,7 @@ from ottla_broker.described_configs import (
     BrokerSettings,
     DescribedConfig,
     describe_broker,
+    describe_client_metrics,
     describe_dynamic_defaults,
     describe_group,
     describe_topic,
@@ -70,6 +71,10 @@ def _configs_of(broker: Broker, resource_type: int, name: str) -> list[Described
         if not name:
             raise InvalidRequest("Group name must not be empty")
         return describe_group(broker.state.group_configs.get(name, {}), broker.config)
+    if resource_type == ConfigResourceType.CLIENT_METRICS:
+        if not name:
+            raise InvalidRequest("Client metrics subscription name must not be empty")
+        return describe_client_metrics(broker.state.client_metrics_configs.get(name, {}))
     if resource_type == ConfigResourceType.BROKER_LOGGER:
         check_broker_id(name, broker.id)
         return describe_loggers()

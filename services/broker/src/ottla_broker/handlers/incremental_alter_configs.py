@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (key 44): change single settings of topics, brokers and groups (KIP-339).
+"""IncrementalAlterConfigs (key 44): change single settings of topics, brokers, groups and client metrics (KIP-339).
 
 Levels of loggers are this broker's own and are changed here (KIP-412); all else is the controller's.
 """

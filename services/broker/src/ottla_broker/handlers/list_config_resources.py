@@ -1,4 +1,4 @@
-"""ListConfigResources (key 74): which topics, brokers and groups have settings (KIP-1142)."""
+"""ListConfigResources (key 74): what has settings: topics, brokers, groups, client metrics (KIP-1142)."""
 
 from kio.schema.errors import ErrorCode
 from kio.schema.list_config_resources.v1.response import ConfigResource, ListConfigResourcesResponse
@@ -15,7 +15,7 @@ KNOWN = frozenset(ConfigResourceType)
 
 
 def handle(broker: Broker, request: Request) -> Outcome:
-    """Answer with the resources of the wanted types; version 0 knows client metrics only, of which there are none."""
+    """Answer with the resources of the wanted types; version 0 knows client metrics only."""
     return started(_handle(broker, request))
 
 
@@ -28,6 +28,7 @@ async def _handle(broker: Broker, request: Request) -> Parts:
         ConfigResourceType.TOPIC: list(broker.state.topics),
         ConfigResourceType.BROKER: brokers,
         ConfigResourceType.BROKER_LOGGER: brokers,
+        ConfigResourceType.CLIENT_METRICS: list(broker.state.client_metrics_configs),
         ConfigResourceType.GROUP: list(broker.state.group_configs),
     }
     error = ErrorCode.none if wanted <= KNOWN else ErrorCode.unsupported_version

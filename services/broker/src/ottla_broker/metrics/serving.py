@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from ottla_broker.broker import Broker
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.listener import Listener
+from ottla_broker.metrics.client_metrics import show_clients
 from ottla_broker.metrics.disk_metrics import show_disks
 from ottla_broker.metrics.link_metrics import show_links
 from ottla_broker.metrics.log_metrics import show_compaction, show_logs
@@ -38,6 +39,7 @@ def serve_metrics(broker: Broker, listener: Listener, dispatcher: Dispatcher, tr
     show_requests(metrics, dispatcher)
     show_connections(metrics, listener)
     show_fetch_sessions(metrics, broker.fetch_sessions)
+    show_clients(metrics, broker.telemetry)
     show_logs(metrics, broker.partitions, broker.store)
     show_disks(metrics, broker.store)
     show_compaction(metrics, broker.store.cleaner)
