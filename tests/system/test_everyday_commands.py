@@ -57,6 +57,21 @@ def test_settings_are_set_shown_and_put_back(ottla, topic):
     assert ottla.run("config", "set", "topic", topic, "no.such.key=1", fails_with=1).stderr.count(b"\n") == 1
 
 
+def test_subscriptions_to_clients_metrics_are_set_listed_shown_and_deleted(ottla, topic):
+    name = f"{topic}/latencies"
+    ottla.run("config", "set", "client-metrics", name, "metrics=a.,b.", "match=client_id=orders-.*")
+    assert name in ottla.json("config", "list", "client-metrics")["names"]
+    shown = {each["key"]: each["value"] for each in ottla.json("config", "describe", "client-metrics", name)}
+    assert shown == {"metrics": "a.,b.", "match": "client_id=orders-.*"}
+    every = {each["key"]: each for each in ottla.json("config", "describe", "client-metrics", name, "--all")}
+    assert (every["interval.ms"]["value"], every["interval.ms"]["source"]) == ("300000", "default config")
+    refused = ottla.run("config", "set", "client-metrics", name, "match=colour=blue", fails_with=1).stderr
+    assert b"colour=blue" in refused
+    assert refused.count(b"\n") == 1
+    ottla.run("config", "delete", "client-metrics", name, "metrics", "match")
+    assert name not in ottla.json("config", "list", "client-metrics")["names"]
+
+
 def test_a_broker_shows_its_settings(ottla):
     keys = {each["key"] for each in ottla.json("config", "describe", "broker", "1", "--all")}
     assert "log.retention.hours" in keys

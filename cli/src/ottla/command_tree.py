@@ -241,8 +241,9 @@ TREE = Group(
             },
         ),
         "config": Group(
-            "Show and change settings of topics and brokers.",
+            "Show and change settings of topics, brokers and subscriptions to clients' metrics.",
             {
+                "list": Command("config:list_", "List the subscriptions to clients' metrics."),
                 "describe": Command(
                     "config:describe", "Show settings: those that were set, or with --all every one."
                 ),

@@ -24,6 +24,7 @@ LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 REASSIGN_PARTITIONS = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 LEADER_ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
 METADATA_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
+CLIENT_METRICS = "org.apache.kafka.tools.ClientMetricsCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 

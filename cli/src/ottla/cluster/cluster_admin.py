@@ -18,6 +18,8 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i16, i32, i32Timedelta
 
 from ottla.cluster.cluster_view import (
+    CLIENT_METRICS_RESOURCE,
+    RESOURCE_NAMES,
     TOPIC_RESOURCE,
     BrokerView,
     ClusterView,
@@ -302,6 +304,33 @@ class ClusterAdmin:
             if each.error_code == ErrorCode.none
         }
 
+    def client_metrics(self, name: str) -> dict[str, tuple[str, int]]:
+        """Return the settings of a subscription to clients' metrics, each with Kafka's number of its source."""
+        from kio.schema.describe_configs.v4 import request as describe_configs_v4  # noqa: PLC0415
+
+        resource = describe_configs_v4.DescribeConfigsResource(
+            resource_type=i8(CLIENT_METRICS_RESOURCE), resource_name=name, configuration_keys=None
+        )
+        (result,) = self._ask(
+            describe_configs_v4.DescribeConfigsRequest(
+                resources=(resource,), include_synonyms=False, include_documentation=False
+            )
+        ).results
+        _check(result.error_code, result.error_message, f"the settings of client-metrics {name}")
+        return {entry.name: (entry.value or "", entry.config_source) for entry in result.configs}
+
+    def client_metrics_names(self) -> list[str]:
+        """Return the names of the subscriptions to clients' metrics."""
+        from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest  # noqa: PLC0415
+
+        response = self._ask(ListConfigResourcesRequest(resource_types=(i8(CLIENT_METRICS_RESOURCE),)))
+        _check(response.error_code, None, "listing the subscriptions to clients' metrics")
+        return sorted(
+            each.resource_name
+            for each in response.config_resources
+            if getattr(each, "resource_type", CLIENT_METRICS_RESOURCE) == CLIENT_METRICS_RESOURCE
+        )
+
     def alter_configs(self, changes: Iterable[ConfigChange]) -> None:
         """Change dynamic settings.
 
@@ -329,7 +358,7 @@ class ClusterAdmin:
             alter_configs_v1.IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
         )
         for each in response.responses:
-            kind = "topic" if each.resource_type == TOPIC_RESOURCE else "broker"
+            kind = RESOURCE_NAMES[each.resource_type]
             _check(each.error_code, each.error_message, f"the settings of {kind} {each.resource_name}")
 
     def unregister(self, broker_id: int) -> None:

@@ -10,8 +10,9 @@ Replicas = tuple[int, ...]
 
 ELECTION_NOT_NEEDED = 84
 """Kafka's error code for it."""
-TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+TOPIC_RESOURCE, BROKER_RESOURCE, CLIENT_METRICS_RESOURCE = 2, 4, 16
 """Kafka's numbers for what a setting belongs to."""
+RESOURCE_NAMES = {TOPIC_RESOURCE: "topic", BROKER_RESOURCE: "broker", CLIENT_METRICS_RESOURCE: "client-metrics"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A dynamic setting of a topic or a broker; None deletes it."""
+    """A dynamic setting of a topic, a broker, or a subscription to clients' metrics; None deletes it."""
 
     resource_type: int
     resource: str

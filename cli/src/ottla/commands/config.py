@@ -1,11 +1,16 @@
-"""`ottla config`: settings of topics and brokers."""
+"""`ottla config`: settings of topics, of brokers, and of subscriptions to clients' metrics.
 
-from collections.abc import Sequence
+librdkafka knows nothing of the last, so these go by `ClusterAdmin`.
+"""
+
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ottla.cluster.cluster_connection import cluster_admin
+from ottla.cluster.cluster_view import CLIENT_METRICS_RESOURCE, ConfigChange
 from ottla.errors import UsageProblem
 from ottla.kafka_client import (
     BOOTSTRAP_DEFAULT,
@@ -21,7 +26,11 @@ from ottla.output import print_json, print_table
 from ottla.slow_answers import told_when_slow
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+    from confluent_kafka.admin import ConfigEntry, ConfigResource
+
+
+DEFAULT_CONFIG = 5
+"""Kafka's number for a default as the source of a value."""
 
 
 class Kind(StrEnum):
@@ -29,10 +38,44 @@ class Kind(StrEnum):
 
     TOPIC = "topic"
     BROKER = "broker"
+    CLIENT_METRICS = "client-metrics"
 
 
-KindArgument = Annotated[Kind, typer.Argument(metavar="topic|broker", help="What the setting belongs to.")]
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A topic, or a broker's id.")]
+class ListedKind(StrEnum):
+    """What has settings and is shown by no other command."""
+
+    CLIENT_METRICS = "client-metrics"
+
+
+KindArgument = Annotated[
+    Kind, typer.Argument(metavar="topic|broker|client-metrics", help="What the setting belongs to.")
+]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="A topic, a broker's id, or a subscription to clients' metrics.")
+]
+
+
+def list_(
+    *,
+    kind: Annotated[ListedKind, typer.Argument(metavar="client-metrics", help="What has settings.")],
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    properties: ClientProperties = None,
+    as_json: Json = False,
+) -> None:
+    """List the subscriptions to clients' metrics.
+
+    [bold]Examples[/bold]
+
+      ottla config list client-metrics
+    """
+    with told_when_slow(bootstrap, REQUEST_TIMEOUT_S), cluster_admin(bootstrap, properties) as admin:
+        names = admin.client_metrics_names()
+    if as_json:
+        print_json({"kind": kind.value, "names": names})
+    else:
+        print(
+            "\n".join(names) or "there is no subscription; `ottla config set client-metrics NAME metrics=…` makes one"
+        )
 
 
 def describe(
@@ -52,6 +95,22 @@ def describe(
 
       ottla config describe broker 1 --all --json
     """
+    rows = (
+        _client_metrics_rows(name, every, bootstrap, properties)
+        if kind is Kind.CLIENT_METRICS
+        else _rows(kind, name, every, bootstrap, properties)
+    )
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(["key", "value", "source"], [(row["key"], row["value"], row["source"]) for row in rows])
+    else:
+        print(f"{kind} {name} has only default settings; --all shows them")
+
+
+def _rows(
+    kind: Kind, name: str, every: bool, bootstrap: str, properties: Sequence[str] | None
+) -> list[dict[str, object]]:
     from confluent_kafka.admin import ConfigSource  # noqa: PLC0415
 
     client = admin_client(bootstrap, properties)
@@ -61,7 +120,7 @@ def describe(
     shown = sorted(
         (each for each in entries.values() if every or not _is_default(each)), key=lambda entry: str(entry.name)
     )
-    rows = [
+    return [
         {
             "key": entry.name,
             "value": entry.value,
@@ -70,12 +129,23 @@ def describe(
         }
         for entry in shown
     ]
-    if as_json:
-        print_json(rows)
-    elif rows:
-        print_table(["key", "value", "source"], [(row["key"], row["value"], row["source"]) for row in rows])
-    else:
-        print(f"{kind} {name} has only default settings; --all shows them")
+
+
+def _client_metrics_rows(
+    name: str, every: bool, bootstrap: str, properties: Sequence[str] | None
+) -> list[dict[str, object]]:
+    with told_when_slow(bootstrap, REQUEST_TIMEOUT_S), cluster_admin(bootstrap, properties) as admin:
+        settings = admin.client_metrics(name)
+    return [
+        {
+            "key": key,
+            "value": value,
+            "source": "default config" if source == DEFAULT_CONFIG else "client metrics config",
+            "read_only": False,
+        }
+        for key, (value, source) in sorted(settings.items())
+        if every or source != DEFAULT_CONFIG
+    ]
 
 
 def set_(
@@ -94,12 +164,11 @@ def set_(
       ottla config set topic flights retention.ms=3600000 max.message.bytes=2000000
 
       ottla config set broker 1 log.retention.ms=86400000
-    """
-    from confluent_kafka.admin import AlterConfigOpType  # noqa: PLC0415
 
+      ottla config set client-metrics orders 'metrics=*' interval.ms=60000 'match=client_id=orders-.*'
+    """
     values = parse_assignments(assignments, "setting")
-    changes = [(key, value, AlterConfigOpType.SET) for key, value in values.items()]
-    _alter(kind, name, changes, bootstrap, properties)
+    _alter(kind, name, values, bootstrap, properties)
     _say(as_json, kind, name, {"set": values}, [f"set {key}={value}" for key, value in values.items()])
 
 
@@ -118,26 +187,31 @@ def delete(
 
       ottla config delete topic flights retention.ms
     """
-    from confluent_kafka.admin import AlterConfigOpType  # noqa: PLC0415
-
     if wrong := [key for key in keys if "=" in key]:
         raise UsageProblem(f"{wrong[0]}: only the key is given to delete a setting")
-    _alter(kind, name, [(key, None, AlterConfigOpType.DELETE) for key in keys], bootstrap, properties)
+    _alter(kind, name, dict.fromkeys(keys), bootstrap, properties)
     _say(as_json, kind, name, {"deleted": keys}, [f"deleted {key}" for key in keys])
 
 
 def _alter(
     kind: Kind,
     name: str,
-    changes: "Sequence[tuple[str, str | None, AlterConfigOpType]]",
+    values: Mapping[str, str | None],
     bootstrap: str,
     properties: Sequence[str] | None,
 ) -> None:
-    from confluent_kafka.admin import ConfigEntry  # noqa: PLC0415
+    """Set each setting, or put it back to its default where its value is None."""
+    if kind is Kind.CLIENT_METRICS:
+        changes = [ConfigChange(CLIENT_METRICS_RESOURCE, name, key, value) for key, value in values.items()]
+        with told_when_slow(bootstrap, REQUEST_TIMEOUT_S), cluster_admin(bootstrap, properties) as admin:
+            admin.alter_configs(changes)
+        return
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry  # noqa: PLC0415
 
     client = admin_client(bootstrap, properties)
     resource = _resource(kind, name)
-    for key, value, operation in changes:
+    for key, value in values.items():
+        operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
         resource.add_incremental_config(ConfigEntry(key, value, incremental_operation=operation))
     with told_when_slow(bootstrap, REQUEST_TIMEOUT_S), plain_errors(bootstrap, f"{kind} {name}"):
         client.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)[resource].result()
