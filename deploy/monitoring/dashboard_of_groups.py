@@ -38,6 +38,25 @@ GROUPS: Final = Dashboard(
             ],
         ),
         Row(
+            "Lag",
+            [
+                graph(
+                    "Lag in records",
+                    "short",
+                    "Records that the twenty groups and topics furthest behind have not committed yet.",
+                    ("topk(20, ottla_coordinator_group_lag_records{@})", "{{group}} {{topic}}"),
+                    width=12,
+                ),
+                graph(
+                    "Lag in time",
+                    "s",
+                    "For how long the first record not committed yet has been there.",
+                    ("topk(20, ottla_coordinator_group_lag_seconds{@})", "{{group}} {{topic}}"),
+                    width=12,
+                ),
+            ],
+        ),
+        Row(
             "Groups",
             [
                 graph(

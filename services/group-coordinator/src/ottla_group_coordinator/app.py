@@ -17,6 +17,7 @@ from uuid import uuid4
 import structlog
 
 import ottla_group_coordinator
+from ottla_core.background import start_recurring
 from ottla_core.cluster.cluster_id import ensure_cluster_id
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.features import SUPPORTED
@@ -96,7 +97,9 @@ async def run_group_coordinator(config: GroupCoordinatorConfig, stop: asyncio.Ev
         closing.push_async_callback(membership.close)
         closing.push_async_callback(coordinator.close_shards)
         if config.shows_metrics:
-            metrics = serve_metrics(config, coordinator.shards, coordinator.service, coordinator.counts)
+            lag = coordinator.lag_watch()
+            closing.callback(start_recurring("group lag", lag.run).cancel)
+            metrics = serve_metrics(config, coordinator.shards, coordinator.service, coordinator.counts, lag)
             closing.callback(metrics.close)
         await server.set_serving(serving=True)
         log.info("ready", id=config.node_id, rpc_address=rpc_address)

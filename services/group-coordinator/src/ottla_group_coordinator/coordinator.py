@@ -17,6 +17,7 @@ from ottla_core.group_shards import GROUP_TOPIC
 from ottla_group_coordinator.attention import TICK_S, Attention
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.coordinator_counts import CoordinatorCounts
+from ottla_group_coordinator.lag.lag_watch import LagWatch
 from ottla_group_coordinator.relay_stream import RelayStream
 from ottla_group_coordinator.request_routing import RequestRouter
 from ottla_group_coordinator.service import GroupRelayService
@@ -70,7 +71,7 @@ class GroupCoordinator:
         register_anew: Callable[[int | None], None],
         clock: Clock | None = None,
     ) -> None:
-        clock = clock or SystemClock()
+        clock = self._clock = clock or SystemClock()
         self.attention = Attention(clock)
         self._ticks = asyncio.get_running_loop().call_soon(self._tick)
         self._feed = feed
@@ -97,6 +98,10 @@ class GroupCoordinator:
     def on_place_changed(self) -> None:
         """Take or give up shards after a registration or the loss of one."""
         self.shards.reconcile(self._feed.state)
+
+    def lag_watch(self) -> LagWatch:
+        """Return what looks how far the groups here are behind."""
+        return LagWatch(lambda: self.shards.owned, lambda: self._feed.state, self.service.stream_of, self._clock)
 
     async def close_shards(self) -> None:
         """Answer nothing new; store and answer what is on its way."""

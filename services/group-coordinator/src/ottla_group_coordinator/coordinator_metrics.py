@@ -12,6 +12,7 @@ from ottla_core.observe.request_errors import errors_by_api
 from ottla_core.wire.messages import api_name
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.coordinator_counts import CoordinatorCounts
+from ottla_group_coordinator.lag.lag_watch import LagWatch
 from ottla_group_coordinator.service import GroupRelayService
 from ottla_group_coordinator.shard_runtime import ShardStatus
 from ottla_group_coordinator.shard_table import ShardTable
@@ -20,7 +21,11 @@ Observations = Iterable[tuple[float, Labels]]
 
 
 def serve_metrics(
-    config: GroupCoordinatorConfig, shards: ShardTable, service: GroupRelayService, counts: CoordinatorCounts
+    config: GroupCoordinatorConfig,
+    shards: ShardTable,
+    service: GroupRelayService,
+    counts: CoordinatorCounts,
+    lag: LagWatch,
 ) -> ExitStack:
     """Begin to show the metrics; closing what is returned ends it.
 
@@ -33,6 +38,7 @@ def serve_metrics(
     _show_requests(metrics, counts)
     _show_rebalances(metrics, counts)
     _show_log(metrics, counts)
+    _show_lag(metrics, lag)
     return publish_metrics(metrics, config)
 
 
@@ -69,6 +75,12 @@ def _show_log(metrics: Metrics, counts: CoordinatorCounts) -> None:
     metrics.show_value("ottla_coordinator_loaded_records_total", lambda: counts.loaded_records)
     metrics.show_value("ottla_coordinator_unreadable_records_total", lambda: counts.unreadable_records)
     metrics.show_value("ottla_coordinator_failures_total", lambda: counts.failures)
+
+
+def _show_lag(metrics: Metrics, lag: LagWatch) -> None:
+    metrics.show("ottla_coordinator_group_lag_records", lag.records)
+    metrics.show("ottla_coordinator_group_lag_seconds", lag.seconds)
+    metrics.show_value("ottla_coordinator_lag_offsets_left_out", lambda: lag.left_out)
 
 
 def shards_by_status(shards: ShardTable) -> Observations:

@@ -74,6 +74,16 @@ class RelayStream:
         """Ask for batches from an offset on; the future fails with `StreamClosed` if no answer can come any more."""
         return self._ask(pb.Frame(log_read=pb.LogRead(shard=shard, offset=offset, bytes_max=bytes_max)))
 
+    def ask_ends(self, question: pb.LogEndsQuestion) -> asyncio.Future[pb.LogEnds]:
+        """Ask how far partitions go; the future fails with `StreamClosed` if no answer can come any more.
+
+        A broker of the first release does not answer, so a future that is given up is forgotten here as well.
+        """
+        asked = self._ask(pb.Frame(log_ends_question=question))
+        number = self._last_ask
+        asked.add_done_callback(lambda _: self._asked.pop(number, None))
+        return asked
+
     async def run(self, messages: AsyncIterable[pb.Frames], write: Callable[[pb.Frames], Awaitable[None]]) -> None:
         """Carry frames both ways until the broker ends the stream, it breaks, or it is closed."""
         parts: tuple[Coroutine[Any, Any, object], ...] = (
@@ -148,6 +158,8 @@ class RelayStream:
                 self._settle(frame.id, frame.log_appended)
             case "log_records":
                 self._settle(frame.id, frame.log_records)
+            case "log_ends":
+                self._settle(frame.id, frame.log_ends)
             case other:
                 log.warning("unexpected frame is ignored", broker=self.broker_id, content=other)
 

@@ -9,6 +9,10 @@ _coordinator = MetricFamily(ProcessRole.GROUP_COORDINATOR)
 
 SHARD_STATUS = Label("status", "status of a shard", "a few, fixed by the program")
 PROTOCOL = Label("protocol", "classic or consumer", "two")
+GROUP = Label(
+    "group", "id of a group", "groups with offsets; series beyond the limit, of the least lag, are left out"
+)
+TOPIC = Label("topic", "name of a topic", "topics of which the group has committed offsets")
 GROUP_STATE = Label("state", "state of a group, as Kafka spells it", "Kafka's states of groups")
 
 COORDINATOR: Final[tuple[MetricDefinition, ...]] = (
@@ -18,6 +22,16 @@ COORDINATOR: Final[tuple[MetricDefinition, ...]] = (
     _coordinator.gauge("ottla_coordinator_members", "Members of all groups."),
     _coordinator.gauge("ottla_coordinator_offsets", "Committed offsets."),
     _coordinator.gauge("ottla_coordinator_brokers", "Brokers with a stream to this group coordinator."),
+    _coordinator.gauge("ottla_coordinator_group_lag_records",
+                       "Records of a topic that a group has not committed yet, as looked at every five seconds.",
+                       GROUP, TOPIC),
+    _coordinator.gauge("ottla_coordinator_group_lag_seconds",
+                       "For how long the first record that a group has not committed has been there, in the "
+                       "partition of a topic where this is longest; at least so long where it was there before the "
+                       "coordinator began to look.",
+                       GROUP, TOPIC),
+    _coordinator.gauge("ottla_coordinator_lag_offsets_left_out",
+                       "Committed offsets of which the lag is not known because there are more than 200000."),
     _coordinator.counter("ottla_coordinator_requests_total", "Requests received.", API),
     _coordinator.counter("ottla_coordinator_request_errors_total",
                          "Errors that members were told, one for each group, topic or partition that was refused.",

@@ -13,7 +13,7 @@ class Frames(_message.Message):
     def __init__(self, frames: _Optional[_Iterable[_Union[Frame, _Mapping]]] = ...) -> None: ...
 
 class Frame(_message.Message):
-    __slots__ = ("id", "group_request", "group_response", "log_append", "log_appended", "log_read", "log_records")
+    __slots__ = ("id", "group_request", "group_response", "log_append", "log_appended", "log_read", "log_records", "log_ends_question", "log_ends")
     ID_FIELD_NUMBER: _ClassVar[int]
     GROUP_REQUEST_FIELD_NUMBER: _ClassVar[int]
     GROUP_RESPONSE_FIELD_NUMBER: _ClassVar[int]
@@ -21,6 +21,8 @@ class Frame(_message.Message):
     LOG_APPENDED_FIELD_NUMBER: _ClassVar[int]
     LOG_READ_FIELD_NUMBER: _ClassVar[int]
     LOG_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    LOG_ENDS_QUESTION_FIELD_NUMBER: _ClassVar[int]
+    LOG_ENDS_FIELD_NUMBER: _ClassVar[int]
     id: int
     group_request: GroupRequest
     group_response: GroupResponse
@@ -28,7 +30,9 @@ class Frame(_message.Message):
     log_appended: LogAppended
     log_read: LogRead
     log_records: LogRecords
-    def __init__(self, id: _Optional[int] = ..., group_request: _Optional[_Union[GroupRequest, _Mapping]] = ..., group_response: _Optional[_Union[GroupResponse, _Mapping]] = ..., log_append: _Optional[_Union[LogAppend, _Mapping]] = ..., log_appended: _Optional[_Union[LogAppended, _Mapping]] = ..., log_read: _Optional[_Union[LogRead, _Mapping]] = ..., log_records: _Optional[_Union[LogRecords, _Mapping]] = ...) -> None: ...
+    log_ends_question: LogEndsQuestion
+    log_ends: LogEnds
+    def __init__(self, id: _Optional[int] = ..., group_request: _Optional[_Union[GroupRequest, _Mapping]] = ..., group_response: _Optional[_Union[GroupResponse, _Mapping]] = ..., log_append: _Optional[_Union[LogAppend, _Mapping]] = ..., log_appended: _Optional[_Union[LogAppended, _Mapping]] = ..., log_read: _Optional[_Union[LogRead, _Mapping]] = ..., log_records: _Optional[_Union[LogRecords, _Mapping]] = ..., log_ends_question: _Optional[_Union[LogEndsQuestion, _Mapping]] = ..., log_ends: _Optional[_Union[LogEnds, _Mapping]] = ...) -> None: ...
 
 class GroupRequest(_message.Message):
     __slots__ = ("shard", "frame", "client_host", "topics_revision", "only_forward", "sets_all_back")
@@ -95,3 +99,22 @@ class LogRecords(_message.Message):
     log_start_offset: int
     high_watermark: int
     def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., batches: _Optional[bytes] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ...) -> None: ...
+
+class LogEndsQuestion(_message.Message):
+    __slots__ = ("topics",)
+    class Topic(_message.Message):
+        __slots__ = ("topic_id", "partitions")
+        TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+        PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+        topic_id: bytes
+        partitions: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, topic_id: _Optional[bytes] = ..., partitions: _Optional[_Iterable[int]] = ...) -> None: ...
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedCompositeFieldContainer[LogEndsQuestion.Topic]
+    def __init__(self, topics: _Optional[_Iterable[_Union[LogEndsQuestion.Topic, _Mapping]]] = ...) -> None: ...
+
+class LogEnds(_message.Message):
+    __slots__ = ("high_watermarks",)
+    HIGH_WATERMARKS_FIELD_NUMBER: _ClassVar[int]
+    high_watermarks: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, high_watermarks: _Optional[_Iterable[int]] = ...) -> None: ...

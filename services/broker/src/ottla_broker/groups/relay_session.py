@@ -149,6 +149,9 @@ class RelaySession:
                     self._append(frame.id, frame.log_append)
                 case "log_read":
                     self._start(self._read(frame.id, frame.log_read))
+                case "log_ends_question":
+                    ends = self._shard_log.ends(frame.log_ends_question)
+                    self.outgoing.put(pb.Frame(id=frame.id, log_ends=ends))
                 case other:
                     logger.warning("a coordinator sent what a broker does not understand", content=other)
 

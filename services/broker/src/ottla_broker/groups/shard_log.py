@@ -11,6 +11,7 @@ Whatever goes wrong is an answer with a Kafka error code; the stream goes on.
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
+from uuid import UUID
 
 import structlog
 from kio.schema.errors import ErrorCode
@@ -73,6 +74,19 @@ class ShardLog:
         self._newest_writers: dict[int, tuple[int, int]] = {}
         self.append_count = 0
         self.read_count = 0
+
+    def ends(self, question: pb.LogEndsQuestion) -> pb.LogEnds:
+        """Return how far consumers may read partitions of any topics, as far as they are led here."""
+        found = pb.LogEnds()
+        for topic in question.topics:
+            topic_id = UUID(bytes=topic.topic_id)
+            for index in topic.partitions:
+                try:
+                    end = self._partitions.leader_of(topic_id, index).log.high_watermark
+                except KafkaError:
+                    end = NO_OFFSET
+                found.high_watermarks.append(end)
+        return found
 
     def append(self, request: pb.LogAppend) -> pb.LogAppended | Coroutine[None, None, pb.LogAppended]:
         """Append one batch; answers when every in-sync replica has it, and the disk where that is asked for.
