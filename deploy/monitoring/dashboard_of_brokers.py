@@ -191,6 +191,32 @@ BROKERS: Final = Dashboard(
                 ),
             ],
         ),
+        Row(
+            "Metrics that clients push",
+            [
+                graph(
+                    "Latency as clients see it",
+                    "ms",
+                    "Of clients that a subscription asks for it, the twenty highest values.",
+                    (
+                        'topk(20, ottla_broker_client_metric_highest{metric=~".+latency.+",@})',
+                        "{{client_id}} {{metric}}",
+                    ),
+                ),
+                graph(
+                    "Pushes",
+                    "cps",
+                    "Pushes of clients, by what became of them.",
+                    (f"sum by (outcome) (rate(ottla_broker_client_pushes_total{{@}}{RATE}))", "{{outcome}}"),
+                ),
+                graph(
+                    "Clients",
+                    "short",
+                    "Clients that have asked lately which metrics to push.",
+                    ("ottla_broker_client_instances{@}", "{{instance}}"),
+                ),
+            ],
+        ),
         of_process("broker"),
     ],
 )

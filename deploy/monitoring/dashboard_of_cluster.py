@@ -95,6 +95,12 @@ CLUSTER: Final = Dashboard(
             "Replicas",
             [
                 graph(
+                    "Elections",
+                    "cps",
+                    "Leaders that were elected; an unclean one may have lacked records.",
+                    (f"max by (kind) (rate(ottla_controller_elections_total{{@}}{RATE}))", "{{kind}}"),
+                ),
+                graph(
                     "In-sync sets",
                     "cps",
                     "Shrinks are followers that fell behind, expansions those that are back.",

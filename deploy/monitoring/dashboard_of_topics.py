@@ -9,7 +9,7 @@ TOPICS: Final = Dashboard(
     uid="ottla-topics",
     title="Ottla: topics",
     description="What is stored, and topics that follow others.",
-    variables=[Variable("topic", "Topic", "ottla_broker_link_lag")],
+    variables=[Variable("topic", "Topic", "ottla_broker_topic_log_size_bytes")],
     rows=[
         Row(
             "All topics",
@@ -47,6 +47,35 @@ TOPICS: Final = Dashboard(
                     ("ottla_broker_log_size_bytes{@}", "{{instance}}"),
                     width=12,
                     is_stacked=True,
+                ),
+            ],
+        ),
+        Row(
+            "Topics",
+            [
+                graph(
+                    "Produced",
+                    "Bps",
+                    "Bytes that producers write, of the twenty topics with the most.",
+                    (
+                        f"topk(20, sum by (topic) (rate(ottla_broker_topic_produced_bytes_total{{@}}{RATE})))",
+                        "{{topic}}",
+                    ),
+                ),
+                graph(
+                    "Fetched",
+                    "Bps",
+                    "Bytes that consumers read, of the twenty topics with the most.",
+                    (
+                        f"topk(20, sum by (topic) (rate(ottla_broker_topic_fetched_bytes_total{{@}}{RATE})))",
+                        "{{topic}}",
+                    ),
+                ),
+                graph(
+                    "Size",
+                    "bytes",
+                    "Bytes of the logs of the twenty largest topics, with all replicas.",
+                    ("topk(20, sum by (topic) (ottla_broker_topic_log_size_bytes{@}))", "{{topic}}"),
                 ),
             ],
         ),

@@ -119,6 +119,8 @@ def begin_work(source: OttlaCluster, target: OttlaCluster, directory: Path) -> N
         config = {**settings, **files.get(name, {}), "tasks.max": "1"}
         answer = httpx.put(f"{url}/connectors/{name}/config", json=config, timeout=60, trust_env=False)
         assert answer.is_success, answer.text
+    subscription = ["metrics=org.apache.kafka.", "interval.ms=1000"]
+    command("config", "set", "client-metrics", "all", *subscription, "--bootstrap", target.bootstrap)
     flow = f"{SOURCE_ALIAS}->{MIRROR_ALIAS}"
     mirrors = f"http://{LOOPBACK}:{port_of(target, 'mirror')}"
     command("mirror", "create", flow, "--source", source.bootstrap, "--topics", "copied", "--mirror-url", mirrors)

@@ -24,6 +24,7 @@ from ottla_broker.refused_batches import RefusedBatches
 from ottla_broker.replication.fetchers import ReplicaFetchers
 from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.telemetry.client_telemetry import ClientTelemetry
+from ottla_broker.topic_traffic import TrafficByTopic
 from ottla_core.clock import Clock
 from ottla_core.cluster.controller_client import ControllerClient
 from ottla_core.cluster.feed import ClusterStateFeed
@@ -98,6 +99,7 @@ class Broker:
     groups: GroupRelay
     group_topic: GroupTopicCreation
     telemetry: ClientTelemetry
+    traffic: TrafficByTopic
 
     @property
     def id(self) -> int:

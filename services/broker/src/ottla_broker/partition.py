@@ -32,6 +32,7 @@ class Partition:
 
     Attributes:
         context: what it shares with this broker's other partitions.
+        traffic: counts what goes into and out of its topic.
         state: what the controller decided last.
         leads: whether this broker is the leader under its present registration.
         was_begun_anew: the log stands in place of one that has been here, and has not come as far as what is
@@ -62,6 +63,7 @@ class Partition:
         "state",
         "topic_id",
         "topic_partition",
+        "traffic",
         "was_begun_anew",
     )
 
@@ -80,6 +82,7 @@ class Partition:
         self.cut_in_epoch = NO_EPOCH
         self.search: LongestLogSearch | None = None
         self.context = context
+        self.traffic = context.traffic.of(topic_partition.topic)
         self._leader: LeaderReplica | None = None
         self._led_epoch = NO_EPOCH
         self._watchers: set[PartitionWatcher] = set()
@@ -284,6 +287,9 @@ class Partition:
         )
         if not appended.duplicate:
             self.has_grown(leader, former_end_offset, len(records))
+            traffic = self.traffic
+            traffic.produced_bytes += len(records)
+            traffic.produced_records += appended.last_offset - appended.base_offset + 1
         return appended
 
     def has_grown(self, leader: LeaderReplica, former_end_offset: int, size_bytes: int) -> None:

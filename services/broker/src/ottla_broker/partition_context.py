@@ -1,12 +1,13 @@
 """What surrounds the partitions of a broker: what they share, who watches them, and what they refuse appends with."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from ottla_broker.topic_traffic import TrafficByTopic
 from ottla_core.cluster.model import PartitionState
 from ottla_core.errors import KafkaError
 
@@ -58,6 +59,7 @@ class ReplicationContext:
         on_link: told when the role or the state has changed of a partition that follows another cluster, or did until
             now, with its former state; it must not fail.
         name_of_link: what to call a link.
+        traffic: counts what goes into and out of topics.
         on_search: told when a replica begins to search for the longest log, and when it has heard of one.
     """
 
@@ -71,3 +73,4 @@ class ReplicationContext:
     on_link: Callable[["Partition", PartitionState], None] | None = None
     name_of_link: Callable[[UUID], str] = str
     on_search: Callable[["Partition"], None] | None = None
+    traffic: TrafficByTopic = field(default_factory=TrafficByTopic)

@@ -50,6 +50,7 @@ from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.replication.longest_log_searches import LongestLogSearches
 from ottla_broker.replication.throttle import ReplicationThrottles
 from ottla_broker.telemetry.client_telemetry import ClientTelemetry
+from ottla_broker.topic_traffic import TrafficByTopic
 from ottla_core import health_names
 from ottla_core.background import start_detached
 from ottla_core.clock import Clock, SystemClock
@@ -153,6 +154,7 @@ class _Replication:
     isr_updates: IsrUpdates
     fetchers: ReplicaFetchers
     links: LinkFetchers
+    traffic: TrafficByTopic
 
 
 def _traced_process(config: BrokerConfig) -> TracedProcess:
@@ -217,6 +219,7 @@ async def _open_broker(
         groups=groups,
         group_topic=group_topic,
         telemetry=telemetry,
+        traffic=replication.traffic,
     )
 
 
@@ -328,7 +331,7 @@ async def _start_replication(
     await reconciler.start()
     closing.push_async_callback(reconciler.close)
     await _wait_for_elections(feed, membership, reconciler, config.node_id)
-    return _Replication(partitions, reconciler, isr_updates, fetchers, links)
+    return _Replication(partitions, reconciler, isr_updates, fetchers, links, context.traffic)
 
 
 def _start_links(config: BrokerConfig, place: _Place, context: ReplicationContext, clock: Clock) -> LinkFetchers:

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from ottla_controller.config import ControllerConfig
+from ottla_controller.election_counts import ElectionCounts
 from ottla_controller.leadership_loop import LeadershipLoop
 from ottla_controller.partition_change import TopicRules
 from ottla_controller.reassignment import is_being_reassigned
@@ -13,7 +14,7 @@ from ottla_core.cluster.etcd_times import show_etcd
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.model import NO_COORDINATOR, NO_LEADER, ClusterState, PartitionState
 from ottla_core.observe.catalogue.definition import ProcessRole
-from ottla_core.observe.metrics import Metrics
+from ottla_core.observe.metrics import Metrics, counted
 from ottla_core.observe.publishing import publish_metrics
 from ottla_core.observe.traces import show_traces
 
@@ -35,6 +36,9 @@ def serve_metrics(
     show_traces(metrics, tracing)
     _show_members(metrics, feed)
     _show_partitions(metrics, feed)
+    counts = ElectionCounts()
+    feed.subscribe(counts.state_changed)
+    metrics.show("ottla_controller_elections_total", counted("kind", counts.elections))
     defaults = TopicRules(
         min_insync_replicas=config.min_insync_replicas, allows_unclean=config.unclean_leader_election_enable
     )

@@ -9,11 +9,24 @@ _broker = MetricFamily(ProcessRole.BROKER)
 DIRECTORY = Label("directory", "path of a log directory", "log.dirs of the broker")
 ACTION = Label("action", "what was tried of the disk", "a few, fixed by the program")
 TOPIC = Label("topic", "name of a topic", "the first 1000 by name; all others together are _other")
+TRAFFIC_TOPIC = Label("topic", "name of a topic", "the first 1000 that came here; all others together are _other")
 COMPACTION_SIDE = Label("direction", "read or written", "two")
 
 LOGS: Final[tuple[MetricDefinition, ...]] = (
     _broker.gauge("ottla_broker_log_size_bytes", "Bytes of all logs."),
     _broker.gauge("ottla_broker_topic_log_size_bytes", "Bytes of a topic's logs here.", TOPIC),
+    _broker.counter(
+        "ottla_broker_topic_produced_bytes_total",
+        "Bytes of the batches that were appended here to partitions of a topic, as they were sent.",
+        TRAFFIC_TOPIC,
+    ),
+    _broker.counter("ottla_broker_topic_produced_records_total", "Records of these batches.", TRAFFIC_TOPIC),
+    _broker.counter(
+        "ottla_broker_topic_fetched_bytes_total",
+        "Bytes of the batches that consumers were given from partitions of a topic; those of followers count as "
+        "ottla_broker_replicated_size_bytes_total at these.",
+        TRAFFIC_TOPIC,
+    ),
     _broker.gauge("ottla_broker_disk_free_bytes", "What may still be written to a log directory's disk.", DIRECTORY),
     _broker.gauge("ottla_broker_disk_size_bytes", "Size of a log directory's disk.", DIRECTORY),
     _broker.gauge(

@@ -2,9 +2,11 @@
 
 from typing import Final
 
-from ottla_core.observe.catalogue.definition import MetricDefinition, MetricFamily, ProcessRole
+from ottla_core.observe.catalogue.definition import Label, MetricDefinition, MetricFamily, ProcessRole
 
 _controller = MetricFamily(ProcessRole.CONTROLLER)
+
+ELECTION = Label("kind", "clean, or unclean for a leader that may have lacked records", "two")
 
 CONTROLLER: Final[tuple[MetricDefinition, ...]] = (
     _controller.gauge("ottla_controller_leads", "Whether this controller leads: 1 or 0."),
@@ -12,6 +14,11 @@ CONTROLLER: Final[tuple[MetricDefinition, ...]] = (
     _controller.gauge("ottla_controller_group_coordinators", "Group coordinators that are there."),
     _controller.gauge("ottla_controller_topics", "Topics of the cluster."),
     _controller.gauge("ottla_controller_offline_partitions", "Partitions without a leader."),
+    _controller.counter(
+        "ottla_controller_elections_total",
+        "Elections of partitions' leaders that this controller has seen; those of new topics do not count.",
+        ELECTION,
+    ),
     _controller.gauge(
         "ottla_controller_under_replicated_partitions", "Partitions of which not every replica is in sync."
     ),

@@ -141,6 +141,8 @@ class _Fetch:
             note_told(session, reading)
         if session.follower is not None:
             _note_sent(broker, session.follower, reading)
+        elif reading.size_bytes:
+            _count_fetched(reading)
         leaders: Collection[int] = ()
         if reading.is_urgent:
             count_errors(FETCH_KEY, (outcome.error_code for _, _, outcome, _ in reading.found if outcome.error_code))
@@ -181,6 +183,13 @@ def by_topic(reading: Reading) -> Topics:
         else:
             topics[-1][1].append(outcome)
     return topics
+
+
+def _count_fetched(reading: Reading) -> None:
+    """Count what a consumer is given."""
+    for _, partition, outcome, _ in reading.found:
+        if partition is not None and outcome.records is not None:
+            partition.traffic.fetched_bytes += outcome.records.size
 
 
 def _note_sent(broker: Broker, follower: FollowerContact, reading: Reading) -> None:

@@ -1,9 +1,12 @@
-"""Logs, disks and compaction."""
+"""Logs, topics and compaction."""
+
+from collections.abc import Callable
 
 from ottla_broker.log.cleaner import LogCleaner
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.metrics.topic_totals import totals_by_topic
 from ottla_broker.partitions import PartitionTable
+from ottla_broker.topic_traffic import TopicTraffic, TrafficByTopic
 from ottla_core.observe.metrics import Metrics
 
 
@@ -28,6 +31,17 @@ def show_logs(metrics: Metrics, partitions: PartitionTable, store: LogStore) -> 
             for directory, action, count in store.storage_problems.counts()
         ],
     )
+
+
+def show_traffic(metrics: Metrics, traffic: TrafficByTopic) -> None:
+    """Show what goes into and out of topics."""
+
+    def show(name: str, count_of: Callable[[TopicTraffic], int]) -> None:
+        metrics.show(name, lambda: [(count_of(each), {"topic": topic}) for topic, each in traffic.counts()])
+
+    show("ottla_broker_topic_produced_bytes_total", lambda each: each.produced_bytes)
+    show("ottla_broker_topic_produced_records_total", lambda each: each.produced_records)
+    show("ottla_broker_topic_fetched_bytes_total", lambda each: each.fetched_bytes)
 
 
 def show_compaction(metrics: Metrics, cleaner: LogCleaner) -> None:
