@@ -22,6 +22,7 @@ from benchmarks import (
     floor,
     latency,
     many_partitions,
+    metrics_overhead,
     mirror,
     mirror_arguments,
     replication,
@@ -36,6 +37,7 @@ from benchmarks.connections import ConnectionsPlan
 from benchmarks.footprint import footprint, memory
 from benchmarks.group_cases import CASES, GroupPlan
 from benchmarks.group_cases import run as run_groups
+from benchmarks.metrics_overhead import MetricsPlan
 from benchmarks.process_stats import NoListenerError
 from benchmarks.side_by_side import Plan, case_table, run
 from benchmarks.spark import SparkPlan
@@ -94,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_connect_idle(programs)
     _add_spark(programs)
     _add_spark_cluster(programs)
+    _add_metrics(programs)
     _add_sql_start(programs)
     _add_mirror(programs)
     _add_floor(programs)
@@ -213,6 +216,15 @@ def _add_spark(programs: Programs) -> None:
     program.add_argument("--repetitions", type=int, default=SparkPlan.repetitions, help="of every run (%(default)s)")
     program.add_argument("--work-dir", type=Path, help="where data goes while it runs")
     program.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def _add_metrics(programs: Programs) -> None:
+    program = programs.add_parser(
+        "metrics", help="metrics on the path of a produce, beside a broker that counts nothing, both started here"
+    )
+    program.set_defaults(run=_run_metrics)
+    program.add_argument("--rounds", type=int, default=MetricsPlan.rounds, help="pairs of each case (%(default)s)")
+    program.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
 def _add_spark_cluster(programs: Programs) -> None:
@@ -405,6 +417,11 @@ def _run_connect_sql(chosen: argparse.Namespace) -> None:
 def _run_connect_idle(chosen: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="ottla-benchmark-") as directory:
         _report(connect_idle.measure(Path(directory), chosen.sizes, _say), chosen)
+
+
+def _run_metrics(chosen: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        _report(metrics_overhead.measure(Path(directory), MetricsPlan(rounds=chosen.rounds), _say), chosen)
 
 
 def _run_spark_cluster(chosen: argparse.Namespace) -> None:

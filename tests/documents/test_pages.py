@@ -83,6 +83,7 @@ TYPED = [
             ".venv/bin/python examples/clients/with_kafka_python.py": "sensor-3: 20.3, 21.3, 22.3",
             ".venv/bin/python examples/clients/with_aiokafka.py": "100 readings of 10 sensors",
             ".venv/bin/ottla group describe readers": "colours",
+            ".venv/bin/ottla config describe client-metrics orders": "client_id=orders",
         },
     ),
     Page(

@@ -68,6 +68,9 @@ SIZE = {f"ottla_broker_disk_size_bytes{{{DISK}}}": "1000x200"}
 FREE = f"ottla_broker_disk_free_bytes{{{DISK}}}"
 IS_DISK = {**IS_BROKER, "directory": "/data"}
 A = {"cluster": "a"}
+GROUP_LAG = f'{{{COORDINATOR},group="readers",topic="flights"}}'
+GROUP_SECONDS = f"ottla_coordinator_group_lag_seconds{GROUP_LAG}"
+GROUP_RECORDS = f"ottla_coordinator_group_lag_records{GROUP_LAG}"
 SPARK_BATCH = {f'ottla_connect_plugin_reading{{{TASK},name="table-batch-duration-ms"}}': "80x10"}
 FAILED_TASK = f'ottla_connect_tasks{{{WORKER},connector="orders",state="FAILED"}}'
 OF_SPARK = f'ottla_connect_plugin_reading{{{TASK},name="table-lag-records"}}'
@@ -165,6 +168,13 @@ OF_GROUPS: Final[Mapping[str, Case]] = {
             f'ottla_coordinator_groups{{{COORDINATOR},protocol="classic",state="Stable"}}': "500x60",
         },
         labels=A,
+    ),
+    "OttlaGroupFallsBehind": Case(
+        fires={GROUP_SECONDS: "0+60x100", GROUP_RECORDS: "0+10x100"},
+        quiet={GROUP_SECONDS: "0+60x100", GROUP_RECORDS: "5000-10x100"},
+        labels={**A, "group": "readers", "topic": "flights"},
+        at_minutes=60,
+        hasty_minutes=25,
     ),
     "OttlaGroupStorageTimeouts": counter(
         f"ottla_coordinator_append_timeouts_total{{{COORDINATOR}}}", labels=IS_COORDINATOR

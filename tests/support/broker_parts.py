@@ -29,6 +29,7 @@ class Client:
     """Stands for a client's connection."""
 
     address: str = "10.0.0.7"
+    client_software: tuple[str | None, str | None] = (None, None)
     listener_name: str = LISTENER
     delayed: frozenset[Delayed] = frozenset()
     measured: MeasuredRequest | None = None
@@ -52,6 +53,8 @@ def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any
             "producer_ids",
             "groups",
             "group_topic",
+            "telemetry",
+            "traffic",
         )
     )
     registered = Registered(broker_member(BROKER))
