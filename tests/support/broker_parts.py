@@ -42,6 +42,7 @@ def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any
         (
             "controller",
             "store",
+            "cluster_copies",
             "partitions",
             "reconciler",
             "isr_updates",

@@ -32,6 +32,7 @@ from ottla_core.cluster.model import (
     Link,
     Member,
     PartitionState,
+    Recovery,
     Shard,
     TopicOrigin,
 )
@@ -380,6 +381,21 @@ def decode_features(value: bytes, mod_revision: int) -> FinalizedFeatures:
     return FinalizedFeatures(
         levels={OTTLA_VERSION: FIRST_LEVEL, **fields.integers_by_name("levels")}, epoch=mod_revision
     )
+
+
+def encode_recovery(recovery: Recovery) -> bytes:
+    """Return the value of the last recovery."""
+    return _to_bytes({"number": recovery.number, "unfinished": recovery.is_unfinished})
+
+
+def decode_recovery(value: bytes) -> Recovery:
+    """Return the last recovery.
+
+    Raises:
+        BadValue: the value is none.
+    """
+    fields = _Fields("recovery", value)
+    return Recovery(number=fields.integer("number"), is_unfinished=fields.flag("unfinished"))
 
 
 def encode_next_producer_id(next_producer_id: int) -> bytes:

@@ -114,15 +114,27 @@ class EtcdClient:
             EtcdAccessDenied: user, password or permission is wrong.
             EtcdError: etcd refused for another reason, such as a compaction while pages were read.
         """
-        request = RangeRequest(key=prefix.encode(), range_end=range_end(prefix), limit=LISTING_PAGE_KEYS)
         entries: list[KeyValue] = []
+        revision = 0
+        async for page in self.pages(prefix):
+            entries.extend(page.entries)
+            revision = page.revision
+        return Listing(tuple(entries), revision)
+
+    async def pages(self, prefix: str) -> AsyncGenerator[Listing, None]:
+        """Yield the same page by page, at least one, for those who do not want all of it in memory.
+
+        Raises:
+            EtcdError: see `list_prefix`.
+        """
+        request = RangeRequest(key=prefix.encode(), range_end=range_end(prefix), limit=LISTING_PAGE_KEYS)
         while True:
             response = await self._range(request)
-            entries.extend(key_value(message) for message in response.kvs)
             if request.revision == 0:
                 request.revision = response.header.revision
+            yield Listing(tuple(key_value(message) for message in response.kvs), request.revision)
             if not response.more:
-                return Listing(tuple(entries), request.revision)
+                return
             request.key = response.kvs[-1].key + b"\0"
 
     async def newest_revision(self) -> int:

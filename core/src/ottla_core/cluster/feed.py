@@ -13,9 +13,10 @@ cluster or to have lost history that this process has seen, the feed stops for g
 import asyncio
 import contextlib
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from itertools import count
+from typing import Protocol
 
 import structlog
 
@@ -28,6 +29,7 @@ from ottla_core.cluster.etcd_errors import EtcdError, StoreWentBack, WatchHistor
 from ottla_core.cluster.etcd_watch import EtcdWatch, WatchBatch
 from ottla_core.cluster.feature_check import LevelUnsupported, check_supported
 from ottla_core.cluster.freshness import ViewFreshness
+from ottla_core.cluster.key_value import KeyChange, KeyValue
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.model import ClusterState, PartitionState, Shard
 from ottla_core.cluster.state import ClusterReplaced, StateTracker
@@ -38,6 +40,16 @@ Listener = Callable[[ClusterState, ClusterState], None]
 log = structlog.get_logger("cluster state")
 
 
+class StateCopier(Protocol):
+    """Who keeps what etcd tells, key by key, and hears of it before anybody can act by it. Neither method raises."""
+
+    async def listed(self, entries: Sequence[KeyValue], revision: int) -> None:
+        """Keep a complete listing, in place of everything before."""
+
+    def changed(self, changes: Sequence[KeyChange], revision: int) -> None:
+        """Keep changes, which make what is kept complete up to a revision."""
+
+
 class ClusterStateFeed:
     """Cluster state as this process has seen it so far.
 
@@ -46,15 +58,23 @@ class ClusterStateFeed:
         cluster_name: whose.
         age_max_ms: from which age on the state counts as out of date; None: etcd is not asked for that.
         clock: for tests.
+        copier: who keeps what etcd tells.
     """
 
     def __init__(
-        self, etcd: EtcdClient, cluster_name: str, *, age_max_ms: int | None = None, clock: Clock | None = None
+        self,
+        etcd: EtcdClient,
+        cluster_name: str,
+        *,
+        age_max_ms: int | None = None,
+        clock: Clock | None = None,
+        copier: StateCopier | None = None,
     ) -> None:
         self._etcd = etcd
         self._clock = clock or SystemClock()
         self._key_space = KeySpace(cluster_name)
         self._tracker = StateTracker(self._key_space)
+        self._copier = copier
         self._listeners: list[Listener] = []
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._waiter_numbers = count()
@@ -229,6 +249,9 @@ class ClusterStateFeed:
         listing = await self._etcd.list_prefix(self._key_space.prefix)
         if self._freshness is not None:
             self._freshness.listed(asked_s)
+        if self._copier is not None:
+            self._tracker.check_listing(listing.entries, listing.revision)  # or the copy of our cluster would go
+            await self._copier.listed(listing.entries, listing.revision)
         former = self.state
         _report(self._tracker.reload(listing.entries, listing.revision))
         self._publish(former)
@@ -245,6 +268,9 @@ class ClusterStateFeed:
 
     def _advance(self, batch: WatchBatch) -> None:
         former = self.state
+        if self._copier is not None and batch.changes:
+            self._tracker.check_changes(batch.changes)
+            self._copier.changed(batch.changes, batch.revision)  # before anybody acknowledges records by it
         _report(self._tracker.advance(batch.changes, batch.revision))
         if batch.changes or self.state.revision > former.revision:
             self._publish(former)

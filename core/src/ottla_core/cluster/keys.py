@@ -17,6 +17,7 @@ cluster never overlaps another's, since a cluster's name holds no slash.
 ``shards/<internal topic>/<index>``     which coordinator owns a partition of the topic, and as which producer
 ``producer-ids``                        first producer id that was never handed out
 ``features``                            the levels of features that the cluster is at
+``recovery``                            the last recovery of the state from outside etcd, if there was any
 ======================================  ==================================================================
 """
 
@@ -49,6 +50,11 @@ class ProducerIdsKey:
 @dataclass(frozen=True, slots=True)
 class FeaturesKey:
     """Holds the finalised levels of features."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryKey:
+    """Holds the last recovery of the cluster's state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +128,7 @@ Key = (
     | ControllerKey
     | ProducerIdsKey
     | FeaturesKey
+    | RecoveryKey
     | MemberKey
     | RegistrationKey
     | TopicKey
@@ -164,6 +171,11 @@ class KeySpace:
     def features(self) -> str:
         """Key of the finalised levels of features."""
         return f"{self.prefix}features"
+
+    @property
+    def recovery(self) -> str:
+        """Key of the last recovery."""
+        return f"{self.prefix}recovery"
 
     @property
     def members(self) -> str:
@@ -227,6 +239,7 @@ _SINGLE_KEYS: Mapping[str, Key] = {
     "features": FeaturesKey(),
     "id": ClusterIdKey(),
     "producer-ids": ProducerIdsKey(),
+    "recovery": RecoveryKey(),
 }
 
 

@@ -177,6 +177,21 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """The last time that the cluster's state was written into an etcd from elsewhere.
+
+    etcd counts revisions anew then, so an epoch that was noted outside etcd before is not comparable with later ones.
+
+    Attributes:
+        number: grows with every recovery; 0 if there never was any.
+        is_unfinished: not everything is there yet, and nobody may go by the state.
+    """
+
+    number: int = 0
+    is_unfinished: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicOrigin:
     """What a linked topic follows: the link's id, and the topic's name and id in the source cluster."""
 
@@ -241,6 +256,7 @@ class ClusterState:
         client_metrics_configs: the subscriptions to clients' metrics, by name.
         links: the links to source clusters, by name.
         features: the levels of features that the cluster is at.
+        recovery: the last recovery of the state.
         deleted_topics: topics whose deletion this process has seen happen, with the revision at which it happened;
             the oldest are forgotten (see `state.DELETIONS_REMEMBERED_MAX`). A topic that has gone from `topics_by_id`
             without being here is merely missing: it was not in a new listing, lost a partition's key, or had its
@@ -263,6 +279,7 @@ class ClusterState:
     client_metrics_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     links: Mapping[str, Link] = field(default_factory=dict)
     features: FinalizedFeatures = field(default_factory=FinalizedFeatures)
+    recovery: Recovery = Recovery()
     deleted_topics: Mapping[UUID, int] = field(default_factory=dict, compare=False)
 
     @property

@@ -34,11 +34,12 @@ from ottla_core.cluster.keys import (
     MemberKey,
     PartitionKey,
     ProducerIdsKey,
+    RecoveryKey,
     RegistrationKey,
     ShardKey,
     TopicKey,
 )
-from ottla_core.cluster.model import ClusterState, Member, PartitionState, Role, Shard, Topic
+from ottla_core.cluster.model import ClusterState, Member, PartitionState, Recovery, Role, Shard, Topic
 from ottla_core.errors import OttlaError
 from ottla_core.group_shards import GROUP_TOPIC
 
@@ -97,7 +98,7 @@ class StateTracker:
         Raises:
             ClusterReplaced: the cluster id has changed or gone; nothing was applied.
         """
-        self._check_same_cluster(changes)
+        self.check_changes(changes)
         return self._apply_all(changes, revision, known=None)
 
     def reload(self, entries: Sequence[KeyValue], revision: int) -> list[BadValue]:
@@ -112,12 +113,7 @@ class StateTracker:
             ClusterReplaced: the cluster id has changed or gone, or the revision has gone back; nothing was applied.
         """
         before = self.state
-        if revision < before.revision:
-            raise ClusterReplaced(
-                f"etcd is at revision {revision}, this process has seen {before.revision}: "
-                "was etcd restored or emptied?"
-            )
-        self._check_same_cluster(entries, complete=True)
+        self.check_listing(entries, revision)
         fresh = StateTracker(self._key_space)
         bad_values = fresh._apply_all(entries, revision, known=self)
         after = fresh.state
@@ -167,6 +163,31 @@ class StateTracker:
         count = 0 if topic_id is None else self._topics[topic_id].record.partition_count
         return [shard for shard in self.state.shards.values() if shard.index >= count]
 
+    def check_listing(self, entries: Sequence[KeyValue], revision: int) -> None:
+        """See that a complete listing can be of the cluster that is known, at a later time.
+
+        Raises:
+            ClusterReplaced: the cluster id has changed or gone, or the revision has gone back.
+        """
+        if revision < self.state.revision:
+            raise ClusterReplaced(
+                f"etcd is at revision {revision}, this process has seen {self.state.revision}: "
+                "was etcd restored or emptied?"
+            )
+        self.check_changes(entries, complete=True)
+
+    def check_changes(self, changes: Sequence[KeyChange], *, complete: bool = False) -> None:
+        """See that changes leave the cluster id as it is known; a `complete` listing has to have it.
+
+        Raises:
+            ClusterReplaced: they do not.
+        """
+        found = [change for change in changes if change.key == self._key_space.cluster_id]
+        for change in found:
+            self.check_cluster_id(change)
+        if complete and not found:
+            self.check_cluster_id(None)
+
     def check_cluster_id(self, entry: KeyChange | None) -> None:
         """See that the key of the cluster id, None if it is absent, still holds the id that is known.
 
@@ -184,13 +205,6 @@ class StateTracker:
                 f"this process belongs to the cluster {self.state.cluster_id}, but the cluster id in etcd is "
                 f"{found}: was etcd restored or emptied?"
             )
-
-    def _check_same_cluster(self, changes: Sequence[KeyChange], *, complete: bool = False) -> None:
-        found = [change for change in changes if change.key == self._key_space.cluster_id]
-        for change in found:
-            self.check_cluster_id(change)
-        if complete and not found:
-            self.check_cluster_id(None)
 
     def _apply_all(self, changes: Sequence[KeyChange], revision: int, *, known: Self | None) -> list[BadValue]:
         """Apply changes; where a value cannot be read, take over what `known` has under its key."""
@@ -227,8 +241,8 @@ class StateTracker:
                 return replace(draft, registrations=_with(draft.registrations, broker_id, registration))
             case ShardKey(topic, index) if topic == GROUP_TOPIC:
                 return replace(draft, shards=_with(draft.shards, index, former.shards.get(index)))
-            case ControllerKey() | ClusterIdKey() | FeaturesKey() as key:
-                return _with_single(draft, key, former)
+            case ControllerKey() | ClusterIdKey() | FeaturesKey() | RecoveryKey() as key:
+                return _with_former_single(draft, key, former)
             case BrokerConfigKey(broker_id):
                 configs = former.broker_configs.get(broker_id)
                 return replace(draft, broker_configs=_with(draft.broker_configs, broker_id, configs))
@@ -266,14 +280,8 @@ class StateTracker:
             case ShardKey(topic, index) as key if topic == GROUP_TOPIC:
                 shard = codec.decode_shard(key, entry.value, entry.mod_revision) if entry else None
                 return replace(draft, shards=_with(draft.shards, index, shard))
-            case ControllerKey():
-                leader = codec.decode_controller(entry.value, entry.create_revision) if entry else None
-                return replace(draft, controller=leader)
-            case ClusterIdKey():
-                return replace(draft, cluster_id=codec.decode_cluster_id(entry.value) if entry else "")
-            case FeaturesKey():
-                features = codec.decode_features(entry.value, entry.mod_revision) if entry else FinalizedFeatures()
-                return replace(draft, features=features)
+            case ControllerKey() | ClusterIdKey() | FeaturesKey() | RecoveryKey() as key:
+                return _with_single(draft, key, entry)
             case BrokerConfigKey() | GroupConfigKey() | ClientMetricsConfigKey() | LinkKey() as key:
                 return _with_administered(draft, key, entry)
             case ShardKey() | ProducerIdsKey() | None:
@@ -381,7 +389,24 @@ def _with_member(draft: ClusterState, key: MemberKey, member: Member | None) -> 
 
 
 def _with_single(
-    draft: ClusterState, key: ControllerKey | ClusterIdKey | FeaturesKey, former: ClusterState
+    draft: ClusterState, key: ControllerKey | ClusterIdKey | FeaturesKey | RecoveryKey, entry: KeyValue | None
+) -> ClusterState:
+    """Return the state with what stands under a key of which there is one."""
+    match key:
+        case ControllerKey():
+            leader = codec.decode_controller(entry.value, entry.create_revision) if entry else None
+            return replace(draft, controller=leader)
+        case ClusterIdKey():
+            return replace(draft, cluster_id=codec.decode_cluster_id(entry.value) if entry else "")
+        case FeaturesKey():
+            features = codec.decode_features(entry.value, entry.mod_revision) if entry else FinalizedFeatures()
+            return replace(draft, features=features)
+        case RecoveryKey():
+            return replace(draft, recovery=codec.decode_recovery(entry.value) if entry else Recovery())
+
+
+def _with_former_single(
+    draft: ClusterState, key: ControllerKey | ClusterIdKey | FeaturesKey | RecoveryKey, former: ClusterState
 ) -> ClusterState:
     """Return the state with what another one has under a key of which there is one."""
     match key:
@@ -391,6 +416,8 @@ def _with_single(
             return replace(draft, cluster_id=former.cluster_id)
         case FeaturesKey():
             return replace(draft, features=former.features)
+        case RecoveryKey():
+            return replace(draft, recovery=former.recovery)
 
 
 def _with_administered(

@@ -15,6 +15,7 @@ from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.links.link_fetchers import LinkFetchers
 from ottla_broker.links.link_keepers import LinkKeepers
 from ottla_broker.links.link_statuses import LinkStatuses
+from ottla_broker.log.cluster_copies import ClusterCopies
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.outcome import Parts
 from ottla_broker.partitions import PartitionTable
@@ -86,6 +87,7 @@ class Broker:
     membership: Membership
     controller: ControllerClient
     store: LogStore
+    cluster_copies: ClusterCopies
     partitions: PartitionTable
     reconciler: Reconciler
     isr_updates: IsrUpdates

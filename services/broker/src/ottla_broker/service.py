@@ -36,7 +36,9 @@ from ottla_broker.links.link_settings import resolver
 from ottla_broker.links.own_groups import OwnGroups
 from ottla_broker.listener import Listener, bind
 from ottla_broker.log.cleaner import CleanerSettings
+from ottla_broker.log.cluster_copies import ClusterCopies
 from ottla_broker.log.log_compaction import RoundLimits
+from ottla_broker.log.log_directories import LogDirectories, take_directories
 from ottla_broker.log.log_duties import LogSettings
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.metrics.serving import serve_metrics
@@ -52,15 +54,17 @@ from ottla_broker.replication.throttle import ReplicationThrottles
 from ottla_broker.telemetry.client_telemetry import ClientTelemetry
 from ottla_broker.topic_traffic import TrafficByTopic
 from ottla_core import health_names
-from ottla_core.background import start_detached
+from ottla_core.background import start_detached, start_recurring
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.cluster_id import ensure_cluster_id
 from ottla_core.cluster.controller_client import ControllerClient
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.features import SUPPORTED
 from ottla_core.cluster.feed import ClusterStateFeed
+from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, ClusterState, Endpoint, Member, Role
+from ottla_core.cluster.recovery_check import read_finished_recovery
 from ottla_core.errors import RequestTimedOut
 from ottla_core.lifecycle import open_files_limit, wait_for_end
 from ottla_core.observe.traces import TracedProcess, begin_traces
@@ -139,6 +143,7 @@ class _Place:
 
     feed: ClusterStateFeed
     store: LogStore
+    copies: ClusterCopies
     membership: Membership
     controller: ControllerClient
     changed: asyncio.Event
@@ -202,6 +207,7 @@ async def _open_broker(
         membership=place.membership,
         controller=controller,
         store=place.store,
+        cluster_copies=place.copies,
         partitions=replication.partitions,
         reconciler=replication.reconciler,
         isr_updates=replication.isr_updates,
@@ -233,20 +239,21 @@ async def _join_cluster(
     """Read the cluster's state, open and recover the logs, and register."""
     etcd = EtcdClient.from_settings(config)
     closing.push_async_callback(etcd.close)
-    cluster_id = await ensure_cluster_id(etcd, config.cluster_name)
-    feed = ClusterStateFeed(etcd, config.cluster_name, age_max_ms=config.view_age_max_ms)
+    directories, copies = await _take_directories(config, etcd, closing)
+    feed = ClusterStateFeed(etcd, config.cluster_name, age_max_ms=config.view_age_max_ms, copier=copies)
     await feed.start()
     closing.push_async_callback(feed.close)
-    store = await LogStore.open(
-        config.log_dirs,
-        node_id=config.node_id,
-        cluster_id=cluster_id,
+    store = await LogStore.load(
+        directories,
         config_for=lambda name: effective_topic_config(feed.state.topics.get(name), feed.state, config),
         clock=SystemClock(),
         settings=_log_settings(as_started(config, feed.state.broker_configs)),
         move_rate=lambda: throttle_rate(LOG_DIRECTORY_MOVE_RATE, config.node_id, feed.state.broker_configs),
     )
     closing.push_async_callback(store.close)
+    copies.on_refusal = lambda path, error: store.storage_problems.note(
+        path, "copy", error, f"the copy of the cluster's state in {path} is not written: {error.strerror or error}"
+    )
     changed = asyncio.Event()
     membership = Membership(
         etcd,
@@ -263,7 +270,25 @@ async def _join_cluster(
     await feed.wait_for(lambda state: shows_registration(state, membership), REGISTRATION_TIMEOUT_SECONDS)
     controller = ControllerClient(feed, tracing=tracing)
     closing.push_async_callback(controller.close)
-    return _Place(feed, store, membership, controller, changed)
+    return _Place(feed, store, copies, membership, controller, changed)
+
+
+async def _take_directories(
+    config: BrokerConfig, etcd: EtcdClient, closing: AsyncExitStack
+) -> tuple[LogDirectories, ClusterCopies]:
+    """Take over the log directories, before the cluster's state is read that is copied into them."""
+    recovery = await read_finished_recovery(etcd, config.cluster_name)
+    cluster_id = await ensure_cluster_id(etcd, config.cluster_name)
+    directories = await take_directories(
+        config.log_dirs, node_id=config.node_id, cluster_id=cluster_id, recovery=recovery.number
+    )
+    closing.callback(directories.release)
+    prefix = KeySpace(config.cluster_name).prefix
+    copies = ClusterCopies(directories, config.cluster_name, cluster_id, lambda: etcd.pages(prefix))
+    closing.callback(copies.close)
+    keeping = start_recurring("copies of the cluster's state", copies.keep)
+    closing.callback(keeping.cancel)
+    return directories, copies
 
 
 def shows_registration(state: ClusterState, membership: Membership) -> bool:

@@ -24,7 +24,7 @@ from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.lease import LeaseSession
 from ottla_core.cluster.model import ClusterState
-from ottla_core.errors import NotController, OttlaError
+from ottla_core.errors import NotController, OttlaError, RequestTimedOut
 
 STATE_TIMEOUT_S = 10.0
 RETRY_DELAY_S = 0.5
@@ -78,6 +78,7 @@ class LeadershipLoop:
 
     async def _run(self) -> None:
         while True:
+            await self._wait_for_recovery()
             leadership = await self._election.campaign()
             log.info("leading", id=self._config.node_id, epoch=leadership.epoch)
             try:
@@ -90,6 +91,19 @@ class LeadershipLoop:
                 if leadership.is_current():
                     await self._election.resign(leadership)
             log.warning("not leading any more", epoch=leadership.epoch)
+
+    async def _wait_for_recovery(self) -> None:
+        """Return when the state is not being recovered; in one of which a part is missing, nothing can be decided."""
+        is_told = False
+        while self._feed.state.recovery.is_unfinished:
+            if not is_told:
+                log.error(
+                    "not campaigning: a recovery of the cluster's state is under way or was cut short; "
+                    "wait for it, or run the same `ottla cluster recover` or `ottla cluster restore` again"
+                )
+                is_told = True
+            with contextlib.suppress(RequestTimedOut):
+                await self._feed.wait_for(lambda state: not state.recovery.is_unfinished, STATE_TIMEOUT_S)
 
     async def _lead(self, leadership: Leadership) -> None:
         """Lead until the term is over.
@@ -111,6 +125,8 @@ class LeadershipLoop:
         try:
             # From this revision on nobody else writes, so the state read here is complete.
             await self._feed.wait_for_revision(leadership.epoch, STATE_TIMEOUT_S)
+            if self._feed.state.recovery.is_unfinished:
+                raise NotController("the cluster's state is being recovered")
             active = ActiveController(
                 etcd=self._etcd,
                 feed=self._feed,

@@ -108,3 +108,45 @@ def test_a_record_of_a_later_version_counts_as_the_worst(tmp_path: Path, boot_id
     record.write_text(record.read_text().replace("version=1", "version=2"))
     assert boot_id.exists()
     assert use(tmp_path / "d", is_closed_cleanly=False) == NO_EPOCH
+
+
+def test_after_a_recovery_of_the_state_what_was_counted_before_is_forgotten(tmp_path: Path, boot_id: Path) -> None:
+    """etcd counts epochs anew: a broker that registered as 500 would count as unclean at every start until then."""
+    path = tmp_path / "d"
+    use(path, is_closed_cleanly=False)
+    boot_id.write_text("second-boot\n")
+    use(path, is_closed_cleanly=False, registered_as=500)
+
+    def start(recovery: int, registered_as: int) -> int:
+        directory = LogDirectory(path)
+        directory.open(node_id=1, cluster_id="cluster", recovery=recovery)
+        intact_since = directory.intact_since
+        directory.registered(registered_as)
+        directory.close()
+        return intact_since
+
+    assert start(0, 600) == 500
+    assert [start(7, epoch) for epoch in (12, 13)] == [0, 0]
+    boot_id.write_text("third-boot\n")
+    assert start(7, 20) == NO_EPOCH
+    assert [start(7, 21), start(8, 3)] == [20, 0]
+
+
+def test_an_unclean_shutdown_that_nobody_was_told_of_outlives_a_recovery(tmp_path: Path, boot_id: Path) -> None:
+    path = tmp_path / "d"
+    use(path, is_closed_cleanly=False)
+    boot_id.write_text("second-boot\n")
+    use(path, is_closed_cleanly=False)
+    directory = LogDirectory(path)
+    directory.open(node_id=1, cluster_id="cluster", recovery=7)
+    assert directory.intact_since == NO_EPOCH
+    directory.close()
+
+
+def test_an_epoch_that_a_restored_etcd_has_not_reached_again_is_replaced(tmp_path: Path, boot_id: Path) -> None:
+    path = tmp_path / "d"
+    use(path, is_closed_cleanly=False)
+    boot_id.write_text("second-boot\n")
+    use(path, is_closed_cleanly=False, registered_as=500)
+    assert use(path, is_closed_cleanly=False, registered_as=300) == 500  # the controller decides by that once more
+    assert use(path, is_closed_cleanly=False, registered_as=301) == 300

@@ -48,6 +48,10 @@ LOGS: Final[tuple[MetricDefinition, ...]] = (
         "ottla_broker_lacking_logs",
         "Logs of which the disk has lost committed records, until they are copied again.",
     ),
+    _broker.gauge(
+        "ottla_broker_cluster_copies_behind",
+        "Log directories whose copy of the cluster's state lacks changes, because the disk refuses them.",
+    ),
     _broker.counter("ottla_broker_compaction_rounds_total", "Finished rounds of compaction."),
     _broker.counter(
         "ottla_broker_compaction_size_bytes_total",

@@ -34,15 +34,17 @@ class LogDirectories:
         """Return the directories without an error."""
         return (directory for directory in self._directories if directory.error is None)
 
-    async def open(self, *, node_id: int, cluster_id: str) -> None:
+    async def open(self, *, node_id: int, cluster_id: str, recovery: int = 0) -> None:
         """Take over the directories, one after the other; those that fail are set offline.
+
+        `recovery` is the number of the last recovery of the cluster's state.
 
         Raises:
             ConfigurationError: one is in use or belongs to someone else, or none can be used.
         """
         for directory in self._directories:
             try:
-                await asyncio.to_thread(directory.open, node_id=node_id, cluster_id=cluster_id)
+                await asyncio.to_thread(directory.open, node_id=node_id, cluster_id=cluster_id, recovery=recovery)
             except OSError as error:
                 self.set_offline(directory, error)
         self.check_any_online()
@@ -99,3 +101,20 @@ class LogDirectories:
                 await asyncio.to_thread(directory.registered, broker_epoch)
             except OSError as error:  # the next start takes this registration's records for lost, too
                 _logger.error("a shutdown record cannot be written", problem=str(error))
+
+
+async def take_directories(
+    paths: Sequence[Path], *, node_id: int, cluster_id: str, recovery: int = 0
+) -> LogDirectories:
+    """Return log directories that this process has taken over; see `LogDirectories.open`.
+
+    Raises:
+        ConfigurationError: one is in use or belongs to someone else, or none can be used.
+    """
+    directories = LogDirectories([LogDirectory(path.absolute()) for path in paths])
+    try:
+        await directories.open(node_id=node_id, cluster_id=cluster_id, recovery=recovery)
+    except BaseException:
+        directories.release()
+        raise
+    return directories

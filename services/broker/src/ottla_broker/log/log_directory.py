@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -83,6 +84,35 @@ def set_aside_name(topic_partition: TopicPartition, retirement: Retirement) -> s
     return topic_partition.topic[: _NAME_LENGTH_MAX - len(end)] + end
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep every other process from using a log directory.
+
+    Raises:
+        ConfigurationError: another process uses it.
+        OSError: it cannot be used.
+    """
+    lock = _take_lock(path)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def _take_lock(path: Path) -> int:
+    """Return the descriptor that holds the lock of a log directory."""
+    lock = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kind of lock that Kafka takes
+    except BlockingIOError:
+        os.close(lock)
+        raise ConfigurationError(
+            f"Log directory {path} is in use by another process (it holds {path / LOCK_FILE})"
+        ) from None
+    return lock
+
+
 class LogDirectory:
     """One log directory in use.
 
@@ -116,21 +146,25 @@ class LogDirectory:
         self.log_start_offsets = OffsetCheckpoint(path / LOG_START_OFFSET_CHECKPOINT)
         self.first_dirty_offsets = OffsetCheckpoint(path / CLEANER_OFFSET_CHECKPOINT)
         self._lock = -1
+        self._recovery = 0
 
-    def open(self, *, node_id: int, cluster_id: str) -> None:
+    def open(self, *, node_id: int, cluster_id: str, recovery: int = 0) -> None:
         """Create the directory if need be, lock it, and check whose it is; blocks.
+
+        `recovery` is the number of the last recovery of the cluster's state.
 
         Raises:
             ConfigurationError: another process uses it, or it belongs to another cluster or broker.
             OSError: it cannot be used.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        self._take_lock()
+        self._lock = _take_lock(self.path)
         try:
             is_new = self._check_owner(node_id, cluster_id)
             marker = self.path / CLEAN_SHUTDOWN_MARKER
             self.was_clean = marker.exists()
-            record = begin_record(self.path, was_clean=self.was_clean or is_new)
+            record = begin_record(self.path, was_clean=self.was_clean or is_new, recovery=recovery)
+            self._recovery = recovery
             self.intact_since, self.fsync_failed = record.intact_since, record.fsync_failed
             marker.unlink(missing_ok=True)
             sync_directory(self.path)
@@ -138,22 +172,13 @@ class LogDirectory:
             self.close()
             raise
 
-    def _take_lock(self) -> None:
-        lock = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kind of lock that Kafka takes
-        except BlockingIOError:
-            os.close(lock)
-            raise ConfigurationError(
-                f"Log directory {self.path} is in use by another process (it holds {self.path / LOCK_FILE})"
-            ) from None
-        self._lock = lock
-
     def registered(self, broker_epoch: int) -> None:
-        """Note the first registration after an unclean shutdown; blocks and raises OSError."""
-        if self.intact_since == NO_EPOCH:
-            write_record(self.path, broker_epoch)
+        """Note the first registration after an unclean shutdown; blocks and raises OSError.
+
+        An epoch from after the present one was counted by an etcd that was put back to a snapshot since.
+        """
+        if self.intact_since == NO_EPOCH or self.intact_since > broker_epoch:
+            write_record(self.path, broker_epoch, recovery=self._recovery)
             self.intact_since = broker_epoch
 
     def _check_owner(self, node_id: int, cluster_id: str) -> bool:
@@ -167,13 +192,14 @@ class LogDirectory:
                 f"directory.id={uuid_text(self.directory_id)}\nnode.id={node_id}\n",
             )
             return True
-        properties = _read_properties(path)
+        properties = read_properties(path)
         found_cluster = properties.get("cluster.id")
         found_node = properties.get("node.id", properties.get("broker.id"))
         if found_cluster != cluster_id:
             raise ConfigurationError(
-                f"Log directory {self.path} belongs to cluster {found_cluster}, not {cluster_id};"
-                " use another directory, or remove this one if its data is not needed"
+                f"Log directory {self.path} belongs to cluster {found_cluster}, not {cluster_id}."
+                " If etcd has lost its data, `ottla cluster recover` brings the cluster back;"
+                " else use another directory, or remove this one if its data is not needed"
             )
         if found_node != str(node_id):
             raise ConfigurationError(f"Log directory {self.path} belongs to node {found_node}, not {node_id}")
@@ -237,7 +263,8 @@ class LogDirectory:
             self._lock = -1
 
 
-def _read_properties(path: Path) -> dict[str, str]:
+def read_properties(path: Path) -> dict[str, str]:
+    """Return the entries of a properties file such as `meta.properties`; raises OSError."""
     properties = {}
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         name, separator, value = line.partition("=")

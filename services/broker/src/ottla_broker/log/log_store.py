@@ -24,7 +24,7 @@ from ottla_broker.log.cleaner import LogCleaner
 from ottla_broker.log.directory_checkpoints import DirectoryCheckpoints
 from ottla_broker.log.interrupted_moves import InterruptedMove, settle_interrupted_moves
 from ottla_broker.log.joint_creation import JointCreation
-from ottla_broker.log.log_directories import LogDirectories
+from ottla_broker.log.log_directories import LogDirectories, take_directories
 from ottla_broker.log.log_directory import (
     LogDirectory,
     future_name,
@@ -80,9 +80,9 @@ class LogStore:
     """
 
     def __init__(
-        self, directories: Sequence[LogDirectory], clock: Clock, settings: LogSettings, move_rate: Callable[[], int]
+        self, directories: LogDirectories, clock: Clock, settings: LogSettings, move_rate: Callable[[], int]
     ) -> None:
-        self.directories = LogDirectories(directories)
+        self.directories = directories
         self._clock = clock
         self._settings = settings
         self._logs: dict[TopicPartition, PartitionLog] = {}
@@ -131,9 +131,28 @@ class LogStore:
             ConfigurationError: a directory is in use or belongs to someone else, a partition lies in two of
                 them, or none can be used.
         """
-        store = cls([LogDirectory(path.absolute()) for path in directories], clock, settings, move_rate)
+        taken = await take_directories(directories, node_id=node_id, cluster_id=cluster_id)
+        return await cls.load(taken, config_for=config_for, clock=clock, settings=settings, move_rate=move_rate)
+
+    @classmethod
+    async def load(
+        cls,
+        directories: LogDirectories,
+        *,
+        config_for: ConfigFor,
+        clock: Clock,
+        settings: LogSettings,
+        move_rate: Callable[[], int] = lambda: UNLIMITED,
+    ) -> "LogStore":
+        """Load every log in directories that were taken over; those are let go if that fails.
+
+        The arguments are those of `open`.
+
+        Raises:
+            ConfigurationError: a partition lies in two of them, or none can be used.
+        """
+        store = cls(directories, clock, settings, move_rate)
         try:
-            await store.directories.open(node_id=node_id, cluster_id=cluster_id)
             interrupted = await store._settle_interrupted_moves()
             online = store.directories.online()
             await asyncio.gather(*(store._load_directory(directory, config_for) for directory in online))

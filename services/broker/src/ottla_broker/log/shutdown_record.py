@@ -4,7 +4,9 @@ A process that ends, even by kill -9, loses nothing: what it has written is in t
 loses power, or is reset, loses what was not fsynced. The two are told apart by the kernel's boot id: a directory that
 was not closed cleanly, and was used under another boot id, may have lost records. The file remembers under which
 broker epoch such a directory was first registered, as the controller might not have seen that registration when the
-next one comes. Kafka asks for a clean stop instead (CleanShutdownFileHandler), since it cannot tell the two apart.
+next one comes; and after which recovery of the cluster's state that was (`Recovery.number`). Each recovery has epochs
+counted anew, and what was lost before it is said by the registrations that it writes. Kafka asks for a clean stop
+instead (CleanShutdownFileHandler), since it cannot tell the two apart.
 
 A failed fsync is worse than a loss of power: the kernel may have dropped what it had taken, and still show it to
 whoever reads, so recovery finds nothing missing. The directory then holds the file `fsync-failed`, and the next start
@@ -36,26 +38,31 @@ class ShutdownRecord(NamedTuple):
         boot_id: under which the directory was used; empty if unknown.
         intact_since: since which broker epoch nothing was lost in it: `NO_EPOCH` for the next one, 0 for ever.
         fsync_failed: where something may be lost, whether that may be because an fsync had failed.
+        recovery: the recovery of the cluster's state after which `intact_since` was counted.
     """
 
     boot_id: str
     intact_since: int
     fsync_failed: bool
+    recovery: int = 0
 
 
-def begin_record(directory: Path, *, was_clean: bool) -> ShutdownRecord:
+def begin_record(directory: Path, *, was_clean: bool, recovery: int = 0) -> ShutdownRecord:
     """Note that a directory is in use under the present boot; return what the record is now.
 
     Args:
         directory: the log directory.
         was_clean: it is new, or was closed cleanly.
+        recovery: the number of the last recovery of the cluster's state.
 
     Raises:
         OSError: the directory cannot be used.
     """
     boot_id = _boot_id()
-    former = _read(directory / SHUTDOWN_RECORD)
+    former = read_record(directory)
     intact_since = former.intact_since
+    if former.recovery != recovery and intact_since != NO_EPOCH:
+        intact_since = 0
     mark = directory / FSYNC_FAILED
     fsync_failed = mark.exists() or (intact_since == NO_EPOCH and former.fsync_failed)
     if mark.exists() or (not was_clean and (former.boot_id != boot_id or not boot_id)):
@@ -66,9 +73,20 @@ def begin_record(directory: Path, *, was_clean: bool) -> ShutdownRecord:
             reason="an fsync had failed" if fsync_failed else "the machine went down while it was in use",
             directory=str(directory),
         )
-    write_record(directory, intact_since, fsync_failed=fsync_failed)
+    write_record(directory, intact_since, fsync_failed=fsync_failed, recovery=recovery)
     mark.unlink(missing_ok=True)  # only now, or a crash in between would forget it
-    return ShutdownRecord(boot_id, intact_since, fsync_failed)
+    return ShutdownRecord(boot_id, intact_since, fsync_failed, recovery)
+
+
+def may_lack_records(directory: Path, *, was_clean: bool) -> bool:
+    """Return whether what was not fsynced in a directory may be lost since its last use; changes nothing.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    record, boot_id = read_record(directory), _boot_id()
+    is_other_boot = not was_clean and (record.boot_id != boot_id or not boot_id)
+    return is_other_boot or record.intact_since == NO_EPOCH or (directory / FSYNC_FAILED).exists()
 
 
 def note_failed_fsync(directory: Path) -> None:
@@ -80,12 +98,16 @@ def note_failed_fsync(directory: Path) -> None:
         _logger.error("a log directory may forget that an fsync has failed in it", problem=str(error))
 
 
-def write_record(directory: Path, intact_since: int, *, fsync_failed: bool = False) -> None:
+def write_record(directory: Path, intact_since: int, *, fsync_failed: bool = False, recovery: int = 0) -> None:
     """Replace the record; raises OSError."""
-    replace_file(
-        directory / SHUTDOWN_RECORD,
-        f"version={VERSION}\nboot.id={_boot_id()}\nintact.since={intact_since}\nfsync.failed={str(fsync_failed).lower()}\n",
-    )
+    fields = {
+        "version": VERSION,
+        "boot.id": _boot_id(),
+        "intact.since": intact_since,
+        "fsync.failed": str(fsync_failed).lower(),
+        "recovery": recovery,
+    }
+    replace_file(directory / SHUTDOWN_RECORD, "".join(f"{name}={value}\n" for name, value in fields.items()))
 
 
 def _boot_id() -> str:
@@ -96,8 +118,9 @@ def _boot_id() -> str:
         return ""
 
 
-def _read(path: Path) -> ShutdownRecord:
+def read_record(directory: Path) -> ShutdownRecord:
     """Return the record; without a boot id if it is missing or damaged, and then with the worst if it is damaged."""
+    path = directory / SHUTDOWN_RECORD
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -107,7 +130,10 @@ def _read(path: Path) -> ShutdownRecord:
         if fields.get("version", VERSION) != VERSION:
             raise ValueError(fields["version"])
         return ShutdownRecord(
-            fields["boot.id"], int(fields["intact.since"]), fsync_failed=fields.get("fsync.failed") != "false"
+            fields["boot.id"],
+            int(fields["intact.since"]),
+            fsync_failed=fields.get("fsync.failed") != "false",
+            recovery=int(fields.get("recovery", "0")),
         )
     except (KeyError, ValueError):
         _logger.warning("a shutdown record is unreadable; the shutdown counts as unclean", file=str(path))

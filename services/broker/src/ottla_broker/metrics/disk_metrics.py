@@ -5,13 +5,15 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ottla_broker.log.cluster_copies import ClusterCopies
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.metrics.disk_forecast import DiskForecast
 from ottla_core.observe.metrics import Labels, Metrics
 
 
-def show_disks(metrics: Metrics, store: LogStore) -> None:
+def show_disks(metrics: Metrics, store: LogStore, copies: ClusterCopies) -> None:
     """Show what is left on each directory's disk; nothing of a directory whose disk does not answer."""
+    metrics.show_value("ottla_broker_cluster_copies_behind", copies.behind)
     forecasts = {directory.path: DiskForecast() for directory in store.directories}
 
     def until_full() -> Iterable[tuple[float, Labels]]:

@@ -42,7 +42,7 @@ def serve_metrics(broker: Broker, listener: Listener, dispatcher: Dispatcher, tr
     show_clients(metrics, broker.telemetry)
     show_logs(metrics, broker.partitions, broker.store)
     show_traffic(metrics, broker.traffic)
-    show_disks(metrics, broker.store)
+    show_disks(metrics, broker.store, broker.cluster_copies)
     show_compaction(metrics, broker.store.cleaner)
     show_replication(metrics, broker.partitions, broker.isr_updates, broker.fetchers)
     show_links(metrics, broker.links, broker.link_keepers)
