@@ -4,6 +4,7 @@ The command prints one JSON document once every service is ready; its standard e
 is SIGTERM to the command, which takes its processes with it; `stop` checks that they are gone.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -129,6 +130,26 @@ class OttlaCluster:
         finally:
             assert launcher.stdout is not None
             launcher.stdout.close()
+        eventually(lambda: not self._left_over(), "no process of the cluster is left", within_s=STOP_DEADLINE_S)
+
+    def recorded(self) -> list[Service]:
+        """The processes that run now by the state file, whether they are ready or not."""
+        document = json.loads((self.directory / "cluster.json").read_text())
+        self.services = _services({"processes": [each for each in document["processes"] if each["pid"] is not None]})
+        return self.services
+
+    def kill(self) -> None:
+        """Kills the launcher and every process with SIGKILL, as they are at this moment."""
+        launcher, self._launcher = self._launcher, None
+        assert launcher is not None
+        launcher.kill()  # first, or it would start the others again
+        launcher.wait()
+        assert launcher.stdout is not None
+        launcher.stdout.close()
+        self.recorded()
+        for service in self._left_over():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(service.pid, signal.SIGKILL)
         eventually(lambda: not self._left_over(), "no process of the cluster is left", within_s=STOP_DEADLINE_S)
 
     def __enter__(self) -> Self:

@@ -38,6 +38,33 @@ _CLUSTER = Group(
         "reassign": Command(
             "cluster_reassign:reassign", "Move partitions to other brokers, or give them more or fewer replicas."
         ),
+        "backup": Command(
+            "cluster_backup:backup",
+            "Write the cluster's state into one file: topics, settings, links, in-sync replicas, no records.",
+        ),
+        "restore": Command("cluster_backup:restore", "Write the state of a backup into an etcd that has none."),
+        "recover": Group(
+            "Rebuild the cluster's state after etcd was lost.",
+            {
+                "local": Command(
+                    "cluster_recover:local",
+                    "Do all of it for a local cluster that is stopped and has lost its etcd.",
+                ),
+                "inspect": Command(
+                    "cluster_recover:inspect",
+                    "Write down what the log directories of a stopped broker know of its cluster; nothing in them is "
+                    "changed.",
+                ),
+                "plan": Command(
+                    "cluster_recover:plan",
+                    "Show what a recovery would write into etcd; needs no etcd, and changes nothing.",
+                ),
+                "apply": Command(
+                    "cluster_recover:apply",
+                    "Write the state into an empty etcd, after showing the plan; run it again if it was cut short.",
+                ),
+            },
+        ),
         "features": Group(
             "Levels of features: which formats the cluster may use.",
             {

@@ -1,0 +1,254 @@
+"""The state of a cluster from what its brokers have on their disks: which keys etcd is to get; pure.
+
+1. Facts that contradict each other make no plan (`Contradiction`).
+2. The newest copy of the state is taken as a whole: etcd tells everything in order, so each copy is the state of one
+   revision. A backup counts as one more copy, though as none that is known to be the newest.
+3. Partitions get in-sync sets by `partition_rules`, and no leader: that is elected when brokers have registered.
+4. Topics that no copy knows are rebuilt from the logs, unless every copy is sure: then they are what a deletion left.
+5. Numbers that must never be used again are leapt over: leader epochs, producer ids. Shards have no owners.
+6. Registrations say whether a broker may have lost records since the controller attended to it; see `_registrations`.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from ottla.recover.consistency import check_all_there, check_consistent
+from ottla.recover.draft import KEYS, Draft, changed, registered_in, topics_in
+from ottla.recover.partition_rules import Logs, PartitionPlan, settle
+from ottla.recover.rebuilding import rebuild_unknown
+from ottla_core.cluster import codec
+from ottla_core.cluster.features import UNSAID
+from ottla_core.cluster.keys import PartitionKey, ShardKey
+from ottla_core.cluster.model import NO_COORDINATOR, NO_EPOCH, BrokerRegistration, PartitionState, Recovery
+from ottla_core.cluster.recovery_facts import BrokerFacts, LogFacts
+from ottla_core.cluster.state_copy import StateCopy
+
+PRODUCER_ID_LEAP = 1 << 32
+"""By so much producer ids are leapt: blocks of them may have been handed out of which no copy knows."""
+BELIEVABLE_PRODUCER_ID_MAX = 1 << 62
+"""Clients may write any id; none above this was handed out."""
+ATTENDED = 0
+"""The broker epoch of a registration of which the controller knew everything; below all epochs of the new etcd."""
+CLUSTER_NAME_DEFAULT = "ottla"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryPlan:
+    """What is written into etcd, and what is to be known of it.
+
+    Attributes:
+        cluster_name: below which name.
+        cluster_id: of which cluster.
+        newest: the copy that the plan goes by; None if there is none at all.
+        entries: the values by key, relative to the cluster's prefix.
+        recovery: under which number.
+        partitions: what becomes of each partition, in the order of their names.
+        rebuilt_topics: topics of which only the logs were known.
+        without: brokers that are given up.
+        notes: what else is to be known, a sentence each.
+    """
+
+    cluster_name: str
+    cluster_id: str
+    newest: StateCopy | None
+    entries: Mapping[str, bytes]
+    recovery: Recovery
+    partitions: tuple[PartitionPlan, ...]
+    rebuilt_topics: tuple[str, ...] = ()
+    without: frozenset[int] = frozenset()
+    notes: tuple[str, ...] = ()
+
+
+def plan_recovery(
+    facts: Sequence[BrokerFacts],
+    *,
+    backups: Sequence[StateCopy] = (),
+    without: frozenset[int] = frozenset(),
+    cluster_name: str | None = None,
+    now_ms: int,
+) -> RecoveryPlan:
+    """Return what is to be written.
+
+    Args:
+        facts: of each broker.
+        backups: further copies of the state.
+        without: brokers that are given up.
+        cluster_name: the cluster's name in etcd; that of the newest copy by default.
+        now_ms: the clock, from which the number of the recovery is taken, so that none is used twice.
+
+    Raises:
+        Contradiction: the facts do not go together, or a broker is missing.
+        BadValue: the state has a value that this release cannot read.
+    """
+    check_consistent(facts, backups)
+    copies = [each.copy for each in facts if each.copy is not None]
+    newest = max([*copies, *backups], key=lambda copy: copy.position, default=None)
+    if facts:
+        check_all_there(facts, newest, without)
+    draft = Draft({} if newest is None else {key: stored.value for key, stored in newest.entries.items()})
+    cluster_id = facts[0].cluster_id if facts else backups[0].cluster_id
+    sure = _sure_brokers(facts, newest, is_backup=newest is not None and newest not in copies)
+    present = frozenset(each.broker_id for each in facts)
+    logs = _logs_by_partition(facts)
+    _settle_known(draft, logs, present, sure)
+    known_ids = {topic_id for copy in [*copies, *backups] for topic_id in _topic_ids(copy)}
+    rebuild_unknown(draft, logs, known_ids, all_sure=newest is not None and present | without == sure)
+    _release_shards(draft)
+    _leap_producer_ids(draft, facts)
+    _write_registrations(draft, facts, newest)
+    recovery = Recovery(number=max(now_ms, 1 + max((copy.recovery.number for copy in copies), default=0)))
+    draft.entries["id"] = codec.encode_cluster_id(cluster_id)
+    draft.entries["recovery"] = codec.encode_recovery(recovery)
+    _note_doubts(draft, facts, newest)
+    return RecoveryPlan(
+        cluster_name=cluster_name or (newest.cluster_name if newest is not None else CLUSTER_NAME_DEFAULT),
+        cluster_id=cluster_id,
+        newest=newest,
+        entries=draft.entries,
+        recovery=recovery,
+        partitions=tuple(sorted(draft.partitions, key=lambda each: (each.topic, each.state.index))),
+        rebuilt_topics=tuple(sorted(draft.rebuilt)),
+        without=without,
+        notes=tuple(draft.notes),
+    )
+
+
+def _sure_brokers(facts: Sequence[BrokerFacts], newest: StateCopy | None, *, is_backup: bool) -> frozenset[int]:
+    """Return the brokers of which the newest copy has everything that they have done."""
+    if newest is None or is_backup:
+        return frozenset()
+    registered = registered_in(newest)
+    return frozenset(
+        each.broker_id
+        for each in facts
+        if each.copy_is_sure and _has_all_directories(each, registered.get(each.broker_id))
+    )
+
+
+def _has_all_directories(facts: BrokerFacts, registration: BrokerRegistration | None) -> bool:
+    found = {directory.directory_id for directory in facts.directories}
+    return registration is None or found.issuperset(registration.directory_ids)
+
+
+def _logs_by_partition(facts: Sequence[BrokerFacts]) -> dict[tuple[UUID, int], dict[int, LogFacts]]:
+    """Return the logs by topic id and partition, and broker; of a partition in two directories the longer log."""
+    found = defaultdict[tuple[UUID, int], dict[int, LogFacts]](dict)
+    for each in facts:
+        for log in (log for directory in each.directories for log in directory.logs):
+            if log.topic_id is None:
+                continue
+            here = found[log.topic_id, log.index]
+            former = here.get(each.broker_id)
+            if former is None or (former.last_epoch, former.end_offset) < (log.last_epoch, log.end_offset):
+                here[each.broker_id] = log
+    return dict(found)
+
+
+def _topic_ids(copy: StateCopy) -> Iterable[UUID]:
+    return (record.id for _, record in topics_in({key: stored.value for key, stored in copy.entries.items()}))
+
+
+def _settle_known(
+    draft: Draft,
+    logs: Mapping[tuple[UUID, int], Logs],
+    present: frozenset[int],
+    sure: frozenset[int],
+) -> None:
+    """Give every partition of the newest state an in-sync set; partitions that no topic counts are left out."""
+    names = {record.id: (name, record) for name, record in topics_in(draft.entries)}
+    for key, value in tuple(draft.entries.items()):
+        match KEYS.parse(KEYS.prefix + key):
+            case PartitionKey(topic_id, index) as parsed:
+                if topic_id not in names or index >= names[topic_id][1].partition_count:
+                    del draft.entries[key]
+                    continue
+                state = codec.decode_partition(parsed, value, 0)
+                plan = settle(
+                    names[topic_id][0],
+                    state,
+                    logs.get((topic_id, index), {}),
+                    present=present,
+                    sure=sure.issuperset(state.replicas),
+                )
+                draft.partitions.append(plan)
+                draft.entries[key] = changed(value, _fields_of(plan.state))
+
+
+def _fields_of(state: PartitionState) -> Mapping[str, object]:
+    fields: Mapping[str, object] = json.loads(codec.encode_partition(state))
+    return fields
+
+
+def _release_shards(draft: Draft) -> None:
+    """Let shards be owned anew, with the next producer epoch of those that were used."""
+    for key, value in tuple(draft.entries.items()):
+        match KEYS.parse(KEYS.prefix + key):
+            case ShardKey():
+                draft.entries[key] = changed(value, {"coordinator": NO_COORDINATOR, "coordinator_epoch": NO_EPOCH})
+
+
+def _leap_producer_ids(draft: Draft, facts: Sequence[BrokerFacts]) -> None:
+    stored = draft.entries.get("producer-ids")
+    counted = codec.decode_next_producer_id(stored) if stored is not None else 0
+    in_logs = (
+        log.highest_producer_id + 1
+        for each in facts
+        for directory in each.directories
+        for log in directory.logs
+        if log.highest_producer_id <= BELIEVABLE_PRODUCER_ID_MAX
+    )
+    draft.entries["producer-ids"] = codec.encode_next_producer_id(
+        max(counted, max(in_logs, default=0)) + PRODUCER_ID_LEAP
+    )
+
+
+def _write_registrations(draft: Draft, facts: Sequence[BrokerFacts], newest: StateCopy | None) -> None:
+    """Say of each broker whether it may have lost records since the controller attended to it.
+
+    etcd counts broker epochs anew, and so do the brokers' shutdown records after a recovery: a broker that has lost
+    nothing registers with `intact_since` 0. The controller takes a broker for one after an unclean shutdown if it
+    remembers an earlier epoch than that. So a registration gets the epoch 0, or -1 if records may be lost, or if
+    nobody can tell, as the broker is away. Without any facts, as for a backup alone, all count as attended to.
+    """
+    registered = registered_in(newest)
+    recovery = newest.recovery.number if newest is not None else 0
+    by_broker = {each.broker_id: each for each in facts}
+    for broker_id in sorted(registered.keys() | by_broker.keys()):
+        found, former = by_broker.get(broker_id), registered.get(broker_id)
+        attended = former.broker_epoch if former is not None else ATTENDED
+        was_lost = (
+            found is None
+            or found.was_unclean
+            or any(each.recovery == recovery and each.intact_since > attended for each in found.directories)
+        )
+        epoch = NO_EPOCH if facts and (was_lost or attended == NO_EPOCH) else ATTENDED
+        if former is None:
+            assert found is not None
+            ids = tuple(each.directory_id for each in found.directories if each.directory_id is not None)
+            former = BrokerRegistration(broker_id=broker_id, broker_epoch=epoch, directory_ids=ids, features=UNSAID)
+        draft.entries[f"registrations/{broker_id}"] = codec.encode_registration(replace(former, broker_epoch=epoch))
+
+
+def _note_doubts(draft: Draft, facts: Sequence[BrokerFacts], newest: StateCopy | None) -> None:
+    """Say what the plan could not go by."""
+    for each in facts:
+        for directory in each.directories:
+            draft.notes.extend(f"broker {each.broker_id}: {problem}" for problem in directory.problems)
+            unknown = sum(log.topic_id is None for log in directory.logs)
+            if unknown:
+                draft.notes.append(
+                    f"{directory.path} has {unknown} logs of which the topic is unknown; they are kept"
+                )
+            if directory.copy_problem is not None:
+                draft.notes.append(
+                    f"broker {each.broker_id}: the copy of the state in {directory.path} may not be the newest: "
+                    f"{directory.copy_problem}"
+                )
+    if newest is None:
+        draft.notes.append(
+            "there is no copy of the state: settings of brokers and groups, links, and levels of features are lost. "
+            "What was linked to another cluster is written here from now on"
+        )

@@ -1,0 +1,231 @@
+"""What a recovery writes besides in-sync sets, and facts of which it makes no plan."""
+
+import json
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from ottla.recover.consistency import Contradiction
+from ottla.recover.merging import PRODUCER_ID_LEAP, RecoveryPlan, plan_recovery
+from ottla.recover.partition_rules import LEADER_EPOCH_LEAP, Verdict
+from ottla_core.cluster import codec
+from ottla_core.cluster.codec import TopicRecord
+from ottla_core.cluster.model import NO_EPOCH, BrokerRegistration, PartitionState, Recovery, Shard
+from ottla_core.cluster.recovery_facts import (
+    BadFacts,
+    BrokerFacts,
+    DirectoryFacts,
+    LogFacts,
+    decode_facts,
+    encode_facts,
+)
+from ottla_core.cluster.state_copy import StateCopy, StoredValue
+
+FLIGHTS = UUID(int=1)
+LINK = UUID(int=77)
+
+
+def directory_id(broker: int) -> UUID:
+    return UUID(int=100 + broker)
+
+
+def log(end_offset: int = 10, *, epoch: int = 4, index: int = 0, topic: str = "flights", **more: object) -> LogFacts:
+    facts = LogFacts(topic=topic, index=index, topic_id=FLIGHTS, last_epoch=epoch, end_offset=end_offset)
+    return replace(facts, **more)  # type: ignore[arg-type]
+
+
+def state(revision: int = 50, *, brokers: int = 2, **entries: bytes) -> StateCopy:
+    """A copy with a topic of one partition; `entries` name keys with `__` for `/`."""
+    partition = PartitionState(
+        topic_id=FLIGHTS, index=0, replicas=(1, 2), isr=(1, 2), leader=1, leader_epoch=7, leader_broker_epoch=30
+    )
+    found = {
+        "id": codec.encode_cluster_id("ours"),
+        "topics/flights": codec.encode_topic(
+            TopicRecord(id=FLIGHTS, partition_count=1, configs={"retention.ms": "5"})
+        ),
+        f"partitions/{FLIGHTS}/0": codec.encode_partition(partition),
+        **{key.replace("__", "/"): value for key, value in entries.items()},
+    }
+    for broker in range(1, brokers + 1):
+        found.setdefault(
+            f"registrations/{broker}",
+            codec.encode_registration(
+                BrokerRegistration(broker_id=broker, broker_epoch=30, directory_ids=(directory_id(broker),))
+            ),
+        )
+    return StateCopy(
+        cluster_name="prod",
+        cluster_id="ours",
+        revision=revision,
+        entries={key: StoredValue(10, value) for key, value in found.items()},
+    )
+
+
+def facts(broker: int, copy: StateCopy | None, *logs: LogFacts, **directory: object) -> BrokerFacts:
+    described = DirectoryFacts(path=f"/{broker}", directory_id=directory_id(broker), logs=logs or (log(),))
+    return BrokerFacts(
+        broker_id=broker,
+        cluster_id="ours",
+        directories=(replace(described, **directory),),  # type: ignore[arg-type]
+        copy=copy,
+        copy_is_sure=copy is not None,
+    )
+
+
+def plan(*of: BrokerFacts, **more: object) -> RecoveryPlan:
+    return plan_recovery(of, now_ms=1_000, **more)  # type: ignore[arg-type]
+
+
+def epoch_of(made: RecoveryPlan, broker: int) -> object:
+    return json.loads(made.entries[f"registrations/{broker}"])["broker_epoch"]
+
+
+def test_the_state_goes_along_as_it_is() -> None:
+    copy = state(links__west=b'{"later":1}', configs__groups__g=b'{"configs":{"a":"b"}}')
+    made = plan(facts(1, copy), facts(2, copy))
+    assert made.cluster_name == "prod"
+    for key in ("links/west", "configs/groups/g", "topics/flights", "id"):
+        assert made.entries[key] == copy.entries[key].value
+    assert made.entries["recovery"] == codec.encode_recovery(Recovery(number=1_000))
+
+
+def test_fields_of_a_partition_that_are_not_concerned_stay() -> None:
+    linked = PartitionState(
+        topic_id=FLIGHTS, index=0, replicas=(1, 2), isr=(1,), leader=1, leader_epoch=7, adding=(2,), link=LINK,
+        set_aside_up_to=5,
+    )  # fmt: skip
+    value = json.dumps({**json.loads(codec.encode_partition(linked)), "of_a_later_release": 3}).encode()
+    copy = state(**{f"partitions__{FLIGHTS}__0": value})
+    written = json.loads(plan(facts(1, copy), facts(2, copy)).entries[f"partitions/{FLIGHTS}/0"])
+    assert written["of_a_later_release"] == 3
+    assert (written["link"], written["set_aside_up_to"], written["adding"]) == (str(LINK), 5, [2])
+    assert (written["isr"], written["leader"], written["leader_broker_epoch"]) == ([1], -1, NO_EPOCH)
+
+
+def test_leader_epochs_are_above_those_of_the_state_and_of_the_logs() -> None:
+    (of_state,) = plan(facts(1, state()), facts(2, state())).partitions
+    (of_log,) = plan(facts(1, state(), log(epoch=90)), facts(2, state())).partitions
+    assert of_state.state.leader_epoch == 7 + LEADER_EPOCH_LEAP
+    assert of_log.state.leader_epoch == 90 + LEADER_EPOCH_LEAP
+
+
+def test_producer_ids_are_above_all_that_were_seen() -> None:
+    counted = state(**{"producer-ids": codec.encode_next_producer_id(5_000)})
+    made = plan(
+        facts(1, counted, log(highest_producer_id=9_000)), facts(2, counted, log(highest_producer_id=2**62 + 5))
+    )
+    assert codec.decode_next_producer_id(made.entries["producer-ids"]) == 9_001 + PRODUCER_ID_LEAP
+
+
+def test_shards_have_no_owner_and_keep_their_producer_epochs() -> None:
+    shard = Shard(index=0, coordinator=1, coordinator_epoch=33, producer_id=4, producer_epoch=6)
+    copy = state(shards____consumer_offsets__0=b"")
+    copy = replace(
+        copy, entries={**copy.entries, "shards/__consumer_offsets/0": StoredValue(9, codec.encode_shard(shard))}
+    )
+    copy = replace(copy, entries={key: each for key, each in copy.entries.items() if each.value})
+    written = json.loads(plan(facts(1, copy), facts(2, copy)).entries["shards/__consumer_offsets/0"])
+    assert written == {"coordinator": -1, "coordinator_epoch": -1, "producer_id": 4, "producer_epoch": 6}
+
+
+@pytest.mark.parametrize(
+    ("directory", "epoch"),
+    [
+        ({}, 0),
+        ({"intact_since": 20}, 0),  # the controller has attended to the registration of 30
+        ({"intact_since": 40}, NO_EPOCH),  # it has not seen that of 40
+        ({"intact_since": NO_EPOCH}, NO_EPOCH),
+        ({"may_lack_records": True}, NO_EPOCH),
+        ({"intact_since": 40, "recovery": 3}, 0),  # counted by another etcd, before the state's last recovery
+    ],
+)
+def test_a_registration_says_whether_records_may_be_lost(directory: dict[str, object], epoch: int) -> None:
+    made = plan(facts(1, state(), **directory), facts(2, state()))
+    assert epoch_of(made, 1) == epoch
+    assert epoch_of(made, 2) == 0
+
+
+def test_a_broker_without_a_directory_that_it_had_has_no_sure_copy() -> None:
+    lost = facts(1, state(), directory_id=UUID(int=5))
+    (partition,) = plan(lost, facts(2, state(), log(30))).partitions
+    assert (partition.verdict, partition.state.isr) == (Verdict.LONGEST_LOG, (2,))
+
+
+def test_a_replica_whose_log_ends_before_what_was_committed_is_not_in_sync() -> None:
+    (partition,) = plan(facts(1, state(), log(3)), facts(2, state(), log(10, high_watermark=8))).partitions
+    assert (partition.verdict, partition.state.isr) == (Verdict.IN_SYNC, (2,))
+
+
+def test_a_replica_without_a_log_is_not_in_sync_unless_nobody_has_one() -> None:
+    elsewhere = log(topic="other", topic_id=UUID(int=9))
+    (partition,) = plan(facts(1, state(), log(5)), facts(2, state(), elsewhere)).partitions
+    assert partition.state.isr == (1,)
+    (empty,) = plan(facts(1, state(), elsewhere), facts(2, state(), elsewhere)).partitions
+    assert empty.state.isr == (1, 2)
+
+
+def test_logs_of_topics_that_sure_copies_lack_are_of_deleted_ones() -> None:
+    other = log(topic="old", topic_id=UUID(int=9))
+    made = plan(facts(1, state(), log(), other), facts(2, state()))
+    assert made.rebuilt_topics == ()
+    assert any("old" in note for note in made.notes)
+
+
+def test_without_copies_topics_are_rebuilt_and_keep_everything() -> None:
+    made = plan(facts(1, None, log(5), log(7, index=2)), facts(2, None, log(9)))
+    assert made.rebuilt_topics == ("flights",)
+    record = codec.decode_topic("flights", made.entries["topics/flights"])
+    assert (record.id, record.partition_count) == (FLIGHTS, 3)
+    assert record.configs == {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+    assert [each.state.isr for each in made.partitions][::2] == [(2,), (1,)]
+    assert made.partitions[0].state.replicas == (1, 2)
+
+
+def test_a_backup_has_settings_where_copies_are_gone() -> None:
+    made = plan(facts(1, None, log(5)), facts(2, None, log(9)), backups=[state()])
+    assert made.entries["topics/flights"] == state().entries["topics/flights"].value
+    (partition,) = made.partitions
+    assert (partition.verdict, partition.state.isr) == (Verdict.LONGEST_LOG, (2,)), "its in-sync set is not believed"
+
+
+def test_partitions_that_moved_since_an_old_state_are_where_their_logs_are() -> None:
+    moved = [facts(each, None, log(20)) for each in (3, 4)]
+    elsewhere = log(topic="other", topic_id=UUID(int=9))
+    made = plan(*moved, facts(1, None, elsewhere), facts(2, None, elsewhere), backups=[state()])
+    assert [each.state.replicas for each in made.partitions if each.topic == "flights"] == [(3, 4)]
+
+
+def test_a_copy_of_after_a_recovery_wins_over_one_of_before() -> None:
+    before = state(revision=90_000)
+    after = state(revision=60, recovery=codec.encode_recovery(Recovery(number=5)))
+    assert plan(facts(1, before), facts(2, after)).newest == after
+
+
+@pytest.mark.parametrize(
+    ("contradicting", "message"),
+    [
+        ([facts(1, state()), replace(facts(2, state()), cluster_id="theirs")], "several clusters"),
+        ([facts(1, state()), facts(1, state()), facts(2, state())], "broker 1 is there twice"),
+        ([facts(1, state()), facts(2, state(), directory_id=directory_id(1))], "same directory id"),
+        ([facts(1, state())], "not inspected: 2"),
+        ([], "nothing to recover from"),
+        ([facts(1, state()), facts(2, state(revision=70, links__west=b"{}"))], "not of one history"),
+    ],
+)
+def test_facts_that_contradict_each_other_make_no_plan(contradicting: list[BrokerFacts], message: str) -> None:
+    with pytest.raises(Contradiction, match=message):
+        plan(*contradicting)
+
+
+def test_a_broker_that_was_inspected_is_not_given_up() -> None:
+    with pytest.raises(Contradiction, match="to be given up"):
+        plan(facts(1, state()), facts(2, state()), without=frozenset({2}))
+
+
+def test_facts_are_the_same_when_they_are_read_again() -> None:
+    found = facts(1, state(), log(highest_producer_id=3), intact_since=4, copy_problem="it is damaged")
+    assert decode_facts(json.loads(json.dumps(encode_facts(found)))) == found
+    with pytest.raises(BadFacts, match="version 2"):
+        decode_facts({**encode_facts(found), "version": 2})
