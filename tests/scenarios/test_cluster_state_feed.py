@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.etcd_errors import EtcdUnavailable, WatchHistoryLost
 from ottla_core.cluster.feature_check import LevelUnsupported
 from ottla_core.cluster.feed import ClusterStateFeed
+from ottla_core.cluster.key_value import KeyChange, KeyValue
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.model import ClusterState, PartitionState
 from ottla_core.cluster.state import ClusterReplaced
@@ -324,3 +325,51 @@ async def test_reads_move_on_to_an_endpoint_that_answers(etcd_process: EtcdProce
     client = EtcdClient([*dead, etcd_process.endpoint])
     assert (await client.list_prefix("x")).entries == ()
     await client.close()
+
+
+class KeptCopy:
+    """A copier that notes what it was told, by key."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+        self.revision = 0
+
+    async def listed(self, entries: Sequence[KeyValue], revision: int) -> None:
+        await asyncio.sleep(0.01)  # as long as a disk takes
+        self.values, self.revision = {entry.key: entry.value for entry in entries}, revision
+
+    def changed(self, changes: Sequence[KeyChange], revision: int) -> None:
+        self.revision = revision
+        for change in changes:
+            if isinstance(change, KeyValue):
+                self.values[change.key] = change.value
+            else:
+                del self.values[change.key]
+
+
+async def test_what_listeners_see_was_copied_before(etcd: EtcdClient, etcd_process: EtcdProcess) -> None:
+    """A leader must not acknowledge records under an in-sync set that is in nobody's copy."""
+    await ensure_cluster_id(etcd, CLUSTER)
+    await write_setting(etcd, 1, "a")
+    copy = KeptCopy()
+    feed = ClusterStateFeed(etcd, CLUSTER, copier=copy)
+    seen: list[str] = []
+
+    def look(_former: ClusterState, new: ClusterState) -> None:
+        assert codec.decode_config(copy.values[SPACE.broker_config(1)]) == new.broker_configs[1]
+        assert copy.revision >= new.revision
+        seen.append(new.broker_configs[1]["v"])
+
+    feed.subscribe(look)
+    await feed.start()
+    for value in "bcd":
+        await feed.wait_for_revision(await write_setting(etcd, 1, value), 10)
+    assert seen == ["a", "b", "c", "d"]
+
+    empty(etcd_process)
+    async with client_of(etcd_process) as another:
+        for _ in range(20):  # so that its revision is not the earlier one
+            await write_setting(another, 1, "of another cluster")
+    assert isinstance(await feed.wait_failed(), ClusterReplaced)
+    assert codec.decode_config(copy.values[SPACE.broker_config(1)]) == {"v": "d"}, "the copy is still ours"
+    await feed.close()

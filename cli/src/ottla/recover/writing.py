@@ -1,10 +1,10 @@
 """Writing a cluster's state into an etcd that has none, so that nobody goes by a part of it.
 
-The writer takes the election key, under a lease of its own: no controller can lead meanwhile, and one that believes
-that it leads cannot write, as every transaction compares the key. First comes the marker of an unfinished recovery,
-with the cluster id, in one transaction; brokers do not start and controllers do not lead while it is there. Then
-follows everything else, and last the marker of the finished recovery. A writer that ends in between leaves the first
-marker; the next one deletes what was written and begins anew.
+First comes the marker of an unfinished recovery: brokers do not start and controllers do not campaign while it is
+there. Then the writer takes the election key, under a lease of its own: no controller can lead meanwhile, and one
+that believes that it leads cannot write, as every transaction compares the key. The marker and the cluster id are
+written in one transaction, then everything else, and last the marker of the finished recovery. A writer that ends in
+between leaves the first marker; the next one deletes what was written and begins anew.
 
 etcd has to be empty, or to have nothing but what processes write that start on an empty one: a cluster id of their
 own, levels of features, their registrations. Those have drawn another cluster id, find it replaced, and end.
@@ -88,17 +88,35 @@ async def write_state(etcd: EtcdClient, plan: RecoveryPlan, on_progress: Progres
         EtcdError: etcd cannot be reached or refuses.
     """
     prefix = KeySpace(plan.cluster_name).prefix
-    check_target(await etcd.list_prefix(prefix), prefix)
+    unfinished = codec.encode_recovery(Recovery(number=plan.recovery.number, is_unfinished=True))
+    await _mark(etcd, prefix, unfinished)
     session = LeaseSession(etcd, ttl_ms=LEASE_TTL_MS)
     await session.start()
     try:
         writer = await _Writer.begin(etcd, prefix, session)
         # Nobody else can change the state from here on.
         listing = await etcd.list_prefix(prefix)
-        check_target(listing, prefix)
-        await writer.write_plan(plan, listing, on_progress or (lambda _done, _total: None))
+        await writer.write_plan(plan, unfinished, listing, on_progress or (lambda _done, _total: None))
     finally:
         await session.close()
+
+
+async def _mark(etcd: EtcdClient, prefix: str, unfinished: bytes) -> None:
+    """Say that a recovery is under way, if etcd has nothing that must not be replaced; controllers campaign no more.
+
+    Raises:
+        TargetInUse: it has.
+        WriterDisplaced: processes keep registering.
+    """
+    for _ in range(ATTEMPTS_MAX):
+        listing = await etcd.list_prefix(prefix)
+        check_target(listing, prefix)
+        with contextlib.suppress(WriteOutcomeUnknown):
+            nothing_new = op.none_created_after(prefix, listing.revision)
+            if (await etcd.transaction([nothing_new], [op.put(prefix + RECOVERY_KEY, unfinished)])).succeeded:
+                return
+        await asyncio.sleep(RETRY_DELAY_S)
+    raise WriterDisplaced("processes keep registering in this etcd; stop them and run this again")
 
 
 class _Writer:
@@ -136,12 +154,13 @@ class _Writer:
             await asyncio.sleep(RETRY_DELAY_S)
         raise WriterDisplaced("controllers keep taking the election key; stop them and run this again")
 
-    async def write_plan(self, plan: RecoveryPlan, listing: Listing, on_progress: Progress) -> None:
-        """Write the first marker, then everything else, then the last marker."""
-        unfinished = Recovery(number=plan.recovery.number, is_unfinished=True)
+    async def write_plan(
+        self, plan: RecoveryPlan, unfinished: bytes, listing: Listing, on_progress: Progress
+    ) -> None:
+        """Write the first marker once more, now with the cluster id, then everything else, then the last marker."""
         await self._write(
             [
-                self._put(RECOVERY_KEY, codec.encode_recovery(unfinished)),
+                self._put(RECOVERY_KEY, unfinished),
                 self._put(CLUSTER_ID_KEY, plan.entries[CLUSTER_ID_KEY]),
             ]
         )
