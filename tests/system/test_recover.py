@@ -18,9 +18,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.acknowledged_load import AcknowledgedLoad, read_everything
 from tests.support.delivery_check import DeliveryLog, assert_delivered, delivery_problems
+from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually import NotInTime, eventually
 from tests.support.ottla_cluster import LauncherFailed, OttlaCluster
 from tests.support.recovered_cluster import (
@@ -272,3 +274,37 @@ def test_a_backup_is_restored_into_an_empty_etcd(cluster: OttlaCluster, tmp_path
     assert topic_ids(cluster.bootstrap, list(TOPICS)) == ids
     assert end_offset(cluster.bootstrap, SAFE) == offset + 1
     check_usable(cluster, "new")
+
+
+def test_a_cluster_is_recovered_step_by_step_with_an_etcd_of_its_own(tmp_path: Path) -> None:
+    """As over several hosts: facts of each broker, a plan, and then the state; etcd is started by somebody else."""
+    etcd = EtcdProcess(tmp_path / "etcd")
+    etcd.start()
+    cluster = OttlaCluster(tmp_path / "cluster", arguments=("--etcd", etcd.endpoint))
+    try:
+        cluster.start()
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([NewTopic("flights", 2, 1, config={"retention.ms": "77"})])["flights"].result(TIMEOUT_S)
+        ids = topic_ids(cluster.bootstrap, ["flights"])
+        assert write_one(cluster.bootstrap, "flights") == 0
+        cluster.kill()
+        etcd.stop()
+        shutil.rmtree(tmp_path / "etcd" / "data")
+        etcd.start()
+
+        facts = str(tmp_path / "broker-1.facts")
+        run_ottla("cluster", "recover", "inspect", str(broker_directory(cluster, 1)), "--output", facts)
+        assert "2 led by a replica that was in sync" in run_ottla("cluster", "recover", "plan", facts).stdout
+        apply = ("cluster", "recover", "apply", facts, "--etcd", etcd.endpoint)
+        run_ottla(*apply, "--dry-run")
+        assert "--yes" in run_ottla(*apply, succeeds=False).stderr
+        run_ottla(*apply, "--yes")
+        assert "already" in run_ottla(*apply, "--yes", succeeds=False).stderr
+
+        cluster.start()
+        assert topic_ids(cluster.bootstrap, ["flights"]) == ids
+        assert settings(cluster.bootstrap, "flights") == {"retention.ms": "77"}
+        assert write_one(cluster.bootstrap, "flights") == 1
+    finally:
+        cluster.stop()
+        etcd.stop()

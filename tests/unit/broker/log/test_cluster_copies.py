@@ -115,6 +115,18 @@ async def test_a_listing_of_another_cluster_or_an_empty_one_replaces_nothing(
     assert read(tmp_path / "a").revision == 3
 
 
+async def test_an_etcd_that_went_back_replaces_nothing(
+    copies: ClusterCopies, etcd: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_copies, "GROWTH_BYTES_MIN", 10)
+    await copies.listed([id_key()], 5)
+    etcd.revision = 6
+    copies.changed([put("topics/a", b"a" * 2000, 7)], 7)  # which makes it grow too much
+    await eventually_async(lambda: etcd.listings >= 1, "it is listed")
+    await copies.listed([id_key()], 6)
+    assert read(tmp_path / "a").revision == 7
+
+
 async def test_a_copy_that_the_disk_refuses_is_marked_at_once_and_written_anew_later(
     copies: ClusterCopies, etcd: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +157,7 @@ async def test_what_is_told_while_a_copy_is_written_anew_is_in_it(
 
     def tell_until_written_anew() -> bool:
         nonlocal revision
+        etcd.revision = revision  # it is listed at that, or later
         revision += 1
         copies.changed([put("topics/told", str(revision).encode(), revision)], revision)
         return "topics/7" in read(tmp_path / "a").entries
@@ -187,3 +200,14 @@ async def test_facts_tell_a_copy_that_is_behind_or_damaged_from_a_sure_one(
     assert not damaged.copy_is_sure
     (b / COPY_FILE).unlink()
     assert inspect_broker([b]).copy is None
+
+
+async def test_a_copy_that_a_former_release_may_have_left_behind_is_not_sure(
+    directories: LogDirectories, copies: ClusterCopies, tmp_path: Path
+) -> None:
+    await copies.listed([id_key()], 5)
+    directories.release()
+    record = tmp_path / "a" / "shutdown-record"
+    record.write_text("".join(line for line in record.read_text().splitlines(True) if "recovery" not in line))
+    assert not inspect_broker([tmp_path / "a"]).copy_is_sure
+    assert inspect_broker([tmp_path / "b"]).copy_is_sure

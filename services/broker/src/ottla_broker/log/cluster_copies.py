@@ -10,7 +10,8 @@ may not count as the newest any more, and written anew as soon as the disk takes
 what the disk refuses of the logs is told to producers, and what the copies of other directories and brokers have
 makes up for this one. It is logged, and counted (`behind`).
 
-A listing of another cluster, or one without a cluster id, such as that of an emptied etcd, replaces nothing.
+A listing of another cluster, or one without a cluster id, such as that of an emptied etcd, replaces nothing; nor does
+one of an earlier revision than what this process was told.
 """
 
 import asyncio
@@ -179,6 +180,7 @@ class ClusterCopies:
         self._pending: list[list[bytes]] = []
         self._drafts = 0
         self._newest_listing = 0
+        self._told_revision = INCOMPLETE
         self._woken = asyncio.Event()
 
     def behind(self) -> int:
@@ -187,9 +189,12 @@ class ClusterCopies:
 
     async def listed(self, entries: Sequence[KeyValue], revision: int) -> None:
         """Replace all copies by a complete listing; returns when it is written."""
-        if cluster_id_in(entries, self._prefix) != self._cluster_id:
-            _logger.error("a listing of etcd without this cluster's id is not copied", revision=revision)
+        if cluster_id_in(entries, self._prefix) != self._cluster_id or revision < self._told_revision:
+            _logger.error(
+                "a listing of etcd that is not this cluster's, or went back, is not copied", revision=revision
+            )
             return
+        self._told_revision = revision
         self._newest_listing += 1  # what is being written anew meanwhile is older
 
         async def pages() -> AsyncIterator[Iterable[bytes]]:
@@ -201,6 +206,7 @@ class ClusterCopies:
 
     def changed(self, changes: Sequence[KeyChange], revision: int) -> None:
         """Append changes to all copies."""
+        self._told_revision = max(self._told_revision, revision)
         data = encode_changes(changes, revision, self._prefix)
         if not data:
             return
@@ -253,15 +259,15 @@ class ClusterCopies:
 
         Raises:
             EtcdError: it cannot be read.
-            _OtherCluster: it is of another cluster.
+            _OtherCluster: it is of another cluster, or an earlier one than what was told.
         """
         is_ours = False
-        revision = INCOMPLETE
+        revision, told_before = INCOMPLETE, self._told_revision
         async for page in self._pages():
             is_ours = is_ours or cluster_id_in(page.entries, self._prefix) == self._cluster_id
             revision = page.revision
             yield (encode_changes(page.entries, INCOMPLETE, self._prefix),)
-        if not is_ours:
+        if not is_ours or revision < told_before:
             raise _OtherCluster
         yield (encode_completion(revision),)
 
@@ -291,7 +297,7 @@ class ClusterCopies:
         except EtcdError as error:
             _logger.info("a copy of the cluster's state is not written anew yet", problem=str(error))
         except _OtherCluster:
-            _logger.error("etcd does not have this cluster's id; the copies stay as they are")
+            _logger.error("etcd is not this cluster's, or went back; the copies stay as they are")
         finally:
             self._pending = [each for each in self._pending if each is not pending]
             for draft, descriptor in drafts.values():
@@ -324,7 +330,7 @@ class ClusterCopies:
 
 
 class _OtherCluster(Exception):
-    """etcd does not have the cluster id of the log directories."""
+    """etcd does not have the cluster id of the log directories, or went back."""
 
 
 def _drop(

@@ -87,6 +87,8 @@ def _inspect(path: Path, cluster_id: str) -> tuple[DirectoryFacts, StateCopy | N
     record = read_record(path)
     lacks = may_lack_records(path, was_clean=was_clean)
     copy, problem = _read_copy(path, cluster_id)
+    if problem is None and not record.keeps_copies:
+        problem = "a former release has used the directory since, which keeps no copy"
     if problem is None and lacks:
         problem = "the machine went down while the directory was in use, so its newest changes may be lost"
     problems: list[str] = []

@@ -39,12 +39,14 @@ class ShutdownRecord(NamedTuple):
         intact_since: since which broker epoch nothing was lost in it: `NO_EPOCH` for the next one, 0 for ever.
         fsync_failed: where something may be lost, whether that may be because an fsync had failed.
         recovery: the recovery of the cluster's state after which `intact_since` was counted.
+        keeps_copies: it was written by a release that keeps a copy of the cluster's state beside it.
     """
 
     boot_id: str
     intact_since: int
     fsync_failed: bool
     recovery: int = 0
+    keeps_copies: bool = True
 
 
 def begin_record(directory: Path, *, was_clean: bool, recovery: int = 0) -> ShutdownRecord:
@@ -134,6 +136,7 @@ def read_record(directory: Path) -> ShutdownRecord:
             int(fields["intact.since"]),
             fsync_failed=fields.get("fsync.failed") != "false",
             recovery=int(fields.get("recovery", "0")),
+            keeps_copies="recovery" in fields,
         )
     except (KeyError, ValueError):
         _logger.warning("a shutdown record is unreadable; the shutdown counts as unclean", file=str(path))
