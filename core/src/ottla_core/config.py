@@ -2,8 +2,8 @@
 
 A service declares a `ServiceConfig` subclass whose fields carry Kafka's key as their alias (`log.retention.hours`),
 a default and a sentence with the unit. Sources, the later winning: the file given by `--config`, environment
-variables (`OTTLA_LOG_RETENTION_HOURS`), `--set key=value`. Unknown keys and bad values are refused together, so
-that one start shows everything that is wrong.
+variables (`OTTLA_LOG_RETENTION_HOURS`) and files that they name (`OTTLA_ETCD_PASSWORD_FILE`), `--set key=value`.
+Unknown keys and bad values are refused together, so that one start shows everything that is wrong.
 """
 
 import argparse
@@ -15,9 +15,9 @@ from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from ottla_core.environment_settings import Keys, environment_settings
 from ottla_core.errors import ConfigurationError
 
-ENVIRONMENT_PREFIX = "OTTLA_"
 SECRET_KEYS = frozenset({"etcd.password", "metrics.otlp.headers", "traces.otlp.headers"})
 """Settings whose values are shown to nobody."""
 
@@ -77,11 +77,13 @@ class ServiceConfig(BaseModel):
     """Base of every service's settings: immutable, keyed by Kafka's names, closed to unknown keys.
 
     A model may leave some prefixes open (`open_prefixes`): keys that begin with one reach it as they are, beside its
-    fields, for which it must allow extra values.
+    fields, for which it must allow extra values. `open_file_keys` are endings of such keys that name files by
+    themselves, so that their variables, which end in _FILE, name no file that has the value.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_by_alias=True, validate_by_name=True)
     open_prefixes: ClassVar[tuple[str, ...]] = ()
+    open_file_keys: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def known_keys(cls) -> frozenset[str]:
@@ -266,14 +268,18 @@ def load_config(
     """
     options = argument_parser(model, program).parse_args(arguments)
     written = written_settings(model, options, environment)
-    return validated(model, written.values, written.origins)
+    return validated(model, written.values, written.origins, written.hidden)
 
 
 class WrittenSettings(NamedTuple):
-    """Settings as they were written, and where each was found, by key."""
+    """Settings as they were written, and where each was found, by key.
+
+    The values of `hidden` are shown to nobody.
+    """
 
     values: dict[str, str]
     origins: dict[str, str]
+    hidden: frozenset[str]
 
 
 def written_settings(
@@ -282,9 +288,8 @@ def written_settings(
     """Collect what file, environment and command line say; `options` come from `argument_parser`.
 
     Raises:
-        ConfigurationError: the file cannot be read, or something is no assignment.
+        ConfigurationError: a file cannot be read, or something is no assignment.
     """
-    by_variable = {variable_name(key): key for key in model.known_keys()}
     values: dict[str, str] = {}
     origins: dict[str, str] = {}
 
@@ -294,39 +299,51 @@ def written_settings(
     if options.config is not None:
         for key, value in read_properties(options.config).items():
             take(key, value, str(options.config))
-    for variable, value in (os.environ if environment is None else environment).items():
-        variable_key = by_variable.get(variable) or _open_key(variable, model.open_prefixes)
-        if variable_key is not None:
-            take(variable_key, value, f"environment variable {variable}")
+    keys = Keys(model.known_keys(), model.open_prefixes, model.open_file_keys)
+    found = environment_settings(keys, os.environ if environment is None else environment)
+    for setting in found:
+        take(setting.key, setting.value, setting.origin)
     for assignment in options.set:
         key, equals, value = assignment.partition("=")
         if not equals:
             raise ConfigurationError(f"--set {assignment}: write it as key=value")
         take(key.strip(), value.strip(), "--set")
-    return WrittenSettings(values, origins)
+    return WrittenSettings(values, origins, frozenset(setting.key for setting in found if setting.is_from_file))
 
 
-def validated(model: type[Model], values: Mapping[str, str], origins: Mapping[str, str]) -> Model:
+def validated(
+    model: type[Model],
+    values: Mapping[str, str],
+    origins: Mapping[str, str],
+    hidden: frozenset[str] = frozenset(),
+) -> Model:
     """Return the settings that were written, or everything that is wrong with them.
 
     Args:
         model: the settings' model.
         values: the settings by key.
         origins: where they were found, by key; may be empty.
+        hidden: keys whose values no message has, beside `SECRET_KEYS`.
 
     Raises:
         ConfigurationError: lists every unknown key and bad value with where it came from.
     """
-    config, problems = checked(model, values, origins)
+    config, problems = checked(model, values, origins, hidden)
     if config is None or problems:
         raise ConfigurationError("bad configuration:\n  " + "\n  ".join(problems))
     return config
 
 
 def checked(
-    model: type[Model], values: Mapping[str, str], origins: Mapping[str, str]
+    model: type[Model],
+    values: Mapping[str, str],
+    origins: Mapping[str, str],
+    hidden: frozenset[str] = frozenset(),
 ) -> tuple[Model | None, list[str]]:
-    """Return the settings that were written, if each of them can be read, and a sentence for all that is wrong."""
+    """Return the settings that were written, if each of them can be read, and a sentence for all that is wrong.
+
+    Arguments are those of `validated`.
+    """
     known = model.fields_by_key()
     problems = [f"{key}: {model.why_refused(key)}{_origin(key, origins)}" for key in values if not model.accepts(key)]
     problems += model.problems_of(values)
@@ -335,13 +352,8 @@ def checked(
         return model.model_validate(accepted), problems
     except ValidationError as error:
         aliases = {name: key for key, name in known.items()}
-        problems += [_describe(problem, aliases, origins) for problem in error.errors()]
+        problems += [_describe(problem, aliases, origins, hidden | SECRET_KEYS) for problem in error.errors()]
         return None, problems
-
-
-def variable_name(key: str) -> str:
-    """Return the environment variable of a key, such as ``OTTLA_LOG_DIRS`` for ``log.dirs``."""
-    return ENVIRONMENT_PREFIX + key.replace(".", "_").replace("-", "_").upper()
 
 
 def read_properties(path: Path) -> dict[str, str]:
@@ -375,22 +387,14 @@ def argument_parser(model: type[ServiceConfig], program: str | None = None) -> a
     parser = argparse.ArgumentParser(
         prog=program,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"settings, in the file, as OTTLA_... variables or by --set:\n{settings}",
+        epilog="settings, in the file, as OTTLA_... variables, in files that OTTLA_..._FILE variables name, or by "
+        f"--set:\n{settings}",
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="properties file with key=value lines")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="one setting; may be repeated"
     )
     return parser
-
-
-def _open_key(variable: str, open_prefixes: Sequence[str]) -> str | None:
-    """Return the key of a variable that begins with an open prefix: in lower case, with dots for underscores."""
-    for prefix in open_prefixes:
-        start = variable_name(prefix)
-        if variable.startswith(start) and len(variable) > len(start):
-            return prefix + variable[len(start) :].lower().replace("_", ".")
-    return None
 
 
 RAISED_BY_US = "Value error, "
@@ -414,7 +418,7 @@ def _origin(key: str, origins: Mapping[str, str]) -> str:
     return f" [{origins[key]}]" if key in origins else ""
 
 
-def _describe(problem: Any, aliases: Mapping[str, str], origins: Mapping[str, str]) -> str:
+def _describe(problem: Any, aliases: Mapping[str, str], origins: Mapping[str, str], hidden: frozenset[str]) -> str:
     name = str(problem["loc"][0]) if problem["loc"] else ""
     key = aliases.get(name, name)
     if problem["type"] == "missing":
@@ -423,7 +427,7 @@ def _describe(problem: Any, aliases: Mapping[str, str], origins: Mapping[str, st
     reason = reason.removeprefix(RAISED_BY_US)
     if isinstance(problem["input"], dict):
         return reason  # of several settings together, which it names itself
-    if key in SECRET_KEYS:
+    if key in hidden:
         return f"{key}: {reason}{_origin(key, origins)}"
     return f"{key}: {reason} (got {problem['input']!r}){_origin(key, origins)}" if key else reason
 

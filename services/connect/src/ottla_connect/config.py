@@ -27,9 +27,9 @@ from ottla_core.config import (
     MetricsSettings,
     argument_parser,
     validated,
-    variable_name,
     written_settings,
 )
+from ottla_core.environment_settings import variable_name
 from ottla_core.rest.settings import RestSettings
 from ottla_core.trace_settings import TraceSettings
 from ottla_sdk import Problem
@@ -80,6 +80,7 @@ class WorkerConfig(TraceSettings, MetricsSettings, RestSettings, StorageSettings
         "offset.storage.",
         "status.storage.",
     )
+    open_file_keys: ClassVar[tuple[str, ...]] = (".assertion.file", ".assertion.private.key.file", ".template.file")
 
     bootstrap_servers: CommaSeparated = Field(
         ("localhost:9092",),
@@ -269,13 +270,13 @@ class WorkerConfig(TraceSettings, MetricsSettings, RestSettings, StorageSettings
             "connector", nargs="*", help="with --standalone: properties or JSON files with a connector each"
         )
         options = parser.parse_args(arguments)
-        values, origins = written_settings(cls, options, environment)
+        values, origins, hidden = written_settings(cls, options, environment)
         if options.standalone:
             values["standalone"], origins["standalone"] = "true", "--standalone"
         if options.connector:
             key = "standalone.connector.files"
             values[key], origins[key] = ",".join([*filter(None, [values.get(key)]), *options.connector]), "arguments"
-        return validated(cls, values, origins)
+        return validated(cls, values, origins, hidden)
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> Self:

@@ -96,11 +96,21 @@ class MirrorConfig:
         values = {} if path is None else _read(path)
         origins = dict.fromkeys(values, str(path))
         written = written_settings(WorkerSettings, options, environment)
-        return cls.parse({**values, **written.values}, {**origins, **written.origins})
+        return cls.parse({**values, **written.values}, {**origins, **written.origins}, written.hidden)
 
     @classmethod
-    def parse(cls, values: Mapping[str, str], origins: Mapping[str, str] | None = None) -> "MirrorConfig":
+    def parse(
+        cls,
+        values: Mapping[str, str],
+        origins: Mapping[str, str] | None = None,
+        hidden: frozenset[str] = frozenset(),
+    ) -> "MirrorConfig":
         """Return the configuration that settings say.
+
+        Args:
+            values: the settings by key.
+            origins: where they were found, by key.
+            hidden: keys whose values no message has.
 
         Raises:
             ConfigurationError: lists everything that is wrong.
@@ -122,7 +132,7 @@ class MirrorConfig:
         ]
         resolved = dict(values) if problems else providers.resolve(values)
         written = sorted_out(resolved, aliases)
-        worker, wrong = checked(WorkerSettings, written.worker, origins or {})
+        worker, wrong = checked(WorkerSettings, written.worker, origins or {}, hidden)
         problems += wrong + written.problems
         clusters: dict[str, ClusterClients] = {}
         for alias in aliases:
