@@ -8,6 +8,8 @@ UNIT_TESTS_OF_SERVICES := $(patsubst %,tests/unit/%,broker controller group_coor
 CONNECT_TESTS := tests/system/connect $(UNIT_TESTS_OF_CONNECT)
 SPARK_TESTS := tests/system/spark
 MIRROR_TESTS := tests/system/mirror tests/system/links
+# CI runs a choice of them.
+DEPLOY_TESTS ?= tests/deploy
 RULES_TESTS := tests/unit tests/property tests/simulation tests/fuzz
 RECOVERY_TESTS := tests/faults $(patsubst %,tests/system/test_%.py,catching_up cluster_commands compaction controller_failover \
 	crash damaged_files full_disk group_faults lost_records power_loss replication restored_etcd)
@@ -146,8 +148,8 @@ faults-caught: setup ## show that the fault harness notices broken rules (about 
 compat: setup ## Kafka's own Java tools against Ottla; needs Java 17 and Maven
 	@$(call suite,compat,tests/compat/java)
 
-test-deploy: setup ## build the images and break a cluster of containers; needs a Docker engine with Compose
-	$(PYTHON) -m pytest -q tests/deploy
+test-deploy: setup ## images, clusters of containers and their walk-through (about 20 minutes); starts an engine where it can
+	@scripts/ensure-docker $(PYTHON) -m pytest -q $(DEPLOY_TESTS)
 
 bench: setup ## measure Ottla next to the floor; ARGUMENTS="--help" shows what else can be measured
 	$(PYTHON) -m benchmarks $(ARGUMENTS)

@@ -7,6 +7,7 @@ through this file (`tests/unit/test_skips.py` looks for others).
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
@@ -52,6 +53,14 @@ def look_for(marks: Iterable[pytest.Mark]) -> None:
         require(*mark.args)
 
 
+def _docker() -> str | None:
+    client = shutil.which("docker")
+    for command in (["version"], ["compose", "version"]):
+        if client is None or subprocess.run([client, *command], capture_output=True, check=False).returncode:
+            return "there is no Docker engine with Compose: scripts/ensure-docker runs a command with one"
+    return None
+
+
 def _kcat() -> str | None:
     return None if shutil.which("kcat") else "kcat is not installed: apt-get install kcat"
 
@@ -83,6 +92,7 @@ BY_CHOICE = frozenset({"apicurio", "history"})
 """What is left out unless somebody asks for it, on every machine; a copy of the files has no history on purpose."""
 REQUIREMENTS: dict[str, Callable[[], str | None]] = {
     "apicurio": _apicurio,
+    "docker": _docker,
     "faketime": _faketime,
     "history": releases.unavailable_reason,
     "kafka": kafka_jars.unavailable_reason,
