@@ -22,7 +22,8 @@ from ottla.local.process_identity import is_alive
 from ottla.local.supervisor import StopSignal, Supervisor
 from ottla.local.wish import Wish, settle
 from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.config import EtcdSettings, read_properties, validated, variable_name
+from ottla_core.config import EtcdSettings, read_properties, validated
+from ottla_core.environment_settings import Keys, environment_settings
 from ottla_core.errors import ConfigurationError
 
 LOST_SUFFIX = ".lost"
@@ -37,7 +38,7 @@ def etcd_settings(endpoints: str | None, config: Path | None, cluster_name: str 
     known = EtcdSettings.known_keys()
     try:
         values = {} if config is None else {k: v for k, v in read_properties(config).items() if k in known}
-        values |= {key: os.environ[name] for key in known if (name := variable_name(key)) in os.environ}
+        values |= {each.key: each.value for each in environment_settings(Keys(frozenset(known), (), ()), os.environ)}
         if endpoints is not None:
             values["etcd.endpoints"] = endpoints
         if cluster_name is not None:
