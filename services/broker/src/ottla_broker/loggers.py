@@ -18,6 +18,7 @@ LOGGERS: Final = frozenset(
         "asyncio",
         "background",
         "broker",
+        "client metrics",
         "cluster state",
         "connection",
         "election",
