@@ -1,5 +1,7 @@
 """The images: what they are labelled with, how large they are, who runs in them, and how they take secrets."""
 
+import hashlib
+import json
 from pathlib import Path
 
 import docker
@@ -81,3 +83,20 @@ def test_a_secret_that_cannot_be_read_is_named_and_its_content_is_not(
         )
     assert b"node.id: write a whole number [file /run/secrets/node-id" in raised.value.stderr
     assert b"a secret" not in raised.value.stderr
+
+
+@pytest.mark.parametrize("role", OWN)
+def test_an_image_has_the_code_that_it_was_built_from(
+    engine: docker.DockerClient, tag: str, clone: Path, role: str
+) -> None:
+    program = (
+        "import hashlib, json, pathlib, ottla_core; root = pathlib.Path(ottla_core.__file__).parent;"
+        "print(json.dumps({str(file.relative_to(root)): hashlib.sha256(file.read_bytes()).hexdigest()"
+        " for file in root.rglob('*.py')}))"
+    )
+    found = json.loads(engine.containers.run(f"ottla-{role}:{tag}", ["-c", program], entrypoint="python", **HARDENED))
+
+    source = clone / "core/src/ottla_core"
+    assert found == {
+        str(file.relative_to(source)): hashlib.sha256(file.read_bytes()).hexdigest() for file in source.rglob("*.py")
+    }
