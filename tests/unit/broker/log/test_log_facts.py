@@ -1,6 +1,7 @@
 """How far a log reaches by its files, for a recovery of the cluster's state; nothing is changed by looking."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
@@ -48,9 +49,10 @@ def test_end_epoch_and_producers_are_found(directory: Path) -> None:
     assert found.high_watermark == 4
 
 
-def test_a_torn_tail_does_not_count(directory: Path) -> None:
+@pytest.mark.parametrize("torn", [lambda data: data[:-5], lambda data: data[:-5] + b"\0" * 5])
+def test_a_torn_tail_does_not_count(directory: Path, torn: Callable[[bytes], bytes]) -> None:
     last = segment_files(directory)[-1]
-    last.write_bytes(last.read_bytes()[:-5])
+    last.write_bytes(torn(last.read_bytes()))
     found = facts_of(directory)
     assert found.end_offset == 9
     assert found.end_offset == open_log(directory, config=small_segments(), was_clean=False).log_end_offset
