@@ -12,7 +12,7 @@ MIRROR_TESTS := tests/system/mirror tests/system/links
 DEPLOY_TESTS ?= tests/deploy
 RULES_TESTS := tests/unit tests/property tests/simulation tests/fuzz
 RECOVERY_TESTS := tests/faults $(patsubst %,tests/system/test_%.py,catching_up cluster_commands compaction controller_failover \
-	crash damaged_files full_disk group_faults lost_records power_loss replication restored_etcd)
+	crash damaged_files full_disk group_faults lost_records power_loss recover replication restored_etcd)
 # The longest first. Beside them runs test-rules, which takes what they leave of the processors.
 SUITES := test-recovery test-system test-upgrade test-mirror test-spark test-clients test-connect test-scenarios test-documents
 FIRST_SUITES := $(shell sed -n 's/^\([a-z]*\) .*/\1/p' tests/first.txt | uniq)

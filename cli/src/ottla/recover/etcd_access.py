@@ -1,8 +1,8 @@
 """The etcd that a backup, a restoration or a recovery works on: named, or that of a local cluster.
 
-Settings of etcd are those of the services: from a service's properties file, from `OTTLA_ETCD_…` variables, and as
-typed. A local cluster has an etcd of its own, which runs with it; while the cluster is stopped, it is started here
-for as long as it is needed, and the cluster's directory is held meanwhile.
+Settings of etcd are those of the services: from a service's properties file, from `OTTLA_ETCD_…` variables and files
+that these name, and as typed. A local cluster has an etcd of its own, which runs with it; while the cluster is
+stopped, it is started here for as long as it is needed, and the cluster's directory is held meanwhile.
 """
 
 import asyncio
@@ -38,12 +38,13 @@ def etcd_settings(endpoints: str | None, config: Path | None, cluster_name: str 
     known = EtcdSettings.known_keys()
     try:
         values = {} if config is None else {k: v for k, v in read_properties(config).items() if k in known}
-        values |= {each.key: each.value for each in environment_settings(Keys(frozenset(known), (), ()), os.environ)}
+        found = environment_settings(Keys(known, (), ()), os.environ)
+        values |= {each.key: each.value for each in found}
         if endpoints is not None:
             values["etcd.endpoints"] = endpoints
         if cluster_name is not None:
             values["cluster.name"] = cluster_name
-        return validated(EtcdSettings, values, {})
+        return validated(EtcdSettings, values, {}, frozenset(each.key for each in found if each.is_from_file))
     except ConfigurationError as error:
         raise CommandError(str(error)) from None
 
