@@ -144,6 +144,7 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "member": lambda value: codec.decode_member(MemberKey(Role.BROKER, 4), value, 1),
     "next_producer_id": codec.decode_next_producer_id,
     "partition": decode_partition,
+    "recovery": codec.decode_recovery,
     "registration": lambda value: codec.decode_registration(RegistrationKey(4), value, 1),
     "shard": lambda value: codec.decode_shard(SHARD_KEY, value, 1),
     "topic": lambda value: codec.decode_topic("t", value),
