@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ottla_broker.authorization import Authorization
 from ottla_broker.broker import Broker
 from ottla_broker.config import BrokerConfig
 from ottla_broker.dispatch import Dispatcher
@@ -13,6 +14,7 @@ from ottla_broker.refused_batches import RefusedBatches
 from ottla_broker.request_times import MeasuredRequest
 from ottla_core.clock import SystemClock
 from ottla_core.cluster.model import Member
+from ottla_core.principal import ANONYMOUS, Principal
 from tests.support.group_cluster import BROKER, LISTENER, broker_member
 from tests.support.raw_client import decode_response, encode_request, response_type_of
 
@@ -31,6 +33,7 @@ class Client:
     address: str = "10.0.0.7"
     client_software: tuple[str | None, str | None] = (None, None)
     listener_name: str = LISTENER
+    principal: Principal = ANONYMOUS
     delayed: frozenset[Delayed] = frozenset()
     measured: MeasuredRequest | None = None
 
@@ -60,7 +63,7 @@ def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any
     )
     registered = Registered(broker_member(BROKER))
     parts = {**missing, "membership": registered, "refused_batches": RefusedBatches(), **parts}
-    return Broker(config=config, clock=SystemClock(), feed=feed, **parts)
+    return Broker(config=config, clock=SystemClock(), authorization=Authorization(), feed=feed, **parts)
 
 
 async def ask(broker: Broker, request: Any, *, client_id: str | None = "client", client: Client | None = None) -> Any:

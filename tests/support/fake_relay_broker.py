@@ -17,8 +17,8 @@ from kio.static.protocol import Entity
 from ottla_broker.log.producer_state import ProducerStates
 from ottla_core.errors import InvalidProducerEpoch, KafkaError
 from ottla_core.group_shards import GROUP_TOPIC
-from ottla_core.rpc.channel import CHANNEL_OPTIONS
-from ottla_core.rpc.frame_queue import MESSAGE_SIZE_OPTIONS, FrameQueue
+from ottla_core.rpc.dialing import dial
+from ottla_core.rpc.frame_queue import MESSAGE_BYTES_MAX, FrameQueue
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.messages import RequestHeader, message_codec
 from ottla_core.wire.record_batch import PREFIX, RecordBatchHeader, batch_prefix, crc_is_valid, parse_header
@@ -142,7 +142,7 @@ class FakeRelayBroker:
     @asynccontextmanager
     async def connected(self, address: str) -> AsyncIterator["FakeRelayBroker"]:
         """Keep a stream open for as long as the context lasts; `ended` tells when the coordinator ends it before."""
-        async with aio.insecure_channel(address, options=(*CHANNEL_OPTIONS, *MESSAGE_SIZE_OPTIONS)) as channel:
+        async with dial(address, message_bytes_max=MESSAGE_BYTES_MAX) as channel:
             metadata = (("broker-id", str(self.id)), ("broker-epoch", str(self.epoch)))
             call = GroupRelayStub(channel).Relay(metadata=metadata)
             await call.initial_metadata()

@@ -1,22 +1,24 @@
-"""What a client may do with a topic, a group or the cluster, as responses tell it: one bit per operation.
+"""What a client may do with a topic, a group or the cluster: operations, and how responses tell them.
 
-There are no access control lists yet, so everybody may do everything; that is also what Kafka answers without an
-authorizer. Responses leave the field at `NOT_ASKED` when the client did not want to know.
+A response has one bit for each operation that the client may do, and `NOT_ASKED` if the client did not want to know.
 
-Source: Kafka's AclOperation (the codes) and AclEntry.supportedOperations (which operations a kind of resource has).
+Source: Kafka's AclOperation and ResourceType (the numbers), and AclEntry.supportedOperations (which operations a kind
+of resource has).
 """
 
-from collections.abc import Collection
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final
 
 from kio.static.primitive import i32
 
 NOT_ASKED: Final = i32(-(2**31))
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The name of the one resource of the kind `CLUSTER`."""
 
 
 class AclOperation(IntEnum):
-    """An operation that can be allowed or denied; the numbers are Kafka's."""
+    """An operation that can be allowed or denied."""
 
     READ = 3
     WRITE = 4
@@ -30,12 +32,16 @@ class AclOperation(IntEnum):
     IDEMPOTENT_WRITE = 12
 
 
-def _bits(operations: Collection[AclOperation]) -> i32:
-    return i32(sum(1 << operation for operation in operations))
+class ResourceKind(IntEnum):
+    """What an operation is done with."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
 
 
-TOPIC_OPERATIONS: Final = _bits(
-    (
+OPERATIONS: Final[Mapping[ResourceKind, tuple[AclOperation, ...]]] = {
+    ResourceKind.TOPIC: (
         AclOperation.READ,
         AclOperation.WRITE,
         AclOperation.CREATE,
@@ -44,19 +50,15 @@ TOPIC_OPERATIONS: Final = _bits(
         AclOperation.DESCRIBE,
         AclOperation.DESCRIBE_CONFIGS,
         AclOperation.ALTER_CONFIGS,
-    )
-)
-GROUP_OPERATIONS: Final = _bits(
-    (
+    ),
+    ResourceKind.GROUP: (
         AclOperation.READ,
         AclOperation.DELETE,
         AclOperation.DESCRIBE,
         AclOperation.DESCRIBE_CONFIGS,
         AclOperation.ALTER_CONFIGS,
-    )
-)
-CLUSTER_OPERATIONS: Final = _bits(
-    (
+    ),
+    ResourceKind.CLUSTER: (
         AclOperation.CREATE,
         AclOperation.ALTER,
         AclOperation.DESCRIBE,
@@ -64,10 +66,16 @@ CLUSTER_OPERATIONS: Final = _bits(
         AclOperation.DESCRIBE_CONFIGS,
         AclOperation.ALTER_CONFIGS,
         AclOperation.IDEMPOTENT_WRITE,
-    )
-)
+    ),
+}
+"""Which operations a kind of resource has."""
 
 
-def operations_if(asked: bool, operations: i32) -> i32:
-    """Return the operations for a client that has asked for them, and `NOT_ASKED` for others."""
-    return operations if asked else NOT_ASKED
+def operation_bits(operations: Iterable[AclOperation]) -> i32:
+    """Return the operations as a response tells them."""
+    return i32(sum(1 << operation for operation in operations))
+
+
+TOPIC_OPERATIONS: Final = operation_bits(OPERATIONS[ResourceKind.TOPIC])
+GROUP_OPERATIONS: Final = operation_bits(OPERATIONS[ResourceKind.GROUP])
+CLUSTER_OPERATIONS: Final = operation_bits(OPERATIONS[ResourceKind.CLUSTER])

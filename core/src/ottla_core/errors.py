@@ -83,7 +83,7 @@ class InvalidTimestamp(KafkaError):
 
 
 class MessageTooLarge(KafkaError):
-    """A record batch is larger than the topic's `max.message.bytes`."""
+    """A record batch is larger than the topic's `max.message.bytes`, or a message too large for another process."""
 
     code = ErrorCode.message_too_large
 

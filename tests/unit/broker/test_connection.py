@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla_broker.channel import PlainChannel
 from ottla_broker.connection import PIPELINED_REQUESTS_MAX, Connection
 from ottla_broker.log.log_reader import LogSlice
 from ottla_broker.log.segment_file import SegmentFile
@@ -60,9 +61,10 @@ class Owner:
 
 @dataclass
 class Peer:
-    """The client's end."""
+    """The client's end; `ours` is the socket of the other one."""
 
     connection: Connection
+    ours: socket.socket
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
@@ -83,8 +85,8 @@ async def connect():
     async def open_peer(owner: Owner) -> Peer:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        connection = Connection(ours, ("test", 1), "PLAINTEXT", owner, asyncio.get_running_loop())
-        peer = Peer(connection, *await asyncio.open_connection(sock=theirs))
+        connection = Connection(PlainChannel(ours), ("test", 1), "PLAINTEXT", owner, asyncio.get_running_loop())
+        peer = Peer(connection, ours, *await asyncio.open_connection(sock=theirs))
         peers.append(peer)
         return peer
 
@@ -343,7 +345,7 @@ async def test_a_connection_that_closes_while_its_request_is_handled_in_slices_f
 async def test_many_large_responses_in_one_read_do_not_come_together_in_memory(connect) -> None:
     owner = Owner(lambda _frame: [framed(bytes(1_000_000))])
     peer = await connect(owner)
-    peer.connection._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    peer.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     peer.reader._transport.pause_reading()  # type: ignore[attr-defined]
     peer.writer.write(framed(b"give") * 100)
     await wait_until(lambda: owner.unsent_bytes > 0)

@@ -74,8 +74,9 @@ class GrpcHealth:
         import grpc.aio  # noqa: PLC0415 - slow to import, and not needed until a service is up
         from grpc_health.v1 import health_pb2  # noqa: PLC0415
 
-        options = [("grpc.enable_http_proxy", 0)]
-        async with grpc.aio.insecure_channel(f"{self.host}:{self.port}", options=options) as channel:
+        from ottla_core.rpc.dialing import dial  # noqa: PLC0415
+
+        async with dial(f"{self.host}:{self.port}") as channel:
             check = channel.unary_unary(
                 HEALTH_METHOD,
                 request_serializer=health_pb2.HealthCheckRequest.SerializeToString,

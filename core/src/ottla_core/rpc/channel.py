@@ -5,20 +5,11 @@ from typing import TYPE_CHECKING
 
 from grpc import aio
 
+from ottla_core.rpc.dialing import dial
+
 if TYPE_CHECKING:
     from ottla_core.observe.tracing import Tracing
 
-CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 3_000),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
-    ("grpc.max_receive_message_length", -1),
-    # Processes of a cluster reach each other directly, whatever http_proxy says.
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.use_local_subchannel_pool", 1),
-)
 MAX_IDLE_CHANNELS = 16
 
 
@@ -33,7 +24,7 @@ class ChannelPool:
         """Return the channel to `host:port`; it connects when first used."""
         channel = self._channels.pop(address, None)
         if channel is None:
-            channel = aio.insecure_channel(address, options=CHANNEL_OPTIONS, interceptors=self._interceptors(address))
+            channel = dial(address, interceptors=self._interceptors(address))
         self._channels[address] = channel  # the newest used stands last
         while len(self._channels) > MAX_IDLE_CHANNELS:
             await self._channels.pop(next(iter(self._channels))).close()

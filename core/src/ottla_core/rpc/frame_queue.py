@@ -11,7 +11,7 @@ from collections import deque
 from ottla_proto.gen.ottla.group_relay_pb2 import Frame, Frames
 
 MESSAGE_BYTES_MAX = 16 * 1024 * 1024
-"""Largest message that either side takes; an option of the channel and of the server."""
+"""Largest message of a stream; the broker's channel takes no larger one."""
 
 FRAME_BYTES_MAX = 15 * 1024 * 1024
 """Largest Kafka request, response or stretch of records in a frame; leaves room for what surrounds it."""
@@ -27,11 +27,6 @@ GATHERING_S = 0.001
 
 FRAME_OVERHEAD_BYTES = 40
 """What a frame takes beside its payload, about."""
-
-MESSAGE_SIZE_OPTIONS: tuple[tuple[str, int], ...] = (
-    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
-)
 
 
 class FrameQueue:

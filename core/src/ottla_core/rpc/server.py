@@ -7,11 +7,11 @@ are added, `start` answers calls, and `set_serving(True)` makes the health servi
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import structlog
-from google.protobuf.message import Message
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health
@@ -19,6 +19,7 @@ from grpc_health.v1.health import aio as health
 from ottla_core import health_names
 from ottla_core.background import background, start_detached
 from ottla_core.errors import KafkaError, OttlaError
+from ottla_core.rpc.dialing import message_size_options
 from ottla_core.rpc.status import status_of
 
 STOP_GRACE_S = 2.0
@@ -28,10 +29,10 @@ WHOLE_SERVER = ""
 SERVER_OPTIONS: tuple[tuple[str, int], ...] = (
     # Two processes on one port would share its connections at random; the second must fail instead.
     ("grpc.so_reuseport", 0),
-    ("grpc.max_receive_message_length", -1),
-    # Clients ping idle channels every 10 s (see channel.py); gRPC would take that for abuse.
+    # Clients ping idle channels every 10 s (see dialing.py); gRPC would take that for abuse.
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
+    *message_size_options(),
 )
 
 log = structlog.get_logger("rpc")
@@ -116,11 +117,11 @@ def _span_interceptors(tracing: "Tracing | None") -> Sequence[aio.ServerIntercep
     return (AnswererSpans(tracing),)
 
 
-Behaviour = Callable[[Message, "Context"], Awaitable[Message]]
+Behaviour = Callable[[Any, "Context"], Awaitable[Any]]
 
 
 class _ErrorTranslator(aio.ServerInterceptor):
-    """Turns what a unary servicer raises into a gRPC status."""
+    """Turns what a servicer raises into a gRPC status, in unary calls and in streams that the servicer writes to."""
 
     async def intercept_service(
         self,
@@ -128,19 +129,28 @@ class _ErrorTranslator(aio.ServerInterceptor):
         handler_call_details: grpc.HandlerCallDetails,
     ) -> "Handler | None":
         handler = await continuation(handler_call_details)
-        if handler is None or handler.unary_unary is None:
-            return handler
-        return grpc.unary_unary_rpc_method_handler(
-            _translating(handler.unary_unary, handler_call_details.method),
-            request_deserializer=handler.request_deserializer,
-            response_serializer=handler.response_serializer,
-        )
+        if handler is None:
+            return None
+        method = handler_call_details.method
+        if handler.unary_unary is not None:
+            return grpc.unary_unary_rpc_method_handler(
+                _translating(handler.unary_unary, method),
+                request_deserializer=handler.request_deserializer,
+                response_serializer=handler.response_serializer,
+            )
+        if handler.stream_stream is not None and iscoroutinefunction(handler.stream_stream):
+            return grpc.stream_stream_rpc_method_handler(
+                _translating(handler.stream_stream, method),
+                request_deserializer=handler.request_deserializer,
+                response_serializer=handler.response_serializer,
+            )
+        return handler  # the health service's watches
 
 
 def _translating(behaviour: Any, method: str) -> Behaviour:
-    async def translated(request: Message, context: "Context") -> Message:
+    async def translated(request: Any, context: "Context") -> Any:
         try:
-            response: Message = await behaviour(request, context)
+            response = await behaviour(request, context)
         except KafkaError as error:
             await _abort(context, error)
         except aio.AbortError:

@@ -10,7 +10,7 @@ import grpc
 from grpc import aio
 from kio.schema.errors import ErrorCode
 
-from ottla_core.errors import CodedError, KafkaError, UnsupportedVersion
+from ottla_core.errors import CodedError, KafkaError, MessageTooLarge, UnsupportedVersion
 
 CODE_METADATA = "ottla-error-code"
 MESSAGE_METADATA = "ottla-error-message-bin"
@@ -58,6 +58,8 @@ def kafka_error(error: aio.AioRpcError) -> KafkaError:
     code_text = metadata.get(CODE_METADATA)
     if code_text is None and error.code() is grpc.StatusCode.UNIMPLEMENTED:
         return UnsupportedVersion("the process that was asked is of a release that does not know this request")
+    if code_text is None and error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return MessageTooLarge(described(error))  # it would be as large when it is sent again
     if code_text is None:
         return RpcUnavailable(described(error))
     code = ErrorCode(int(code_text))

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from kio.static.protocol import Entity
 
+from ottla_broker.authorization import Authorization
 from ottla_broker.config import BrokerConfig
 from ottla_broker.connection import Connection
 from ottla_broker.fetch_sessions import FetchSessionCache
@@ -32,6 +33,7 @@ from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import ClusterState, Endpoint, Member
 from ottla_core.observe.request_errors import count_errors
+from ottla_core.principal import Principal
 from ottla_core.wire.leader_hint import CurrentLeader, NodeEndpoint
 from ottla_core.wire.messages import MessageCodec, RequestHeader
 from ottla_core.wire.response_errors import errors_in
@@ -52,6 +54,16 @@ class Request:
     codec: MessageCodec
     connection: Connection
     frame: bytes = b""
+
+    @property
+    def principal(self) -> Principal:
+        """Who makes the request."""
+        return self.connection.principal
+
+    @property
+    def listener(self) -> str:
+        """The name of the listener through which it came."""
+        return self.connection.listener_name
 
     @property
     def version(self) -> int:
@@ -83,6 +95,7 @@ class Broker:
 
     config: BrokerConfig
     clock: Clock
+    authorization: Authorization
     feed: ClusterStateFeed
     membership: Membership
     controller: ControllerClient

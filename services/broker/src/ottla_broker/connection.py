@@ -1,6 +1,6 @@
 """One client's connection: frames in, responses out, in request order, within bounds.
 
-The connection works on a non-blocking socket that the event loop watches, without asyncio's transports: record
+The connection works on a channel (`channel.py`) that the event loop watches, without asyncio's transports: record
 data leaves through `sendfile`, which a transport cannot interleave with its own buffer (see `UnsentResponses`).
 
 Reading: a read goes into the listener's shared buffer, and complete frames are handled right there; the rest of a
@@ -15,7 +15,6 @@ Bytes that are no Kafka request close the connection with one log line and do no
 
 import asyncio
 import functools
-import socket
 import struct
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -23,6 +22,7 @@ from typing import Any
 
 import structlog
 
+from ottla_broker.channel import Channel
 from ottla_broker.connection_owner import ConnectionOwner
 from ottla_broker.later_answer import LaterAnswer
 from ottla_broker.outcome import Answer, Delayed, Outcome, Reply
@@ -31,6 +31,7 @@ from ottla_broker.request_times import MeasuredRequest, now_ns
 from ottla_broker.unsent_responses import UnsentResponses
 from ottla_core.background import ensure_awaited, note_failure
 from ottla_core.errors import InvalidRequest
+from ottla_core.principal import ANONYMOUS
 from ottla_core.slices import Unfinished
 
 PIPELINED_REQUESTS_MAX = 128
@@ -54,6 +55,7 @@ class Connection:
         client_software: name and version of the client, as it says them in ApiVersions (KIP-511); None until then.
         peer: the client's host and port, for logs.
         listener_name: through which listener the client came.
+        principal: who the client is.
         delayed: the requests that hold back the responses behind them and need not.
         last_active: when bytes last moved, by the loop's clock.
         measured: what measures the request that is being handled, if it is measured.
@@ -63,6 +65,7 @@ class Connection:
     __slots__ = (
         "__weakref__",
         "_alone",
+        "_channel",
         "_charged",
         "_fd",
         "_held",
@@ -73,7 +76,6 @@ class Connection:
         "_reading",
         "_replies",
         "_reported_bytes",
-        "_socket",
         "_unsent",
         "_waiting",
         "_waits_for_budget",
@@ -86,24 +88,26 @@ class Connection:
         "listener_name",
         "measured",
         "peer",
+        "principal",
     )
 
     def __init__(
         self,
-        sock: socket.socket,
+        channel: Channel,
         peer: tuple[str, int],
         listener_name: str,
         owner: ConnectionOwner,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self._socket = sock
-        self._fd = sock.fileno()
+        self._channel = channel
+        self._fd = channel.fileno()
         self._owner = owner
         self._loop = loop
         self.address = peer[0]
         self.client_software: tuple[str | None, str | None] = (None, None)
         self.peer = f"{peer[0]}:{peer[1]}"
         self.listener_name = listener_name
+        self.principal = ANONYMOUS
         self.delayed: set[Delayed] = set()
         self.last_active = loop.time()
         self.measured: MeasuredRequest | None = None
@@ -113,7 +117,7 @@ class Connection:
         self._partial: PartialFrame | None = None
         self._replies: deque[Reply] = deque()
         self._waiting: set[asyncio.Future[Answer | Awaitable[Answer]]] = set()
-        self._unsent = UnsentResponses(sock)
+        self._unsent = UnsentResponses(channel)
         self._reported_bytes = 0
         self._alone: asyncio.Future[Answer | Awaitable[Answer]] | None = None
         self._charged: PartialFrame | None = None
@@ -139,7 +143,7 @@ class Connection:
 
     @property
     def sent_bytes(self) -> int:
-        """What the socket took since the connection was accepted."""
+        """What the channel took since the connection was accepted."""
         return self._unsent.sent_bytes
 
     @property
@@ -177,7 +181,7 @@ class Connection:
         self._unsent.clear()
         self._report_unsent()
         self._held = b""
-        self._socket.close()
+        self._channel.close()
         self._owner.on_closed(self)
         if reason:
             logger.info("connection closed", peer=self.peer, reason=reason)
@@ -234,7 +238,7 @@ class Connection:
     def _receive(self, target: memoryview) -> int | None:
         """Read into `target`; return the count, None if there was nothing, 0 if the connection has ended."""
         try:
-            count = self._socket.recv_into(target)
+            count = self._channel.receive_into(target)
         except (BlockingIOError, InterruptedError):
             return None
         except OSError:
@@ -419,7 +423,7 @@ class Connection:
     # Writing
 
     def _flush(self) -> None:
-        """Send the responses that are ready and next in order, as far as the socket takes them."""
+        """Send the responses that are ready and next in order, as far as the channel takes them."""
         if self.is_closed:
             return
         replies = self._replies
@@ -450,7 +454,7 @@ class Connection:
         self._owner.unsent_changed(difference)
 
     def _send(self) -> None:
-        """Send until everything is gone, the socket is full, or it is the others' turn."""
+        """Send until everything is gone, the channel takes no more, or it is the others' turn."""
         try:
             self._unsent.send()
         except OSError:

@@ -12,6 +12,7 @@ from collections import Counter
 
 import structlog
 
+from ottla_broker.channel import PlainChannel
 from ottla_broker.config import BrokerConfig
 from ottla_broker.connection import Connection
 from ottla_broker.dispatch import Dispatcher
@@ -196,7 +197,7 @@ class Listener:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.accepted += 1
         self._by_address[host] += 1
-        self.connections.add(Connection(sock, (host, port), listener_name, self, self._loop))
+        self.connections.add(Connection(PlainChannel(sock), (host, port), listener_name, self, self._loop))
 
     async def _close_idle(self) -> None:
         idle_s = self._config.connections_max_idle_ms / 1000

@@ -17,6 +17,7 @@ from uuid import UUID, uuid4
 
 import structlog
 
+from ottla_broker.authorization import Authorization
 from ottla_broker.broker import Broker
 from ottla_broker.config import BrokerConfig
 from ottla_broker.controlled_shutdown import hand_over
@@ -203,6 +204,7 @@ async def _open_broker(
     return Broker(
         config=config,
         clock=clock,
+        authorization=Authorization(),
         feed=feed,
         membership=place.membership,
         controller=controller,

@@ -1,12 +1,11 @@
 """The responses of one connection that wait to be sent: bytes in memory, and pieces of log files.
 
-Bytes leave together, with `sendmsg`; pieces of files go from the disk's cache into the socket, with `sendfile`.
+Bytes leave together; pieces of files go as pieces, which a plain channel sends from the disk's cache.
 """
 
-import os
-import socket
 from collections import deque
 
+from ottla_broker.channel import Channel
 from ottla_broker.log.log_reader import LogSlice
 from ottla_broker.outcome import Parts
 from ottla_broker.request_times import MeasuredRequest
@@ -17,18 +16,18 @@ GATHERED_PARTS_MAX = 64
 
 
 class UnsentResponses:
-    """What a connection's socket has not taken yet, in order.
+    """What a connection's channel has not taken yet, in order.
 
     Attributes:
         parts: of the responses.
         size_bytes: what of them is in memory and not in files.
-        sent_bytes: what the socket took since the connection was accepted.
+        sent_bytes: what the channel took since the connection was accepted.
     """
 
-    __slots__ = ("_measured", "_socket", "parts", "sent_bytes", "size_bytes")
+    __slots__ = ("_channel", "_measured", "parts", "sent_bytes", "size_bytes")
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
         self.parts: deque[memoryview | LogSlice] = deque()
         self.size_bytes = 0
         self.sent_bytes = 0
@@ -60,7 +59,7 @@ class UnsentResponses:
         self.size_bytes = 0
 
     def send(self) -> None:
-        """Send until everything is gone, the socket is full, or it is other connections' turn.
+        """Send until everything is gone, the channel takes no more, or it is other connections' turn.
 
         Raises:
             OSError: the peer has gone, or a file does not hold any more what was read there.
@@ -78,12 +77,12 @@ class UnsentResponses:
             measured.popleft()[0].note_sent()
 
     def _send_next(self) -> int:
-        """Send from the head of the queue; return how many bytes the socket took."""
+        """Send from the head of the queue; return how many bytes the channel took."""
         head = self.parts[0]
         if isinstance(head, LogSlice):
             return self._send_slice(head)
         if len(self.parts) == 1:
-            sent = self._socket.send(head)
+            sent = self._channel.send(head)
             self.size_bytes -= sent
             if sent < len(head):
                 self.parts[0] = head[sent:]
@@ -98,8 +97,7 @@ class UnsentResponses:
             if isinstance(part, LogSlice) or len(buffers) == GATHERED_PARTS_MAX:
                 break
             buffers.append(part)
-        flags = socket.MSG_MORE if len(buffers) < len(self.parts) else 0
-        sent = self._socket.sendmsg(buffers, (), flags)
+        sent = self._channel.send_gathered(buffers, more=len(buffers) < len(self.parts))
         self.size_bytes -= sent
         left = sent
         while left:
@@ -114,7 +112,7 @@ class UnsentResponses:
     def _send_slice(self, piece: LogSlice) -> int:
         if piece.is_lost:
             raise OSError(f"{piece.file} was truncated before all that was read there could be sent")
-        sent = os.sendfile(self._socket.fileno(), piece.file.fileno(), piece.position, piece.size)
+        sent = self._channel.send_slice(piece)
         if sent == 0:
             raise OSError(f"{piece.file} is shorter than its index says")
         self.parts.popleft()

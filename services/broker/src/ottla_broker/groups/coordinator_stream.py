@@ -13,8 +13,8 @@ from ottla_broker.groups.relay_session import RelaySession
 from ottla_broker.groups.shard_log import ShardLog
 from ottla_core.background import start_detached, start_recurring
 from ottla_core.cluster.model import Member
-from ottla_core.rpc.channel import CHANNEL_OPTIONS
-from ottla_core.rpc.frame_queue import MESSAGE_SIZE_OPTIONS
+from ottla_core.rpc.dialing import dial
+from ottla_core.rpc.frame_queue import MESSAGE_BYTES_MAX
 from ottla_core.rpc.group_relay import BROKER_EPOCH_METADATA, BROKER_ID_METADATA
 from ottla_core.rpc.status import described
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
@@ -63,7 +63,7 @@ class CoordinatorStream:
     async def _run(self) -> None:
         address = self.coordinator.rpc_address
         backoff_s = BACKOFF_SECONDS_MIN
-        async with aio.insecure_channel(address, options=(*CHANNEL_OPTIONS, *MESSAGE_SIZE_OPTIONS)) as channel:
+        async with dial(address, message_bytes_max=MESSAGE_BYTES_MAX) as channel:
             stub = GroupRelayStub(channel)
             while True:
                 call: Call = stub.Relay(

@@ -8,7 +8,7 @@ from kio.static.primitive import i8, i32
 from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.outcome import Parts
-from ottla_core.authorized_operations import CLUSTER_OPERATIONS, operations_if
+from ottla_core.authorized_operations import CLUSTER_NAME, NOT_ASKED, ResourceKind
 
 BROKERS = 1
 
@@ -31,8 +31,11 @@ def handle(broker: Broker, request: Request) -> Parts:
                 rack=member.rack,
                 is_fenced=False,
             )
-            for member, endpoint in broker.live_brokers(request.connection.listener_name)
+            for member, endpoint in broker.live_brokers(request.listener)
         ]
+    operations = NOT_ASKED
+    if asked.include_cluster_authorized_operations:
+        operations = broker.authorization.operations_on(request, ResourceKind.CLUSTER, CLUSTER_NAME)
     return request.respond(
         DescribeClusterResponse(
             throttle_time=NO_THROTTLE,
@@ -42,8 +45,6 @@ def handle(broker: Broker, request: Request) -> Parts:
             cluster_id=broker.state.cluster_id,
             controller_id=BrokerId(broker.id),
             brokers=tuple(brokers),
-            cluster_authorized_operations=operations_if(
-                asked.include_cluster_authorized_operations, CLUSTER_OPERATIONS
-            ),
+            cluster_authorized_operations=operations,
         )
     )

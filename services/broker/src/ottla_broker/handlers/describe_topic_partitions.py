@@ -18,7 +18,7 @@ from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.listener_view import ListenerView
 from ottla_broker.long_responses import respond_in_thread
 from ottla_broker.outcome import Outcome, Parts
-from ottla_core.authorized_operations import TOPIC_OPERATIONS
+from ottla_core.authorized_operations import ResourceKind
 from ottla_core.cluster.model import PartitionState, Topic
 from ottla_core.errors import InvalidTopic
 from ottla_core.group_shards import INTERNAL_TOPICS
@@ -35,7 +35,7 @@ def handle(broker: Broker, request: Request) -> Outcome:
 
 async def _handle(broker: Broker, request: Request) -> Parts:
     message, state = request.message, broker.state
-    view = ListenerView(state, request.connection.listener_name)
+    view = ListenerView(state, request.listener)
     cursor = message.cursor
     wanted = {topic.name for topic in message.topics} or state.topics
     left = max(1, min(message.response_partition_limit, PARTITIONS_PER_PAGE_MAX))
@@ -49,14 +49,15 @@ async def _handle(broker: Broker, request: Request) -> Parts:
         if left <= 0:
             next_cursor = Cursor(topic_name=TopicName(name), partition_index=i32(start))
             break
+        operations = broker.authorization.operations_on(request, ResourceKind.TOPIC, name)
         topic = state.topics.get(name)
         if topic is None:
-            topics.append(_unknown(name))
+            topics.append(_unknown(name, operations))
             left -= 1
             continue
         end = start + left
         page = await in_slices(_describe_partition(view, each) for each in topic.partitions[start:end])
-        topics.append(_described(topic, page))
+        topics.append(_described(topic, page, operations))
         left -= len(page)
         if end < len(topic.partitions):
             next_cursor = Cursor(topic_name=TopicName(name), partition_index=i32(end))
@@ -70,7 +71,7 @@ async def _handle(broker: Broker, request: Request) -> Parts:
 
 
 def _described(
-    topic: Topic, page: tuple[DescribeTopicPartitionsResponsePartition, ...]
+    topic: Topic, page: tuple[DescribeTopicPartitionsResponsePartition, ...], operations: i32
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.none,
@@ -78,11 +79,11 @@ def _described(
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=page,
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=operations,
     )
 
 
-def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _unknown(name: str, operations: i32) -> DescribeTopicPartitionsResponseTopic:
     error = ErrorCode.unknown_topic_or_partition
     try:
         check_topic_name(name)
@@ -93,7 +94,7 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
         name=TopicName(name),
         topic_id=None,
         partitions=(),
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=operations,
     )
 
 

@@ -153,7 +153,7 @@ class _Fetch:
                 request.response_header(),
                 by_topic(reading),
                 session_id=session.id,
-                node_endpoints=broker.node_endpoints(leaders, request.connection.listener_name) if leaders else (),
+                node_endpoints=broker.node_endpoints(leaders, request.listener) if leaders else (),
             )
         )
 
@@ -255,7 +255,7 @@ def _terms(broker: Broker, request: Request, follower: FollowerContact | None) -
 
 def _replica_choice(broker: Broker, request: Request) -> Callable[[Partition, int], int]:
     """Return the rule by which consumers are sent to other replicas; there is only one to choose."""
-    rack, brokers, listener = request.message.rack_id, broker.state.brokers, request.connection.listener_name
+    rack, brokers, listener = request.message.rack_id, broker.state.brokers, request.listener
     return lambda partition, offset: replica_in_rack(partition, offset, rack, brokers, listener)
 
 

@@ -66,7 +66,7 @@ def _find(broker: Broker, request: Request, key_type: int, key: str) -> Mapping[
         return {"node_id": NO_BROKER, "host": "", "port": NO_PORT, **refused}
     endpoint = next(
         endpoint
-        for member, endpoint in broker.live_brokers(request.connection.listener_name)
+        for member, endpoint in broker.live_brokers(request.listener)
         if member.id == broker_id  # it was chosen from these
     )
     return {
@@ -94,7 +94,7 @@ def _broker_of(broker: Broker, request: Request, key_type: int, key: str) -> int
     except NotCoordinator as error:
         broker.group_topic.begin()
         raise CoordinatorNotAvailable(error.message) from None
-    broker_id = broker_for(key, broker.reachable_brokers(request.connection.listener_name))
+    broker_id = broker_for(key, broker.reachable_brokers(request.listener))
     if broker_id is None:
         raise CoordinatorNotAvailable("no broker is registered")
     return broker_id

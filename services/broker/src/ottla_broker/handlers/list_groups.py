@@ -32,7 +32,7 @@ async def handle(broker: Broker, request: Request) -> Parts:
     for refused in lists:
         if refused.error_code != ErrorCode.none:
             return request.respond(refused)
-    brokers = broker.reachable_brokers(request.connection.listener_name)
+    brokers = broker.reachable_brokers(request.listener)
     listed = itertools.chain.from_iterable(each.groups for each in lists)
     owners = await in_slices((group, broker_for(group.group_id, brokers)) for group in listed)
     groups = tuple(group for group, owner in owners if owner == broker.id)

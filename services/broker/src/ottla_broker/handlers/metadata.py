@@ -5,7 +5,7 @@ A response may hold every partition of the cluster, and a request name tens of t
 off in slices, from one snapshot of the cluster state.
 """
 
-from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -16,7 +16,7 @@ from ottla_broker.broker import Broker, Request
 from ottla_broker.groups.group_topic import new_group_topic
 from ottla_broker.listener_view import ListenerView
 from ottla_broker.outcome import Answer, Outcome, Parts
-from ottla_core.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ottla_core.authorized_operations import CLUSTER_NAME, NOT_ASKED, ResourceKind
 from ottla_core.cluster.controller_api import NewTopic
 from ottla_core.cluster.model import ClusterState, PartitionState, Topic
 from ottla_core.errors import InvalidTopic, KafkaError
@@ -138,14 +138,19 @@ async def _respond(
     encoder = MetadataEncoder(request.version)
     count = len(state.topics) if wanted is None else len(wanted)
     pieces = [request.response_header(), _beginning(broker, request, encoder, state, count)]
-    operations = TOPIC_OPERATIONS if _asks_for(request, "topic") else NOT_ASKED
+    authorization = broker.authorization
+    tells_operations = _asks_for(request, "topic")
+
+    def operations_on(topic: str) -> int:
+        return authorization.operations_on(request, ResourceKind.TOPIC, topic) if tells_operations else NOT_ASKED
+
     view = ListenerView(
         state,
-        request.connection.listener_name,
+        request.listener,
         listener_not_found=request.version >= FIRST_VERSION_WITH_LISTENER_NOT_FOUND,
     )
     pace = Pace()
-    for description, partitions in _described(state, wanted, failed, operations):
+    for description, partitions in _described(state, wanted, failed, operations_on):
         if description.error_code:
             count_error(METADATA_KEY, description.error_code)
         pieces.append(encoder.topic_beginning(description, len(partitions)))
@@ -156,7 +161,10 @@ async def _respond(
         pieces.append(encoder.topic_end(description))
         if pace.is_over:
             await pace.rest()
-    pieces.append(encoder.end(cluster_operations=CLUSTER_OPERATIONS if _asks_for(request, "cluster") else NOT_ASKED))
+    cluster_operations = NOT_ASKED
+    if _asks_for(request, "cluster"):
+        cluster_operations = authorization.operations_on(request, ResourceKind.CLUSTER, CLUSTER_NAME)
+    pieces.append(encoder.end(cluster_operations=cluster_operations))
     body = b"".join(pieces)
     return [INT32.pack(len(body)) + body]
 
@@ -171,34 +179,38 @@ def _beginning(
 ) -> bytes:
     brokers = [
         BrokerMetadata(member.id, endpoint.host, endpoint.port, member.rack)
-        for member, endpoint in broker.live_brokers(request.connection.listener_name)
+        for member, endpoint in broker.live_brokers(request.listener)
     ]
     return encoder.beginning(brokers, cluster_id=state.cluster_id, controller_id=broker.id, topic_count=topic_count)
 
 
 def _described(
-    state: ClusterState, wanted: Collection[_Wanted] | None, failed: Mapping[str, ErrorCode], operations: int
+    state: ClusterState,
+    wanted: Collection[_Wanted] | None,
+    failed: Mapping[str, ErrorCode],
+    operations_on: Callable[[str], int],
 ) -> Iterator[tuple[TopicMetadata, Sequence[PartitionState]]]:
     """Yield the topics of a response, with their partitions."""
     if wanted is None:
         for topic in state.topics.values():
-            yield _description(topic, operations), topic.partitions
+            yield _description(topic, operations_on), topic.partitions
         return
     for name, topic_id in wanted:
         found = state.topics_by_id.get(topic_id) if name is None else state.topics.get(name)
         if found is not None:
-            yield _description(found, operations), found.partitions
+            yield _description(found, operations_on), found.partitions
         elif name is None:
             yield TopicMetadata(ErrorCode.unknown_topic_id, None, topic_id), ()
         elif not _is_valid(name):
-            yield TopicMetadata(ErrorCode.invalid_topic_exception, name, None, operations=operations), ()
+            yield TopicMetadata(ErrorCode.invalid_topic_exception, name, None, operations=operations_on(name)), ()
         else:
             error = failed.get(name, ErrorCode.unknown_topic_or_partition)
-            yield TopicMetadata(error, name, None, operations=operations), ()
+            yield TopicMetadata(error, name, None, operations=operations_on(name)), ()
 
 
-def _description(topic: Topic, operations: int) -> TopicMetadata:
-    return TopicMetadata(ErrorCode.none, topic.name, topic.id, topic.name in INTERNAL_TOPICS, operations)
+def _description(topic: Topic, operations_on: Callable[[str], int]) -> TopicMetadata:
+    is_internal = topic.name in INTERNAL_TOPICS
+    return TopicMetadata(ErrorCode.none, topic.name, topic.id, is_internal, operations_on(topic.name))
 
 
 def _encoded(encoder: MetadataEncoder, partition: PartitionState, view: ListenerView) -> bytes:

@@ -273,7 +273,7 @@ def _leaders_to_ask(broker: Broker, request: Request, topics: Sequence[TopicProd
         for produced in partitions:
             if produced.current_leader is not None:
                 leaders.add(produced.current_leader.leader_id)
-    return broker.node_endpoints(leaders, request.connection.listener_name) if leaders else ()
+    return broker.node_endpoints(leaders, request.listener) if leaders else ()
 
 
 def _raise_if_refused(topics: Sequence[TopicProduced]) -> None:
