@@ -18,9 +18,9 @@ from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.group import Group
 from ottla_group_coordinator.records import NO_UUID, OffsetCommitValue
 from ottla_group_coordinator.records.offset_commit import NO_TIMESTAMP
+from ottla_group_coordinator.runtime.turn import GroupRequest
 from ottla_group_coordinator.settings import GroupSettings
 from ottla_group_coordinator.shard import GroupShard
-from ottla_group_coordinator.turn import GroupRequest
 from tests.support.group_events import EVENTS, GroupWorld, Numbers
 
 SEEDS = 30

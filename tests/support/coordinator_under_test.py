@@ -12,9 +12,9 @@ from kio.schema.offset_fetch.v8 import request as fetch_v8
 from ottla_core.cluster.model import NO_EPOCH, PartitionState, Shard, Topic
 from ottla_core.group_shards import GROUP_TOPIC
 from ottla_core.rpc.server import RpcServer
-from ottla_group_coordinator.attention import UNATTENDED_MS_MAX
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.coordinator import GroupCoordinator
+from ottla_group_coordinator.runtime.attention import UNATTENDED_MS_MAX
 from ottla_proto.gen.ottla.group_relay_pb2_grpc import add_GroupRelayServicer_to_server
 from tests.support.eventually_async import eventually_async
 from tests.support.fake_relay_broker import FakeRelayBroker

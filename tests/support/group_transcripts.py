@@ -43,9 +43,9 @@ from ottla_core.wire.conversion import default_values, message_of
 from ottla_core.wire.messages import message_codec
 from ottla_group_coordinator.group import Group
 from ottla_group_coordinator.records import decode_key, decode_value, encode_key, encode_value
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, GroupRequest, Rebalance, Turn
 from ottla_group_coordinator.settings import GroupSettings
 from ottla_group_coordinator.shard import GroupShard
-from ottla_group_coordinator.turn import CoordinatorRecord, GroupRequest, Rebalance, Turn
 
 REWRITE_VARIABLE = "OTTLA_REWRITE_TRANSCRIPTS"
 SEPARATOR = "----"

@@ -31,9 +31,9 @@ from ottla_group_coordinator.records import (
     encode_key,
     encode_value,
 )
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, GroupRequest, Turn
 from ottla_group_coordinator.settings import GroupSettings
 from ottla_group_coordinator.shard import GroupShard
-from ottla_group_coordinator.turn import CoordinatorRecord, GroupRequest, Turn
 
 START_MS = 1_700_000_000_000
 FIRST_COMMIT_WITH_TOPIC_IDS = 10

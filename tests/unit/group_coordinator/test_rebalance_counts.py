@@ -1,7 +1,7 @@
 """Which rebalances are counted, and how long they take."""
 
-from ottla_group_coordinator.coordinator_counts import CoordinatorCounts
-from ottla_group_coordinator.turn import Rebalance
+from ottla_group_coordinator.runtime.coordinator_counts import CoordinatorCounts
+from ottla_group_coordinator.runtime.turn import Rebalance
 from tests.support.classic_group_commands import classic_scene
 from tests.support.consumer_group_commands import consumer_scene
 

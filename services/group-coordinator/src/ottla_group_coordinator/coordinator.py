@@ -14,18 +14,18 @@ from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.feed import Listener
 from ottla_core.cluster.model import NO_LEADER, ClusterState, Shard
 from ottla_core.group_shards import GROUP_TOPIC
-from ottla_group_coordinator.attention import TICK_S, Attention
 from ottla_group_coordinator.config import GroupCoordinatorConfig
-from ottla_group_coordinator.coordinator_counts import CoordinatorCounts
 from ottla_group_coordinator.lag.lag_watch import LagWatch
-from ottla_group_coordinator.relay_stream import RelayStream
 from ottla_group_coordinator.request_routing import RequestRouter
-from ottla_group_coordinator.service import GroupRelayService
+from ottla_group_coordinator.runtime.attention import TICK_S, Attention
+from ottla_group_coordinator.runtime.coordinator_counts import CoordinatorCounts
+from ottla_group_coordinator.runtime.relay_service import GroupRelayService
+from ottla_group_coordinator.runtime.relay_stream import RelayStream
+from ottla_group_coordinator.runtime.shard_log import ShardLog
+from ottla_group_coordinator.runtime.shard_runtime import ShardRuntime
+from ottla_group_coordinator.runtime.shard_surroundings import ShardSurroundings
+from ottla_group_coordinator.runtime.shard_table import Place, ShardTable, producer_of
 from ottla_group_coordinator.shard import GroupShard
-from ottla_group_coordinator.shard_log import ShardLog
-from ottla_group_coordinator.shard_runtime import ShardRuntime
-from ottla_group_coordinator.shard_surroundings import ShardSurroundings
-from ottla_group_coordinator.shard_table import Place, ShardTable, producer_of
 
 LOADS_AT_ONCE = 4
 """Shards that are read at the same time; each holds two chunks of its log in memory."""

@@ -11,11 +11,11 @@ from ottla_core.observe.publishing import publish_metrics
 from ottla_core.observe.request_errors import errors_by_api
 from ottla_core.wire.messages import api_name
 from ottla_group_coordinator.config import GroupCoordinatorConfig
-from ottla_group_coordinator.coordinator_counts import CoordinatorCounts
 from ottla_group_coordinator.lag.lag_watch import LagWatch
-from ottla_group_coordinator.service import GroupRelayService
-from ottla_group_coordinator.shard_runtime import ShardStatus
-from ottla_group_coordinator.shard_table import ShardTable
+from ottla_group_coordinator.runtime.coordinator_counts import CoordinatorCounts
+from ottla_group_coordinator.runtime.relay_service import GroupRelayService
+from ottla_group_coordinator.runtime.shard_runtime import ShardStatus
+from ottla_group_coordinator.runtime.shard_table import ShardTable
 
 Observations = Iterable[tuple[float, Labels]]
 

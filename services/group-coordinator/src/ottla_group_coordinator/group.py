@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import ClassVar
 
-from ottla_group_coordinator.turn import CoordinatorRecord
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 """The protocol type of consumers; Connect and Schema Registry have others."""

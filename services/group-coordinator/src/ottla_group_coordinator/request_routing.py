@@ -11,15 +11,15 @@ from ottla_core.rpc.group_relay import ALL_SHARDS
 from ottla_core.wire.frequent_requests import read_frequent_request
 from ottla_core.wire.group_responses import LIST_GROUPS, OFFSET_COMMIT, OFFSET_FETCH
 from ottla_core.wire.messages import message_codec, read_request_header
-from ottla_group_coordinator.coordinator_counts import CoordinatorCounts
 from ottla_group_coordinator.errors import NotCoordinator
-from ottla_group_coordinator.relay_stream import RelayStream
-from ottla_group_coordinator.requests_ahead import RequestsAhead
+from ottla_group_coordinator.runtime.coordinator_counts import CoordinatorCounts
+from ottla_group_coordinator.runtime.relay_stream import RelayStream
+from ottla_group_coordinator.runtime.requests_ahead import RequestsAhead
+from ottla_group_coordinator.runtime.shard_table import ShardTable
+from ottla_group_coordinator.runtime.turn import GroupRequest
+from ottla_group_coordinator.runtime.waiting_request import UNANSWERABLE, RelayedRequest, WaitingRequest
 from ottla_group_coordinator.shard import HANDLERS
 from ottla_group_coordinator.shard_listing import list_all_shards
-from ottla_group_coordinator.shard_table import ShardTable
-from ottla_group_coordinator.turn import GroupRequest
-from ottla_group_coordinator.waiting_request import UNANSWERABLE, RelayedRequest, WaitingRequest
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
 NAMES_TOPICS = frozenset({OFFSET_COMMIT, OFFSET_FETCH})

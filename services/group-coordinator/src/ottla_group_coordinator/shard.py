@@ -43,9 +43,9 @@ from ottla_group_coordinator.offsets import expiry
 from ottla_group_coordinator.offsets.loading import replay_offset_commit
 from ottla_group_coordinator.offsets.table import OffsetTable
 from ottla_group_coordinator.records import GroupMetadataKey, OffsetCommitKey, RecordKey, RecordValue
+from ottla_group_coordinator.runtime.timers import Timers
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, GroupRequest, Turn
 from ottla_group_coordinator.settings import GroupSettings
-from ottla_group_coordinator.timers import Timers
-from ottla_group_coordinator.turn import CoordinatorRecord, GroupRequest, Turn
 
 
 class Timer(Protocol):

@@ -13,9 +13,9 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.errors import CodedError, KafkaError
 from ottla_core.wire.conversion import message_of
-from ottla_group_coordinator.shard_runtime import ShardRuntime
-from ottla_group_coordinator.turn import GroupRequest
-from ottla_group_coordinator.waiting_request import WaitingRequest
+from ottla_group_coordinator.runtime.shard_runtime import ShardRuntime
+from ottla_group_coordinator.runtime.turn import GroupRequest
+from ottla_group_coordinator.runtime.waiting_request import WaitingRequest
 
 
 def list_all_shards(waiting: WaitingRequest, shards: Collection[ShardRuntime], tokens: Iterator[int]) -> None:

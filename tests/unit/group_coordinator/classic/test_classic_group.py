@@ -26,9 +26,9 @@ from ottla_group_coordinator.records import (
     encode_key,
     encode_value,
 )
+from ottla_group_coordinator.runtime.turn import Turn
 from ottla_group_coordinator.settings import GroupSettings
 from ottla_group_coordinator.shard import GroupShard
-from ottla_group_coordinator.turn import Turn
 
 NOW_MS = 1_000
 

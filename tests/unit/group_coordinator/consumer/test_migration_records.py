@@ -17,8 +17,8 @@ from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.consumer.member import ConsumerMember, current_assignment_record, metadata_record
 from ottla_group_coordinator.consumer.partitions import Partitions, union
 from ottla_group_coordinator.records import ClassicMemberMetadata, ClassicProtocol, encode_key, encode_value
-from ottla_group_coordinator.shard_batches import BatchPacker, ShardProducer
-from ottla_group_coordinator.turn import CoordinatorRecord
+from ottla_group_coordinator.runtime.shard_batches import BatchPacker, ShardProducer
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord
 from tests.support.consumer_group_commands import consumer_scene, encoded_subscription
 from tests.support.group_transcripts import Scene
 from tests.support.shard_under_test import read_record

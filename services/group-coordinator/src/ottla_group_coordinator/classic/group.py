@@ -24,7 +24,7 @@ from ottla_group_coordinator.errors import (
 )
 from ottla_group_coordinator.group import CONSUMER_PROTOCOL_TYPE, Group, GroupType
 from ottla_group_coordinator.records import GroupMetadataKey
-from ottla_group_coordinator.turn import CoordinatorRecord
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord
 
 
 class ClassicGroup(Group):

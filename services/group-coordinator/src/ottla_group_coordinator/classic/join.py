@@ -28,7 +28,7 @@ from ottla_group_coordinator.classic.snapshot import fits, snapshot
 from ottla_group_coordinator.classic.state import ClassicGroupState
 from ottla_group_coordinator.errors import InconsistentGroupProtocol, UnknownMemberId
 from ottla_group_coordinator.group import GroupType
-from ottla_group_coordinator.turn import Turn
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

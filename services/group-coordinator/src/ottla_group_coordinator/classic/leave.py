@@ -13,7 +13,7 @@ from ottla_core.errors import KafkaError
 from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.classic.rebalance import MemberSession, rebalance_or_complete, remove_member
 from ottla_group_coordinator.errors import UnknownMemberId
-from ottla_group_coordinator.turn import Turn
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from ottla_group_coordinator.classic.rebalance import forget_timers, prepare_reb
 from ottla_group_coordinator.classic.snapshot import restore
 from ottla_group_coordinator.classic.state import ClassicGroupState
 from ottla_group_coordinator.records import GroupMetadataKey, GroupMetadataValue
-from ottla_group_coordinator.turn import Turn
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ottla_group_coordinator.turn import Token
+from ottla_group_coordinator.runtime.turn import Token
 
 
 class MemberProtocol(NamedTuple):

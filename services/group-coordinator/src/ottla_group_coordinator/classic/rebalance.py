@@ -22,7 +22,7 @@ from ottla_group_coordinator.classic.member import ClassicMember
 from ottla_group_coordinator.classic.responses import join_refused, joined, sync_refused, synced
 from ottla_group_coordinator.classic.snapshot import fits, snapshot
 from ottla_group_coordinator.classic.state import ClassicGroupState
-from ottla_group_coordinator.turn import Rebalance, Turn
+from ottla_group_coordinator.runtime.turn import Rebalance, Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

@@ -20,7 +20,7 @@ from ottla_group_coordinator.records import (
     encode_value,
 )
 from ottla_group_coordinator.records.offset_commit import RECORD_OVERHEAD_BYTES_MAX
-from ottla_group_coordinator.turn import CoordinatorRecord
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord
 
 UNKNOWN_TIMESTAMP = -1
 NO_TIMEOUT = -1

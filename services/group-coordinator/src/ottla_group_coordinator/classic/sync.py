@@ -14,7 +14,7 @@ from ottla_group_coordinator.classic.rebalance import mark_synced, renew_session
 from ottla_group_coordinator.classic.responses import sync_refused, synced
 from ottla_group_coordinator.classic.state import ClassicGroupState
 from ottla_group_coordinator.errors import InconsistentGroupProtocol, RebalanceInProgress
-from ottla_group_coordinator.turn import Turn
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

@@ -59,7 +59,7 @@ from ottla_group_coordinator.errors import (
     UnknownMemberId,
 )
 from ottla_group_coordinator.group import CONSUMER_PROTOCOL_TYPE
-from ottla_group_coordinator.turn import Turn
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

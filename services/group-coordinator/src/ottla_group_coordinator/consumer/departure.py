@@ -28,7 +28,7 @@ from ottla_group_coordinator.records import (
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupTargetAssignmentMemberKey,
 )
-from ottla_group_coordinator.turn import Turn
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

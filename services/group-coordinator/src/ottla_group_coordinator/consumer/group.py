@@ -33,7 +33,7 @@ from ottla_group_coordinator.records import (
     ConsumerGroupTargetAssignmentMetadataKey,
     RecordKey,
 )
-from ottla_group_coordinator.turn import CoordinatorRecord
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord
 
 FIRST_COMMIT_WITH_MEMBER_EPOCH = 9
 

@@ -32,7 +32,7 @@ from ottla_group_coordinator.consumer.membership import (
 from ottla_group_coordinator.consumer.migration import upgrade, upgraded
 from ottla_group_coordinator.consumer.partitions import Partitions, contains
 from ottla_group_coordinator.errors import FencedMemberEpoch, UnreleasedInstanceId
-from ottla_group_coordinator.turn import Turn
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.group import Group

@@ -15,7 +15,7 @@ from ottla_group_coordinator.records import (
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
 )
-from ottla_group_coordinator.turn import CoordinatorRecord
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord
 
 JOINING_EPOCH = 0
 """A member sends this to join, and again when it was fenced and owns nothing any more."""

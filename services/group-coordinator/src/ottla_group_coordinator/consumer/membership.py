@@ -36,7 +36,7 @@ from ottla_group_coordinator.consumer.target_assignment import (
 )
 from ottla_group_coordinator.errors import GroupMaxSizeReached
 from ottla_group_coordinator.records.field_codec import STRING_BYTES_MAX
-from ottla_group_coordinator.turn import Turn
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

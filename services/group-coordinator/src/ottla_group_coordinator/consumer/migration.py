@@ -43,7 +43,7 @@ from ottla_group_coordinator.records import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
 )
-from ottla_group_coordinator.turn import CoordinatorRecord, Turn
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

@@ -21,7 +21,7 @@ from ottla_group_coordinator.classic.snapshot import fits
 from ottla_group_coordinator.consumer.group import ConsumerGroup, ResolvedExpression
 from ottla_group_coordinator.errors import InvalidRegularExpression
 from ottla_group_coordinator.records import ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue
-from ottla_group_coordinator.turn import CoordinatorRecord, Turn
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
 
 if TYPE_CHECKING:
     from typing import Protocol

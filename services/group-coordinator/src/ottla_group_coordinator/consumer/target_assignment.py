@@ -20,7 +20,7 @@ from ottla_group_coordinator.records import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from ottla_group_coordinator.turn import CoordinatorRecord, Rebalance, Turn
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Rebalance, Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

@@ -12,8 +12,8 @@ from ottla_group_coordinator.consumer import classic_members
 from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.errors import InvalidGroupId, InvalidSessionTimeout
 from ottla_group_coordinator.records.field_codec import STRING_BYTES_MAX
+from ottla_group_coordinator.runtime.turn import GroupRequest, Turn
 from ottla_group_coordinator.settings import GroupSettings
-from ottla_group_coordinator.turn import GroupRequest, Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

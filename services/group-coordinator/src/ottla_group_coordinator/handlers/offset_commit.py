@@ -33,7 +33,7 @@ from ottla_group_coordinator.records.offset_commit import (
     make_value,
     record_bytes_max,
 )
-from ottla_group_coordinator.turn import GroupRequest, Turn
+from ottla_group_coordinator.runtime.turn import GroupRequest, Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

@@ -17,7 +17,7 @@ from ottla_group_coordinator.errors import GroupIdNotFound, InvalidCommitOffsetS
 from ottla_group_coordinator.group import CONSUMER_PROTOCOL_TYPE, Group
 from ottla_group_coordinator.records import OffsetCommitKey
 from ottla_group_coordinator.records.offset_commit import record_bytes_max
-from ottla_group_coordinator.turn import GroupRequest, Turn
+from ottla_group_coordinator.runtime.turn import GroupRequest, Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

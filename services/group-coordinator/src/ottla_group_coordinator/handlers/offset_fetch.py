@@ -24,7 +24,7 @@ from ottla_group_coordinator.handlers.offset_commit import find_topic
 from ottla_group_coordinator.offsets.table import NO_OFFSETS
 from ottla_group_coordinator.offsets.topic_identity import is_of_former_topic
 from ottla_group_coordinator.records import OffsetCommitValue
-from ottla_group_coordinator.turn import GroupRequest, Turn
+from ottla_group_coordinator.runtime.turn import GroupRequest, Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

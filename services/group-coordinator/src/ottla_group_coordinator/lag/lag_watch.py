@@ -16,8 +16,8 @@ from ottla_core.observe.metrics import Labels
 from ottla_core.slices import Pace
 from ottla_group_coordinator.lag.end_history import EndHistory
 from ottla_group_coordinator.lag.group_lags import Committed, GroupLag, LagTotals, PartitionKey
-from ottla_group_coordinator.relay_stream import RelayStream, StreamClosed
-from ottla_group_coordinator.shard_runtime import ShardRuntime
+from ottla_group_coordinator.runtime.relay_stream import RelayStream, StreamClosed
+from ottla_group_coordinator.runtime.shard_runtime import ShardRuntime
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
 INTERVAL_S: Final = 5.0

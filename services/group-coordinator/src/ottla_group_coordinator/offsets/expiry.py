@@ -17,7 +17,7 @@ from ottla_group_coordinator.offsets.tombstones import Tombstones
 from ottla_group_coordinator.offsets.topic_identity import is_of_former_topic
 from ottla_group_coordinator.records import OffsetCommitValue
 from ottla_group_coordinator.records.offset_commit import NO_TIMESTAMP
-from ottla_group_coordinator.turn import Turn
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

@@ -23,7 +23,7 @@ from ottla_group_coordinator.group import Group
 from ottla_group_coordinator.offsets.topic_identity import is_of_former_topic
 from ottla_group_coordinator.records import NO_UUID, OffsetCommitKey, OffsetCommitValue
 from ottla_group_coordinator.records.offset_commit import NO_LEADER_EPOCH, NO_TIMESTAMP, make_value, record_bytes_max
-from ottla_group_coordinator.turn import Turn
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ottla_group_coordinator.turn import Rebalance
+from ottla_group_coordinator.runtime.turn import Rebalance
 
 
 @dataclass(slots=True)

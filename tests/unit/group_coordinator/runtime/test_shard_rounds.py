@@ -16,9 +16,9 @@ from kio.schema.list_groups.v4.request import ListGroupsRequest
 from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
 from kio.schema.sync_group.v3.request import SyncGroupRequest
 
-from ottla_group_coordinator import requests_ahead, shard_runtime
 from ottla_group_coordinator import shard as shard_module
-from ottla_group_coordinator.shard_batches import BatchPacker
+from ottla_group_coordinator.runtime import requests_ahead, shard_runtime
+from ottla_group_coordinator.runtime.shard_batches import BatchPacker
 from tests.support.coordinator_under_test import (
     CoordinatorUnderTest,
     assign,

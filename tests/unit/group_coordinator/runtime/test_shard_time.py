@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla_group_coordinator.attention import UNATTENDED_MS_MAX, Attention
-from ottla_group_coordinator.shard_time import CATCH_UP_RATE, ShardTime
+from ottla_group_coordinator.runtime.attention import UNATTENDED_MS_MAX, Attention
+from ottla_group_coordinator.runtime.shard_time import CATCH_UP_RATE, ShardTime
 
 HOUR_MS = 3_600_000
 MONTH_MS = 30 * 24 * HOUR_MS

@@ -23,15 +23,15 @@ from ottla_core.background import start_vital
 from ottla_core.cluster.model import ClusterState
 from ottla_core.errors import KafkaError, OttlaError
 from ottla_group_coordinator.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator
+from ottla_group_coordinator.runtime.shard_batches import FENCING_SEQUENCE, BatchPacker
+from ottla_group_coordinator.runtime.shard_loading import ShardLoader
+from ottla_group_coordinator.runtime.shard_log import BatchRefused, OwnershipLost, SequenceLost, ShardLog
+from ottla_group_coordinator.runtime.shard_round import Round
+from ottla_group_coordinator.runtime.shard_surroundings import ShardSurroundings
+from ottla_group_coordinator.runtime.shard_time import HOLD_MS_MIN, ShardTime
+from ottla_group_coordinator.runtime.turn import GroupRequest, Token
+from ottla_group_coordinator.runtime.waiting_request import WaitingRequest
 from ottla_group_coordinator.shard import GroupShard
-from ottla_group_coordinator.shard_batches import FENCING_SEQUENCE, BatchPacker
-from ottla_group_coordinator.shard_loading import ShardLoader
-from ottla_group_coordinator.shard_log import BatchRefused, OwnershipLost, SequenceLost, ShardLog
-from ottla_group_coordinator.shard_round import Round
-from ottla_group_coordinator.shard_surroundings import ShardSurroundings
-from ottla_group_coordinator.shard_time import HOLD_MS_MIN, ShardTime
-from ottla_group_coordinator.turn import GroupRequest, Token
-from ottla_group_coordinator.waiting_request import WaitingRequest
 
 ROUND_S_MAX = 0.01
 """How long a round may decide before it stores what it has, and other shards run."""

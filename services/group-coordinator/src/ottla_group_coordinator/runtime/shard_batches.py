@@ -26,7 +26,7 @@ from ottla_core.wire.record_batch import (
 from ottla_core.wire.records import write_varint
 from ottla_group_coordinator.records import encode_key, encode_value
 from ottla_group_coordinator.records.offset_commit import RECORD_OVERHEAD_BYTES_MAX
-from ottla_group_coordinator.turn import CoordinatorRecord
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord
 
 FENCING_SEQUENCE = 0
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ottla_core.clock import Clock
-from ottla_group_coordinator.attention import Attention
-from ottla_group_coordinator.coordinator_counts import CoordinatorCounts
+from ottla_group_coordinator.runtime.attention import Attention
+from ottla_group_coordinator.runtime.coordinator_counts import CoordinatorCounts
 from ottla_group_coordinator.shard import GroupShard
 
 

@@ -15,7 +15,7 @@ from ottla_core.wire.group_responses import (
     OFFSET_FETCH,
 )
 from ottla_core.wire.messages import newest_version, oldest_version
-from ottla_group_coordinator.response_length import item_count
+from ottla_group_coordinator.runtime.response_length import item_count
 
 LISTS = {
     CONSUMER_GROUP_DESCRIBE: ["groups", "members"],

@@ -11,9 +11,9 @@ from ottla_core.cluster.model import NO_COORDINATOR
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.records import Record, encode_batch
 from ottla_group_coordinator import coordinator as coordinator_module
-from ottla_group_coordinator import shard_loading, shard_log, shard_runtime
 from ottla_group_coordinator.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
-from ottla_group_coordinator.shard_batches import ShardProducer, fencing_batch
+from ottla_group_coordinator.runtime import shard_loading, shard_log, shard_runtime
+from ottla_group_coordinator.runtime.shard_batches import ShardProducer, fencing_batch
 from tests.support.coordinator_under_test import (
     FLIGHTS,
     PRODUCER_ID,

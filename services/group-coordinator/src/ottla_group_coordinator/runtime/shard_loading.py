@@ -23,8 +23,8 @@ from ottla_core.wire.record_batch import (
 )
 from ottla_core.wire.records import Record, iterate_records
 from ottla_group_coordinator.records import decode_key, decode_value
-from ottla_group_coordinator.shard_log import SequenceLost, ShardLog
-from ottla_group_coordinator.turn import CoordinatorRecord
+from ottla_group_coordinator.runtime.shard_log import SequenceLost, ShardLog
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
 SLICE_S = 0.005

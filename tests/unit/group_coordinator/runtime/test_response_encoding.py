@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from ottla_core.wire.conversion import item_type, message_of
 from ottla_core.wire.group_responses import HEARTBEAT, OFFSET_COMMIT
 from ottla_core.wire.messages import message_codec, newest_version, oldest_version
-from ottla_group_coordinator.response_encoding import encode_response
+from ottla_group_coordinator.runtime.response_encoding import encode_response
 
 
 def written(api_key: int, version: int, response: Any) -> tuple[bytes, bytes]:

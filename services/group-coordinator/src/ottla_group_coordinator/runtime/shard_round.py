@@ -1,7 +1,7 @@
 """What came of the turns that are stored together: records, packed into batches, and answers."""
 
-from ottla_group_coordinator.shard_batches import BatchPacker
-from ottla_group_coordinator.turn import Answer, Rebalance, Turn
+from ottla_group_coordinator.runtime.shard_batches import BatchPacker
+from ottla_group_coordinator.runtime.turn import Answer, Rebalance, Turn
 
 
 class Round:

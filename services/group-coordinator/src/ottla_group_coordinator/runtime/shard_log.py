@@ -18,8 +18,8 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.errors import OttlaError
 from ottla_core.wire.record_batch import increment_sequence, parse_header
-from ottla_group_coordinator.relay_stream import RelayStream, StreamClosed
-from ottla_group_coordinator.shard_batches import FENCING_SEQUENCE, ShardProducer, empty_batch, fencing_batch
+from ottla_group_coordinator.runtime.relay_stream import RelayStream, StreamClosed
+from ottla_group_coordinator.runtime.shard_batches import FENCING_SEQUENCE, ShardProducer, empty_batch, fencing_batch
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
 APPENDS_IN_FLIGHT_MAX = 5

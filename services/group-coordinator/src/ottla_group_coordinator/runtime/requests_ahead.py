@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla_group_coordinator.errors import CoordinatorLoadInProgress
-from ottla_group_coordinator.waiting_request import WaitingRequest
+from ottla_group_coordinator.runtime.waiting_request import WaitingRequest
 
 AHEAD_TIMEOUT_S = 3.0
 """How long a request waits; less than clients give a request."""

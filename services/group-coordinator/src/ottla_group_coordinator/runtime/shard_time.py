@@ -12,7 +12,7 @@ costs an offset that was not served for `1 / CATCH_UP_RATE` of its retention.
 """
 
 from ottla_core.clock import Clock
-from ottla_group_coordinator.attention import Attention
+from ottla_group_coordinator.runtime.attention import Attention
 
 CATCH_UP_RATE = 8
 SLOW_RATE = 0.5

@@ -14,8 +14,8 @@ import structlog
 
 from ottla_core.cluster.model import NO_EPOCH, ClusterState, Shard
 from ottla_core.group_shards import GROUP_TOPIC
-from ottla_group_coordinator.shard_batches import ShardProducer
-from ottla_group_coordinator.shard_runtime import ShardRuntime
+from ottla_group_coordinator.runtime.shard_batches import ShardProducer
+from ottla_group_coordinator.runtime.shard_runtime import ShardRuntime
 
 FINISH_TIMEOUT_S = 2.0
 """How long a stop waits for what is being stored."""

@@ -12,7 +12,7 @@ from grpc import aio
 
 from ottla_core.cluster.model import ClusterState
 from ottla_core.rpc.group_relay import BROKER_EPOCH_METADATA, BROKER_ID_METADATA
-from ottla_group_coordinator.relay_stream import OnRequest, RelayStream
+from ottla_group_coordinator.runtime.relay_stream import OnRequest, RelayStream
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 from ottla_proto.gen.ottla.group_relay_pb2_grpc import GroupRelayServicer
 

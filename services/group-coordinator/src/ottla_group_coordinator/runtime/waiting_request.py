@@ -13,10 +13,10 @@ from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
 from ottla_core.wire.group_responses import error_response
 from ottla_core.wire.messages import MessageCodec
 from ottla_core.wire.response_errors import errors_in
-from ottla_group_coordinator.relay_stream import RelayStream
-from ottla_group_coordinator.response_encoding import encode_response
-from ottla_group_coordinator.response_length import item_count
-from ottla_group_coordinator.turn import GroupRequest
+from ottla_group_coordinator.runtime.relay_stream import RelayStream
+from ottla_group_coordinator.runtime.response_encoding import encode_response
+from ottla_group_coordinator.runtime.response_length import item_count
+from ottla_group_coordinator.runtime.turn import GroupRequest
 
 UNANSWERABLE = b""
 """In place of a frame: there is no answer, and the client's connection is to be closed."""

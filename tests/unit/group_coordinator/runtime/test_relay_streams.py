@@ -8,7 +8,7 @@ import pytest
 from grpc import StatusCode, aio
 from kio.schema.errors import ErrorCode
 
-from ottla_group_coordinator import relay_stream, waiting_request
+from ottla_group_coordinator.runtime import relay_stream, waiting_request
 from ottla_proto.gen.ottla.group_relay_pb2_grpc import GroupRelayStub
 from tests.support.coordinator_under_test import (
     CoordinatorUnderTest,

@@ -21,8 +21,8 @@ from ottla_group_coordinator.records import (
     encode_value,
 )
 from ottla_group_coordinator.records.offset_commit import RECORD_OVERHEAD_BYTES_MAX
-from ottla_group_coordinator.shard_batches import BatchPacker, ShardProducer, fencing_batch
-from ottla_group_coordinator.turn import CoordinatorRecord
+from ottla_group_coordinator.runtime.shard_batches import BatchPacker, ShardProducer, fencing_batch
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord
 
 NOW_MS = 1_700_000_000_000
 PRODUCER = ShardProducer(77, 3)
