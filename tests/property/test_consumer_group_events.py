@@ -19,8 +19,9 @@ from kio.schema.errors import ErrorCode
 from ottla_core.cluster.model import ClusterState, PartitionState, Topic
 from ottla_core.wire.group_responses import CONSUMER_GROUP_HEARTBEAT
 from ottla_group_coordinator.consumer.group import ConsumerGroup
+from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.records import decode_key, decode_value, encode_key, encode_value
-from ottla_group_coordinator.runtime.turn import CoordinatorRecord, GroupRequest, Turn
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
 from ottla_group_coordinator.settings import GroupSettings
 from ottla_group_coordinator.shard import GroupShard
 from tests.support.simulated_consumers import Partition, SimulatedConsumer

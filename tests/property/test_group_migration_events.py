@@ -21,8 +21,9 @@ from kio.static.protocol import Entity
 from ottla_core.cluster.model import ClusterState, PartitionState, Topic
 from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.consumer.group import ConsumerGroup
+from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.records import decode_key, decode_value, encode_key, encode_value
-from ottla_group_coordinator.runtime.turn import CoordinatorRecord, GroupRequest, Turn
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
 from ottla_group_coordinator.settings import GroupSettings
 from ottla_group_coordinator.shard import GroupShard
 from tests.support.simulated_classic_consumers import SimulatedClassicConsumer

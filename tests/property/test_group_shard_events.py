@@ -16,9 +16,9 @@ from ottla_core.wire import group_responses as api
 from ottla_core.wire.conversion import message_of
 from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.group import Group
+from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.records import NO_UUID, OffsetCommitValue
 from ottla_group_coordinator.records.offset_commit import NO_TIMESTAMP
-from ottla_group_coordinator.runtime.turn import GroupRequest
 from ottla_group_coordinator.settings import GroupSettings
 from ottla_group_coordinator.shard import GroupShard
 from tests.support.group_events import EVENTS, GroupWorld, Numbers

@@ -42,8 +42,10 @@ from ottla_core.cluster.model import ClusterState, PartitionState, Topic
 from ottla_core.wire.conversion import default_values, message_of
 from ottla_core.wire.messages import message_codec
 from ottla_group_coordinator.group import Group
+from ottla_group_coordinator.group_request import GroupRequest
+from ottla_group_coordinator.rebalance_counts import Rebalance
 from ottla_group_coordinator.records import decode_key, decode_value, encode_key, encode_value
-from ottla_group_coordinator.runtime.turn import CoordinatorRecord, GroupRequest, Rebalance, Turn
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
 from ottla_group_coordinator.settings import GroupSettings
 from ottla_group_coordinator.shard import GroupShard
 
@@ -142,7 +144,7 @@ class Scene:
             value = None if record.value is None else encode_value(record.value)
             self.log.append((encode_key(record.key), value))
             self.lines.append(f"{at}write {render_record(record, self.hidden)}")
-        self.rebalances += turn.rebalances
+        self.rebalances += turn.counted
         for answer in turn.answers:
             token = str(answer.token)
             client = self.waiting.pop(token)

@@ -21,6 +21,7 @@ from ottla_core.wire import group_responses as api
 from ottla_core.wire.conversion import item_type, message_of
 from ottla_core.wire.messages import message_codec
 from ottla_core.wire.records import Record, encode_batch
+from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.records import (
     OffsetCommitKey,
     OffsetCommitValue,
@@ -31,7 +32,7 @@ from ottla_group_coordinator.records import (
     encode_key,
     encode_value,
 )
-from ottla_group_coordinator.runtime.turn import CoordinatorRecord, GroupRequest, Turn
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
 from ottla_group_coordinator.settings import GroupSettings
 from ottla_group_coordinator.shard import GroupShard
 

@@ -1,7 +1,6 @@
 """Which rebalances are counted, and how long they take."""
 
-from ottla_group_coordinator.runtime.coordinator_counts import CoordinatorCounts
-from ottla_group_coordinator.runtime.turn import Rebalance
+from ottla_group_coordinator.rebalance_counts import Rebalance, RebalanceCounts
 from tests.support.classic_group_commands import classic_scene
 from tests.support.consumer_group_commands import consumer_scene
 
@@ -38,7 +37,7 @@ def test_a_consumer_group_rebalances_with_each_member_that_comes() -> None:
 
 
 def test_counts_are_by_protocol() -> None:
-    counts = CoordinatorCounts()
-    counts.count_rebalances([Rebalance("classic", 1_500), Rebalance("consumer", None), Rebalance("classic", 500)])
+    counts = RebalanceCounts()
+    counts.count([Rebalance("classic", 1_500), Rebalance("consumer", None), Rebalance("classic", 500)])
     assert counts.rebalances == {"classic": 2, "consumer": 1}
     assert counts.rebalance_ms == 2_000

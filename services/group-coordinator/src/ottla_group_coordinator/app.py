@@ -99,7 +99,14 @@ async def run_group_coordinator(config: GroupCoordinatorConfig, stop: asyncio.Ev
         if config.shows_metrics:
             lag = coordinator.lag_watch()
             closing.callback(start_recurring("group lag", lag.run).cancel)
-            metrics = serve_metrics(config, coordinator.shards, coordinator.service, coordinator.counts, lag)
+            metrics = serve_metrics(
+                config,
+                coordinator.shards,
+                coordinator.service,
+                coordinator.counts,
+                rebalances=coordinator.rebalances,
+                lag=lag,
+            )
             closing.callback(metrics.close)
         await server.set_serving(serving=True)
         log.info("ready", id=config.node_id, rpc_address=rpc_address)

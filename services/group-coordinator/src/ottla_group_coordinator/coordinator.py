@@ -16,6 +16,8 @@ from ottla_core.cluster.model import NO_LEADER, ClusterState, Shard
 from ottla_core.group_shards import GROUP_TOPIC
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.lag.lag_watch import LagWatch
+from ottla_group_coordinator.rebalance_counts import RebalanceCounts
+from ottla_group_coordinator.records import GROUP_RECORDS
 from ottla_group_coordinator.request_routing import RequestRouter
 from ottla_group_coordinator.runtime.attention import TICK_S, Attention
 from ottla_group_coordinator.runtime.coordinator_counts import CoordinatorCounts
@@ -59,6 +61,7 @@ class GroupCoordinator:
         shards: the owned shards.
         service: what brokers call.
         counts: for metrics.
+        rebalances: likewise.
         attention: the time that this process was awake.
     """
 
@@ -78,8 +81,11 @@ class GroupCoordinator:
         self._place = place
         self._settings = config.group_settings()
         self.counts = CoordinatorCounts()
+        self.rebalances = RebalanceCounts()
         self._surroundings = ShardSurroundings(
             make_shard=self._make_shard,
+            record_format=GROUP_RECORDS,
+            count_stored=self.rebalances.count,
             attention=self.attention,
             clock=clock,
             counts=self.counts,
@@ -126,7 +132,7 @@ class GroupCoordinator:
     def _make_shard(self) -> GroupShard:
         return GroupShard(settings=self._settings, cluster_state=self._feed.state, draw_uuid=uuid4)
 
-    def _make_runtime(self, shard: Shard) -> ShardRuntime:
+    def _make_runtime(self, shard: Shard) -> ShardRuntime[GroupShard]:
         shard_log = ShardLog(
             shard.index,
             producer_of(shard),

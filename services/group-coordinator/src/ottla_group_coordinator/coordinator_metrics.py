@@ -12,19 +12,23 @@ from ottla_core.observe.request_errors import errors_by_api
 from ottla_core.wire.messages import api_name
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.lag.lag_watch import LagWatch
+from ottla_group_coordinator.rebalance_counts import RebalanceCounts
 from ottla_group_coordinator.runtime.coordinator_counts import CoordinatorCounts
 from ottla_group_coordinator.runtime.relay_service import GroupRelayService
 from ottla_group_coordinator.runtime.shard_runtime import ShardStatus
 from ottla_group_coordinator.runtime.shard_table import ShardTable
+from ottla_group_coordinator.shard import GroupShard
 
 Observations = Iterable[tuple[float, Labels]]
 
 
 def serve_metrics(
     config: GroupCoordinatorConfig,
-    shards: ShardTable,
+    shards: ShardTable[GroupShard],
     service: GroupRelayService,
     counts: CoordinatorCounts,
+    *,
+    rebalances: RebalanceCounts,
     lag: LagWatch,
 ) -> ExitStack:
     """Begin to show the metrics; closing what is returned ends it.
@@ -36,13 +40,13 @@ def serve_metrics(
     show_etcd(metrics)
     _show_state(metrics, shards, service)
     _show_requests(metrics, counts)
-    _show_rebalances(metrics, counts)
+    _show_rebalances(metrics, rebalances)
     _show_log(metrics, counts)
     _show_lag(metrics, lag)
     return publish_metrics(metrics, config)
 
 
-def _show_state(metrics: Metrics, shards: ShardTable, service: GroupRelayService) -> None:
+def _show_state(metrics: Metrics, shards: ShardTable[GroupShard], service: GroupRelayService) -> None:
     metrics.show("ottla_coordinator_shards", lambda: shards_by_status(shards))
     metrics.show("ottla_coordinator_groups", lambda: groups_by_state(shards))
     metrics.show_value("ottla_coordinator_members", lambda: members(shards))
@@ -59,7 +63,7 @@ def _show_requests(metrics: Metrics, counts: CoordinatorCounts) -> None:
     metrics.show("ottla_coordinator_requests_refused_total", counted("error", counts.refused))
 
 
-def _show_rebalances(metrics: Metrics, counts: CoordinatorCounts) -> None:
+def _show_rebalances(metrics: Metrics, counts: RebalanceCounts) -> None:
     metrics.show("ottla_coordinator_rebalances_total", counted("protocol", counts.rebalances))
     metrics.show_value("ottla_coordinator_rebalance_time_seconds_total", lambda: counts.rebalance_ms / 1000)
 
@@ -83,13 +87,13 @@ def _show_lag(metrics: Metrics, lag: LagWatch) -> None:
     metrics.show_value("ottla_coordinator_lag_offsets_left_out", lambda: lag.left_out)
 
 
-def shards_by_status(shards: ShardTable) -> Observations:
+def shards_by_status(shards: ShardTable[GroupShard]) -> Observations:
     """Return how many shards there are in each status."""
     counted = Counter(runtime.status for runtime in tuple(shards.owned))
     return [(counted[status], {"status": status.value}) for status in ShardStatus]
 
 
-def groups_by_state(shards: ShardTable) -> Observations:
+def groups_by_state(shards: ShardTable[GroupShard]) -> Observations:
     """Return how many groups there are, by protocol and state."""
     counted = Counter(
         (group.type.value, group.state_name)
@@ -100,7 +104,7 @@ def groups_by_state(shards: ShardTable) -> Observations:
     return [(count, {"protocol": protocol, "state": state}) for (protocol, state), count in counted.items()]
 
 
-def members(shards: ShardTable) -> int:
+def members(shards: ShardTable[GroupShard]) -> int:
     """Return how many members all groups have."""
     return sum(
         len(group.members)
@@ -110,6 +114,6 @@ def members(shards: ShardTable) -> int:
     )
 
 
-def offsets(shards: ShardTable) -> int:
+def offsets(shards: ShardTable[GroupShard]) -> int:
     """Return how many offsets are committed."""
     return sum(len(runtime.shard.offsets) for runtime in tuple(shards.owned) if runtime.shard is not None)

@@ -1,26 +1,8 @@
-"""What a group request can be refused with; each error carries the code that clients understand."""
+"""What the rules of groups refuse with; each error carries the code that clients understand."""
 
 from kio.schema.errors import ErrorCode
 
 from ottla_core.errors import KafkaError
-
-
-class CoordinatorNotAvailable(KafkaError):
-    """What was decided could not be stored in time; ask again."""
-
-    code = ErrorCode.coordinator_not_available
-
-
-class CoordinatorLoadInProgress(KafkaError):
-    """The group's shard is still being read."""
-
-    code = ErrorCode.coordinator_load_in_progress
-
-
-class NotCoordinator(KafkaError):
-    """Another coordinator owns the group's shard, or nobody does."""
-
-    code = ErrorCode.not_coordinator
 
 
 class InvalidGroupId(KafkaError):

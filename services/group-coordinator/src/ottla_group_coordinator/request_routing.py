@@ -11,14 +11,14 @@ from ottla_core.rpc.group_relay import ALL_SHARDS
 from ottla_core.wire.frequent_requests import read_frequent_request
 from ottla_core.wire.group_responses import LIST_GROUPS, OFFSET_COMMIT, OFFSET_FETCH
 from ottla_core.wire.messages import message_codec, read_request_header
-from ottla_group_coordinator.errors import NotCoordinator
+from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.runtime.coordinator_counts import CoordinatorCounts
+from ottla_group_coordinator.runtime.errors import NotCoordinator
 from ottla_group_coordinator.runtime.relay_stream import RelayStream
 from ottla_group_coordinator.runtime.requests_ahead import RequestsAhead
 from ottla_group_coordinator.runtime.shard_table import ShardTable
-from ottla_group_coordinator.runtime.turn import GroupRequest
 from ottla_group_coordinator.runtime.waiting_request import UNANSWERABLE, RelayedRequest, WaitingRequest
-from ottla_group_coordinator.shard import HANDLERS
+from ottla_group_coordinator.shard import HANDLERS, GroupShard
 from ottla_group_coordinator.shard_listing import list_all_shards
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
@@ -40,7 +40,9 @@ class RequestRouter:
         ahead: requests of brokers that have seen a later one.
     """
 
-    def __init__(self, shards: ShardTable, seen_revision: Callable[[], int], counts: CoordinatorCounts) -> None:
+    def __init__(
+        self, shards: ShardTable[GroupShard], seen_revision: Callable[[], int], counts: CoordinatorCounts
+    ) -> None:
         self.ahead = RequestsAhead(self._submit)
         self._shards = shards
         self._seen_revision = seen_revision
@@ -81,7 +83,7 @@ class RequestRouter:
         if header.api_key not in HANDLERS:
             self._refuse(waiting, UnsupportedVersion())
         elif relayed.shard == ALL_SHARDS and header.api_key == LIST_GROUPS:
-            list_all_shards(waiting, self._shards.owned, self._tokens)
+            list_all_shards(waiting, request, self._shards.owned, self._tokens)
         elif header.api_key in NAMES_TOPICS and relayed.topics_revision > self._seen_revision():
             self.ahead.hold(relayed.topics_revision, relayed.shard, waiting)
         else:

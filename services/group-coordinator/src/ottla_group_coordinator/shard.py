@@ -23,8 +23,8 @@ from ottla_group_coordinator.classic.loading import on_loaded as load_classic_gr
 from ottla_group_coordinator.classic.loading import replay_group_metadata
 from ottla_group_coordinator.consumer.departure import load_consumer_groups
 from ottla_group_coordinator.consumer.replay import CONSUMER_GROUP_REPLAYS
-from ottla_group_coordinator.errors import CoordinatorLoadInProgress
 from ottla_group_coordinator.group import Group
+from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.handlers import (
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -43,8 +43,9 @@ from ottla_group_coordinator.offsets import expiry
 from ottla_group_coordinator.offsets.loading import replay_offset_commit
 from ottla_group_coordinator.offsets.table import OffsetTable
 from ottla_group_coordinator.records import GroupMetadataKey, OffsetCommitKey, RecordKey, RecordValue
+from ottla_group_coordinator.runtime.errors import CoordinatorLoadInProgress
 from ottla_group_coordinator.runtime.timers import Timers
-from ottla_group_coordinator.runtime.turn import CoordinatorRecord, GroupRequest, Turn
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
 from ottla_group_coordinator.settings import GroupSettings
 
 

@@ -13,16 +13,23 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.errors import CodedError, KafkaError
 from ottla_core.wire.conversion import message_of
+from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.runtime.shard_runtime import ShardRuntime
-from ottla_group_coordinator.runtime.turn import GroupRequest
 from ottla_group_coordinator.runtime.waiting_request import WaitingRequest
+from ottla_group_coordinator.shard import GroupShard
 
 
-def list_all_shards(waiting: WaitingRequest, shards: Collection[ShardRuntime], tokens: Iterator[int]) -> None:
+def list_all_shards(
+    waiting: WaitingRequest,
+    request: GroupRequest,
+    shards: Collection[ShardRuntime[GroupShard]],
+    tokens: Iterator[int],
+) -> None:
     """Have a ListGroups request answered by all shards together.
 
     Args:
-        waiting: the request.
+        waiting: who waits for the answer.
+        request: what is asked.
         shards: who is asked.
         tokens: gives the tokens under which they are asked.
     """
@@ -30,7 +37,7 @@ def list_all_shards(waiting: WaitingRequest, shards: Collection[ShardRuntime], t
     if not shards:
         listing.finish()
     for shard in tuple(shards):
-        shard.submit(_Part(listing, replace(waiting.request, token=next(tokens))))
+        shard.submit(_Part(listing, replace(request, token=next(tokens))))
 
 
 class _Listing:

@@ -13,8 +13,8 @@ from ottla_core.wire.conversion import item_type, message_of
 from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.classic.join import Joining
 from ottla_group_coordinator.classic.member import MemberProtocol
+from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.handlers import join_group
-from ottla_group_coordinator.runtime.turn import GroupRequest
 from ottla_group_coordinator.settings import GroupSettings
 from tests.support.classic_group_commands import classic_scene
 

@@ -16,7 +16,13 @@ from ottla_group_coordinator.consumer.embedded_protocol import read_assignment
 from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.consumer.member import ConsumerMember, current_assignment_record, metadata_record
 from ottla_group_coordinator.consumer.partitions import Partitions, union
-from ottla_group_coordinator.records import ClassicMemberMetadata, ClassicProtocol, encode_key, encode_value
+from ottla_group_coordinator.records import (
+    GROUP_RECORDS,
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    encode_key,
+    encode_value,
+)
 from ottla_group_coordinator.runtime.shard_batches import BatchPacker, ShardProducer
 from ottla_group_coordinator.runtime.turn import CoordinatorRecord
 from tests.support.consumer_group_commands import consumer_scene, encoded_subscription
@@ -82,7 +88,7 @@ def owned_by_c_and_d(scene: Scene) -> dict[str, Partitions]:
 
 
 def lengths_of_batches(stored: list[tuple[bytes, bytes | None]], batch_bytes_max: int) -> list[int]:
-    packer = BatchPacker(ShardProducer(1, 0), 1, batch_bytes_max)
+    packer = BatchPacker(ShardProducer(1, 0), 1, batch_bytes_max, GROUP_RECORDS)
     packer.add([CoordinatorRecord(*read_record(*pair)) for pair in stored], 0)
     return [parse_header(batch).record_count for batch in packer.batches()]
 

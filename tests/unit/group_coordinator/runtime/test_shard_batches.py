@@ -13,6 +13,7 @@ from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.record_batch import HEADER_SIZE_BYTES, INT32_MAX, parse_header
 from ottla_core.wire.records import iterate_records
 from ottla_group_coordinator.records import (
+    GROUP_RECORDS,
     OffsetCommitKey,
     OffsetCommitValue,
     decode_key,
@@ -20,8 +21,12 @@ from ottla_group_coordinator.records import (
     encode_key,
     encode_value,
 )
-from ottla_group_coordinator.records.offset_commit import RECORD_OVERHEAD_BYTES_MAX
-from ottla_group_coordinator.runtime.shard_batches import BatchPacker, ShardProducer, fencing_batch
+from ottla_group_coordinator.runtime.shard_batches import (
+    RECORD_OVERHEAD_BYTES_MAX,
+    BatchPacker,
+    ShardProducer,
+    fencing_batch,
+)
 from ottla_group_coordinator.runtime.turn import CoordinatorRecord
 
 NOW_MS = 1_700_000_000_000
@@ -74,7 +79,7 @@ turns = st.lists(
 def test_brokers_take_the_batches_and_every_turn_comes_back_in_one_piece(
     taken: list[tuple[list[CoordinatorRecord], int]], bytes_max: int, sequence: int
 ) -> None:
-    packer = BatchPacker(PRODUCER, sequence, bytes_max)
+    packer = BatchPacker(PRODUCER, sequence, bytes_max, GROUP_RECORDS)
     now_ms = NOW_MS
     for records, pause_ms in taken:
         now_ms += pause_ms
@@ -103,7 +108,7 @@ def test_brokers_take_the_batches_and_every_turn_comes_back_in_one_piece(
 
 
 def test_turns_share_a_batch() -> None:
-    packer = BatchPacker(PRODUCER, 1, 1 << 20)
+    packer = BatchPacker(PRODUCER, 1, 1 << 20, GROUP_RECORDS)
     for number in range(100):
         packer.add([record(number)], NOW_MS + number)
 
@@ -116,7 +121,7 @@ def test_turns_share_a_batch() -> None:
 
 
 def test_a_turn_that_does_not_fit_into_the_rest_of_a_batch_begins_a_new_one() -> None:
-    packer = BatchPacker(PRODUCER, 1, 1000)
+    packer = BatchPacker(PRODUCER, 1, 1000, GROUP_RECORDS)
     packer.add([record(number) for number in range(8)], NOW_MS)
     packer.add([record(number) for number in range(8)], NOW_MS)
     packer.add([record(8)], NOW_MS)
@@ -125,7 +130,7 @@ def test_a_turn_that_does_not_fit_into_the_rest_of_a_batch_begins_a_new_one() ->
 
 
 def test_a_turn_too_large_for_any_batch_is_spread() -> None:
-    packer = BatchPacker(PRODUCER, 1, 1000)
+    packer = BatchPacker(PRODUCER, 1, 1000, GROUP_RECORDS)
     packer.add([record(0)], NOW_MS)
     packer.add([record(number) for number in range(30)], NOW_MS)
 
@@ -137,7 +142,7 @@ def test_a_turn_too_large_for_any_batch_is_spread() -> None:
 
 
 def test_nothing_makes_no_batch() -> None:
-    assert BatchPacker(PRODUCER, 1, 1000).batches() == []
+    assert BatchPacker(PRODUCER, 1, 1000, GROUP_RECORDS).batches() == []
 
 
 @pytest.mark.parametrize("former_epoch", [0, 2, 3])

@@ -144,7 +144,9 @@ async def test_large_rounds_are_sent_in_several_batches_and_continued_where_one_
     broker: FakeRelayBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        shard_runtime, "BatchPacker", lambda producer, sequence, _bytes_max: BatchPacker(producer, sequence, 1000)
+        shard_runtime,
+        "BatchPacker",
+        lambda producer, sequence, _bytes_max, form: BatchPacker(producer, sequence, 1000, form),
     )
     broker.appends.clear()
     asked = [broker.ask_later(0, 8, commit(f"group-{number}", number)) for number in range(300)]

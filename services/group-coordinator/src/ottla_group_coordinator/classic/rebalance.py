@@ -22,7 +22,8 @@ from ottla_group_coordinator.classic.member import ClassicMember
 from ottla_group_coordinator.classic.responses import join_refused, joined, sync_refused, synced
 from ottla_group_coordinator.classic.snapshot import fits, snapshot
 from ottla_group_coordinator.classic.state import ClassicGroupState
-from ottla_group_coordinator.runtime.turn import Rebalance, Turn
+from ottla_group_coordinator.rebalance_counts import Rebalance
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard
@@ -232,7 +233,7 @@ def store_assignments(shard: "GroupShard", turn: Turn, group: ClassicGroup, assi
 def _count_rebalance(turn: Turn, group: ClassicGroup) -> None:
     """Note that the group's rebalance is complete; of one that began under a former owner nothing is known."""
     if group.rebalance_began_ms is not None:
-        turn.rebalances += (Rebalance(group.type.value, turn.now_ms - group.rebalance_began_ms),)
+        turn.counted += (Rebalance(group.type.value, turn.now_ms - group.rebalance_began_ms),)
         group.rebalance_began_ms = None
 
 

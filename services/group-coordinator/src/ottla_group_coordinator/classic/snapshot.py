@@ -19,7 +19,7 @@ from ottla_group_coordinator.records import (
     encode_key,
     encode_value,
 )
-from ottla_group_coordinator.records.offset_commit import RECORD_OVERHEAD_BYTES_MAX
+from ottla_group_coordinator.runtime.shard_batches import RECORD_OVERHEAD_BYTES_MAX
 from ottla_group_coordinator.runtime.turn import CoordinatorRecord
 
 UNKNOWN_TIMESTAMP = -1

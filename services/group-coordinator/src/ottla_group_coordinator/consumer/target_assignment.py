@@ -11,6 +11,7 @@ from ottla_group_coordinator.consumer.assignors import ASSIGNORS, Subscriber
 from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.consumer.partitions import Partitions, to_topics
 from ottla_group_coordinator.consumer.subscribed_metadata import metadata_hash
+from ottla_group_coordinator.rebalance_counts import Rebalance
 from ottla_group_coordinator.records import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
@@ -20,7 +21,7 @@ from ottla_group_coordinator.records import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Rebalance, Turn
+from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard
@@ -36,7 +37,7 @@ def raise_epoch(shard: "GroupShard", turn: Turn, group: ConsumerGroup) -> None:
             epoch=group.epoch + 1, metadata_hash=metadata_hash(group.existing_topics(topics).values())
         ),
     )
-    turn.rebalances += (Rebalance(group.type.value, None),)
+    turn.counted += (Rebalance(group.type.value, None),)
     group.checked_topics = topics
     if group.has_partition_metadata:
         shard.write(turn, ConsumerGroupPartitionMetadataKey(group_id=group.group_id), None)

@@ -21,7 +21,8 @@ from ottla_group_coordinator.classic.responses import NO_THROTTLE
 from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.consumer.member import ConsumerMember
 from ottla_group_coordinator.consumer.partitions import NO_PARTITIONS, Partitions, to_topics
-from ottla_group_coordinator.runtime.turn import GroupRequest, Turn
+from ottla_group_coordinator.group_request import GroupRequest
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

@@ -19,7 +19,8 @@ from ottla_group_coordinator.consumer.heartbeat import Heartbeat, take
 from ottla_group_coordinator.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH, ConsumerMember
 from ottla_group_coordinator.consumer.partitions import from_topics, to_topics
 from ottla_group_coordinator.errors import UnsupportedAssignor
-from ottla_group_coordinator.runtime.turn import GroupRequest, Turn
+from ottla_group_coordinator.group_request import GroupRequest
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

@@ -19,9 +19,10 @@ from kio.schema.types import GroupId
 from ottla_core.errors import KafkaError
 from ottla_core.wire.conversion import message_of
 from ottla_group_coordinator.errors import GroupIdNotFound
+from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.offsets.expiry import NEXT_TURN_MS
 from ottla_group_coordinator.offsets.tombstones import Tombstones
-from ottla_group_coordinator.runtime.turn import GroupRequest, Token, Turn
+from ottla_group_coordinator.runtime.turn import Token, Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

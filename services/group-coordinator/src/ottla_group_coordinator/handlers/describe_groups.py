@@ -16,7 +16,8 @@ from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.classic.member import ClassicMember
 from ottla_group_coordinator.classic.responses import NO_THROTTLE
 from ottla_group_coordinator.classic.state import ClassicGroupState
-from ottla_group_coordinator.runtime.turn import GroupRequest, Turn
+from ottla_group_coordinator.group_request import GroupRequest
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

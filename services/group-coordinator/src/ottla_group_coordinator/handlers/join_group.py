@@ -11,8 +11,9 @@ from ottla_group_coordinator.classic.member import MemberProtocol, ParkedRequest
 from ottla_group_coordinator.consumer import classic_members
 from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.errors import InvalidGroupId, InvalidSessionTimeout
+from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.records.field_codec import STRING_BYTES_MAX
-from ottla_group_coordinator.runtime.turn import GroupRequest, Turn
+from ottla_group_coordinator.runtime.turn import Turn
 from ottla_group_coordinator.settings import GroupSettings
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
 from kio.schema.types import GroupId
 
 from ottla_core.wire.conversion import message_of
-from ottla_group_coordinator.runtime.turn import GroupRequest, Turn
+from ottla_group_coordinator.group_request import GroupRequest
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

@@ -22,6 +22,7 @@ from ottla_core.wire.conversion import default_values, field_setters, item_type
 from ottla_core.wire.group_responses import OFFSET_COMMIT
 from ottla_core.wire.record_batch import HEADER_SIZE_BYTES
 from ottla_group_coordinator.errors import GroupIdNotFound, IllegalGeneration, InvalidGroupId
+from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.offsets.setting_back import set_groups_back
 from ottla_group_coordinator.offsets.topic_identity import is_of_former_topic
 from ottla_group_coordinator.records import NO_UUID, OffsetCommitKey, OffsetCommitValue
@@ -33,7 +34,7 @@ from ottla_group_coordinator.records.offset_commit import (
     make_value,
     record_bytes_max,
 )
-from ottla_group_coordinator.runtime.turn import GroupRequest, Turn
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

@@ -15,9 +15,10 @@ from ottla_core.wire.conversion import message_of
 from ottla_core.wire.record_batch import HEADER_SIZE_BYTES
 from ottla_group_coordinator.errors import GroupIdNotFound, InvalidCommitOffsetSize, InvalidGroupId, NonEmptyGroup
 from ottla_group_coordinator.group import CONSUMER_PROTOCOL_TYPE, Group
+from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.records import OffsetCommitKey
 from ottla_group_coordinator.records.offset_commit import record_bytes_max
-from ottla_group_coordinator.runtime.turn import GroupRequest, Turn
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

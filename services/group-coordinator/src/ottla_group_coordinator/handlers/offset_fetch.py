@@ -20,11 +20,12 @@ from ottla_core.errors import KafkaError
 from ottla_core.wire.conversion import item_type, message_of
 from ottla_core.wire.group_responses import OFFSET_FETCH
 from ottla_group_coordinator.errors import GroupIdNotFound
+from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.handlers.offset_commit import find_topic
 from ottla_group_coordinator.offsets.table import NO_OFFSETS
 from ottla_group_coordinator.offsets.topic_identity import is_of_former_topic
 from ottla_group_coordinator.records import OffsetCommitValue
-from ottla_group_coordinator.runtime.turn import GroupRequest, Turn
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

@@ -10,7 +10,8 @@ from ottla_group_coordinator.classic.sync import sync
 from ottla_group_coordinator.consumer import classic_members
 from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.errors import InvalidGroupId, UnknownMemberId
-from ottla_group_coordinator.runtime.turn import GroupRequest, Turn
+from ottla_group_coordinator.group_request import GroupRequest
+from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.shard import GroupShard

@@ -18,6 +18,7 @@ from ottla_group_coordinator.lag.end_history import EndHistory
 from ottla_group_coordinator.lag.group_lags import Committed, GroupLag, LagTotals, PartitionKey
 from ottla_group_coordinator.runtime.relay_stream import RelayStream, StreamClosed
 from ottla_group_coordinator.runtime.shard_runtime import ShardRuntime
+from ottla_group_coordinator.shard import GroupShard
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
 INTERVAL_S: Final = 5.0
@@ -47,7 +48,7 @@ class LagWatch:
 
     def __init__(
         self,
-        owned: Callable[[], Iterable[ShardRuntime]],
+        owned: Callable[[], Iterable[ShardRuntime[GroupShard]]],
         state: Callable[[], ClusterState],
         stream_of: Callable[[int], RelayStream | None],
         clock: Clock,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from ottla_core.wire.record_batch import HEADER_SIZE_BYTES
 from ottla_group_coordinator.group import Group
 from ottla_group_coordinator.records import OffsetCommitKey, encode_key
-from ottla_group_coordinator.records.offset_commit import RECORD_OVERHEAD_BYTES_MAX, record_bytes_max
+from ottla_group_coordinator.records.offset_commit import record_bytes_max
+from ottla_group_coordinator.runtime.shard_batches import RECORD_OVERHEAD_BYTES_MAX
 from ottla_group_coordinator.runtime.turn import Turn
 
 if TYPE_CHECKING:

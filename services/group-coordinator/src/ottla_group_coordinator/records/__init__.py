@@ -29,6 +29,7 @@ from ottla_group_coordinator.records.field_codec import NO_UUID
 from ottla_group_coordinator.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from ottla_group_coordinator.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from ottla_group_coordinator.records.record_types import (
+    GROUP_RECORDS,
     RecordKey,
     RecordValue,
     decode_key,
@@ -38,6 +39,7 @@ from ottla_group_coordinator.records.record_types import (
 )
 
 __all__ = [
+    "GROUP_RECORDS",
     "NO_UUID",
     "ClassicMemberMetadata",
     "ClassicProtocol",

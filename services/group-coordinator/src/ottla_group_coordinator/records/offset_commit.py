@@ -20,6 +20,7 @@ from ottla_group_coordinator.records.field_codec import (
     Field,
     Schema,
 )
+from ottla_group_coordinator.runtime.shard_batches import RECORD_OVERHEAD_BYTES_MAX
 
 NO_TIMESTAMP = -1
 NO_LEADER_EPOCH = -1
@@ -85,9 +86,6 @@ TYPE_ID = 1
 
 TOPIC_IDS_KEPT_MAX = 65_536
 """So many ids of topics are kept as objects, so that all offsets of a topic share one."""
-
-RECORD_OVERHEAD_BYTES_MAX = 32
-"""What a record batch needs at most for a record besides its key and value: attributes, deltas and lengths."""
 
 _KEY_FIXED_BYTES = 10
 _VALUE_FIXED_BYTES_MAX = 46

@@ -26,6 +26,7 @@ from ottla_group_coordinator.records.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from ottla_group_coordinator.runtime.state_machine import RecordFormat
 
 RecordKey = (
     OffsetCommitKey
@@ -137,6 +138,12 @@ def decode_value(key: RecordKey, data: bytes) -> RecordValue:
         return committed
     value: RecordValue = _KEY_TYPES[type(key)].value.decode(_version_of(data, "value"), data, _INT16.size)
     return value
+
+
+GROUP_RECORDS = RecordFormat(
+    encode_key=encode_key, encode_value=encode_value, decode_key=decode_key, decode_value=decode_value
+)
+"""The format of the records of a shard of groups."""
 
 
 def _version_of(data: bytes, part: str) -> int:

@@ -1,10 +1,7 @@
 """What a coordinator counts while it works: plain integers, which metrics read when somebody asks."""
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-
-from ottla_group_coordinator.runtime.turn import Rebalance
 
 
 @dataclass(slots=True)
@@ -23,8 +20,6 @@ class CoordinatorCounts:
         load_s: time that took, the waiting for others included.
         loaded_records: records that were replayed.
         unreadable_records: records that were passed over because they are damaged.
-        rebalances: rebalances of groups, by protocol: complete ones of classic groups, begun ones of consumer groups.
-        rebalance_ms: time that those of classic groups took, from the first sign to the stored assignment.
         failures: shards that had to be loaded again because of a bug.
     """
 
@@ -39,12 +34,4 @@ class CoordinatorCounts:
     load_s: float = 0.0
     loaded_records: int = 0
     unreadable_records: int = 0
-    rebalances: Counter[str] = field(default_factory=Counter)
-    rebalance_ms: int = 0
     failures: int = 0
-
-    def count_rebalances(self, rebalances: Iterable[Rebalance]) -> None:
-        """Count rebalances that are stored."""
-        for rebalance in rebalances:
-            self.rebalances[rebalance.protocol] += 1
-            self.rebalance_ms += rebalance.took_ms or 0

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ottla_group_coordinator.errors import CoordinatorLoadInProgress
+from ottla_group_coordinator.runtime.errors import CoordinatorLoadInProgress
 from ottla_group_coordinator.runtime.waiting_request import WaitingRequest
 
 AHEAD_TIMEOUT_S = 3.0

@@ -24,11 +24,13 @@ from ottla_core.wire.record_batch import (
     pack_header,
 )
 from ottla_core.wire.records import write_varint
-from ottla_group_coordinator.records import encode_key, encode_value
-from ottla_group_coordinator.records.offset_commit import RECORD_OVERHEAD_BYTES_MAX
+from ottla_group_coordinator.runtime.state_machine import RecordFormat
 from ottla_group_coordinator.runtime.turn import CoordinatorRecord
 
 FENCING_SEQUENCE = 0
+
+RECORD_OVERHEAD_BYTES_MAX = 32
+"""What a record batch needs at most for a record besides its key and value: attributes, deltas and lengths."""
 
 _SHORT_VARINTS = 8192
 _NO_ATTRIBUTES = b"\0"
@@ -68,15 +70,20 @@ class BatchPacker:
         producer: the owner.
         next_sequence: the sequence number of the first record.
         batch_bytes_max: the size that a batch must not exceed.
+        record_format: how the records are written.
 
     Attributes:
         next_sequence: the sequence number after all records that were added.
     """
 
-    def __init__(self, producer: ShardProducer, next_sequence: int, batch_bytes_max: int) -> None:
+    def __init__(
+        self, producer: ShardProducer, next_sequence: int, batch_bytes_max: int, record_format: RecordFormat
+    ) -> None:
         self.next_sequence = next_sequence
         self._full_bytes = 0
         self._producer = producer
+        self._encode_key = record_format.encode_key
+        self._encode_value = record_format.encode_value
         self._section_bytes_max = batch_bytes_max - HEADER_SIZE_BYTES
         self._batches: list[bytes] = []
         self._begin_batch()
@@ -88,6 +95,7 @@ class BatchPacker:
 
     def add(self, records: Sequence[CoordinatorRecord], now_ms: int) -> None:
         """Add the records of one turn."""
+        encode_key, encode_value = self._encode_key, self._encode_value
         encoded = [
             (encode_key(record.key), None if record.value is None else encode_value(record.value))
             for record in records

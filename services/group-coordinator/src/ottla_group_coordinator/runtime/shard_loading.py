@@ -9,7 +9,6 @@ a shard out of service.
 import asyncio
 import struct
 import time
-from typing import Protocol
 
 import structlog
 
@@ -22,8 +21,8 @@ from ottla_core.wire.record_batch import (
     iterate_batches,
 )
 from ottla_core.wire.records import Record, iterate_records
-from ottla_group_coordinator.records import decode_key, decode_value
 from ottla_group_coordinator.runtime.shard_log import SequenceLost, ShardLog
+from ottla_group_coordinator.runtime.state_machine import RecordFormat, StateMachine
 from ottla_group_coordinator.runtime.turn import CoordinatorRecord
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
@@ -49,19 +48,13 @@ class LoadStalled(OttlaError):
     """The leader cannot be reached, or does not show what it has stored."""
 
 
-class Replaying(Protocol):
-    """What takes the records: a `GroupShard`."""
-
-    def replay(self, record: CoordinatorRecord) -> None:
-        """Apply a record."""
-
-
 class ShardLoader:
     """Reads one shard's log up to its end.
 
     Args:
         shard_log: the log; it has been fenced, so nobody writes behind its `end_offset`.
         shard: takes the records.
+        record_format: how the records are read.
         bytes_max: how much is read at a time.
 
     Attributes:
@@ -70,12 +63,16 @@ class ShardLoader:
         newest_timestamp_ms: of the newest batch that has records; None if none has.
     """
 
-    def __init__(self, shard_log: ShardLog, shard: Replaying, *, bytes_max: int) -> None:
+    def __init__(
+        self, shard_log: ShardLog, shard: StateMachine, record_format: RecordFormat, *, bytes_max: int
+    ) -> None:
         self.record_count = 0
         self.unreadable_count = 0
         self.newest_timestamp_ms: int | None = None
         self._log = shard_log
         self._shard = shard
+        self._decode_key = record_format.decode_key
+        self._decode_value = record_format.decode_value
         self._bytes_max = bytes_max
         self._slice_end_s = 0.0
 
@@ -156,10 +153,10 @@ class ShardLoader:
         if record.key is None:
             return
         try:
-            key = decode_key(record.key)
+            key = self._decode_key(record.key)
             if key is None:
                 return
-            value = None if record.value is None else decode_value(key, record.value)
+            value = None if record.value is None else self._decode_value(key, record.value)
         except InvalidRecord as error:
             self.unreadable_count += 1
             log.error("record passed over", shard=self._log.shard, offset=record.offset, error=str(error))

@@ -1,18 +1,20 @@
 """What came of the turns that are stored together: records, packed into batches, and answers."""
 
+from typing import Any
+
 from ottla_group_coordinator.runtime.shard_batches import BatchPacker
-from ottla_group_coordinator.runtime.turn import Answer, Rebalance, Turn
+from ottla_group_coordinator.runtime.turn import Answer, Turn
 
 
 class Round:
     """What came of the turns that are stored together."""
 
-    __slots__ = ("answers", "packer", "rebalances", "tells_what_is_stored")
+    __slots__ = ("answers", "counted", "packer", "tells_what_is_stored")
 
     def __init__(self, packer: BatchPacker) -> None:
         self.packer = packer
         self.answers: list[Answer] = []
-        self.rebalances: list[Rebalance] = []
+        self.counted: list[Any] = []
         self.tells_what_is_stored = False
 
     def add(self, turn: Turn) -> None:
@@ -20,4 +22,4 @@ class Round:
         if turn.records:
             self.packer.add(turn.records, turn.timestamp_ms)
         self.answers += turn.answers
-        self.rebalances += turn.rebalances
+        self.counted += turn.counted

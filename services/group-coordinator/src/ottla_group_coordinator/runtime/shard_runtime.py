@@ -1,7 +1,7 @@
 """One shard that this process owns, from its assignment until it is another's: fence, load, serve.
 
 Serving goes in rounds. A round takes what has come together (requests, timers, a newer cluster state), lets the pure
-`GroupShard` decide on each, stores all records that came of it, and only then gives the answers. What comes in
+`StateMachine` decide on each, stores all records that came of it, and only then gives the answers. What comes in
 while records are being stored waits for the next round, so nobody ever reads what is not stored, and the busier
 the shard, the larger its batches.
 
@@ -16,22 +16,22 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Generic
 
 import structlog
 
 from ottla_core.background import start_vital
 from ottla_core.cluster.model import ClusterState
 from ottla_core.errors import KafkaError, OttlaError
-from ottla_group_coordinator.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator
+from ottla_group_coordinator.runtime.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator
 from ottla_group_coordinator.runtime.shard_batches import FENCING_SEQUENCE, BatchPacker
 from ottla_group_coordinator.runtime.shard_loading import ShardLoader
 from ottla_group_coordinator.runtime.shard_log import BatchRefused, OwnershipLost, SequenceLost, ShardLog
 from ottla_group_coordinator.runtime.shard_round import Round
-from ottla_group_coordinator.runtime.shard_surroundings import ShardSurroundings
+from ottla_group_coordinator.runtime.shard_surroundings import Machine, ShardSurroundings
 from ottla_group_coordinator.runtime.shard_time import HOLD_MS_MIN, ShardTime
-from ottla_group_coordinator.runtime.turn import GroupRequest, Token
+from ottla_group_coordinator.runtime.turn import CoordinatorRequest, Token
 from ottla_group_coordinator.runtime.waiting_request import WaitingRequest
-from ottla_group_coordinator.shard import GroupShard
 
 ROUND_S_MAX = 0.01
 """How long a round may decide before it stores what it has, and other shards run."""
@@ -86,7 +86,7 @@ class ShardBroken(OttlaError):
     """Memory and log of the shard differ; the log is right."""
 
 
-class ShardRuntime:
+class ShardRuntime(Generic[Machine]):
     """A shard for the time of one ownership.
 
     Args:
@@ -96,15 +96,15 @@ class ShardRuntime:
     Attributes:
         log: its log.
         status: where it is in its life.
-        shard: its groups, while it serves.
+        shard: its state machine, while it serves.
     """
 
-    def __init__(self, shard_log: ShardLog, surroundings: ShardSurroundings) -> None:
+    def __init__(self, shard_log: ShardLog, surroundings: ShardSurroundings[Machine]) -> None:
         self.log = shard_log
         self.status = ShardStatus.LOADING
-        self.shard: GroupShard | None = None
+        self.shard: Machine | None = None
         self._shared = surroundings
-        self._queue: deque[GroupRequest] = deque()
+        self._queue: deque[CoordinatorRequest] = deque()
         self._waiting: dict[Token, WaitingRequest] = {}
         self._newer_state: ClusterState | None = None
         self._work = asyncio.Event()
@@ -112,7 +112,7 @@ class ShardRuntime:
         self._timer_deadline_ms = 0
         self._time = ShardTime(surroundings.attention, surroundings.clock)
         self._ahead_of_timers: int | None = None
-        self._taking: GroupRequest | None = None
+        self._taking: CoordinatorRequest | None = None
         self._is_finishing = False
         self._task: asyncio.Task[None] | None = None
 
@@ -221,13 +221,13 @@ class ShardRuntime:
 
     # Loading
 
-    async def _load(self) -> GroupShard:
+    async def _load(self) -> Machine:
         began_s = time.perf_counter()
         counts = self._shared.counts
         async with self._shared.load_permits:
             shard = self._shared.make_shard()
             self._newer_state = None
-            loader = ShardLoader(self.log, shard, bytes_max=self._shared.load_bytes_max)
+            loader = ShardLoader(self.log, shard, self._shared.record_format, bytes_max=self._shared.load_bytes_max)
             await loader.load()
         if loader.newest_timestamp_ms is not None:
             self._time.go_on_from(loader.newest_timestamp_ms)
@@ -241,7 +241,7 @@ class ShardRuntime:
 
     # Serving
 
-    async def _serve(self, shard: GroupShard) -> None:
+    async def _serve(self, shard: Machine) -> None:
         self.shard, self.status = shard, ShardStatus.SERVING
         await self._complete(self._decide(shard, is_first=True))
         while not self._is_finishing:
@@ -255,7 +255,7 @@ class ShardRuntime:
             if not self._is_finishing:
                 await self._complete(self._decide(shard))
 
-    def _decide(self, shard: GroupShard, *, is_first: bool = False) -> Round:
+    def _decide(self, shard: Machine, *, is_first: bool = False) -> Round:
         """Take the turns of a round.
 
         Raises:
@@ -263,7 +263,10 @@ class ShardRuntime:
         """
         now_ms = self._time.now_ms()
         shard.timestamps_ahead_ms = self._time.timestamp_ms() - now_ms
-        taken = Round(BatchPacker(self.log.producer, self.log.next_sequence, self._shared.batch_bytes_max))
+        packer = BatchPacker(
+            self.log.producer, self.log.next_sequence, self._shared.batch_bytes_max, self._shared.record_format
+        )
+        taken = Round(packer)
         try:
             if is_first:
                 taken.add(shard.loaded(now_ms))
@@ -280,7 +283,7 @@ class ShardRuntime:
             self._taking = None
         return taken
 
-    def _take_turns(self, shard: GroupShard, taken: Round, now_ms: int) -> None:
+    def _take_turns(self, shard: Machine, taken: Round, now_ms: int) -> None:
         """Let the shard decide on requests and timers until the round is full."""
         packer, queue = taken.packer, self._queue
         end_s = time.perf_counter() + ROUND_S_MAX
@@ -299,7 +302,7 @@ class ShardRuntime:
             if packer.size_bytes >= ROUND_BYTES_MAX or time.perf_counter() >= end_s:
                 return
 
-    def _is_timers_turn(self, shard: GroupShard, now_ms: int) -> bool:
+    def _is_timers_turn(self, shard: Machine, now_ms: int) -> bool:
         """Return whether a timer is due, and what was there before it was seen to be due has had its turn.
 
         What is there may be the sign of life for want of which the timer would remove a member. What comes later
@@ -318,7 +321,8 @@ class ShardRuntime:
         batches = taken.packer.batches()
         if batches or taken.tells_what_is_stored:
             await self._store(batches, taken)
-        self._shared.counts.count_rebalances(taken.rebalances)
+        if taken.counted:
+            self._shared.count_stored(taken.counted)
         if taken.answers:
             self.log.check_owner()
             for token, response in taken.answers:
@@ -372,7 +376,7 @@ class ShardRuntime:
                 waiting.refuse(error)
         taken.answers.clear()
 
-    def _wake_at_deadline(self, shard: GroupShard) -> None:
+    def _wake_at_deadline(self, shard: Machine) -> None:
         """Let the next round begin when the next timer is due, if nothing comes before."""
         deadline_ms = shard.timers.next_deadline_ms
         if deadline_ms is None or (self._timer is not None and self._timer_deadline_ms <= deadline_ms):

@@ -1,21 +1,26 @@
 """What all shards of a process share."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from ottla_core.clock import Clock
 from ottla_group_coordinator.runtime.attention import Attention
 from ottla_group_coordinator.runtime.coordinator_counts import CoordinatorCounts
-from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.runtime.state_machine import RecordFormat, StateMachine
+
+Machine = TypeVar("Machine", bound=StateMachine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShardSurroundings:
-    """What all shards of a process share.
+class ShardSurroundings(Generic[Machine]):
+    """What all shards of a process share that have the same kind of state machine.
 
     Attributes:
-        make_shard: returns an empty shard that knows the present cluster state.
+        make_shard: returns an empty state machine that knows the present cluster state.
+        record_format: of its records.
+        count_stored: told what turns have `counted`, once they are stored.
         attention: the time that this process was awake.
         clock: the system's clock.
         counts: for metrics.
@@ -27,7 +32,9 @@ class ShardSurroundings:
         on_epoch_seen: called when that has to have a later producer epoch than the one given.
     """
 
-    make_shard: Callable[[], GroupShard]
+    make_shard: Callable[[], Machine]
+    record_format: RecordFormat
+    count_stored: Callable[[Iterable[Any]], None]
     attention: Attention
     clock: Clock
     counts: CoordinatorCounts

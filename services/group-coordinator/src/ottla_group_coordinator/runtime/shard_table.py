@@ -8,7 +8,7 @@ catches up.
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import Protocol
+from typing import Generic, Protocol
 
 import structlog
 
@@ -16,6 +16,7 @@ from ottla_core.cluster.model import NO_EPOCH, ClusterState, Shard
 from ottla_core.group_shards import GROUP_TOPIC
 from ottla_group_coordinator.runtime.shard_batches import ShardProducer
 from ottla_group_coordinator.runtime.shard_runtime import ShardRuntime
+from ottla_group_coordinator.runtime.shard_surroundings import Machine
 
 FINISH_TIMEOUT_S = 2.0
 """How long a stop waits for what is being stored."""
@@ -31,7 +32,7 @@ class Place(Protocol):
         """The epoch of the registration, or `NO_EPOCH` once its lease may have run out."""
 
 
-class ShardTable:
+class ShardTable(Generic[Machine]):
     """All owned shards.
 
     Args:
@@ -40,19 +41,21 @@ class ShardTable:
         make_runtime: returns the runtime of a shard that is ours from now on, not yet started.
     """
 
-    def __init__(self, coordinator_id: int, place: Place, make_runtime: Callable[[Shard], ShardRuntime]) -> None:
+    def __init__(
+        self, coordinator_id: int, place: Place, make_runtime: Callable[[Shard], ShardRuntime[Machine]]
+    ) -> None:
         self._coordinator_id = coordinator_id
         self._place = place
         self._make_runtime = make_runtime
-        self._shards: dict[int, ShardRuntime] = {}
+        self._shards: dict[int, ShardRuntime[Machine]] = {}
         self._is_closed = False
 
     @property
-    def owned(self) -> Collection[ShardRuntime]:
+    def owned(self) -> Collection[ShardRuntime[Machine]]:
         """The shards that were assigned to us."""
         return self._shards.values()
 
-    def get(self, index: int) -> ShardRuntime | None:
+    def get(self, index: int) -> ShardRuntime[Machine] | None:
         """Return a shard, or None if it is not ours."""
         return self._shards.get(index)
 

@@ -7,22 +7,18 @@ waits. A request may be answered in a later turn than its own (a JoinGroup waits
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kio.static.protocol import Entity
-
-from ottla_core.wire.group_responses import OFFSET_FETCH
-from ottla_core.wire.messages import message_codec
-from ottla_group_coordinator.records import RecordKey, RecordValue
 
 Token = Hashable
 
 
 class CoordinatorRecord(NamedTuple):
-    """A record of ``__consumer_offsets``; no value is a tombstone."""
+    """A record of a shard, of the types that its `RecordFormat` knows; no value is a tombstone."""
 
-    key: RecordKey
-    value: RecordValue | None
+    key: Any
+    value: Any | None
 
 
 class Answer(NamedTuple):
@@ -32,46 +28,22 @@ class Answer(NamedTuple):
     response: Entity
 
 
-@dataclass(slots=True, kw_only=True)  # frozen ones cost a microsecond more to make, and one is made per request
-class GroupRequest:
-    """A client's request.
+class CoordinatorRequest(Protocol):
+    """A client's request; each kind of coordinator has a class of its own, which says what else it needs.
 
     Attributes:
         token: whom to answer.
         message: kio's class of the version that was sent.
-        only_forward: of an OffsetCommit, that no offset goes back: what is not behind the present one counts as
-            stored.
-        sets_all_back: of an OffsetCommit, that it is for all groups of the shard; see `offsets.setting_back`.
     """
 
     token: Token
     api_key: int
     api_version: int
-    client_id: str
-    client_host: str
     message: Any
-    only_forward: bool = False
-    sets_all_back: bool = False
 
     @property
     def tells_what_is_stored(self) -> bool:
         """Whether the answer would be wrong if another owner of the shard had stored something since."""
-        return self.api_key == OFFSET_FETCH or self.sets_all_back
-
-    def newest(self) -> Any:
-        """Return the message in kio's newest class; what the version lacks takes the schema's defaults.
-
-        Where versions differ in more than fields (OffsetCommit and OffsetFetch of topic ids, OffsetFetch and
-        LeaveGroup of one group or member), handlers look at `message` itself.
-        """
-        return message_codec(self.api_key, self.api_version).upgrade_request(self.message)
-
-
-class Rebalance(NamedTuple):
-    """A rebalance that counts from this turn on; how long it took in milliseconds is known in classic groups only."""
-
-    protocol: str
-    took_ms: int | None
 
 
 @dataclass(slots=True)
@@ -81,14 +53,14 @@ class Turn:
     Attributes:
         now_ms: when it happens, as deadlines are counted.
         timestamp_ms: when it happens in milliseconds since the epoch, as records say; see `shard_time`.
-        rebalances: of classic groups those that are complete, of consumer groups those that begin.
+        counted: what is to be counted once the turn is stored, such as a rebalance.
     """
 
     now_ms: int
     timestamp_ms: int
     records: list[CoordinatorRecord] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
-    rebalances: tuple[Rebalance, ...] = ()
+    counted: tuple[Any, ...] = ()
 
     def answer(self, token: Token, response: Entity) -> None:
         """Answer a waiting request."""

@@ -16,7 +16,7 @@ from ottla_core.wire.response_errors import errors_in
 from ottla_group_coordinator.runtime.relay_stream import RelayStream
 from ottla_group_coordinator.runtime.response_encoding import encode_response
 from ottla_group_coordinator.runtime.response_length import item_count
-from ottla_group_coordinator.runtime.turn import GroupRequest
+from ottla_group_coordinator.runtime.turn import CoordinatorRequest
 
 UNANSWERABLE = b""
 """In place of a frame: there is no answer, and the client's connection is to be closed."""
@@ -31,7 +31,7 @@ class WaitingRequest(Protocol):
     """Whoever waits for an answer."""
 
     @property
-    def request(self) -> GroupRequest:
+    def request(self) -> CoordinatorRequest:
         """What is asked."""
 
     def answer(self, response: Entity) -> None:
@@ -47,7 +47,12 @@ class RelayedRequest:
     __slots__ = ("_codec", "_correlation_id", "_frame_id", "_stream", "request")
 
     def __init__(
-        self, request: GroupRequest, stream: RelayStream, frame_id: int, codec: MessageCodec, correlation_id: int
+        self,
+        request: CoordinatorRequest,
+        stream: RelayStream,
+        frame_id: int,
+        codec: MessageCodec,
+        correlation_id: int,
     ) -> None:
         self.request = request
         self._stream = stream
