@@ -13,7 +13,7 @@ from ottla_core.cluster.controller_api import NewTopic
 from ottla_core.cluster.controller_client import ControllerClient
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.model import ClusterState
-from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC
 from tests.scenarios.conftest import CLUSTER, SHORT_TTL_MS, Join, MakeController, broker_member
 from tests.support.coordinator_under_test import commit, commit_code, committed, fetch, fetched
 from tests.support.etcd_process import EtcdProcess

@@ -13,7 +13,7 @@ from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.model import NO_COORDINATOR, ClusterState, Shard
-from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC
 from tests.scenarios.conftest import CLUSTER, Join, MakeController, broker_member, coordinator_member
 
 SPACE = KeySpace(CLUSTER)

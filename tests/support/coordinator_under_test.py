@@ -10,8 +10,8 @@ from kio.schema.offset_commit.v8 import request as commit_v8
 from kio.schema.offset_fetch.v8 import request as fetch_v8
 
 from ottla_core.cluster.model import NO_EPOCH, PartitionState, Shard, Topic
-from ottla_core.group_shards import GROUP_TOPIC
 from ottla_core.rpc.server import RpcServer
+from ottla_core.shards import GROUP_TOPIC
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.coordinator import GroupCoordinator
 from ottla_group_coordinator.runtime.attention import UNATTENDED_MS_MAX

@@ -16,9 +16,9 @@ from kio.static.protocol import Entity
 
 from ottla_broker.log.producer_state import ProducerStates
 from ottla_core.errors import InvalidProducerEpoch, KafkaError
-from ottla_core.group_shards import GROUP_TOPIC
 from ottla_core.rpc.dialing import dial
 from ottla_core.rpc.frame_queue import MESSAGE_BYTES_MAX, FrameQueue
+from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.messages import RequestHeader, message_codec
 from ottla_core.wire.record_batch import PREFIX, RecordBatchHeader, batch_prefix, crc_is_valid, parse_header

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from ottla_core.cluster.model import ClusterState, Endpoint, Member, PartitionState, Role, Shard, Topic
-from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC
 
 BROKER = 1
 BROKER_EPOCH = 70

@@ -13,7 +13,7 @@ from ottla_controller.shard_assignment import (
     with_producer_ids,
 )
 from ottla_core.cluster.model import NO_COORDINATOR, NO_EPOCH, ClusterState, Member, Role, Shard, Topic
-from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC
 
 
 def live(*registrations: str) -> dict[int, Member]:

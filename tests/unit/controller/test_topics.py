@@ -20,7 +20,7 @@ from ottla_core.cluster.controller_api import (
 )
 from ottla_core.cluster.model import ClusterState, Member, Role, Topic
 from ottla_core.errors import PolicyViolation
-from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC
 
 BROKERS = {
     broker_id: Member(

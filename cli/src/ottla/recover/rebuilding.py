@@ -12,7 +12,7 @@ from ottla.recover.partition_rules import Logs, rebuild
 from ottla_core.cluster import codec
 from ottla_core.cluster.codec import TopicRecord
 from ottla_core.cluster.model import NO_LEADER, PartitionState
-from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC
 
 KEPT_FOR_EVER: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """Settings of a topic whose own are lost: nothing may be deleted before somebody has said what may."""

@@ -41,7 +41,7 @@ from ottla_core.cluster.keys import (
 )
 from ottla_core.cluster.model import ClusterState, Member, PartitionState, Recovery, Role, Shard, Topic
 from ottla_core.errors import OttlaError
-from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC
 
 DELETIONS_REMEMBERED_MAX = 20_000
 """How many of the latest deletions of topics a state names."""

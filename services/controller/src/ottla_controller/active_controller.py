@@ -50,7 +50,7 @@ from ottla_core.cluster.model import NO_COORDINATOR, ClusterState, Shard, Topic
 from ottla_core.dynamic_broker_config import KEPT
 from ottla_core.errors import StaleBrokerEpoch
 from ottla_core.group_config import ConsumerGroupLimits
-from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC
 from ottla_core.slices import in_slices
 
 log = structlog.get_logger("controller")

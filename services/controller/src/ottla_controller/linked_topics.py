@@ -26,8 +26,8 @@ from ottla_core.errors import (
     PolicyViolation,
     UnknownTopicOrPartition,
 )
-from ottla_core.group_shards import GROUP_TOPIC
 from ottla_core.kafka_uuid import ZERO_UUID
+from ottla_core.shards import GROUP_TOPIC
 
 LEADER_EPOCH_MAX = 2**31 - 1
 

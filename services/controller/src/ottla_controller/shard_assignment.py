@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ottla_core.cluster.model import NO_COORDINATOR, NO_EPOCH, ClusterState, Member, Shard
-from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC
 
 NO_PRODUCER_ID = -1
 PRODUCER_EPOCH_MAX = 2**15 - 1

@@ -11,7 +11,7 @@ from ottla_core.cluster import codec
 from ottla_core.cluster.codec import TopicRecord
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.model import BrokerRegistration, Link, Member, PartitionState, Shard, Topic
-from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,8 @@ from ottla_core.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from ottla_core.group_shards import GROUP_TOPIC
 from ottla_core.kafka_uuid import ZERO_UUID
+from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_name import canonical_topic_name, check_topic_name
 
 PARTITIONS_PER_REQUEST_MAX = 10_000

@@ -13,7 +13,7 @@ from uuid import uuid4
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.feed import Listener
 from ottla_core.cluster.model import NO_LEADER, ClusterState, Shard
-from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.lag.lag_watch import LagWatch
 from ottla_group_coordinator.rebalance_counts import RebalanceCounts

@@ -29,7 +29,7 @@ from ottla_broker.groups.routing import broker_for
 from ottla_broker.groups.shard_log import ShardLog
 from ottla_core.clock import SystemClock
 from ottla_core.errors import CodedError, InvalidRequest
-from ottla_core.group_shards import shard_of
+from ottla_core.shards import shard_of
 from ottla_core.wire.group_responses import error_response
 from ottla_core.wire.messages import message_codec, read_request_header
 from ottla_proto.gen.ottla import group_relay_pb2 as pb

@@ -12,7 +12,7 @@ from ottla_broker.broker import Broker
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partitions import PartitionTable
-from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from tests.support.broker_parts import ask, broker_of
 from tests.support.group_cluster import BROKER, BROKER_EPOCH, StatedFeed, group_state

@@ -18,7 +18,7 @@ from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partitions import PartitionTable
 from ottla_core.clock import SystemClock
-from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.record_batch import iterate_batches

@@ -20,7 +20,7 @@ from ottla_core.cluster.model import (
     Shard,
 )
 from ottla_core.cluster.state import ClusterReplaced, StateTracker
-from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC
 
 SPACE = KeySpace("test")
 A, B = UUID(int=1), UUID(int=2)

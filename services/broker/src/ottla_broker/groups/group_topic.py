@@ -12,7 +12,7 @@ from ottla_core.cluster.controller_api import NewTopic
 from ottla_core.cluster.controller_client import ControllerClient
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.errors import KafkaError
-from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC
 
 RETRY_SECONDS = 1.0
 """How long nothing is tried after a creation that failed, however many clients ask."""

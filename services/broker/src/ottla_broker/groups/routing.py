@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_core.cluster.model import ClusterState, Member
-from ottla_core.group_shards import GROUP_TOPIC, shard_of
+from ottla_core.shards import GROUP_TOPIC, shard_of
 
 
 def shard_for(state: ClusterState, group_id: str) -> int:

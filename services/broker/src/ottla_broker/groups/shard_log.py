@@ -31,8 +31,8 @@ from ottla_core.errors import (
     RecordListTooLarge,
     RequestTimedOut,
 )
-from ottla_core.group_shards import GROUP_TOPIC
 from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
+from ottla_core.shards import GROUP_TOPIC
 from ottla_core.wire.record_batch import RecordBatchHeader, parse_header
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 

@@ -22,7 +22,7 @@ from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.outcome import Outcome, Parts
 from ottla_broker.partition import Partition
 from ottla_core.errors import InvalidTopic, KafkaError, OffsetOutOfRange, RequestTimedOut
-from ottla_core.group_shards import INTERNAL_TOPICS
+from ottla_core.shards import INTERNAL_TOPICS
 
 HIGH_WATERMARK = -1
 UNKNOWN = -1

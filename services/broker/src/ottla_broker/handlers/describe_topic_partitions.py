@@ -21,7 +21,7 @@ from ottla_broker.outcome import Outcome, Parts
 from ottla_core.authorized_operations import ResourceKind
 from ottla_core.cluster.model import PartitionState, Topic
 from ottla_core.errors import InvalidTopic
-from ottla_core.group_shards import INTERNAL_TOPICS
+from ottla_core.shards import INTERNAL_TOPICS
 from ottla_core.slices import in_slices, started
 from ottla_core.topic_name import check_topic_name
 

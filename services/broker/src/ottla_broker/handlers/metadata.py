@@ -20,9 +20,9 @@ from ottla_core.authorized_operations import CLUSTER_NAME, NOT_ASKED, ResourceKi
 from ottla_core.cluster.controller_api import NewTopic
 from ottla_core.cluster.model import ClusterState, PartitionState, Topic
 from ottla_core.errors import InvalidTopic, KafkaError
-from ottla_core.group_shards import GROUP_TOPIC, INTERNAL_TOPICS
 from ottla_core.kafka_uuid import ZERO_UUID
 from ottla_core.observe.request_errors import count_error
+from ottla_core.shards import GROUP_TOPIC, INTERNAL_TOPICS
 from ottla_core.slices import Pace, started
 from ottla_core.topic_name import check_topic_name
 from ottla_core.wire.metadata_response import BrokerMetadata, MetadataEncoder, TopicMetadata

@@ -27,8 +27,8 @@ from ottla_core.errors import (
     NotLeaderOrFollower,
     PolicyViolation,
 )
-from ottla_core.group_shards import INTERNAL_TOPICS
 from ottla_core.observe.request_errors import count_error
+from ottla_core.shards import INTERNAL_TOPICS
 from ottla_core.slices import Pace, started
 from ottla_core.wire.leader_hint import NodeEndpoint
 from ottla_core.wire.produce_request import PartitionData, ProduceRequest

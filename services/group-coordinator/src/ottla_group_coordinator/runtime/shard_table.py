@@ -13,7 +13,7 @@ from typing import Generic, Protocol
 import structlog
 
 from ottla_core.cluster.model import NO_EPOCH, ClusterState, Shard
-from ottla_core.group_shards import GROUP_TOPIC
+from ottla_core.shards import GROUP_TOPIC
 from ottla_group_coordinator.runtime.shard_batches import ShardProducer
 from ottla_group_coordinator.runtime.shard_runtime import ShardRuntime
 from ottla_group_coordinator.runtime.shard_surroundings import Machine

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla_core import group_shards
-from ottla_core.group_shards import HASHES_KEPT_MAX, KEPT_ID_CHARACTERS_MAX, shard_of
+from ottla_core import shards
+from ottla_core.shards import HASHES_KEPT_MAX, KEPT_ID_CHARACTERS_MAX, shard_of
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_the_shard_follows_from_javas_hash(group_id: str, java_hash: int) -> Non
 
 
 def test_ids_that_are_kept_are_few_and_short() -> None:
-    kept = group_shards._kept_java_hash
+    kept = shards._kept_java_hash
     for number in range(HASHES_KEPT_MAX + 100):
         shard_of(f"group-{number}", 50)
     assert kept.cache_info().currsize == HASHES_KEPT_MAX
