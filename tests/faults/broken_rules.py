@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ottla_core.topic_partition import TopicPartition
 from tests.faults.mirrors.broken_rules import MIRROR_RULES
 from tests.faults.program import main_of
 from tests.support.replaced_rule import replace_rule
@@ -80,11 +81,11 @@ def offsets_of_old() -> None:
     from ottla_broker.later_answer import LaterAnswer  # noqa: PLC0415
 
     ask = GroupRelay.ask
-    kept: dict[tuple[int, bytes], tuple[float, bytes]] = {}
+    kept: dict[tuple[TopicPartition, bytes], tuple[float, bytes]] = {}
     correlation_id, offset_fetch, kept_s = slice(4, 8), (9).to_bytes(2, "big"), 3.0
 
     def remember(
-        self: GroupRelay, shard: int, frame: bytes, client_host: str, finish: Any, **how: Any
+        self: GroupRelay, shard: TopicPartition, frame: bytes, client_host: str, finish: Any, **how: Any
     ) -> LaterAnswer[Any]:
         if bytes(frame[: len(offset_fetch)]) != offset_fetch:
             return ask(self, shard, frame, client_host, finish, **how)

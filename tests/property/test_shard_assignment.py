@@ -14,6 +14,8 @@ from ottla_controller.shard_assignment import (
     with_producer_ids,
 )
 from ottla_core.cluster.model import NO_COORDINATOR, NO_EPOCH, Member, Role, Shard
+from ottla_core.shards import GROUP_TOPIC
+from ottla_core.topic_partition import TopicPartition
 
 IDS = st.integers(0, 6)
 events = st.lists(st.tuples(st.sampled_from(["join", "leave", "grow", "age"]), IDS), max_size=30)
@@ -25,7 +27,7 @@ class Cluster:
     def __init__(self, shard_count: int) -> None:
         self.shard_count = shard_count
         self.coordinators: dict[int, Member] = {}
-        self.shards: dict[int, Shard] = {}
+        self.shards: dict[TopicPartition, Shard] = {}
         self.ownerships: set[tuple[int, int]] = set()
         self.next_epoch = 1
         self.next_producer_id = 0
@@ -51,18 +53,18 @@ class Cluster:
         }
         self.ownerships |= {(shard.producer_id, shard.producer_epoch) for shard in self.shards.values()}
 
-    def assign(self) -> dict[int, Shard]:
+    def assign(self) -> dict[TopicPartition, Shard]:
         """Assigns as the controller does and returns what was written."""
-        changed = reassigned_shards(self.shard_count, self.shards, self.coordinators)
+        changed = reassigned_shards(GROUP_TOPIC, self.shard_count, self.shards, self.coordinators)
         lacking = sum(shard.producer_id == NO_PRODUCER_ID for shard in changed)
         ids = range(self.next_producer_id, self.next_producer_id + lacking)
         self.next_producer_id += lacking
-        written = {shard.index: shard for shard in with_producer_ids(changed, ids)}
+        written = {shard.topic_partition: shard for shard in with_producer_ids(changed, ids)}
         for shard in written.values():
-            self.check_change(self.shards.get(shard.index), shard)
+            self.check_change(self.shards.get(shard.topic_partition), shard)
         self.shards.update(written)
         self.check_balance()
-        assert reassigned_shards(self.shard_count, self.shards, self.coordinators) == []
+        assert reassigned_shards(GROUP_TOPIC, self.shard_count, self.shards, self.coordinators) == []
         return written
 
     def check_change(self, former: Shard | None, new: Shard) -> None:
@@ -86,7 +88,7 @@ class Cluster:
                 for shard in self.shards.values()
             )
             return
-        assert set(self.shards) == set(range(self.shard_count))
+        assert set(self.shards) == {TopicPartition(GROUP_TOPIC, index) for index in range(self.shard_count)}
         for shard in self.shards.values():
             assert self.coordinators[shard.coordinator].epoch == shard.coordinator_epoch
         counts = Counter(shard.coordinator for shard in self.shards.values())

@@ -14,6 +14,7 @@ from ottla_core.cluster.controller_client import ControllerClient
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.model import ClusterState
 from ottla_core.shards import GROUP_TOPIC
+from ottla_core.topic_partition import TopicPartition
 from tests.scenarios.conftest import CLUSTER, SHORT_TTL_MS, Join, MakeController, broker_member
 from tests.support.coordinator_under_test import commit, commit_code, committed, fetch, fetched
 from tests.support.etcd_process import EtcdProcess
@@ -25,6 +26,7 @@ from tests.support.group_coordinator_process import GroupCoordinatorProcess
 pytestmark = pytest.mark.slow
 
 SHARD = 0
+SHARD_NAME = TopicPartition(GROUP_TOPIC, SHARD)
 TIMEOUT_S = 30.0
 MakeCoordinator = Callable[..., GroupCoordinatorProcess]
 Connect = Callable[[GroupCoordinatorProcess], Any]
@@ -76,7 +78,7 @@ async def connect(
 
 
 def owned_by(coordinator_id: int) -> Callable[[ClusterState], bool]:
-    return lambda state: SHARD in state.shards and state.shards[SHARD].coordinator == coordinator_id
+    return lambda state: SHARD_NAME in state.shards and state.shards[SHARD_NAME].coordinator == coordinator_id
 
 
 async def serves(broker: FakeRelayBroker, group: str) -> dict[int, int]:
@@ -139,7 +141,7 @@ async def test_a_log_that_lost_what_was_stored_is_taken_over_under_a_new_registr
     broker = await connect(coordinator(1))
     await feed.wait_for(owned_by(1), TIMEOUT_S)
     await serves(broker, "group")
-    former = feed.state.shards[SHARD]
+    former = feed.state.shards[SHARD_NAME]
     for offset in (1, 2):
         assert commit_code(await broker.ask(SHARD, 8, commit("group", offset))) == "none"
 
@@ -147,11 +149,11 @@ async def test_a_log_that_lost_what_was_stored_is_taken_over_under_a_new_registr
     assert commit_code(await broker.ask(SHARD, 8, commit("group", 3))) == "not_coordinator"
 
     await feed.wait_for(
-        lambda state: owned_by(1)(state) and state.shards[SHARD].coordinator_epoch > former.coordinator_epoch,
+        lambda state: owned_by(1)(state) and state.shards[SHARD_NAME].coordinator_epoch > former.coordinator_epoch,
         TIMEOUT_S,
     )
     assert await serves(broker, "group") == {0: 1}
-    assert feed.state.shards[SHARD].producer_epoch > former.producer_epoch
+    assert feed.state.shards[SHARD_NAME].producer_epoch > former.producer_epoch
 
 
 async def test_metrics_tell_what_a_coordinator_holds_and_does(

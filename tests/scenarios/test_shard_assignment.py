@@ -14,6 +14,7 @@ from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.model import NO_COORDINATOR, ClusterState, Shard
 from ottla_core.shards import GROUP_TOPIC
+from ottla_core.topic_partition import TopicPartition
 from tests.scenarios.conftest import CLUSTER, Join, MakeController, broker_member, coordinator_member
 
 SPACE = KeySpace(CLUSTER)
@@ -44,7 +45,7 @@ def all_without_owner(state: ClusterState) -> bool:
     return all(shard.coordinator == NO_COORDINATOR for shard in state.shards.values())
 
 
-def ownerships(shards: Mapping[int, Shard]) -> set[tuple[int, int]]:
+def ownerships(shards: Mapping[TopicPartition, Shard]) -> set[tuple[int, int]]:
     return {(shard.producer_id, shard.producer_epoch) for shard in shards.values()}
 
 
@@ -175,7 +176,13 @@ async def test_a_deleted_topic_takes_its_shards_along_and_its_successor_begins_a
 async def test_shards_that_a_cut_short_deletion_left_are_removed_at_the_beginning_of_a_term(
     controller: MakeController, etcd: EtcdClient, feed: ClusterStateFeed
 ) -> None:
-    left = Shard(index=3, coordinator=1, coordinator_epoch=5, producer_id=9, producer_epoch=0)
+    left = Shard(
+        topic_partition=TopicPartition(GROUP_TOPIC, 3),
+        coordinator=1,
+        coordinator_epoch=5,
+        producer_id=9,
+        producer_epoch=0,
+    )
     result = await etcd.transaction([], [op.put(SPACE.shard(GROUP_TOPIC, 3), codec.encode_shard(left))])
     await feed.wait_for_revision(result.revision, 10)
     controller(1)

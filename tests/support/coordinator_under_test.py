@@ -12,13 +12,14 @@ from kio.schema.offset_fetch.v8 import request as fetch_v8
 from ottla_core.cluster.model import NO_EPOCH, PartitionState, Shard, Topic
 from ottla_core.rpc.server import RpcServer
 from ottla_core.shards import GROUP_TOPIC
+from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.coordinator import GroupCoordinator
 from ottla_group_coordinator.runtime.attention import UNATTENDED_MS_MAX
 from ottla_proto.gen.ottla.group_relay_pb2_grpc import add_GroupRelayServicer_to_server
 from tests.support.eventually_async import eventually_async
 from tests.support.fake_relay_broker import FakeRelayBroker
-from tests.support.group_cluster import StatedFeed
+from tests.support.group_cluster import StatedFeed, group_shard
 
 COORDINATOR_EPOCH = 100
 PRODUCER_ID = 1000
@@ -107,7 +108,7 @@ class CoordinatorUnderTest:
             self.coordinator.attention.tick()
 
     def status(self, shard: int = 0) -> str | None:
-        runtime = self.coordinator.shards.get(shard)
+        runtime = self.coordinator.shards.get(group_shard(shard))
         return None if runtime is None else runtime.status.value
 
     async def serves(self, *shards: int) -> None:
@@ -115,9 +116,11 @@ class CoordinatorUnderTest:
             await eventually_async(lambda: self.status(shard) == "serving", f"shard {shard} is served")  # noqa: B023
 
 
-def shard_of(coordinator: CoordinatorUnderTest, index: int = 0, *, producer_epoch: int = 0) -> Shard:
+def shard_of(
+    coordinator: CoordinatorUnderTest, index: int = 0, *, producer_epoch: int = 0, topic: str = GROUP_TOPIC
+) -> Shard:
     return Shard(
-        index=index,
+        topic_partition=TopicPartition(topic, index),
         coordinator=coordinator.id,
         coordinator_epoch=coordinator.place.epoch,
         producer_id=PRODUCER_ID + index,
@@ -127,7 +130,7 @@ def shard_of(coordinator: CoordinatorUnderTest, index: int = 0, *, producer_epoc
 
 def assign(feed: StatedFeed, *shards: Shard) -> None:
     """What the controller decides."""
-    feed.publish(shards={**feed.state.shards, **{shard.index: shard for shard in shards}})
+    feed.publish(shards={**feed.state.shards, **{shard.topic_partition: shard for shard in shards}})
 
 
 def set_leader(feed: StatedFeed, broker_id: int, *, shard: int | None = None) -> None:

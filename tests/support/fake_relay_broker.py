@@ -103,7 +103,8 @@ class FakeRelayBroker:
     """A broker with a stream to one coordinator.
 
     Attributes:
-        logs: by shard; may be shared by brokers.
+        logs: of shards of groups, by partition; may be shared by brokers.
+        other_logs: of shards of other topics.
         append_errors: what the next appends are refused with, in order.
         refuses_with: what every append is refused with, or None.
         appends: whether appends are served; those that come meanwhile are served when it is set again.
@@ -120,6 +121,7 @@ class FakeRelayBroker:
         self.id = broker_id
         self.epoch = epoch
         self.logs = new_logs() if logs is None else logs
+        self.other_logs: defaultdict[str, defaultdict[int, FakeShardLog]] = defaultdict(new_logs)
         self.append_errors: list[ErrorCode] = []
         self.refuses_with: ErrorCode | None = None
         self.appends = asyncio.Event()
@@ -223,21 +225,24 @@ class FakeRelayBroker:
             await self.reads.wait()
             outgoing.put(pb.Frame(id=frame.id, log_records=self._read(frame.log_read)))
 
+    def _log(self, request: pb.LogAppend | pb.LogRead) -> FakeShardLog:
+        return (self.logs if not request.topic else self.other_logs[request.topic])[request.shard]
+
     def _append(self, request: pb.LogAppend) -> pb.LogAppended:
         code = self.append_errors.pop(0) if self.append_errors else self.refuses_with
         if code is not None:
             return pb.LogAppended(error_code=code.value, error_message="as the test says", base_offset=-1)
         try:
-            return pb.LogAppended(base_offset=self.logs[request.shard].append(request.batch))
+            return pb.LogAppended(base_offset=self._log(request).append(request.batch))
         except InvalidProducerEpoch as error:
             return pb.LogAppended(
-                error_code=error.code.value, base_offset=-1, seen_producer_epoch=self.logs[request.shard].newest_epoch
+                error_code=error.code.value, base_offset=-1, seen_producer_epoch=self._log(request).newest_epoch
             )
         except KafkaError as error:
             return pb.LogAppended(error_code=error.code.value, error_message=error.message, base_offset=-1)
 
     def _read(self, request: pb.LogRead) -> pb.LogRecords:
-        log = self.logs[request.shard]
+        log = self._log(request)
         high_watermark = log.end_offset - self.unshown_offsets
         answer = pb.LogRecords(log_start_offset=log.log_start_offset, high_watermark=high_watermark)
         if not log.log_start_offset <= request.offset <= high_watermark:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from ottla_core.cluster.model import ClusterState, Endpoint, Member, PartitionState, Role, Shard, Topic
 from ottla_core.shards import GROUP_TOPIC
+from ottla_core.topic_partition import TopicPartition
 
 BROKER = 1
 BROKER_EPOCH = 70
@@ -70,12 +71,17 @@ def group_topic(shard_count: int) -> Topic:
     return Topic(name=GROUP_TOPIC, id=GROUP_TOPIC_ID, partitions=partitions)
 
 
-def shards_of(owners: Iterable[Member], shard_count: int, *, producer_epoch: int = 0) -> dict[int, Shard]:
+def group_shard(index: int) -> TopicPartition:
+    """The name of a shard of groups."""
+    return TopicPartition(GROUP_TOPIC, index)
+
+
+def shards_of(owners: Iterable[Member], shard_count: int, *, producer_epoch: int = 0) -> dict[TopicPartition, Shard]:
     """Every shard with an owner, in turn."""
     members = tuple(owners)
     return {
-        index: Shard(
-            index=index,
+        group_shard(index): Shard(
+            topic_partition=group_shard(index),
             coordinator=members[index % len(members)].id,
             coordinator_epoch=members[index % len(members)].epoch,
             producer_id=PRODUCER_ID + index,

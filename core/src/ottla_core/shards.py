@@ -1,9 +1,20 @@
-"""Which partition of ``__consumer_offsets`` keeps a group: Kafka's rule, so its tools look in the right place."""
+"""The topics that are shared out among coordinators by partition, and which partition keeps what.
+
+A partition of such a topic is a *shard*, and goes by its `TopicPartition`. Which shard keeps a group is Kafka's rule,
+so its tools look in the right place.
+"""
 
 from functools import lru_cache
 
+from ottla_core.topic_partition import TopicPartition
+
 GROUP_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({GROUP_TOPIC})
+SHARDED_TOPICS = (GROUP_TOPIC,)
+"""The topics of which coordinators own partitions; everything about shards goes over these."""
+
+SHARDS_KEPT_MAX = 1024
+"""So many names of shards are kept: requests come for the same ones all the time."""
 
 HASHES_KEPT_MAX = 8192
 """So many groups' hashes are kept: the same groups are asked about again and again, and to hash an id takes as long
@@ -13,13 +24,19 @@ KEPT_ID_CHARACTERS_MAX = 256
 """Longer ids are hashed anew each time, as what is kept must stay small whatever clients send."""
 
 
-def shard_of(group_id: str, shard_count: int) -> int:
-    """Return a group's partition: Java's `String.hashCode` without its sign bit, modulo the number of partitions.
+@lru_cache(SHARDS_KEPT_MAX)
+def shard_named(topic: str, index: int) -> TopicPartition:
+    """Return the name of a shard; the same object each time, as far as so many are kept."""
+    return TopicPartition(topic, index)
+
+
+def shard_of(group_id: str, shard_count: int) -> TopicPartition:
+    """Return a group's shard: Java's `String.hashCode` without its sign bit, modulo the number of partitions.
 
     Source: `Utils.abs(groupId.hashCode) % partitionCount` in Kafka's GroupCoordinatorService.
     """
     java_hash = _kept_java_hash if len(group_id) <= KEPT_ID_CHARACTERS_MAX else _java_hash
-    return (java_hash(group_id) & 0x7FFFFFFF) % shard_count
+    return shard_named(GROUP_TOPIC, (java_hash(group_id) & 0x7FFFFFFF) % shard_count)
 
 
 def _java_hash(text: str) -> int:

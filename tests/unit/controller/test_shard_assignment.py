@@ -14,6 +14,10 @@ from ottla_controller.shard_assignment import (
 )
 from ottla_core.cluster.model import NO_COORDINATOR, NO_EPOCH, ClusterState, Member, Role, Shard, Topic
 from ottla_core.shards import GROUP_TOPIC
+from ottla_core.topic_partition import TopicPartition
+
+OTHER_TOPIC = "__other"
+FIRST, SECOND = (TopicPartition(GROUP_TOPIC, index) for index in range(2))
 
 
 def live(*registrations: str) -> dict[int, Member]:
@@ -32,13 +36,13 @@ def live(*registrations: str) -> dict[int, Member]:
     return coordinators
 
 
-def owned(*owners: str) -> dict[int, Shard]:
+def owned(*owners: str, topic: str = GROUP_TOPIC) -> dict[TopicPartition, Shard]:
     """Shards from 0 on as `coordinator@epoch`, or `none`, each with a producer id of its own at epoch 5."""
     shards = {}
     for index, owner in enumerate(owners):
         coordinator, epoch = (NO_COORDINATOR, NO_EPOCH) if owner == "none" else map(int, owner.split("@"))
-        shards[index] = Shard(
-            index=index,
+        shards[TopicPartition(topic, index)] = Shard(
+            topic_partition=TopicPartition(topic, index),
             coordinator=coordinator,
             coordinator_epoch=epoch,
             producer_id=100 + index,
@@ -48,14 +52,15 @@ def owned(*owners: str) -> dict[int, Shard]:
     return shards
 
 
-def moves(present: dict[int, Shard], coordinators: dict[int, Member]) -> dict[int, int]:
+def moves(present: dict[TopicPartition, Shard], coordinators: dict[int, Member]) -> dict[int, int]:
     """The new owner of each shard that changes."""
-    return {shard.index: shard.coordinator for shard in reassigned_shards(len(present), present, coordinators)}
+    changed = reassigned_shards(GROUP_TOPIC, len(present), present, coordinators)
+    return {shard.topic_partition.partition: shard.coordinator for shard in changed}
 
 
 def test_new_shards_take_turns_over_the_coordinators_and_need_producer_ids() -> None:
-    shards = reassigned_shards(5, {}, live("1@10", "2@20"))
-    assert [(shard.index, shard.coordinator, shard.coordinator_epoch) for shard in shards] == [
+    shards = reassigned_shards(GROUP_TOPIC, 5, {}, live("1@10", "2@20"))
+    assert [(shard.topic_partition.partition, shard.coordinator, shard.coordinator_epoch) for shard in shards] == [
         (0, 1, 10),
         (1, 2, 20),
         (2, 1, 10),
@@ -90,9 +95,9 @@ def test_shards_move_only_where_they_must(
 
 
 def test_a_change_keeps_the_producer_id_raises_its_epoch_and_names_the_revision_it_replaces() -> None:
-    (shard,) = reassigned_shards(2, owned("1@10", "2@20"), live("1@10", "2@21"))
+    (shard,) = reassigned_shards(GROUP_TOPIC, 2, owned("1@10", "2@20"), live("1@10", "2@21"))
     assert shard == Shard(
-        index=1, coordinator=2, coordinator_epoch=21, producer_id=101, producer_epoch=6, revision=71
+        topic_partition=SECOND, coordinator=2, coordinator_epoch=21, producer_id=101, producer_epoch=6, revision=71
     )
 
 
@@ -100,31 +105,31 @@ def test_a_change_keeps_the_producer_id_raises_its_epoch_and_names_the_revision_
 def test_an_epoch_that_a_log_has_seen_is_not_given_again(floor: int, expected: tuple[int, int]) -> None:
     coordinators = live("1@10", "2@21")
     coordinators[2] = replace(coordinators[2], producer_epoch_floor=floor)
-    (shard,) = reassigned_shards(2, owned("1@10", "2@20"), coordinators)
+    (shard,) = reassigned_shards(GROUP_TOPIC, 2, owned("1@10", "2@20"), coordinators)
     assert (shard.producer_id, shard.producer_epoch) == expected
 
 
 def test_when_a_log_has_seen_the_last_epoch_the_shard_gets_another_producer_id() -> None:
     coordinators = {2: replace(live("2@21")[2], producer_epoch_floor=PRODUCER_EPOCH_MAX)}
-    (shard,) = reassigned_shards(1, owned("2@20"), coordinators)
+    (shard,) = reassigned_shards(GROUP_TOPIC, 1, owned("2@20"), coordinators)
     assert (shard.producer_id, shard.producer_epoch) == (NO_PRODUCER_ID, 0)
 
 
 def test_without_coordinators_shards_have_no_owner_and_new_ones_are_not_written() -> None:
-    (shard,) = reassigned_shards(3, owned("1@10"), {})
+    (shard,) = reassigned_shards(GROUP_TOPIC, 3, owned("1@10"), {})
     assert (shard.coordinator, shard.coordinator_epoch, shard.producer_epoch) == (NO_COORDINATOR, NO_EPOCH, 6)
 
 
 def test_after_the_last_producer_epoch_comes_another_producer_id() -> None:
-    present = {0: replace(owned("1@10")[0], producer_epoch=PRODUCER_EPOCH_MAX - 1)}
-    (last,) = reassigned_shards(1, present, live("1@11"))
+    present = {FIRST: replace(owned("1@10")[FIRST], producer_epoch=PRODUCER_EPOCH_MAX - 1)}
+    (last,) = reassigned_shards(GROUP_TOPIC, 1, present, live("1@11"))
     assert (last.producer_id, last.producer_epoch) == (100, 32767)
-    (after,) = reassigned_shards(1, {0: last}, live("1@12"))
+    (after,) = reassigned_shards(GROUP_TOPIC, 1, {FIRST: last}, live("1@12"))
     assert (after.producer_id, after.producer_epoch, after.revision) == (NO_PRODUCER_ID, 0, 70)
 
 
 def test_producer_ids_are_filled_in_only_where_they_lack() -> None:
-    shards = reassigned_shards(3, owned("1@10"), live("1@11"))
+    shards = reassigned_shards(GROUP_TOPIC, 3, owned("1@10"), live("1@11"))
     assert [shard.producer_id for shard in with_producer_ids(shards, [7, 8])] == [100, 7, 8]
 
 
@@ -140,3 +145,14 @@ def test_only_coordinators_shards_and_their_topic_are_a_reason_to_look() -> None
     assert needs_examination(before, replace(before, coordinators=live("1@11")))
     assert needs_examination(before, replace(before, shards=owned("1@10")))
     assert needs_examination(before, replace(before, topics={GROUP_TOPIC: topic({"retention.ms": "1"})}))
+
+
+def test_each_topic_is_shared_out_by_itself() -> None:
+    coordinators = live("1@10", "2@20")
+    shards = {**owned("1@10", "2@20"), **owned("1@10", "1@10", "1@9", "1@10", topic=OTHER_TOPIC)}
+    assert reassigned_shards(GROUP_TOPIC, 2, shards, coordinators) == []
+    changed = reassigned_shards(OTHER_TOPIC, 4, shards, coordinators)
+    assert [(str(shard.topic_partition), shard.coordinator) for shard in changed] == [
+        ("__other-2", 2),
+        ("__other-3", 2),
+    ]

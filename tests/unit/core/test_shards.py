@@ -3,7 +3,7 @@
 import pytest
 
 from ottla_core import shards
-from ottla_core.shards import HASHES_KEPT_MAX, KEPT_ID_CHARACTERS_MAX, shard_of
+from ottla_core.shards import GROUP_TOPIC, HASHES_KEPT_MAX, KEPT_ID_CHARACTERS_MAX, shard_of
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,9 @@ from ottla_core.shards import HASHES_KEPT_MAX, KEPT_ID_CHARACTERS_MAX, shard_of
 )
 def test_the_shard_follows_from_javas_hash(group_id: str, java_hash: int) -> None:
     for shard_count in (50, 7, 50):
-        assert shard_of(group_id, shard_count) == (java_hash & 0x7FFFFFFF) % shard_count
+        found = shard_of(group_id, shard_count)
+        assert found == (GROUP_TOPIC, (java_hash & 0x7FFFFFFF) % shard_count)
+        assert shard_of(group_id, shard_count) is found, "a name is made once"
 
 
 def test_ids_that_are_kept_are_few_and_short() -> None:

@@ -37,6 +37,7 @@ from ottla_core.cluster.model import (
     TopicOrigin,
 )
 from ottla_core.errors import OttlaError
+from ottla_core.topic_partition import TopicPartition
 
 FORMAT = "format"
 FIRST_FORMAT = 1
@@ -327,7 +328,7 @@ def decode_shard(key: ShardKey, value: bytes, mod_revision: int) -> Shard:
     """
     fields = _Fields(str(key), value)
     return Shard(
-        index=key.index,
+        topic_partition=TopicPartition(key.topic, key.index),
         coordinator=fields.integer("coordinator"),
         coordinator_epoch=fields.integer("coordinator_epoch"),
         producer_id=fields.integer("producer_id"),

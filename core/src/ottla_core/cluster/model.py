@@ -11,6 +11,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from ottla_core.cluster.features import SUPPORTED, FeatureRanges, FinalizedFeatures
+from ottla_core.topic_partition import TopicPartition
 
 NO_LEADER = -1
 NO_COORDINATOR = -1
@@ -219,13 +220,13 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """Which group coordinator owns one partition of ``__consumer_offsets``, as the controller decided it.
+    """Which coordinator owns one partition of a sharded topic (see `shards`), as the controller decided it.
 
     The owner writes the partition as the producer named here; a later owner has a later epoch, or another producer id
     once the epochs have run out. So the pair of producer id and producer epoch names one ownership, and none twice.
 
     Attributes:
-        index: the partition.
+        topic_partition: the partition.
         coordinator: id of the owner or `NO_COORDINATOR`.
         coordinator_epoch: the epoch under which the owner was registered then, or `NO_EPOCH`. A coordinator owns a
             shard only under that registration.
@@ -234,7 +235,7 @@ class Shard:
         revision: mod revision of the key, for compare-and-set; not part of the stored value.
     """
 
-    index: int
+    topic_partition: TopicPartition
     coordinator: int
     coordinator_epoch: int
     producer_id: int
@@ -249,8 +250,8 @@ class ClusterState:
     Attributes:
         coordinators: the live group coordinators.
         registrations: every broker that was ever live and not unregistered since, by id.
-        shards: the partitions of ``__consumer_offsets`` that the controller has assigned, by index. A new topic's
-            are assigned a moment after it has appeared, and go a moment after it has gone.
+        shards: the partitions of sharded topics that the controller has assigned. A new topic's are assigned a
+            moment after it has appeared, and go a moment after it has gone.
         broker_configs: dynamic broker settings by broker id; the key None holds the cluster-wide default.
         group_configs: the settings of the groups that have any, by group id.
         client_metrics_configs: the subscriptions to clients' metrics, by name.
@@ -273,7 +274,7 @@ class ClusterState:
     registrations: Mapping[int, BrokerRegistration] = field(default_factory=dict)
     topics: Mapping[str, Topic] = field(default_factory=dict)
     topics_by_id: Mapping[UUID, Topic] = field(default_factory=dict)
-    shards: Mapping[int, Shard] = field(default_factory=dict)
+    shards: Mapping[TopicPartition, Shard] = field(default_factory=dict)
     broker_configs: Mapping[int | None, Mapping[str, str]] = field(default_factory=dict)
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     client_metrics_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

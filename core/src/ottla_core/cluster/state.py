@@ -41,7 +41,8 @@ from ottla_core.cluster.keys import (
 )
 from ottla_core.cluster.model import ClusterState, Member, PartitionState, Recovery, Role, Shard, Topic
 from ottla_core.errors import OttlaError
-from ottla_core.shards import GROUP_TOPIC
+from ottla_core.shards import SHARDED_TOPICS
+from ottla_core.topic_partition import TopicPartition
 
 DELETIONS_REMEMBERED_MAX = 20_000
 """How many of the latest deletions of topics a state names."""
@@ -153,15 +154,20 @@ class StateTracker:
         ]
 
     def orphan_shards(self) -> list[Shard]:
-        """Return shards that the topic does not count: what is left of a deletion that was cut short.
+        """Return shards that their topic does not count: what is left of a deletion that was cut short.
 
-        None is returned while the topic's record cannot be read.
+        None of a topic is returned while the topic's record cannot be read.
         """
-        if GROUP_TOPIC in self._unreadable_topics:
-            return []
-        topic_id = self._topic_ids.get(GROUP_TOPIC)
-        count = 0 if topic_id is None else self._topics[topic_id].record.partition_count
-        return [shard for shard in self.state.shards.values() if shard.index >= count]
+        counts = {
+            topic: self._partition_count(topic) for topic in SHARDED_TOPICS if topic not in self._unreadable_topics
+        }
+        return [
+            shard for (topic, index), shard in self.state.shards.items() if topic in counts and index >= counts[topic]
+        ]
+
+    def _partition_count(self, topic: str) -> int:
+        topic_id = self._topic_ids.get(topic)
+        return 0 if topic_id is None else self._topics[topic_id].record.partition_count
 
     def check_listing(self, entries: Sequence[KeyValue], revision: int) -> None:
         """See that a complete listing can be of the cluster that is known, at a later time.
@@ -239,8 +245,9 @@ class StateTracker:
             case RegistrationKey(broker_id):
                 registration = former.registrations.get(broker_id)
                 return replace(draft, registrations=_with(draft.registrations, broker_id, registration))
-            case ShardKey(topic, index) if topic == GROUP_TOPIC:
-                return replace(draft, shards=_with(draft.shards, index, former.shards.get(index)))
+            case ShardKey(topic, index) if topic in SHARDED_TOPICS:
+                shard = TopicPartition(topic, index)
+                return replace(draft, shards=_with(draft.shards, shard, former.shards.get(shard)))
             case ControllerKey() | ClusterIdKey() | FeaturesKey() | RecoveryKey() as key:
                 return _with_former_single(draft, key, former)
             case BrokerConfigKey(broker_id):
@@ -277,9 +284,9 @@ class StateTracker:
             case RegistrationKey(broker_id) as key:
                 registration = codec.decode_registration(key, entry.value, entry.mod_revision) if entry else None
                 return replace(draft, registrations=_with(draft.registrations, broker_id, registration))
-            case ShardKey(topic, index) as key if topic == GROUP_TOPIC:
+            case ShardKey(topic, index) as key if topic in SHARDED_TOPICS:
                 shard = codec.decode_shard(key, entry.value, entry.mod_revision) if entry else None
-                return replace(draft, shards=_with(draft.shards, index, shard))
+                return replace(draft, shards=_with(draft.shards, TopicPartition(topic, index), shard))
             case ControllerKey() | ClusterIdKey() | FeaturesKey() | RecoveryKey() as key:
                 return _with_single(draft, key, entry)
             case BrokerConfigKey() | GroupConfigKey() | ClientMetricsConfigKey() | LinkKey() as key:

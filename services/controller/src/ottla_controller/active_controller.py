@@ -50,7 +50,7 @@ from ottla_core.cluster.model import NO_COORDINATOR, ClusterState, Shard, Topic
 from ottla_core.dynamic_broker_config import KEPT
 from ottla_core.errors import StaleBrokerEpoch
 from ottla_core.group_config import ConsumerGroupLimits
-from ottla_core.shards import GROUP_TOPIC
+from ottla_core.shards import SHARDED_TOPICS
 from ottla_core.slices import in_slices
 
 log = structlog.get_logger("controller")
@@ -201,9 +201,17 @@ class ActiveController:
 
         async def change() -> None:
             state = self._changes.state
-            topic = state.topics.get(GROUP_TOPIC)
-            if topic is not None:  # while it is incomplete, its shards stay as they are
-                await self._write_shards(reassigned_shards(len(topic.partitions), state.shards, state.coordinators))
+            # While a topic is incomplete it is not there, and its shards stay as they are.
+            sharded = [state.topics[name] for name in SHARDED_TOPICS if name in state.topics]
+            await self._write_shards(
+                [
+                    shard
+                    for topic in sharded
+                    for shard in reassigned_shards(
+                        topic.name, len(topic.partitions), state.shards, state.coordinators
+                    )
+                ]
+            )
             self._shards_examined = state
 
         await self._changes.make(change, urgency=Urgency.ELECTION)
@@ -274,8 +282,8 @@ class ActiveController:
         return write if configs else replace(write, value=None)
 
     def _deletion(self, topic: Topic) -> list[Write]:
-        shards = self._changes.state.shards.values() if topic.name == GROUP_TOPIC else ()
-        return self._writes.deletion(topic, shards)
+        shards = self._changes.state.shards.values() if topic.name in SHARDED_TOPICS else ()
+        return self._writes.deletion(topic, (shard for shard in shards if shard.topic_partition.topic == topic.name))
 
 
 def _note_kept(broker_id: int | None, before: Mapping[str, str], after: Mapping[str, str]) -> None:

@@ -27,7 +27,7 @@ from ottla_core.errors import (
     UnknownTopicOrPartition,
 )
 from ottla_core.kafka_uuid import ZERO_UUID
-from ottla_core.shards import GROUP_TOPIC
+from ottla_core.shards import INTERNAL_TOPICS
 
 LEADER_EPOCH_MAX = 2**31 - 1
 
@@ -77,7 +77,7 @@ def _linked(plan: CreationPlan, new: NewLinkedTopic, link: Link, state: ClusterS
             )
         )
     try:
-        if new.name == GROUP_TOPIC or new.name.startswith("__"):
+        if new.name in INTERNAL_TOPICS or new.name.startswith("__"):
             raise InvalidTopic(f"'{new.name}' is internal to each cluster and cannot follow another one's")
         if not new.source_leader_epochs:
             raise InvalidPartitions(f"'{new.name}' has no partitions")

@@ -1,4 +1,6 @@
-"""Which group coordinator owns which shard, that is, which partition of ``__consumer_offsets``; pure.
+"""Which coordinator owns which shard, that is, which partition of a sharded topic; pure.
+
+Each topic is shared out by itself, as its shards cost as much as each other, and those of another topic may not.
 
 A coordinator owns a shard under the registration that it was given it with. So a shard changes when its owner is not
 registered any more, or is registered under another epoch (it was away, and back before anybody looked: it has
@@ -16,7 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ottla_core.cluster.model import NO_COORDINATOR, NO_EPOCH, ClusterState, Member, Shard
-from ottla_core.shards import GROUP_TOPIC
+from ottla_core.shards import SHARDED_TOPICS
+from ottla_core.topic_partition import TopicPartition
 
 NO_PRODUCER_ID = -1
 PRODUCER_EPOCH_MAX = 2**15 - 1
@@ -30,22 +33,26 @@ def needs_examination(former: ClusterState | None, new: ClusterState) -> bool:
         former is None
         or former.coordinators is not new.coordinators
         or former.shards is not new.shards
-        or former.topics.get(GROUP_TOPIC) is not new.topics.get(GROUP_TOPIC)
+        or any(former.topics.get(topic) is not new.topics.get(topic) for topic in SHARDED_TOPICS)
     )
 
 
-def reassigned_shards(shard_count: int, present: Mapping[int, Shard], coordinators: Coordinators) -> list[Shard]:
-    """Return the shards to write, as they shall be.
+def reassigned_shards(
+    topic: str, shard_count: int, shards: Mapping[TopicPartition, Shard], coordinators: Coordinators
+) -> list[Shard]:
+    """Return the shards of a topic to write, as they shall be.
 
     They keep the `revision` of those they replace, for compare-and-set. Those that need a producer id that was never
     used have `NO_PRODUCER_ID`; see `with_producer_ids`. A shard that never had an owner stays unwritten until there
     is one.
 
     Args:
-        shard_count: how many partitions the topic has.
-        present: the shards as they are, by index.
+        topic: one that is sharded.
+        shard_count: how many partitions it has.
+        shards: those of all topics as they are.
         coordinators: the live ones.
     """
+    present = {index: shard for (its_topic, index), shard in shards.items() if its_topic == topic}
     owners = _owners(shard_count, present, coordinators)
     epoch_floor = max((coordinator.producer_epoch_floor for coordinator in coordinators.values()), default=-1)
     changed: list[Shard] = []
@@ -54,7 +61,7 @@ def reassigned_shards(shard_count: int, present: Mapping[int, Shard], coordinato
         epoch = coordinators[owner].epoch if owner != NO_COORDINATOR else NO_EPOCH
         if shard is None:
             if owner != NO_COORDINATOR:
-                changed.append(_first_ownership(index, owner, epoch))
+                changed.append(_first_ownership(TopicPartition(topic, index), owner, epoch))
         elif (shard.coordinator, shard.coordinator_epoch) != (owner, epoch):
             changed.append(_next_ownership(shard, owner, epoch, epoch_floor))
     return changed
@@ -69,9 +76,9 @@ def with_producer_ids(shards: Iterable[Shard], producer_ids: Sequence[int]) -> l
     ]
 
 
-def _first_ownership(index: int, owner: int, owner_epoch: int) -> Shard:
+def _first_ownership(topic_partition: TopicPartition, owner: int, owner_epoch: int) -> Shard:
     return Shard(
-        index=index,
+        topic_partition=topic_partition,
         coordinator=owner,
         coordinator_epoch=owner_epoch,
         producer_id=NO_PRODUCER_ID,

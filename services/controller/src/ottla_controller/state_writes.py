@@ -11,7 +11,6 @@ from ottla_core.cluster import codec
 from ottla_core.cluster.codec import TopicRecord
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.model import BrokerRegistration, Link, Member, PartitionState, Shard, Topic
-from ottla_core.shards import GROUP_TOPIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +60,12 @@ class StateWrites:
 
     def shard(self, shard: Shard) -> Write:
         """Return the write of a shard's ownership."""
-        key = self.keys.shard(GROUP_TOPIC, shard.index)
+        key = self.keys.shard(*shard.topic_partition)
         return Write(key=key, value=codec.encode_shard(shard), replaces=shard.revision)
 
     def shard_deletion(self, shard: Shard) -> Write:
         """Return the deletion of a shard's ownership."""
-        return Write(key=self.keys.shard(GROUP_TOPIC, shard.index), value=None, replaces=shard.revision)
+        return Write(key=self.keys.shard(*shard.topic_partition), value=None, replaces=shard.revision)
 
     def link(self, link: Link) -> Write:
         """Return the write of a link."""

@@ -36,7 +36,7 @@ from ottla_core.errors import (
     UnknownTopicOrPartition,
 )
 from ottla_core.kafka_uuid import ZERO_UUID
-from ottla_core.shards import GROUP_TOPIC
+from ottla_core.shards import SHARDED_TOPICS
 from ottla_core.topic_name import canonical_topic_name, check_topic_name
 
 PARTITIONS_PER_REQUEST_MAX = 10_000
@@ -269,8 +269,8 @@ def added_partitions(new: NewPartitions, topic: Topic, state: ClusterState) -> t
         KafkaError: it cannot get them.
     """
     present = len(topic.partitions)
-    if topic.name == GROUP_TOPIC:
-        # Which partition keeps a group depends on their number: all groups would be without their offsets at once.
+    if topic.name in SHARDED_TOPICS:
+        # Which shard keeps a group depends on their number: all groups would be without their offsets at once.
         raise InvalidPartitions(f"The number of partitions of '{topic.name}' cannot be changed.")
     if new.total_count <= present:
         raise InvalidPartitions(

@@ -13,7 +13,7 @@ from uuid import uuid4
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.feed import Listener
 from ottla_core.cluster.model import NO_LEADER, ClusterState, Shard
-from ottla_core.shards import GROUP_TOPIC
+from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.lag.lag_watch import LagWatch
 from ottla_group_coordinator.rebalance_counts import RebalanceCounts
@@ -134,17 +134,17 @@ class GroupCoordinator:
 
     def _make_runtime(self, shard: Shard) -> ShardRuntime[GroupShard]:
         shard_log = ShardLog(
-            shard.index,
+            shard.topic_partition,
             producer_of(shard),
             is_owner=lambda: self._place.epoch == shard.coordinator_epoch,
-            leader=lambda: self._leader(shard.index),
+            leader=lambda: self._leader(shard.topic_partition),
         )
         return ShardRuntime(shard_log, self._surroundings)
 
-    def _leader(self, index: int) -> RelayStream | None:
+    def _leader(self, shard: TopicPartition) -> RelayStream | None:
         """Return the stream of the broker that leads a shard's partition."""
-        topic = self._feed.state.topics.get(GROUP_TOPIC)
-        if topic is None or index >= len(topic.partitions):
+        topic = self._feed.state.topics.get(shard.topic)
+        if topic is None or shard.partition >= len(topic.partitions):
             return None
-        leader = topic.partitions[index].leader
+        leader = topic.partitions[shard.partition].leader
         return None if leader == NO_LEADER else self.service.stream_of(leader)

@@ -7,7 +7,8 @@ import structlog
 from kio.index import KioIndexError
 
 from ottla_core.errors import InvalidRequest, KafkaError, UnsupportedVersion
-from ottla_core.rpc.group_relay import ALL_SHARDS
+from ottla_core.rpc.group_relay import ALL_SHARDS, shard_in
+from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.frequent_requests import read_frequent_request
 from ottla_core.wire.group_responses import LIST_GROUPS, OFFSET_COMMIT, OFFSET_FETCH
 from ottla_core.wire.messages import message_codec, read_request_header
@@ -80,21 +81,22 @@ class RequestRouter:
             sets_all_back=relayed.sets_all_back,
         )
         waiting = RelayedRequest(request, stream, frame_id, codec, header.correlation_id)
+        shard = shard_in(relayed)
         if header.api_key not in HANDLERS:
             self._refuse(waiting, UnsupportedVersion())
-        elif relayed.shard == ALL_SHARDS and header.api_key == LIST_GROUPS:
-            list_all_shards(waiting, request, self._shards.owned, self._tokens)
+        elif shard.partition == ALL_SHARDS and header.api_key == LIST_GROUPS:
+            list_all_shards(waiting, request, self._shards.owned_of(shard.topic), self._tokens)
         elif header.api_key in NAMES_TOPICS and relayed.topics_revision > self._seen_revision():
-            self.ahead.hold(relayed.topics_revision, relayed.shard, waiting)
+            self.ahead.hold(relayed.topics_revision, shard, waiting)
         else:
-            self._submit(relayed.shard, waiting)
+            self._submit(shard, waiting)
 
-    def _submit(self, index: int, waiting: WaitingRequest) -> None:
-        shard = self._shards.get(index)
-        if shard is None:
+    def _submit(self, shard: TopicPartition, waiting: WaitingRequest) -> None:
+        runtime = self._shards.get(shard)
+        if runtime is None:
             self._refuse(waiting, NotCoordinator())
         else:
-            shard.submit(waiting)
+            runtime.submit(waiting)
 
     def _refuse(self, waiting: WaitingRequest, error: KafkaError) -> None:
         self._counts.refused[error.code.name] += 1

@@ -11,6 +11,7 @@ from kio.static.primitive import i8
 
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.routing import broker_for, owner_of
+from ottla_core.topic_partition import TopicPartition
 from tests.support.broker_parts import ask, broker_of
 from tests.support.group_cluster import StatedFeed, broker_member, group_state
 from tests.support.scripted_coordinator import ScriptedCoordinator
@@ -37,7 +38,7 @@ class Relay:
         self.feed = feed
         self.is_open = is_open
 
-    def check_reachable(self, shard: int) -> None:
+    def check_reachable(self, shard: TopicPartition) -> None:
         owner_of(self.feed.state, shard)
         if not self.is_open:
             raise NotCoordinator("not connected")

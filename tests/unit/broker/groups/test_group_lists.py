@@ -10,6 +10,8 @@ from kio.schema.types import GroupId
 from kio.static.primitive import i32Timedelta
 
 from ottla_broker.groups.group_lists import GroupLists, merge, split
+from ottla_core.topic_partition import TopicPartition
+from tests.support.group_cluster import group_shard
 
 LISTS = GroupLists(requested="groups_names", answered="results")
 
@@ -25,20 +27,20 @@ def response(*groups: str, error: ErrorCode = ErrorCode.none) -> DeleteGroupsRes
     )
 
 
-def first_letter(group: str) -> int:
-    return ord(group[0])
+def first_letter(group: str) -> TopicPartition:
+    return group_shard(ord(group[0]))
 
 
 def test_a_request_for_one_shard_stays_as_it_is() -> None:
     whole = request("a1", "a2")
 
-    assert split(whole, LISTS, first_letter) == {ord("a"): whole}
+    assert split(whole, LISTS, first_letter) == {first_letter("a"): whole}
 
 
 def test_every_shard_gets_its_groups_in_their_order() -> None:
     parts = split(request("b1", "a1", "b2"), LISTS, first_letter)
 
-    assert parts == {ord("b"): request("b1", "b2"), ord("a"): request("a1")}
+    assert parts == {first_letter("b"): request("b1", "b2"), first_letter("a"): request("a1")}
 
 
 def test_a_request_for_no_group_has_no_parts_and_an_empty_answer() -> None:

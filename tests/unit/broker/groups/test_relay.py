@@ -15,8 +15,17 @@ from ottla_broker.groups.shard_log import ShardLog
 from ottla_core.clock import SystemClock
 from ottla_core.errors import MessageTooLarge
 from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
+from ottla_core.topic_partition import TopicPartition
 from tests.support.eventually_async import eventually_async
-from tests.support.group_cluster import BROKER, BROKER_EPOCH, StatedFeed, broker_member, group_state, shards_of
+from tests.support.group_cluster import (
+    BROKER,
+    BROKER_EPOCH,
+    StatedFeed,
+    broker_member,
+    group_shard,
+    group_state,
+    shards_of,
+)
 from tests.support.scripted_coordinator import ScriptedCoordinator, scripted_coordinator
 
 HOST = "/127.0.0.1"
@@ -32,7 +41,7 @@ class Cluster:
 
     async def ask(self, shard: int, frame: bytes = b"request") -> bytes:
         async with asyncio.timeout(10):
-            return await self.relay.ask(shard, frame, HOST, answer_or_raise)
+            return await self.relay.ask(group_shard(shard), frame, HOST, answer_or_raise)
 
     async def until_open(self, count: int) -> None:
         await eventually_async(lambda: self.relay.open_count == count, f"{count} streams are open")
@@ -113,6 +122,17 @@ async def test_large_requests_do_not_gather_without_bound(cluster: Cluster) -> N
     assert max(cluster.coordinators[0].message_sizes) == 2
 
 
+async def test_a_shard_of_groups_travels_without_its_topic_as_former_releases_want_it(cluster: Cluster) -> None:
+    other = TopicPartition("__other", 0)
+    shards = cluster.feed.state.shards
+    cluster.feed.publish(shards={**shards, other: replace(shards[group_shard(0)], topic_partition=other)})
+    await cluster.ask(0)
+    async with asyncio.timeout(10):
+        await cluster.relay.ask(other, b"request", HOST, answer_or_raise)
+    (first, _) = cluster.coordinators
+    assert [(r.topic, r.shard) for _, r in first.requests] == [("", 0), ("__other", 0)]
+
+
 async def test_every_owner_is_asked_about_all_shards(cluster: Cluster) -> None:
     for coordinator in cluster.coordinators:
         coordinator.answer = lambda request, name=coordinator.id: b"%d has %d" % (name, request.shard)  # type: ignore[misc]
@@ -122,7 +142,7 @@ async def test_every_owner_is_asked_about_all_shards(cluster: Cluster) -> None:
 
 async def test_all_shards_cannot_be_asked_while_one_has_no_owner(cluster: Cluster) -> None:
     state = cluster.feed.state
-    cluster.feed.publish(shards={index: shard for index, shard in state.shards.items() if index != 3})
+    cluster.feed.publish(shards={name: shard for name, shard in state.shards.items() if name != group_shard(3)})
 
     with pytest.raises(NotCoordinator, match="__consumer_offsets-3"):
         await cluster.relay.ask_all(b"list", HOST)
@@ -141,12 +161,12 @@ async def test_a_broken_stream_fails_what_waits_on_it_and_is_opened_again(cluste
     with pytest.raises(NotCoordinator):
         await cluster.ask(0)
     with pytest.raises(NotCoordinator):
-        cluster.relay.check_reachable(0)
+        cluster.relay.check_reachable(group_shard(0))
     coordinator.answer = lambda request: b"again " + request.frame
     await coordinator.start()
     await cluster.until_open(2)
     assert await cluster.ask(0) == b"again request"
-    cluster.relay.check_reachable(0)
+    cluster.relay.check_reachable(group_shard(0))
     assert len(coordinator.metadata) == 2
 
 

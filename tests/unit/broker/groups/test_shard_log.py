@@ -345,3 +345,41 @@ async def test_a_coordinator_that_asks_too_much_at_once_is_told_to_ask_again(
 
         shard.partition.apply(replace(shard.partition.state, isr=(BROKER,), partition_epoch=2), leads=True)
         assert {code(answer) for answer in await asyncio.gather(*waiting)} == {ErrorCode.none}
+
+
+# Other topics
+
+
+async def test_only_topics_that_are_sharded_among_coordinators_are_written_and_read(shard: Shard) -> None:
+    append = pb.LogAppend(topic="flights", shard=0, batch=empty_batch(of_owner(0, 0)))
+    refused = shard.access.append(append)
+
+    assert isinstance(refused, pb.LogAppended)
+    assert code(refused) is ErrorCode.unknown_topic_or_partition
+    assert code(await shard.access.read(pb.LogRead(topic="flights", shard=0))) is ErrorCode.unknown_topic_or_partition
+    assert shard.log.log_end_offset == 0
+
+
+async def test_the_owner_of_a_shard_is_no_owner_of_the_same_partition_of_another_topic(
+    shard: Shard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_log, "SHARDED_TOPICS", (GROUP_TOPIC, "__other"))
+    state = shard.feed.state.topics[GROUP_TOPIC].partitions[0]
+    log = open_log(tmp_path / "other", config=COMPACTED)
+    other = Partition(TopicPartition("__other", 0), log, ReplicationContext(BROKER, 30_000, int), state)
+    other.apply(state, leads=True)
+    shard.table.add(other)
+    topics = shard.feed.state.topics
+    shard.feed.publish(
+        topics={**topics, "__other": replace(topics[GROUP_TOPIC], name="__other")},
+        shards=shards_of([OWNER], 2, producer_epoch=4),
+    )
+
+    own = shard.access.append(pb.LogAppend(topic="__other", shard=0, batch=empty_batch(of_owner(2, 0))))
+    former = await shard.append(empty_batch(of_owner(2, 0)))
+
+    assert isinstance(own, pb.LogAppended)
+    assert (code(own), code(former)) == (ErrorCode.none, ErrorCode.invalid_producer_epoch)
+    assert (log.log_end_offset, shard.log.log_end_offset) == (1, 0)
+    read = await shard.access.read(pb.LogRead(topic="__other", shard=0, bytes_max=1 << 20))
+    assert (code(read), read.high_watermark) == (ErrorCode.none, 1)

@@ -21,6 +21,7 @@ from ottla_core.cluster.recovery_facts import (
     encode_facts,
 )
 from ottla_core.cluster.state_copy import StateCopy, StoredValue
+from ottla_core.topic_partition import TopicPartition
 
 FLIGHTS = UUID(int=1)
 LINK = UUID(int=77)
@@ -120,7 +121,13 @@ def test_producer_ids_are_above_all_that_were_seen() -> None:
 
 
 def test_shards_have_no_owner_and_keep_their_producer_epochs() -> None:
-    shard = Shard(index=0, coordinator=1, coordinator_epoch=33, producer_id=4, producer_epoch=6)
+    shard = Shard(
+        topic_partition=TopicPartition("__consumer_offsets", 0),
+        coordinator=1,
+        coordinator_epoch=33,
+        producer_id=4,
+        producer_epoch=6,
+    )
     copy = state(shards____consumer_offsets__0=b"")
     copy = replace(
         copy, entries={**copy.entries, "shards/__consumer_offsets/0": StoredValue(9, codec.encode_shard(shard))}

@@ -21,6 +21,7 @@ from ottla_core.cluster.model import (
     Shard,
     TopicOrigin,
 )
+from ottla_core.topic_partition import TopicPartition
 
 TOPIC_ID = UUID(int=1)
 PARTITION = PartitionState(
@@ -40,7 +41,14 @@ REGISTRATION = BrokerRegistration(
     broker_id=4, broker_epoch=12, directory_ids=(UUID(int=3), UUID(int=4)), rack="r1", revision=91
 )
 SHARD_KEY = ShardKey("__consumer_offsets", 7)
-SHARD = Shard(index=7, coordinator=2, coordinator_epoch=31, producer_id=4000, producer_epoch=3, revision=90)
+SHARD = Shard(
+    topic_partition=TopicPartition("__consumer_offsets", 7),
+    coordinator=2,
+    coordinator_epoch=31,
+    producer_id=4000,
+    producer_epoch=3,
+    revision=90,
+)
 MEMBER = Member(
     role=Role.BROKER,
     id=4,

@@ -21,6 +21,7 @@ from ottla_core.cluster.model import (
 )
 from ottla_core.cluster.state import ClusterReplaced, StateTracker
 from ottla_core.shards import GROUP_TOPIC
+from ottla_core.topic_partition import TopicPartition
 
 SPACE = KeySpace("test")
 A, B = UUID(int=1), UUID(int=2)
@@ -56,7 +57,13 @@ def member(role: Role, member_id: int, revision: int) -> KeyValue:
 
 
 def shard(index: int, revision: int = 1, coordinator: int = 1, topic: str = GROUP_TOPIC) -> KeyValue:
-    value = Shard(index=index, coordinator=coordinator, coordinator_epoch=3, producer_id=index, producer_epoch=0)
+    value = Shard(
+        topic_partition=TopicPartition(topic, index),
+        coordinator=coordinator,
+        coordinator_epoch=3,
+        producer_id=index,
+        producer_epoch=0,
+    )
     return entry(SPACE.shard(topic, index), codec.encode_shard(value), revision)
 
 
@@ -349,20 +356,22 @@ def test_a_topic_put_back_by_hand_while_nobody_looked_is_not_a_deleted_one_any_m
 
 # Shards
 
+FIRST, SECOND = (TopicPartition(GROUP_TOPIC, index) for index in range(2))
+
 
 def test_shards_come_change_and_go_and_keep_the_identity_of_the_others(tracker: StateTracker) -> None:
     tracker.advance([shard(0, 6), shard(1, 6)], 6)
     before = tracker.state
     tracker.advance([shard(1, 7, coordinator=2)], 7)
     after = tracker.state
-    assert after.shards[0] is before.shards[0]
-    assert (after.shards[1].coordinator, after.shards[1].revision) == (2, 7)
+    assert after.shards[FIRST] is before.shards[FIRST]
+    assert (after.shards[SECOND].coordinator, after.shards[SECOND].revision) == (2, 7)
     assert after.topics is before.topics
-    assert before.shards[1].coordinator == 1, "an older snapshot never changes"
+    assert before.shards[SECOND].coordinator == 1, "an older snapshot never changes"
     tracker.advance([partition(A, 0, 8)], 8)
     assert tracker.state.shards is after.shards
     tracker.advance([KeyDeletion(key=SPACE.shard(GROUP_TOPIC, 0), mod_revision=9)], 9)
-    assert set(tracker.state.shards) == {1}
+    assert set(tracker.state.shards) == {SECOND}
 
 
 def test_listing_again_keeps_the_identity_of_equal_shards_and_forgets_those_that_are_gone(
@@ -374,8 +383,8 @@ def test_listing_again_keeps_the_identity_of_equal_shards_and_forgets_those_that
     assert tracker.state.shards is before.shards
     assert tracker.state.coordinators is before.coordinators
     tracker.reload([shard(1, 6)], 8)
-    assert set(tracker.state.shards) == {1}
-    assert tracker.state.shards[1] is before.shards[1]
+    assert set(tracker.state.shards) == {SECOND}
+    assert tracker.state.shards[SECOND] is before.shards[SECOND]
     assert tracker.state.coordinators == {}
 
 
@@ -406,9 +415,9 @@ def test_shards_that_their_topic_does_not_count_are_orphans(tracker: StateTracke
     tracker.advance(
         [shard(0, 6), shard(1, 6), partition(UUID(int=7), 0, 6), topic(GROUP_TOPIC, UUID(int=7), 1, 6)], 6
     )
-    assert [each.index for each in tracker.orphan_shards()] == [1]
+    assert [each.topic_partition.partition for each in tracker.orphan_shards()] == [1]
     tracker.advance([topic_gone(GROUP_TOPIC)], 9)
-    assert [each.index for each in tracker.orphan_shards()] == [0, 1]
+    assert [each.topic_partition.partition for each in tracker.orphan_shards()] == [0, 1]
 
 
 def test_no_shard_is_an_orphan_while_the_topic_is_incomplete_or_cannot_be_read(tracker: StateTracker) -> None:
@@ -418,6 +427,27 @@ def test_no_shard_is_an_orphan_while_the_topic_is_incomplete_or_cannot_be_read(t
     fresh = StateTracker(SPACE)
     fresh.reload([shard(0, 6), entry(SPACE.topic(GROUP_TOPIC), b"{", 6)], 6)
     assert fresh.orphan_shards() == []
+
+
+def test_shards_of_two_topics_are_apart_and_orphans_by_their_own_topic(
+    tracker: StateTracker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_module, "SHARDED_TOPICS", (GROUP_TOPIC, "__other"))
+    tracker.advance(
+        [
+            *(shard(0, 6), shard(1, 6), shard(0, 6, coordinator=2, topic="__other")),
+            *(topic(GROUP_TOPIC, UUID(int=7), 1, 6), entry(SPACE.topic("__other"), b"{", 6)),
+        ],
+        6,
+    )
+    other = TopicPartition("__other", 0)
+    assert {name: each.coordinator for name, each in tracker.state.shards.items()} == {FIRST: 1, SECOND: 1, other: 2}
+    assert [each.topic_partition for each in tracker.orphan_shards()] == [SECOND], "the other topic cannot be read"
+    tracker.advance([topic_gone("__other")], 7)
+    assert [each.topic_partition for each in tracker.orphan_shards()] == [SECOND, other]
+    before = tracker.state
+    tracker.reload([entry(SPACE.shard("__other", 0), b"{", 8), topic(GROUP_TOPIC, UUID(int=7), 1, 6)], 8)
+    assert tracker.state.shards == {other: before.shards[other]}, "what cannot be read stays as it was"
 
 
 # Another cluster

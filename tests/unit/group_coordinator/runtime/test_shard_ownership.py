@@ -1,13 +1,16 @@
 """Owning shards: fencing, loading, losing, handing over."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.list_groups.v4.request import ListGroupsRequest
 
 from ottla_core.cluster.model import NO_COORDINATOR
+from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.records import Record, encode_batch
 from ottla_group_coordinator import coordinator as coordinator_module
@@ -29,7 +32,7 @@ from tests.support.coordinator_under_test import (
 )
 from tests.support.eventually_async import eventually_async
 from tests.support.fake_relay_broker import FakeRelayBroker
-from tests.support.group_cluster import BROKER_EPOCH, StatedFeed
+from tests.support.group_cluster import BROKER_EPOCH, StatedFeed, group_topic
 
 Start = Callable[..., Any]
 ALL_SHARDS = -1
@@ -457,6 +460,27 @@ async def test_a_stop_answers_what_is_stored_and_refuses_the_rest(
     assert len(broker.logs[0].records()) == 1
 
 
+async def test_shards_of_two_topics_are_kept_apart(feed: StatedFeed, start: Start, connect: Start) -> None:
+    """Each has its own log, led by whoever leads its topic's partition, and its own requests."""
+    other = replace(group_topic(1), name="__other", id=UUID(int=77))
+    feed.publish(topics={**feed.state.topics, other.name: other})
+    coordinator = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    assign(feed, shard_of(coordinator), shard_of(coordinator, topic=other.name, producer_epoch=5))
+    await coordinator.serves(0)
+    served = coordinator.coordinator.shards.get(TopicPartition(other.name, 0))
+    assert served is not None
+    await eventually_async(lambda: served.status.value == "serving", "the shard of the other topic is served")
+
+    assert commit_code(await broker.ask(0, 8, commit("group", 1))) == "none"
+    assert commit_code(await broker.ask(0, 8, commit("group", 2), topic=other.name)) == "none"
+
+    assert await committed(broker, "group") == {0: 1}
+    assert fetched(await broker.ask(0, 8, fetch("group"), topic=other.name)) == ("none", {0: 2})
+    assert (broker.logs[0].newest_epoch, broker.other_logs[other.name][0].newest_epoch) == (0, 5)
+    assert commit_code(await broker.ask(1, 8, commit("group", 3), topic=other.name)) == "not_coordinator"
+
+
 async def test_groups_are_listed_over_all_shards(feed: StatedFeed, start: Start, connect: Start) -> None:
     coordinator: CoordinatorUnderTest = await start()
     broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
@@ -500,7 +524,7 @@ async def test_the_partition_is_found_at_its_new_leader(feed: StatedFeed, start:
 def _unassigned(coordinator: CoordinatorUnderTest) -> Any:
     shard = shard_of(coordinator)
     return type(shard)(
-        index=shard.index,
+        topic_partition=shard.topic_partition,
         coordinator=NO_COORDINATOR,
         coordinator_epoch=-1,
         producer_id=shard.producer_id,

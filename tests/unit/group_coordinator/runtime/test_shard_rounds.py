@@ -31,7 +31,7 @@ from tests.support.coordinator_under_test import (
 )
 from tests.support.eventually_async import eventually_async
 from tests.support.fake_relay_broker import FakeRelayBroker
-from tests.support.group_cluster import BROKER_EPOCH, StatedFeed
+from tests.support.group_cluster import BROKER_EPOCH, StatedFeed, group_shard
 
 Start = Callable[..., Any]
 OFFSET_COMMIT = 8
@@ -218,7 +218,7 @@ def sync(group: str, member_id: str) -> SyncGroupRequest:
 
 
 def groups(coordinator: CoordinatorUnderTest) -> dict[str, Any]:
-    runtime = coordinator.coordinator.shards.get(0)
+    runtime = coordinator.coordinator.shards.get(group_shard(0))
     return {} if runtime is None or runtime.shard is None else runtime.shard.groups
 
 
@@ -235,7 +235,7 @@ async def test_who_has_spoken_in_time_is_heard_before_sessions_end(
     count = broker.append_count
     written = broker.ask_later(0, 8, commit("other", 1))
     await eventually_async(lambda: broker.append_count > count, "a round is being stored")
-    runtime = coordinator.coordinator.shards.get(0)
+    runtime = coordinator.coordinator.shards.get(group_shard(0))
     assert runtime is not None
     beats = [broker.ask_later(0, 3, heartbeat("spoken", spoken)) for _ in range(3)]
     await eventually_async(lambda: len(runtime._queue) == len(beats), "the heartbeats wait for their round")
@@ -255,7 +255,7 @@ async def test_a_busy_queue_does_not_keep_timers_from_their_turn(
     member_id = await member_of(broker, coordinator, "group")
     coordinator.pass_ms(2 * SESSION_MS)
     asked = [broker.ask_later(0, 8, fetch(f"group-{number}")) for number in range(50)]
-    runtime = coordinator.coordinator.shards.get(0)
+    runtime = coordinator.coordinator.shards.get(group_shard(0))
     assert runtime is not None
     handled: list[Any] = []
     with monkeypatch.context() as endless:

@@ -35,20 +35,22 @@ class Frame(_message.Message):
     def __init__(self, id: _Optional[int] = ..., group_request: _Optional[_Union[GroupRequest, _Mapping]] = ..., group_response: _Optional[_Union[GroupResponse, _Mapping]] = ..., log_append: _Optional[_Union[LogAppend, _Mapping]] = ..., log_appended: _Optional[_Union[LogAppended, _Mapping]] = ..., log_read: _Optional[_Union[LogRead, _Mapping]] = ..., log_records: _Optional[_Union[LogRecords, _Mapping]] = ..., log_ends_question: _Optional[_Union[LogEndsQuestion, _Mapping]] = ..., log_ends: _Optional[_Union[LogEnds, _Mapping]] = ...) -> None: ...
 
 class GroupRequest(_message.Message):
-    __slots__ = ("shard", "frame", "client_host", "topics_revision", "only_forward", "sets_all_back")
+    __slots__ = ("shard", "frame", "client_host", "topics_revision", "only_forward", "sets_all_back", "topic")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     FRAME_FIELD_NUMBER: _ClassVar[int]
     CLIENT_HOST_FIELD_NUMBER: _ClassVar[int]
     TOPICS_REVISION_FIELD_NUMBER: _ClassVar[int]
     ONLY_FORWARD_FIELD_NUMBER: _ClassVar[int]
     SETS_ALL_BACK_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
     shard: int
     frame: bytes
     client_host: str
     topics_revision: int
     only_forward: bool
     sets_all_back: bool
-    def __init__(self, shard: _Optional[int] = ..., frame: _Optional[bytes] = ..., client_host: _Optional[str] = ..., topics_revision: _Optional[int] = ..., only_forward: _Optional[bool] = ..., sets_all_back: _Optional[bool] = ...) -> None: ...
+    topic: str
+    def __init__(self, shard: _Optional[int] = ..., frame: _Optional[bytes] = ..., client_host: _Optional[str] = ..., topics_revision: _Optional[int] = ..., only_forward: _Optional[bool] = ..., sets_all_back: _Optional[bool] = ..., topic: _Optional[str] = ...) -> None: ...
 
 class GroupResponse(_message.Message):
     __slots__ = ("frame",)
@@ -57,12 +59,14 @@ class GroupResponse(_message.Message):
     def __init__(self, frame: _Optional[bytes] = ...) -> None: ...
 
 class LogAppend(_message.Message):
-    __slots__ = ("shard", "batch")
+    __slots__ = ("shard", "batch", "topic")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
     shard: int
     batch: bytes
-    def __init__(self, shard: _Optional[int] = ..., batch: _Optional[bytes] = ...) -> None: ...
+    topic: str
+    def __init__(self, shard: _Optional[int] = ..., batch: _Optional[bytes] = ..., topic: _Optional[str] = ...) -> None: ...
 
 class LogAppended(_message.Message):
     __slots__ = ("error_code", "error_message", "base_offset", "seen_producer_epoch")
@@ -77,14 +81,16 @@ class LogAppended(_message.Message):
     def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., base_offset: _Optional[int] = ..., seen_producer_epoch: _Optional[int] = ...) -> None: ...
 
 class LogRead(_message.Message):
-    __slots__ = ("shard", "offset", "bytes_max")
+    __slots__ = ("shard", "offset", "bytes_max", "topic")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
     shard: int
     offset: int
     bytes_max: int
-    def __init__(self, shard: _Optional[int] = ..., offset: _Optional[int] = ..., bytes_max: _Optional[int] = ...) -> None: ...
+    topic: str
+    def __init__(self, shard: _Optional[int] = ..., offset: _Optional[int] = ..., bytes_max: _Optional[int] = ..., topic: _Optional[str] = ...) -> None: ...
 
 class LogRecords(_message.Message):
     __slots__ = ("error_code", "error_message", "batches", "log_start_offset", "high_watermark")

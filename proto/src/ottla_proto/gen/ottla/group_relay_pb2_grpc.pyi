@@ -5,7 +5,7 @@ The stream between a broker and a group coordinator.
 
 Every broker keeps one stream open to every live coordinator. It carries both what clients ask (broker to
 coordinator) and what the coordinator needs of the log (coordinator to broker): appends to, and reads of, the
-partitions of __consumer_offsets that this broker leads. Frames wait for each other in neither direction, and as
+partitions that this broker leads of the topics that are sharded among coordinators. Frames wait for each other in neither direction, and as
 many as have come together travel in one message.
 
 Call metadata of the broker: `broker-id` and `broker-epoch`, decimal. A later stream of the same broker replaces

@@ -7,6 +7,7 @@ from typing import Any
 
 from kio.static.protocol import Entity
 
+from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.conversion import message_of
 
 
@@ -23,9 +24,11 @@ class GroupLists:
     answered: str
 
 
-def split(message: Any, lists: GroupLists, shard_for: Callable[[str], int]) -> Mapping[int, Any]:
+def split(
+    message: Any, lists: GroupLists, shard_for: Callable[[str], TopicPartition]
+) -> Mapping[TopicPartition, Any]:
     """Return the parts of a request by the shard that keeps their groups; the request itself if that is only one."""
-    shards: dict[int, list[Any]] = defaultdict(list)
+    shards: dict[TopicPartition, list[Any]] = defaultdict(list)
     for item in getattr(message, lists.requested):
         shards[shard_for(_group_id(item))].append(item)
     if len(shards) == 1:

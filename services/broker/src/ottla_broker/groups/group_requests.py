@@ -19,6 +19,7 @@ from ottla_broker.groups.relay import answer_or_raise
 from ottla_broker.groups.routing import shard_for
 from ottla_broker.outcome import Outcome, Parts
 from ottla_core.errors import InvalidRequest, KafkaError, MessageTooLarge
+from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.group_id import GroupMessage
 from ottla_core.wire.group_responses import error_response
 
@@ -43,7 +44,7 @@ def relay_several(broker: Broker, request: Request, lists: GroupLists) -> Outcom
     return _relay_parts(broker, request, lists, parts)
 
 
-def _relay_whole(broker: Broker, request: Request, shard: int) -> Outcome:
+def _relay_whole(broker: Broker, request: Request, shard: TopicPartition) -> Outcome:
     try:
         return broker.groups.ask(shard, request.frame, client_host(request), functools.partial(_respond, request))
     except (NotCoordinator, MessageTooLarge) as error:
@@ -68,12 +69,14 @@ def _respond(request: Request, answer: bytes | NotCoordinator) -> Parts:
     return [accepted(answer)]
 
 
-async def _relay_parts(broker: Broker, request: Request, lists: GroupLists, parts: Mapping[int, Entity]) -> Parts:
+async def _relay_parts(
+    broker: Broker, request: Request, lists: GroupLists, parts: Mapping[TopicPartition, Entity]
+) -> Parts:
     answers = await asyncio.gather(*(_ask_for_part(broker, request, shard, part) for shard, part in parts.items()))
     return request.respond(merge(request.message, lists, request.codec.response_type, answers))
 
 
-async def _ask_for_part(broker: Broker, request: Request, shard: int, part: Entity) -> Any:
+async def _ask_for_part(broker: Broker, request: Request, shard: TopicPartition, part: Entity) -> Any:
     """Return the response to a part of the request; one that could not be had refuses that part only."""
     frame = request.codec.encode_request(request.header, part)
     try:

@@ -20,8 +20,12 @@ from ottla_core.cluster.model import ClusterState, Member
 from ottla_core.errors import MessageTooLarge
 from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
 from ottla_core.rpc.group_relay import ALL_SHARDS
+from ottla_core.shards import GROUP_TOPIC
+from ottla_core.topic_partition import TopicPartition
 
 T = TypeVar("T")
+
+ALL_GROUP_SHARDS = TopicPartition(GROUP_TOPIC, ALL_SHARDS)
 
 
 def answer_or_raise(answer: bytes | NotCoordinator) -> bytes:
@@ -82,7 +86,7 @@ class GroupRelay:
         """Streams that are open."""
         return sum(stream.session is not None for stream in self.streams.values())
 
-    def check_reachable(self, shard: int) -> None:
+    def check_reachable(self, shard: TopicPartition) -> None:
         """See that the shard's owner could be asked now.
 
         Raises:
@@ -92,7 +96,7 @@ class GroupRelay:
 
     def ask(
         self,
-        shard: int,
+        shard: TopicPartition,
         frame: bytes,
         client_host: str,
         finish: Finish[T],
@@ -128,12 +132,12 @@ class GroupRelay:
         )
 
     async def _ask_for_all(self, owner: Member, frame: bytes, client_host: str) -> bytes:
-        return await self._ask(owner, ALL_SHARDS, frame, client_host, answer_or_raise)
+        return await self._ask(owner, ALL_GROUP_SHARDS, frame, client_host, answer_or_raise)
 
     def _ask(
         self,
         owner: Member,
-        shard: int,
+        shard: TopicPartition,
         frame: bytes,
         client_host: str,
         finish: Finish[T],

@@ -16,6 +16,8 @@ from ottla_broker.groups.shard_log import ShardLog
 from ottla_broker.later_answer import LaterAnswer
 from ottla_core.background import start_detached
 from ottla_core.rpc.frame_queue import FrameQueue
+from ottla_core.shards import GROUP_TOPIC
+from ottla_core.topic_partition import TopicPartition
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
 WAITING_REQUESTS_MAX = 50_000
@@ -90,7 +92,7 @@ class RelaySession:
 
     def ask(
         self,
-        shard: int,
+        shard: TopicPartition,
         frame: bytes,
         client_host: str,
         topics_revision: int,
@@ -102,7 +104,7 @@ class RelaySession:
         """Pass a client's request on.
 
         Args:
-            shard: which shard keeps the group, or `ALL_SHARDS`.
+            shard: which shard is asked, or `ALL_SHARDS` of a topic.
             frame: the request without its length.
             client_host: where the client is.
             topics_revision: when topics have last come or gone, as far as this broker knows.
@@ -125,7 +127,9 @@ class RelaySession:
         added = self.outgoing.add(len(frame))
         added.id = request_id
         request = added.group_request
-        request.shard = shard
+        request.shard = shard.partition
+        if shard.topic != GROUP_TOPIC:
+            request.topic = shard.topic
         request.frame = frame
         request.client_host = client_host
         request.topics_revision = topics_revision

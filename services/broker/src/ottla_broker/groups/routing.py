@@ -9,10 +9,11 @@ from hashlib import blake2b
 
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_core.cluster.model import ClusterState, Member
-from ottla_core.shards import GROUP_TOPIC, shard_of
+from ottla_core.shards import GROUP_TOPIC, shard_named, shard_of
+from ottla_core.topic_partition import TopicPartition
 
 
-def shard_for(state: ClusterState, group_id: str) -> int:
+def shard_for(state: ClusterState, group_id: str) -> TopicPartition:
     """Return the shard that keeps a group.
 
     Raises:
@@ -24,7 +25,7 @@ def shard_for(state: ClusterState, group_id: str) -> int:
     return shard_of(group_id, len(topic.partitions))
 
 
-def owner_of(state: ClusterState, shard: int) -> Member:
+def owner_of(state: ClusterState, shard: TopicPartition) -> Member:
     """Return the live coordinator that owns a shard.
 
     Raises:
@@ -33,12 +34,12 @@ def owner_of(state: ClusterState, shard: int) -> Member:
     assigned = state.shards.get(shard)
     owner = None if assigned is None else state.coordinators.get(assigned.coordinator)
     if assigned is None or owner is None or owner.epoch != assigned.coordinator_epoch:
-        raise NotCoordinator(f"no live coordinator owns {GROUP_TOPIC}-{shard}")
+        raise NotCoordinator(f"no live coordinator owns {shard}")
     return owner
 
 
 def owners(state: ClusterState) -> list[Member]:
-    """Return the coordinators that own the shards, each once; nobody if there are no shards.
+    """Return the coordinators that own shards of groups, each once; nobody if there are no shards.
 
     Raises:
         NotCoordinator: a shard has no live owner.
@@ -47,10 +48,10 @@ def owners(state: ClusterState) -> list[Member]:
     return list(by_id.values())
 
 
-def shards(state: ClusterState) -> range:
-    """Return all shards; none before there are groups."""
+def shards(state: ClusterState) -> list[TopicPartition]:
+    """Return all shards of groups; none before there are groups."""
     topic = state.topics.get(GROUP_TOPIC)
-    return range(0 if topic is None else len(topic.partitions))
+    return [] if topic is None else [shard_named(GROUP_TOPIC, each.index) for each in topic.partitions]
 
 
 def broker_for(group_id: str, broker_ids: Iterable[int]) -> int | None:

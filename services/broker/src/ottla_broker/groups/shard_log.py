@@ -30,9 +30,12 @@ from ottla_core.errors import (
     OffsetOutOfRange,
     RecordListTooLarge,
     RequestTimedOut,
+    UnknownTopicOrPartition,
 )
 from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
-from ottla_core.shards import GROUP_TOPIC
+from ottla_core.rpc.group_relay import shard_in
+from ottla_core.shards import SHARDED_TOPICS
+from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.record_batch import RecordBatchHeader, parse_header
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
@@ -60,7 +63,7 @@ class SeenLaterEpoch(InvalidProducerEpoch):
 
 
 class ShardLog:
-    """The partitions of `__consumer_offsets` that this broker leads, as coordinators use them.
+    """The partitions of sharded topics that this broker leads, as coordinators use them.
 
     Attributes:
         append_count: batches that were appended.
@@ -71,7 +74,7 @@ class ShardLog:
         self._partitions = partitions
         self._state = state
         self._clock = clock
-        self._newest_writers: dict[int, tuple[int, int]] = {}
+        self._newest_writers: dict[TopicPartition, tuple[int, int]] = {}
         self.append_count = 0
         self.read_count = 0
 
@@ -93,14 +96,15 @@ class ShardLog:
 
         The batch is in the log when this returns; the answer is there too, or what is to be awaited for it.
         """
+        shard = shard_in(request)
         try:
-            partition, appended = self._append(request.shard, request.batch)
+            partition, appended = self._append(shard, request.batch)
             end_offset = appended.last_offset + 1
             # Begun right here: once others have had their turn, the offset may be that of another leader's record.
             replication = None if partition.log.high_watermark >= end_offset else _Replication(partition, end_offset)
             is_flush_due = partition.log.flush_is_due
         except Exception as error:  # noqa: BLE001  an answer, whatever it is
-            return _refusal(request.shard, error)
+            return _refusal(shard, error)
         if replication is None and not is_flush_due:
             return self._appended(appended)
         return self._when_safe(partition, appended, replication, is_flush_due=is_flush_due)
@@ -114,7 +118,7 @@ class ShardLog:
             if replication is not None:
                 await replication.finish()
         except Exception as error:  # noqa: BLE001  an answer, whatever it is
-            return _refusal(partition.topic_partition.partition, error)
+            return _refusal(partition.topic_partition, error)
         finally:
             if replication is not None:
                 replication.stop()
@@ -124,13 +128,13 @@ class ShardLog:
         self.append_count += 1
         return pb.LogAppended(base_offset=appended.base_offset)
 
-    def _append(self, shard: int, batch: bytes) -> tuple[Partition, Appended]:
+    def _append(self, shard: TopicPartition, batch: bytes) -> tuple[Partition, Appended]:
         """Append one batch to this broker's log; finds it where it had been appended before.
 
         Raises:
             KafkaError: it was not appended.
         """
-        partition = self._partitions.leader_of(GROUP_TOPIC, shard)
+        partition = self._leader_of(shard)
         header = parse_header(batch)
         self._check_owner(shard, header)
         try:
@@ -143,7 +147,18 @@ class ShardLog:
         self._newest_writers[shard] = header.producer_id, header.producer_epoch
         return partition, appended
 
-    def _check_owner(self, shard: int, header: RecordBatchHeader) -> None:
+    def _leader_of(self, shard: TopicPartition) -> Partition:
+        """Return a shard's partition.
+
+        Raises:
+            UnknownTopicOrPartition: the topic is no coordinator's.
+            KafkaError: this broker does not lead the partition.
+        """
+        if shard.topic not in SHARDED_TOPICS:
+            raise UnknownTopicOrPartition(f"{shard.topic} is not sharded among coordinators")
+        return self._partitions.leader_of(*shard)
+
+    def _check_owner(self, shard: TopicPartition, header: RecordBatchHeader) -> None:
         """Refuse a batch of a former owner; ids and epochs of producers only grow.
 
         Raises:
@@ -156,14 +171,15 @@ class ShardLog:
         if header.producer_id < 0 or writer < newest:
             owner = "nobody yet" if newest == NO_WRITER else f"producer {newest[0]} with epoch {newest[1]}"
             raise InvalidProducerEpoch(
-                f"{GROUP_TOPIC}-{shard} is written by {owner}, not by producer {writer[0]} with epoch {writer[1]}"
+                f"{shard} is written by {owner}, not by producer {writer[0]} with epoch {writer[1]}"
             )
 
     async def read(self, request: pb.LogRead) -> pb.LogRecords:
         """Read whole batches up to the high watermark; none where that has been reached."""
         answer = pb.LogRecords(log_start_offset=NO_OFFSET, high_watermark=NO_OFFSET)
+        shard = shard_in(request)
         try:
-            partition = self._partitions.leader_of(GROUP_TOPIC, request.shard)
+            partition = self._leader_of(shard)
             answer.log_start_offset = partition.log.log_start_offset
             answer.high_watermark = partition.log.high_watermark
             answer.batches = await _read(partition, request.offset, request.bytes_max)
@@ -171,13 +187,13 @@ class ShardLog:
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code.value, error.message
         except Exception:
-            logger.exception("read of a shard failed unexpectedly", shard=request.shard)
+            logger.exception("read of a shard failed unexpectedly", shard=str(shard))
             answer.error_code = ErrorCode.unknown_server_error.value
             answer.error_message = "the broker failed unexpectedly; its log says why"
         return answer
 
 
-def _refusal(shard: int, error: Exception) -> pb.LogAppended:
+def _refusal(shard: TopicPartition, error: Exception) -> pb.LogAppended:
     """Return the answer to an append that failed, or of which nobody can tell whether it is safe."""
     seen_epoch: int | None = None
     if isinstance(error, KafkaError):
@@ -185,9 +201,9 @@ def _refusal(shard: int, error: Exception) -> pb.LogAppended:
         if isinstance(error, SeenLaterEpoch):
             seen_epoch = error.epoch
         else:
-            logger.debug("append to a shard refused", shard=shard, code=code.name, error=message)
+            logger.debug("append to a shard refused", shard=str(shard), code=code.name, error=message)
     else:
-        logger.error("append to a shard failed unexpectedly", shard=shard, exc_info=error)
+        logger.error("append to a shard failed unexpectedly", shard=str(shard), exc_info=error)
         code, message = ErrorCode.unknown_server_error, "the broker failed unexpectedly; its log says why"
     return pb.LogAppended(
         error_code=code.value, error_message=message, base_offset=NO_OFFSET, seen_producer_epoch=seen_epoch

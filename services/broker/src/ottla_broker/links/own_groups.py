@@ -107,7 +107,9 @@ class OwnGroups:
                 raise NotCoordinator(f"the groups of shard {shard} are not set back in {TURNS_MAX} turns")
         return refusals
 
-    async def _is_set_back(self, shard: int, cuts: Cuts, refusals: dict[tuple[UUID, int], KafkaError]) -> bool:
+    async def _is_set_back(
+        self, shard: TopicPartition, cuts: Cuts, refusals: dict[tuple[UUID, int], KafkaError]
+    ) -> bool:
         """Set some groups of a shard back; return whether these were all, and add what is refused."""
         answer = await self._ask(shard, _set_back_request(cuts), sets_all_back=True)
         codes = {
@@ -133,7 +135,12 @@ class OwnGroups:
         return _result(answer, {topic_id: name for name, topic_id in topic_ids.items()})
 
     async def _ask(
-        self, shard: int, request: OffsetCommitRequest, *, only_forward: bool = False, sets_all_back: bool = False
+        self,
+        shard: TopicPartition,
+        request: OffsetCommitRequest,
+        *,
+        only_forward: bool = False,
+        sets_all_back: bool = False,
     ) -> Any:
         key, version = int(request.__api_key__), int(request.__version__)
         codec = message_codec(key, version)

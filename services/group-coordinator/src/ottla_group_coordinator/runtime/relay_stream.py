@@ -15,6 +15,8 @@ import structlog
 from ottla_core.background import start_awaited
 from ottla_core.errors import OttlaError
 from ottla_core.rpc.frame_queue import FrameQueue
+from ottla_core.rpc.group_relay import topic_field
+from ottla_core.topic_partition import TopicPartition
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 
 UNSENT_BYTES_MAX = 64 * 1024 * 1024
@@ -66,13 +68,16 @@ class RelayStream:
         added.group_response.frame = frame
         self._after_adding()
 
-    def append(self, shard: int, batch: bytes) -> asyncio.Future[pb.LogAppended]:
+    def append(self, shard: TopicPartition, batch: bytes) -> asyncio.Future[pb.LogAppended]:
         """Ask for a batch to be appended; the future fails with `StreamClosed` if no answer can come any more."""
-        return self._ask(pb.Frame(log_append=pb.LogAppend(shard=shard, batch=batch)))
+        return self._ask(
+            pb.Frame(log_append=pb.LogAppend(shard=shard.partition, topic=topic_field(shard), batch=batch))
+        )
 
-    def read(self, shard: int, offset: int, bytes_max: int) -> asyncio.Future[pb.LogRecords]:
+    def read(self, shard: TopicPartition, offset: int, bytes_max: int) -> asyncio.Future[pb.LogRecords]:
         """Ask for batches from an offset on; the future fails with `StreamClosed` if no answer can come any more."""
-        return self._ask(pb.Frame(log_read=pb.LogRead(shard=shard, offset=offset, bytes_max=bytes_max)))
+        asked = pb.LogRead(shard=shard.partition, topic=topic_field(shard), offset=offset, bytes_max=bytes_max)
+        return self._ask(pb.Frame(log_read=asked))
 
     def ask_ends(self, question: pb.LogEndsQuestion) -> asyncio.Future[pb.LogEnds]:
         """Ask how far partitions go; the future fails with `StreamClosed` if no answer can come any more.

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.runtime.errors import CoordinatorLoadInProgress
 from ottla_group_coordinator.runtime.waiting_request import WaitingRequest
 
@@ -25,7 +26,7 @@ class _Held(NamedTuple):
     revision: int
     give_up_at_s: float
     waiting: WaitingRequest
-    shard: int
+    shard: TopicPartition
 
 
 class RequestsAhead:
@@ -35,12 +36,12 @@ class RequestsAhead:
         submit: takes a request for a shard that need not wait any more.
     """
 
-    def __init__(self, submit: Callable[[int, WaitingRequest], None]) -> None:
+    def __init__(self, submit: Callable[[TopicPartition, WaitingRequest], None]) -> None:
         self._submit = submit
         self._held: deque[_Held] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
-    def hold(self, revision: int, shard: int, waiting: WaitingRequest) -> None:
+    def hold(self, revision: int, shard: TopicPartition, waiting: WaitingRequest) -> None:
         """Let a request wait until this process has seen `revision`."""
         if len(self._held) >= AHEAD_MAX:
             waiting.refuse(CoordinatorLoadInProgress("the coordinator lags behind the cluster state"))

@@ -159,7 +159,7 @@ class ShardLoader:
             value = None if record.value is None else self._decode_value(key, record.value)
         except InvalidRecord as error:
             self.unreadable_count += 1
-            log.error("record passed over", shard=self._log.shard, offset=record.offset, error=str(error))
+            log.error("record passed over", shard=str(self._log.shard), offset=record.offset, error=str(error))
             return
         self._shard.replay(CoordinatorRecord(key, value))
         self.record_count += 1

@@ -1,4 +1,4 @@
-"""A shard's partition of ``__consumer_offsets`` as its owner uses it: append and read, by way of the leading broker.
+"""A shard's partition as its owner uses it: append and read, by way of the leading broker.
 
 An append is tried until it is stored: the leader may be unknown or change, its stream may end, its disk may be full.
 It is always the same batch with the same sequence number that is sent again, and the leader stores it once. Only
@@ -17,6 +17,7 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from ottla_core.errors import OttlaError
+from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.record_batch import increment_sequence, parse_header
 from ottla_group_coordinator.runtime.relay_stream import RelayStream, StreamClosed
 from ottla_group_coordinator.runtime.shard_batches import FENCING_SEQUENCE, ShardProducer, empty_batch, fencing_batch
@@ -76,7 +77,7 @@ class ShardLog:
 
     def __init__(
         self,
-        shard: int,
+        shard: TopicPartition,
         producer: ShardProducer,
         *,
         is_owner: Callable[[], bool],
@@ -250,7 +251,7 @@ class ShardLog:
         lasted_s = now_s - self._trouble_since_s
         if lasted_s >= WARNING_PATIENCE_S and now_s >= self._warned_at_s + WARNING_INTERVAL_S:
             self._warned_at_s = now_s
-            log.warning("trying again", shard=self.shard, what=what, problem=problem, for_s=round(lasted_s, 1))
+            log.warning("trying again", shard=str(self.shard), what=what, problem=problem, for_s=round(lasted_s, 1))
         await asyncio.sleep(self._pause_s)
         self._pause_s = min(2 * self._pause_s, RETRY_PAUSE_S_MAX)
 

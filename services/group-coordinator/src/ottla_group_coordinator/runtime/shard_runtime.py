@@ -116,11 +116,6 @@ class ShardRuntime(Generic[Machine]):
         self._is_finishing = False
         self._task: asyncio.Task[None] | None = None
 
-    @property
-    def index(self) -> int:
-        """The partition of ``__consumer_offsets``."""
-        return self.log.shard
-
     def start(self) -> None:
         """Begin to fence, load and serve."""
         self._task = start_vital("shard", self._run())
@@ -175,16 +170,16 @@ class ShardRuntime(Generic[Machine]):
             while not self._is_finishing:
                 await self._load_and_serve()
         except OwnershipLost as error:
-            log.info("shard given up", shard=self.index, reason=str(error))
+            log.info("shard given up", shard=str(self.log.shard), reason=str(error))
             self._end()
             await asyncio.sleep(SUCCESSOR_TIMEOUT_S)  # cancelled when the cluster state names another owner
-            log.error("no later owner is known but to the log", shard=self.index, epoch=error.seen_epoch)
+            log.error("no later owner is known but to the log", shard=str(self.log.shard), epoch=error.seen_epoch)
             if error.seen_epoch is not None:
                 self._shared.on_epoch_seen(error.seen_epoch)
             else:
                 self._shared.on_sequence_lost()
         except SequenceLost as error:
-            log.error("shard given up", shard=self.index, reason=str(error))
+            log.error("shard given up", shard=str(self.log.shard), reason=str(error))
             self._shared.on_sequence_lost()
         finally:
             self._end()
@@ -199,7 +194,9 @@ class ShardRuntime(Generic[Machine]):
             raise
         except Exception as error:
             is_bug = not isinstance(error, OttlaError)
-            log.error("shard failed; loading it again", shard=self.index, reason=repr(error), exc_info=is_bug)
+            log.error(
+                "shard failed; loading it again", shard=str(self.log.shard), reason=repr(error), exc_info=is_bug
+            )
             self.shard, self.status = None, ShardStatus.LOADING
             self._shared.counts.failures += 1
             self._refuse_all(CoordinatorLoadInProgress())
@@ -236,7 +233,7 @@ class ShardRuntime(Generic[Machine]):
         counts.load_s += took_s
         counts.loaded_records += loader.record_count
         counts.unreadable_records += loader.unreadable_count
-        log.info("shard loaded", shard=self.index, records=loader.record_count, seconds=round(took_s, 3))
+        log.info("shard loaded", shard=str(self.log.shard), records=loader.record_count, seconds=round(took_s, 3))
         return shard
 
     # Serving
@@ -275,7 +272,7 @@ class ShardRuntime(Generic[Machine]):
                 taken.add(shard.on_cluster_state(state, now_ms))
             self._take_turns(shard, taken, now_ms)
         except Exception:
-            log.exception("a rule failed", shard=self.index, request=self._taking)
+            log.exception("a rule failed", shard=str(self.log.shard), request=self._taking)
             if self._taking is not None and (waiting := self._waiting.pop(self._taking.token, None)) is not None:
                 waiting.refuse(KafkaError("the group coordinator failed unexpectedly; its log says why"))
             raise ShardBroken("a rule failed") from None
@@ -348,7 +345,7 @@ class ShardRuntime(Generic[Machine]):
         if self.status is ShardStatus.STUCK:
             self._time.hold(RETURN_MS)
             self.status = ShardStatus.SERVING
-            log.info("stored at last", shard=self.index)
+            log.info("stored at last", shard=str(self.log.shard))
         if batches:
             self._count(batches, taken, loop.time() - began_s)
 
@@ -361,7 +358,7 @@ class ShardRuntime(Generic[Machine]):
 
     def _on_stuck(self, taken: Round) -> None:
         """Tell those who wait for a round that is not stored in time, and those behind it."""
-        log.warning("a round is not stored in time; still trying", shard=self.index)
+        log.warning("a round is not stored in time; still trying", shard=str(self.log.shard))
         self._shared.counts.append_timeouts += 1
         self.status = ShardStatus.STUCK
         self._refuse_round(taken, CoordinatorNotAvailable())

@@ -13,7 +13,7 @@ from typing import Generic, Protocol
 import structlog
 
 from ottla_core.cluster.model import NO_EPOCH, ClusterState, Shard
-from ottla_core.shards import GROUP_TOPIC
+from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.runtime.shard_batches import ShardProducer
 from ottla_group_coordinator.runtime.shard_runtime import ShardRuntime
 from ottla_group_coordinator.runtime.shard_surroundings import Machine
@@ -47,7 +47,7 @@ class ShardTable(Generic[Machine]):
         self._coordinator_id = coordinator_id
         self._place = place
         self._make_runtime = make_runtime
-        self._shards: dict[int, ShardRuntime[Machine]] = {}
+        self._shards: dict[TopicPartition, ShardRuntime[Machine]] = {}
         self._is_closed = False
 
     @property
@@ -55,9 +55,13 @@ class ShardTable(Generic[Machine]):
         """The shards that were assigned to us."""
         return self._shards.values()
 
-    def get(self, index: int) -> ShardRuntime[Machine] | None:
+    def owned_of(self, topic: str) -> list[ShardRuntime[Machine]]:
+        """Return the shards of one topic that were assigned to us."""
+        return [runtime for name, runtime in self._shards.items() if name.topic == topic]
+
+    def get(self, shard: TopicPartition) -> ShardRuntime[Machine] | None:
         """Return a shard, or None if it is not ours."""
-        return self._shards.get(index)
+        return self._shards.get(shard)
 
     def reconcile(self, state: ClusterState) -> None:
         """Give up what is not ours any more, and take what has become ours."""
@@ -65,21 +69,21 @@ class ShardTable(Generic[Machine]):
             return
         epoch = self._place.epoch
         ours = {
-            shard.index: shard
-            for shard in state.shards.values()
+            name: shard
+            for name, shard in state.shards.items()
             if shard.coordinator == self._coordinator_id and shard.coordinator_epoch == epoch != NO_EPOCH
         }
-        for index, runtime in tuple(self._shards.items()):
-            shard = ours.get(index)
+        for name, runtime in tuple(self._shards.items()):
+            shard = ours.get(name)
             if shard is None or producer_of(shard) != runtime.log.producer:
-                log.info("shard is not ours any more", shard=index)
-                del self._shards[index]
+                log.info("shard is not ours any more", shard=str(name))
+                del self._shards[name]
                 runtime.end()
-        for index, shard in ours.items():
-            if index not in self._shards:
-                log.info("shard is ours", shard=index, producer=producer_of(shard)._asdict())
-                self._shards[index] = self._make_runtime(shard)
-                self._shards[index].start()
+        for name, shard in ours.items():
+            if name not in self._shards:
+                log.info("shard is ours", shard=str(name), producer=producer_of(shard)._asdict())
+                self._shards[name] = self._make_runtime(shard)
+                self._shards[name].start()
 
     def on_cluster_state(self, former: ClusterState, state: ClusterState) -> None:
         """Follow the cluster state."""
@@ -87,10 +91,9 @@ class ShardTable(Generic[Machine]):
             self.reconcile(state)
         if former.topics is state.topics and former.group_configs is state.group_configs:
             return
-        has_moved = former.topics.get(GROUP_TOPIC) is not state.topics.get(GROUP_TOPIC)
-        for runtime in tuple(self._shards.values()):
+        for (topic, _), runtime in tuple(self._shards.items()):
             runtime.on_cluster_state(state)
-            if has_moved:
+            if former.topics.get(topic) is not state.topics.get(topic):
                 runtime.log.on_leaders()
 
     async def close(self) -> None:
