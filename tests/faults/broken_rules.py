@@ -63,12 +63,13 @@ def deposed_controller_not_fenced() -> None:
 
 def fetches_beyond_the_high_watermark() -> None:
     """A leader gives consumers what no follower has yet."""
-    from ottla_broker.partition import Partition  # noqa: PLC0415 - only for the broker
+    from ottla_broker.log.read_isolation import ReadIsolation  # noqa: PLC0415 - only for the broker
+    from ottla_broker.partition import Partition  # noqa: PLC0415
 
     read = Partition.read
 
     def read_to_log_end(self: Partition, offset: int, max_bytes: int, **how: Any) -> Any:
-        return read(self, offset, max_bytes, **{**how, "to_log_end": True})
+        return read(self, offset, max_bytes, **{**how, "isolation": ReadIsolation.LOG_END})
 
     replace_rule(Partition, "read", read_to_log_end)
 

@@ -19,6 +19,7 @@ from ottla_broker.fetch_reading import diverging_epoch
 from ottla_broker.links.linked_leading import begin_log_at, cut_to_source
 from ottla_broker.links.linked_partition import LinkedPartition, Next, SourceRange
 from ottla_broker.log.leader_epoch_checkpoint import EpochEntry, LeaderEpochs
+from ottla_broker.log.read_isolation import ReadIsolation
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.replication.follower_replica import FetchPosition, truncation_offset
@@ -223,7 +224,7 @@ class LinkedModel:
                     offset = diverging_offset(follower, *parted, leader_epoch=epoch)
                     truncate_to(follower, offset, leader_epoch=epoch, now_ms=NOW_MS)
                     return
-            found = leader.read(position.offset, 300, at_least_one_batch=True, to_log_end=True)
+            found = leader.read(position.offset, 300, at_least_one_batch=True, isolation=ReadIsolation.LOG_END)
             contact = FollowerContact(follower_id, 70 + follower_id, 0)
             leader.record_follower_fetch(contact, offset=position.offset, log_start_offset=0)
         except OffsetOutOfRange:

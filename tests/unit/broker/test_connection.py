@@ -9,15 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from ottla_broker.channel import PlainChannel
 from ottla_broker.connection import PIPELINED_REQUESTS_MAX, Connection
-from ottla_broker.log.log_reader import LogSlice
+from ottla_broker.log.log_slice import FileSlice
 from ottla_broker.log.segment_file import SegmentFile
 from ottla_broker.outcome import Outcome
 from ottla_broker.receive_buffer import BufferPool, RequestBudget
 from ottla_core.errors import InvalidRequest
 from ottla_core.slices import started
+from ottla_core.wire.fetch_response import PartitionFetched, encode_fetch_response
 
 DEADLINE_SECONDS = 10
 
@@ -155,11 +157,34 @@ async def test_file_ranges_are_sent_between_bytes(connect, tmp_path: Path) -> No
     path = tmp_path / "segment"
     path.write_bytes(content)
     size = len(content) - 1000
-    piece = LogSlice(SegmentFile(path), 500, size)
+    piece = FileSlice(SegmentFile(path), 500, size)
     peer = await connect(Owner(lambda _: [struct.pack(">i", size + 6) + b"abc", piece, b"xyz"]))
     peer.writer.write(framed(b"fetch"))
 
     assert await peer.receive() == b"abc" + content[500:-500] + b"xyz"
+
+
+class Remembered:
+    """A slice of a log that is no file."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.size = len(data)
+
+    def read(self) -> bytes:
+        return self._data
+
+
+async def test_a_slice_of_a_log_need_not_be_a_file(connect, tmp_path: Path) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(b"f" * 1000)
+    slices = [Remembered(b"m" * 500), FileSlice(SegmentFile(path), 0, 1000), Remembered(b"n" * 300_000)]
+    fetched = [PartitionFetched(index, ErrorCode.none, 7, 7, 0, piece) for index, piece in enumerate(slices)]
+    peer = await connect(Owner(lambda _: list(encode_fetch_response(12, bytes(5), [("t", fetched)]))))
+    peer.writer.write(framed(b"fetch"))
+
+    response = await peer.receive()
+    assert [response.count(letter) for letter in (b"m" * 500, b"f" * 1000, b"n" * 300_000)] == [1, 1, 1]
 
 
 async def test_what_was_truncated_meanwhile_is_not_sent_but_the_connection_closed(connect, tmp_path: Path) -> None:
@@ -168,7 +193,7 @@ async def test_what_was_truncated_meanwhile_is_not_sent_but_the_connection_close
     file = SegmentFile(path)
     file.valid.cut_at(1000)
     sizes = {b"kept": 1000, b"lost": 1001}
-    peer = await connect(Owner(lambda frame: [struct.pack(">i", 1000), LogSlice(file, 0, sizes[bytes(frame)])]))
+    peer = await connect(Owner(lambda frame: [struct.pack(">i", 1000), FileSlice(file, 0, sizes[bytes(frame)])]))
     peer.writer.write(framed(b"kept"))
     assert await peer.receive() == b"r" * 1000
     peer.writer.write(framed(b"lost"))

@@ -12,6 +12,7 @@ from ottla_broker.delayed_fetch import DelayedFetch
 from ottla_broker.fetch_reading import FetchTerms, Reading, look, note_told
 from ottla_broker.fetch_sessions import FetchSession, FetchSessionCache, SessionPartition
 from ottla_broker.outcome import Delayed, Parts
+from ottla_broker.partition import Partition
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.errors import InvalidRequest, KafkaError
 from tests.support.readable_partitions import (
@@ -49,7 +50,9 @@ class WaitingReader:
         min_bytes: int = 1,
         max_wait_s: float = LONG_S,
         keep: bool = False,
+        read_committed: bool = False,
     ) -> None:
+        self._read_committed = read_committed
         self._partitions = partitions
         self.session = session
         self.only_news = False
@@ -69,7 +72,7 @@ class WaitingReader:
 
     def look(self) -> Reading:
         self.looks += 1
-        terms = FetchTerms(PLENTY_BYTES, only_leader=True, read_committed=False)
+        terms = FetchTerms(PLENTY_BYTES, only_leader=True, read_committed=self._read_committed)
         return look(self.session, terms, self._partitions, only_news=self.only_news)
 
     def answer(self, reading: Reading) -> Parts:
@@ -112,6 +115,21 @@ async def test_a_consumer_of_a_sole_replica_is_answered_by_the_append(partitions
     size = append(partition)
     assert await reader.is_answered()
     assert await reader.result() == b"%d" % size
+
+
+async def test_a_consumer_of_committed_records_does_not_count_what_is_not_stable(
+    partitions: ReadablePartitions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = partitions.add(isr=(BROKER,))
+    readers = [
+        WaitingReader(partitions, session_of(asked()), read_committed=committed) for committed in (True, False)
+    ]
+    monkeypatch.setattr(Partition, "last_stable_offset", 0)
+    size = append(partition)
+    assert [await reader.is_answered() for reader in readers] == [False, True]
+    monkeypatch.setattr(Partition, "last_stable_offset", 2)
+    append(partition)
+    assert await readers[0].result() == b"%d" % (2 * size)
 
 
 async def test_what_was_hidden_when_the_wait_began_counts(partitions: ReadablePartitions) -> None:

@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker.fetch_reading import FetchTerms, Found, Reading, look, note_told
 from ottla_broker.fetch_sessions import FetchSession
+from ottla_broker.log.read_isolation import ReadIsolation
 from ottla_broker.partition import Partition
 from ottla_broker.replication.fetch_plan import FetchPlan
 from ottla_broker.replication.following import append_from_leader
@@ -78,6 +79,32 @@ def test_a_consumer_reads_up_to_the_high_watermark_and_a_follower_to_the_end(par
     (follower,) = full(session_of(asked(), follower=contact(OTHER_FOLLOWER)), partitions)
     assert follower.outcome.records is not None
     assert follower.outcome.records.size == 2 * size
+
+
+def test_a_consumer_of_committed_records_reads_up_to_the_last_stable_offset(
+    partitions: ReadablePartitions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the high watermark until there are transactions, so the test says where it is."""
+    partition, size = filled(partitions, batches=3)
+    assert partition.last_stable_offset == partition.log.high_watermark == 3
+    append(partition)
+    monkeypatch.setattr(Partition, "last_stable_offset", 2)
+    found = {
+        read_committed: look(session_of(asked()), terms(read_committed=read_committed), partitions, only_news=False)
+        for read_committed in (False, True)
+    }
+    outcomes = {read_committed: reading.found[0].outcome for read_committed, reading in found.items()}
+    assert {committed: outcome.records.size for committed, outcome in outcomes.items() if outcome.records} == {
+        False: 3 * size,
+        True: 2 * size,
+    }
+    assert {(outcome.high_watermark, outcome.last_stable_offset) for outcome in outcomes.values()} == {(3, 2)}
+    (follower,) = full(session_of(asked(), follower=contact(OTHER_FOLLOWER)), partitions)
+    assert follower.outcome.records is not None
+    assert (follower.outcome.records.size, follower.outcome.last_stable_offset) == (4 * size, 2)
+
+    at_the_end = look(session_of(asked(0, 2)), terms(read_committed=True), partitions, only_news=False)
+    assert (at_the_end.found[0].outcome.records, at_the_end.has_hidden_records) == (None, True)
 
 
 def test_that_there_are_hidden_records_is_noted(partitions: ReadablePartitions) -> None:
@@ -200,7 +227,9 @@ def test_a_follower_whose_log_ends_within_a_gap_waits_as_well(
 
     def read(broker_id: int, at: int) -> list[int]:
         full(session_of(asked(0, at), follower=contact(broker_id)), partitions)
-        found = leading.read(at, PLENTY_BYTES, at_least_one_batch=True, to_log_end=True, follower=broker_id)
+        found = leading.read(
+            at, PLENTY_BYTES, at_least_one_batch=True, isolation=ReadIsolation.LOG_END, follower=broker_id
+        )
         if found is None:
             return []
         data = os.pread(found.file.fileno(), found.size, found.position)

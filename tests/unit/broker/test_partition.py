@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from ottla_broker.log.read_isolation import ReadIsolation
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import NotEnoughReplicas, NotEnoughReplicasAfterAppend
 from ottla_broker.replication.following import append_from_leader, truncate_to
@@ -143,7 +144,7 @@ def test_what_is_appended_without_waiting_stays_invisible_below_the_minimum(
     append(partition, all_in_sync=False)
     assert partition.log.high_watermark == 0
     assert partition.read(0, 1000, at_least_one_batch=True) is None
-    assert partition.read(0, 1000, at_least_one_batch=True, to_log_end=True) is not None
+    assert partition.read(0, 1000, at_least_one_batch=True, isolation=ReadIsolation.LOG_END) is not None
 
 
 def test_records_replicated_to_too_few_are_told_so(make_replica: Callable[..., Partition]) -> None:

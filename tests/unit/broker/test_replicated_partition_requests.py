@@ -16,6 +16,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
 from ottla_broker.broker import Broker
+from ottla_broker.log.read_isolation import READ_COMMITTED
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partitions import PartitionTable
@@ -63,11 +64,13 @@ class Leader:
         contact = FollowerContact(FOLLOWER, 7, 0)
         self.partition.record_follower_fetch(contact, offset=offset, log_start_offset=log_start_offset)
 
-    async def end_offset(self, *, replica_id: int = -1, messages: Any = list_offsets) -> tuple[ErrorCode, int]:
-        wanted = messages.ListOffsetsPartition(partition_index=i32(0), timestamp=i64(LATEST))
+    async def end_offset(
+        self, *, replica_id: int = -1, messages: Any = list_offsets, isolation_level: int = 0, timestamp: int = LATEST
+    ) -> tuple[ErrorCode, int]:
+        wanted = messages.ListOffsetsPartition(partition_index=i32(0), timestamp=i64(timestamp))
         request = messages.ListOffsetsRequest(
             replica_id=BrokerId(replica_id),
-            isolation_level=i8(0),
+            isolation_level=i8(isolation_level),
             topics=(messages.ListOffsetsTopic(name=TopicName(TOPIC), partitions=(wanted,)),),
         )
         (answer,) = (await ask(self.broker, request)).topics[0].partitions
@@ -98,6 +101,22 @@ async def test_to_consumers_a_partition_ends_at_the_high_watermark_and_to_replic
     assert await leader.end_offset() == (ErrorCode.none, 1)
     assert await leader.end_offset(replica_id=FOLLOWER) == (ErrorCode.none, 2)
     assert await leader.end_offset(replica_id=DEBUGGER) == (ErrorCode.none, 2)
+
+
+async def test_to_consumers_of_committed_records_a_partition_ends_at_the_last_stable_offset(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value in (b"a", b"b", b"c"):
+        await ask(leader.broker, produce_request(TOPIC, batch_of(value), acks=1))
+    leader.follower_fetches(2)
+    assert await leader.end_offset(isolation_level=READ_COMMITTED) == (ErrorCode.none, 2)
+
+    monkeypatch.setattr(Partition, "last_stable_offset", 0)
+    assert await leader.end_offset(isolation_level=READ_COMMITTED) == (ErrorCode.none, 0)
+    assert await leader.end_offset() == (ErrorCode.none, 2)
+    assert await leader.end_offset(isolation_level=READ_COMMITTED, replica_id=FOLLOWER) == (ErrorCode.none, 3)
+    assert await leader.end_offset(isolation_level=READ_COMMITTED, timestamp=0) == (ErrorCode.none, -1)
+    assert await leader.end_offset(timestamp=0) == (ErrorCode.none, 0)
 
 
 async def test_a_follower_shows_its_log_only_to_who_debugs(leader: Leader) -> None:

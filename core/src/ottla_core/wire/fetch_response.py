@@ -1,7 +1,7 @@
 """Encoding of FetchResponse, versions 4 to 18, around record data that never enters Python.
 
-The response is a list of parts: bytes for everything but the records, and for the records the file ranges that the
-log returned, to be sent with sendfile.
+The response is a list of parts: bytes for everything but the records, and for the records what the log
+returned: mostly ranges of files, to be sent with sendfile.
 
 Source of the layout: Kafka's FetchResponse.json.
 """
@@ -38,15 +38,15 @@ _DIVERGING_EPOCH_TAG = 0
 _CURRENT_LEADER_TAG = 1
 
 
-class FileRange(Protocol):
-    """Bytes of a file."""
+class RecordData(Protocol):
+    """The bytes of record batches, in a file or elsewhere."""
 
     @property
     def size(self) -> int:
         """How many bytes."""
 
 
-Records = TypeVar("Records", bound=FileRange)
+Records = TypeVar("Records", bound=RecordData)
 
 
 @dataclass(slots=True)  # frozen ones take four times as long to make, and one is made per partition

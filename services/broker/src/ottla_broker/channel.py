@@ -9,7 +9,7 @@ import socket
 from collections.abc import Sequence
 from typing import Protocol
 
-from ottla_broker.log.log_reader import LogSlice
+from ottla_broker.log.log_slice import FileSlice
 
 Buffer = bytes | bytearray | memoryview
 
@@ -38,7 +38,7 @@ class Channel(Protocol):
             more: whether other bytes follow at once, for which a packet may wait.
         """
 
-    def send_slice(self, piece: LogSlice) -> int:
+    def send_slice(self, piece: FileSlice) -> int:
         """Take a beginning of a piece of a log file; return how many bytes, 0 where the file has none of it."""
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ class PlainChannel:
         """Take a beginning of the buffers together."""
         return self._socket.sendmsg(buffers, (), socket.MSG_MORE if more else 0)
 
-    def send_slice(self, piece: LogSlice) -> int:
+    def send_slice(self, piece: FileSlice) -> int:
         """Have the kernel send from the file."""
         return os.sendfile(self._socket.fileno(), piece.file.fileno(), piece.position, piece.size)
 

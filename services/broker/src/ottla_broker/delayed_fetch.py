@@ -51,7 +51,7 @@ class DelayedFetch:
     """
 
     __slots__ = (
-        "_connection_delayed", "_fetch", "_has_hidden_records", "_is_follower", "_loop", "_min_bytes",
+        "_connection_delayed", "_fetch", "_has_hidden_records", "_is_follower", "_isolation", "_loop", "_min_bytes",
         "_missing_bytes", "_news_timer", "_session", "_timer", "_triggered", "answered",
     )  # fmt: skip
 
@@ -69,6 +69,7 @@ class DelayedFetch:
         self._fetch = fetch
         self._session = session
         self._is_follower = session.follower is not None
+        self._isolation = reading.isolation
         self._min_bytes = min_bytes
         self._connection_delayed = delayed
         self._triggered = False
@@ -91,11 +92,9 @@ class DelayedFetch:
             self._answer_soon()
 
     def on_append(self, partition: Partition, size_bytes: int) -> None:
-        """Count what was appended; a reader may see it when the high watermark has passed it."""
+        """Count what was appended; a consumer may see it when the high watermark has passed it."""
         self._missing_bytes -= size_bytes
-        if self._missing_bytes <= 0 and (
-            self._is_follower or partition.log.high_watermark == partition.log.log_end_offset
-        ):
+        if self._missing_bytes <= 0 and partition.end_for(self._isolation) == partition.log.log_end_offset:
             self._trigger()
 
     def on_high_watermark(self, partition: Partition) -> None:

@@ -15,7 +15,8 @@ from typing import NamedTuple, Protocol
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.fetch_sessions import NEVER_TOLD, FetchSession, Named, SessionPartition
-from ottla_broker.log.log_reader import LogSlice
+from ottla_broker.log.log_slice import LogSlice
+from ottla_broker.log.read_isolation import ReadIsolation, isolation_of
 from ottla_broker.partition import Partition
 from ottla_broker.replication.doubtful_log import check_may_be_followed_by, heard_of_log
 from ottla_broker.replication.follower_replica import NO_BYTES
@@ -92,16 +93,18 @@ class Reading:
     """What one look found.
 
     Attributes:
+        isolation: how far the reader may read.
         found: what the reader is to be told, in order.
         size_bytes: records that were found.
         left_bytes: how many more the response may take.
         is_urgent: whether something other than records has to be told at once.
-        has_hidden_records: whether there are records that this reader may not see before the high watermark moves.
+        has_hidden_records: whether there are records that this reader may not see yet.
     """
 
-    __slots__ = ("found", "has_hidden_records", "is_urgent", "left_bytes", "size_bytes")
+    __slots__ = ("found", "has_hidden_records", "is_urgent", "isolation", "left_bytes", "size_bytes")
 
-    def __init__(self, left_bytes: int) -> None:
+    def __init__(self, left_bytes: int, isolation: ReadIsolation) -> None:
+        self.isolation = isolation
         self.found: list[Found] = []
         self.size_bytes = 0
         self.left_bytes = left_bytes
@@ -123,7 +126,8 @@ def look(session: FetchSession, terms: FetchTerms, source: PartitionSource, *, o
         source: where partitions are found.
         only_news: leave out what the reader knows already, and look at it no more until something happens to it.
     """
-    reading = Reading(terms.bytes_max)
+    isolation = isolation_of(is_replica=session.follower is not None, read_committed=terms.read_committed)
+    reading = Reading(terms.bytes_max, isolation)
     for wanted in tuple(session.dirty):
         if only_news and reading.is_full and not (wanted.is_unrecorded and session.follower):
             continue
@@ -231,22 +235,21 @@ def _read(
             offset,
             min(asked.max_bytes, max(reading.left_bytes, 0)),
             at_least_one_batch=reading.size_bytes == 0,
-            to_log_end=follower is not None,
+            isolation=reading.isolation,
             follower=None if follower is None else follower.broker_id,
         )
     log = partition.log
     if not log.log_start_offset <= offset <= log.log_end_offset:
         # Also if nothing was read as the response is full: a reader that is not told now might never be asked again.
         raise OffsetOutOfRange(f"{partition.topic_partition} has no offset {offset}")
+    visible_end_offset = partition.end_for(reading.isolation)
+    is_behind = offset < visible_end_offset
     if follower is None:
-        is_behind = offset < log.high_watermark
-        if log.high_watermark < log.log_end_offset:
+        if visible_end_offset < log.log_end_offset:
             reading.has_hidden_records = True
-    else:
-        is_behind = offset < log.log_end_offset
-        if wanted.is_unrecorded and not claims_nothing and log.log_start_offset <= offset <= log.log_end_offset:
-            partition.record_follower_fetch(follower, offset=offset, log_start_offset=asked.log_start_offset)
-            wanted.is_unrecorded, wanted.followed = False, partition
+    elif wanted.is_unrecorded and not claims_nothing and log.log_start_offset <= offset <= log.log_end_offset:
+        partition.record_follower_fetch(follower, offset=offset, log_start_offset=asked.log_start_offset)
+        wanted.is_unrecorded, wanted.followed = False, partition
     return Found(wanted, partition, _outcome(partition, terms, records), is_behind)
 
 
@@ -257,14 +260,13 @@ def _outcome(
     diverging: tuple[int, int] | None = None,
     preferred_replica: int = NO_PREFERRED_REPLICA,
 ) -> Outcome:
-    """Return an outcome with the log's offsets; without transactions the last stable offset is the high watermark."""
+    """Return an outcome with the log's offsets."""
     log = partition.log
-    high_watermark = log.high_watermark
     return PartitionFetched(
         partition.topic_partition.partition,
         ErrorCode.none,
-        high_watermark,
-        high_watermark,
+        log.high_watermark,
+        partition.last_stable_offset,
         log.log_start_offset,
         records,
         terms.read_committed,

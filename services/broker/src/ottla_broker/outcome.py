@@ -4,12 +4,12 @@ from collections.abc import Awaitable
 from typing import Any, Protocol
 
 from ottla_broker.later_answer import LaterAnswer
-from ottla_broker.log.log_reader import LogSlice
+from ottla_broker.log.log_slice import LogSlice
 from ottla_broker.request_times import MeasuredRequest
 
 Part = bytes | LogSlice
 Parts = list[Part]
-"""A response: whole frames of bytes and file ranges, ready to send."""
+"""A response: whole frames of bytes and pieces of logs, ready to send."""
 
 Answer = Parts | None
 """The response, or None where none is due."""

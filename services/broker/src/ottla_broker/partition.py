@@ -12,8 +12,9 @@ from uuid import UUID
 
 from ottla_broker.log.append_validation import AppendOrigin
 from ottla_broker.log.appended import Appended
-from ottla_broker.log.log_reader import LogSlice
+from ottla_broker.log.log_slice import LogSlice
 from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.read_isolation import ReadIsolation
 from ottla_broker.log.unpacking import LookedInto
 from ottla_broker.partition_context import PartitionWatcher, ReplicationContext, ReplicationNotice
 from ottla_broker.partition_refusals import check_leader_epoch, not_leader, takes_no_writes, too_few_replicas
@@ -427,29 +428,43 @@ class Partition:
 
     # Reading
 
+    @property
+    def last_stable_offset(self) -> int:
+        """Below it every transaction is decided and replicated; that is the high watermark, as there are none yet.
+
+        Source: `lastStableOffset` of Kafka's UnifiedLog.
+        """
+        return self.log.high_watermark
+
+    def end_for(self, isolation: ReadIsolation) -> int:
+        """Return the offset at which the partition ends for a reader."""
+        if isolation is ReadIsolation.LOG_END:
+            return self.log.log_end_offset
+        return self.log.high_watermark if isolation is ReadIsolation.HIGH_WATERMARK else self.last_stable_offset
+
     def read(
         self,
         offset: int,
         max_bytes: int,
         *,
         at_least_one_batch: bool,
-        to_log_end: bool = False,
+        isolation: ReadIsolation = ReadIsolation.HIGH_WATERMARK,
         follower: int | None = None,
     ) -> LogSlice | None:
-        """Return record data from `offset` up to the high watermark, or None if there is none.
+        """Return record data from `offset` up to where the reader may read, or None if there is none.
 
         Args:
             offset: where to start.
             max_bytes: the most to return.
             at_least_one_batch: return the first batch even if it is larger.
-            to_log_end: read up to the log's end, as followers do.
+            isolation: how far the reader may read.
             follower: which broker it is that follows, for its log is not to get a gap that need not be.
 
         Raises:
             OffsetOutOfRange: the offset is before the log start or after the end.
         """
         log = self.log
-        end_offset = log.log_end_offset if to_log_end else log.high_watermark
+        end_offset = self.end_for(isolation)
         if follower is not None and log.lost_from is not None:
             end_offset = end_at_loss(
                 offset,

@@ -6,7 +6,7 @@ Bytes leave together; pieces of files go as pieces, which a plain channel sends 
 from collections import deque
 
 from ottla_broker.channel import Channel
-from ottla_broker.log.log_reader import LogSlice
+from ottla_broker.log.log_slice import FileSlice
 from ottla_broker.outcome import Parts
 from ottla_broker.request_times import MeasuredRequest
 
@@ -28,7 +28,7 @@ class UnsentResponses:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self.parts: deque[memoryview | LogSlice] = deque()
+        self.parts: deque[memoryview | FileSlice] = deque()
         self.size_bytes = 0
         self.sent_bytes = 0
         self._measured: deque[tuple[MeasuredRequest, int]] = deque()
@@ -36,7 +36,7 @@ class UnsentResponses:
     def measure(self, measured: MeasuredRequest) -> None:
         """Have a request told when everything is sent that was added so far."""
         measured.note_queued()
-        unsent_bytes = sum(part.size if isinstance(part, LogSlice) else len(part) for part in self.parts)
+        unsent_bytes = sum(part.size if isinstance(part, FileSlice) else len(part) for part in self.parts)
         if unsent_bytes:
             self._measured.append((measured, self.sent_bytes + unsent_bytes))
         else:
@@ -45,12 +45,13 @@ class UnsentResponses:
     def add(self, parts: Parts) -> None:
         """Send these parts after the others."""
         for part in parts:
-            if isinstance(part, LogSlice):
+            if isinstance(part, FileSlice):
                 self.parts.append(part)
             else:
-                assert part, "an empty part would never be sent"
-                self.parts.append(memoryview(part))
-                self.size_bytes += len(part)
+                data = part if isinstance(part, bytes) else part.read()
+                assert data, "an empty part would never be sent"
+                self.parts.append(memoryview(data))
+                self.size_bytes += len(data)
 
     def clear(self) -> None:
         """Forget what is unsent."""
@@ -79,7 +80,7 @@ class UnsentResponses:
     def _send_next(self) -> int:
         """Send from the head of the queue; return how many bytes the channel took."""
         head = self.parts[0]
-        if isinstance(head, LogSlice):
+        if isinstance(head, FileSlice):
             return self._send_slice(head)
         if len(self.parts) == 1:
             sent = self._channel.send(head)
@@ -94,7 +95,7 @@ class UnsentResponses:
     def _send_gathered(self) -> int:
         buffers: list[memoryview] = []
         for part in self.parts:
-            if isinstance(part, LogSlice) or len(buffers) == GATHERED_PARTS_MAX:
+            if isinstance(part, FileSlice) or len(buffers) == GATHERED_PARTS_MAX:
                 break
             buffers.append(part)
         sent = self._channel.send_gathered(buffers, more=len(buffers) < len(self.parts))
@@ -109,7 +110,7 @@ class UnsentResponses:
             left -= len(part)
         return sent
 
-    def _send_slice(self, piece: LogSlice) -> int:
+    def _send_slice(self, piece: FileSlice) -> int:
         if piece.is_lost:
             raise OSError(f"{piece.file} was truncated before all that was read there could be sent")
         sent = self._channel.send_slice(piece)
@@ -117,5 +118,5 @@ class UnsentResponses:
             raise OSError(f"{piece.file} is shorter than its index says")
         self.parts.popleft()
         if sent < piece.size:
-            self.parts.appendleft(LogSlice(piece.file, piece.position + sent, piece.size - sent))
+            self.parts.appendleft(piece.after(sent))
         return sent

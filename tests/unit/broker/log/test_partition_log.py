@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
-from ottla_broker.log.log_reader import LogSlice
+from ottla_broker.log.log_slice import FileSlice
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.segment_file import OpenFiles
 from ottla_core.errors import InvalidRecord, KafkaStorageError, MessageTooLarge, OffsetOutOfRange
@@ -280,7 +280,7 @@ def test_reading_on_from_any_offset_finds_everything(many: PartitionLog, max_byt
     assert found == list(enumerate(VALUES))[first:]
 
 
-def read_one(log: PartitionLog, max_bytes: int) -> LogSlice:
+def read_one(log: PartitionLog, max_bytes: int) -> FileSlice:
     found = log.read(0, max_bytes=max_bytes, end_offset=40, at_least_one_batch=True)
     assert found is not None
     return found

@@ -9,7 +9,6 @@ Whatever goes wrong is an answer with a Kafka error code; the stream goes on.
 """
 
 import asyncio
-import os
 from collections.abc import Callable, Coroutine
 from uuid import UUID
 
@@ -18,7 +17,6 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker.log.append_validation import AppendOrigin
 from ottla_broker.log.appended import Appended
-from ottla_broker.log.log_reader import LogSlice
 from ottla_broker.partition import Partition
 from ottla_broker.partitions import PartitionTable
 from ottla_core.clock import Clock
@@ -26,7 +24,6 @@ from ottla_core.cluster.model import ClusterState
 from ottla_core.errors import (
     InvalidProducerEpoch,
     KafkaError,
-    KafkaStorageError,
     OffsetOutOfRange,
     RecordListTooLarge,
     RequestTimedOut,
@@ -260,15 +257,5 @@ async def _read(partition: Partition, offset: int, bytes_max: int) -> bytes:
             f" a coordinator can read {FRAME_BYTES_MAX}"
         )
     if piece.size < READ_IN_THREAD_BYTES_MIN:
-        return _read_file(piece)
-    return await asyncio.to_thread(_read_file, piece)
-
-
-def _read_file(piece: LogSlice) -> bytes:
-    try:
-        data = os.pread(piece.file.fileno(), piece.size, piece.position)
-    except OSError as error:
-        raise KafkaStorageError(f"cannot read {piece.file.path}: {error.strerror}") from error
-    if len(data) < piece.size:
-        raise KafkaStorageError(f"{piece.file.path} is shorter than its index says")
-    return data
+        return piece.read()
+    return await asyncio.to_thread(piece.read)

@@ -23,7 +23,8 @@ from ottla_broker.fetch_sessions import (
     InvalidFetchSessionEpoch,
     Named,
 )
-from ottla_broker.log.log_reader import LogSlice
+from ottla_broker.log.log_slice import LogSlice
+from ottla_broker.log.read_isolation import READ_COMMITTED
 from ottla_broker.outcome import Outcome, Parts
 from ottla_broker.partition import Partition
 from ottla_broker.replica_selection import replica_in_rack
@@ -45,7 +46,6 @@ FIRST_VERSION_WITH_LAST_FETCHED_EPOCH = 12
 FIRST_VERSION_BY_TOPIC_ID = 13
 FIRST_VERSION_WITH_REPLICA_EPOCH = 15
 NOT_GIVEN = -1
-READ_COMMITTED = 1
 ASKING_FOR_EVERYTHING = (INITIAL_EPOCH, FINAL_EPOCH)
 LED_BY_OTHERS = (NotLeaderOrFollower.code, FencedLeaderEpoch.code)
 

@@ -1,6 +1,7 @@
 """ListOffsets (key 2): offsets by time, and the first, last and latest-stamped offsets of partitions.
 
-To consumers a partition ends at its high watermark, to replicas at the log's end. Who gives the id that stands for
+To consumers a partition ends at its high watermark, or at its last stable offset if they read committed records only;
+to replicas at the log's end. Who gives the id that stands for
 somebody who debugs sees all of the log as well, and is answered by any replica. A new leader's high watermark
 may be behind what the former leader has told; until it has reached the start of the leader's epoch consumers are told
 to ask again, rather than be shown offsets that go back (KIP-207).
@@ -20,6 +21,7 @@ from kio.static.primitive import i32, i64
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers.api_versions import NO_THROTTLE
+from ottla_broker.log.read_isolation import READ_COMMITTED, ReadIsolation, isolation_of
 from ottla_broker.log.unpacking import Found, LongSearch
 from ottla_broker.outcome import Outcome, Parts
 from ottla_broker.partition import Partition
@@ -67,20 +69,25 @@ def handle(broker: Broker, request: Request) -> Outcome:
 
 
 async def _handle(broker: Broker, request: Request) -> Parts:
-    topics = []
-    for topic in request.newest().topics:
-        partitions = [await _answer(broker, request, topic.name, wanted) for wanted in topic.partitions]
+    topics, message = [], request.newest()
+    isolation = isolation_of(
+        is_replica=message.replica_id != CONSUMER, read_committed=message.isolation_level == READ_COMMITTED
+    )
+    for topic in message.topics:
+        partitions = [await _answer(broker, request, topic.name, wanted, isolation) for wanted in topic.partitions]
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
     return request.respond(ListOffsetsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics)))
 
 
-async def _answer(broker: Broker, request: Request, topic: str, wanted: Any) -> ListOffsetsPartitionResponse:
+async def _answer(
+    broker: Broker, request: Request, topic: str, wanted: Any, isolation: ReadIsolation
+) -> ListOffsetsPartitionResponse:
     error, found = ErrorCode.none, (UNKNOWN, UNKNOWN, UNKNOWN)
     try:
         timestamp = wanted.timestamp
         if request.version < OLDEST_VERSION_OF.get(timestamp, 0) or timestamp < min(Special):
             raise UnsupportedVersion(f"timestamp {timestamp} has no meaning in version {request.version}")
-        found = await _find(broker, request, topic, wanted)
+        found = await _find(broker, request, topic, wanted, isolation)
     except KafkaError as refused:
         error = refused.code
         if isinstance(refused, OffsetNotAvailable) and request.version < FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE:
@@ -109,14 +116,14 @@ def _partition(broker: Broker, request: Request, topic: str, wanted: Any) -> Par
     return partition
 
 
-async def _find(broker: Broker, request: Request, topic: str, wanted: Any) -> Found:
+async def _find(broker: Broker, request: Request, topic: str, wanted: Any, isolation: ReadIsolation) -> Found:
     partition = _partition(broker, request, topic, wanted)
-    log, is_replica = partition.log, request.message.replica_id != CONSUMER
+    log = partition.log
     match wanted.timestamp:
         case Special.LATEST:
-            if not is_replica:
+            if isolation is not ReadIsolation.LOG_END:
                 _check_end_is_known(partition)
-            return _end_offset(partition, is_replica), UNKNOWN, partition.state.leader_epoch
+            return partition.end_for(isolation), UNKNOWN, partition.state.leader_epoch
         case Special.EARLIEST | Special.EARLIEST_LOCAL:
             return log.log_start_offset, UNKNOWN, log.leader_epochs.epoch_at(log.log_start_offset)
         case Special.LATEST_TIERED | Special.EARLIEST_PENDING_UPLOAD:
@@ -128,14 +135,10 @@ async def _find(broker: Broker, request: Request, topic: str, wanted: Any) -> Fo
     if isinstance(latest, LongSearch):
         latest = await latest.run()
         partition = _partition(broker, request, topic, wanted)  # it may have another leader by now
-    if latest is None or latest[0] >= _end_offset(partition, is_replica):
+    if latest is None or latest[0] >= partition.end_for(isolation):
         _check_end_is_known(partition)
         return UNKNOWN, UNKNOWN, UNKNOWN
     return latest
-
-
-def _end_offset(partition: Partition, is_replica: bool) -> int:
-    return partition.log.log_end_offset if is_replica else partition.log.high_watermark
 
 
 def _check_end_is_known(partition: Partition) -> None:

@@ -32,9 +32,7 @@ async def keep_aside(log: PartitionLog, offset: int, end_offset: int, topic_id: 
             found = log.read(position, max_bytes=COPIED_AT_ONCE_BYTES, end_offset=end_offset, at_least_one_batch=True)
             if found is None:
                 break
-            data = os.pread(found.file.fileno(), found.size, found.position)
-            if found.is_lost or len(data) != found.size:
-                raise KafkaStorageError(f"{log.topic_partition} was cut while records were set aside")
+            data = found.read()
             await asyncio.to_thread(_append, path, data)
             position = max(header.next_offset for header, _ in iterate_batches(data))
         await asyncio.to_thread(_make_durable, path)

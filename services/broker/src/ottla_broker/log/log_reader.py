@@ -6,12 +6,11 @@ segment, and consists of whole batches.
 """
 
 import os
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from ottla_broker.log.log_slice import FileSlice
 from ottla_broker.log.segment import LogSegment
-from ottla_broker.log.segment_file import SegmentFile
 from ottla_broker.log.segment_scan import last_boundary
 from ottla_broker.log.segments import Segments
 from ottla_broker.log.unpacking import Found, LongSearch, is_long
@@ -24,23 +23,6 @@ _REMEMBERED_POSITIONS: Final = 16
 
 _BATCHES_LOOKED_AT_MAX: Final = 1_000
 """How far a gap is looked for at a time, on the event loop."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogSlice:
-    """A range of whole batches in a segment's file; it stays readable when the segment is deleted.
-
-    It does not when the log is truncated before it was sent, which happens to a leader that follows another one.
-    """
-
-    file: SegmentFile
-    position: int
-    size: int
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the log was truncated, so that other batches may lie there by now."""
-        return self.position + self.size > self.file.valid.end_position
 
 
 class LogReader:
@@ -60,7 +42,7 @@ class LogReader:
 
     def read(
         self, offset: int, *, max_bytes: int, end_offset: int, log_end_offset: int, at_least_one_batch: bool
-    ) -> LogSlice | None:
+    ) -> FileSlice | None:
         """Return the batches from the one that holds `offset`, below `end_offset`; None if there are none."""
         start = self._positions.get(offset) or self._locate(offset)
         if start is None:
@@ -80,9 +62,9 @@ class LogReader:
             return None
         if available <= max_bytes:
             self._remember(next_offset, segment, limit)
-            return LogSlice(segment.file(), position, available)
+            return FileSlice(segment.file(), position, available)
         size = self._whole_batches(segment, position, max_bytes, at_least_one_batch=at_least_one_batch)
-        return LogSlice(segment.file(), position, size) if size else None
+        return FileSlice(segment.file(), position, size) if size else None
 
     def contiguous_end(self, offset: int) -> int:
         """Return up to where the log has every offset from one on, as far as the next read goes; itself in a gap."""

@@ -24,8 +24,9 @@ from ottla_broker.log.flush import LogFlush
 from ottla_broker.log.local_log import LocalLog
 from ottla_broker.log.log_compaction import LogCompaction
 from ottla_broker.log.log_loading import LoadedLog, LoadRequest, begin_log, load_log
-from ottla_broker.log.log_reader import LogReader, LogSlice
+from ottla_broker.log.log_reader import LogReader
 from ottla_broker.log.log_removal import LogRemoval
+from ottla_broker.log.log_slice import LogSlice
 from ottla_broker.log.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
 from ottla_broker.log.producer_state import ProducerEntry
 from ottla_broker.log.storage_errors import StorageErrors
@@ -300,7 +301,7 @@ class PartitionLog:
         Args:
             offset: where to start; an offset inside a batch gives the whole batch.
             max_bytes: the most to return.
-            end_offset: offset to stop at: the high watermark, the last stable offset, or the log's end.
+            end_offset: offset to stop at; see `ReadIsolation`.
             at_least_one_batch: return the first batch even if it is larger than `max_bytes`.
 
         Raises:
