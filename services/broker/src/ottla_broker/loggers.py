@@ -19,6 +19,7 @@ LOGGERS: Final = frozenset(
         "background",
         "broker",
         "client metrics",
+        "cluster copies",
         "cluster state",
         "connection",
         "election",
