@@ -51,6 +51,7 @@ NO_SETTINGS = {
     "foo.bar": "a field",
     "ottla.checkpoint.location": "a variable of the prompt",
     "kafka.sasl.jaas.config": "a setting of Java's clients",
+    "kafka-client-metrics.sh": "a command of Kafka",
     "kafka-features.sh": "a command of Kafka",
     "ottla.version": "a feature",
     "ottla.plugins": "a group of entry points",
