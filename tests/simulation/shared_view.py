@@ -8,7 +8,7 @@ is found out at once.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ottla_core.cluster.codec import BadValue
+from ottla_core.cluster.json_fields import BadValue
 from ottla_core.cluster.key_value import KeyChange, KeyValue
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.model import ClusterState, PartitionState, Shard

@@ -10,9 +10,8 @@ away from it as long as it belongs to the cluster.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 from uuid import UUID
 
 from ottla_core.cluster.features import (
@@ -23,6 +22,7 @@ from ottla_core.cluster.features import (
     FeatureRanges,
     FinalizedFeatures,
 )
+from ottla_core.cluster.json_fields import JsonFields, UnknownFormat
 from ottla_core.cluster.keys import LinkKey, MemberKey, PartitionKey, RegistrationKey, ShardKey
 from ottla_core.cluster.model import (
     NO_EPOCH,
@@ -36,24 +36,12 @@ from ottla_core.cluster.model import (
     Shard,
     TopicOrigin,
 )
-from ottla_core.errors import OttlaError
 from ottla_core.topic_partition import TopicPartition
 
-FORMAT = "format"
-FIRST_FORMAT = 1
 FEATURES_VERSION = 1
 """The version of the value that holds the finalised levels."""
 
 Json = Mapping[str, object]
-Value = TypeVar("Value")
-
-
-class BadValue(OttlaError):
-    """A value in etcd is not what its key promises; the message names the key and the field."""
-
-
-class UnknownFormat(BadValue):
-    """A value in etcd has the format of a later release, which this one must not guess at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +87,7 @@ def decode_member(key: MemberKey, value: bytes, create_revision: int) -> Member:
     Raises:
         BadValue: the value is not a member.
     """
-    fields = _Fields(str(key), value)
+    fields = JsonFields(str(key), value)
     return Member(
         role=key.role,
         id=key.id,
@@ -136,7 +124,7 @@ def decode_registration(key: RegistrationKey, value: bytes, mod_revision: int) -
     Raises:
         BadValue: the value is not a registration.
     """
-    fields = _Fields(str(key), value)
+    fields = JsonFields(str(key), value)
     return BrokerRegistration(
         broker_id=key.broker_id,
         broker_epoch=fields.integer("broker_epoch"),
@@ -151,7 +139,7 @@ def _encode_ranges(ranges: FeatureRanges) -> Json:
     return {each.name: [each.min_level, each.max_level] for each in ranges}
 
 
-def _decode_ranges(fields: "_Fields") -> FeatureRanges:
+def _decode_ranges(fields: JsonFields) -> FeatureRanges:
     if "features" not in fields.json:
         return UNSAID
     ranges = fields.pairs_by_name("features")
@@ -159,7 +147,7 @@ def _decode_ranges(fields: "_Fields") -> FeatureRanges:
 
 
 def _decode_endpoint(where: str, item: object) -> Endpoint:
-    fields = _Fields(where, item)
+    fields = JsonFields(where, item)
     return Endpoint(
         listener=fields.text("listener"),
         host=fields.text("host"),
@@ -179,7 +167,7 @@ def decode_controller(value: bytes, create_revision: int) -> ControllerLeader:
     Raises:
         BadValue: the value is not a controller.
     """
-    fields = _Fields("controller", value)
+    fields = JsonFields("controller", value)
     return ControllerLeader(id=fields.integer("id"), epoch=create_revision, rpc_address=fields.text("rpc_address"))
 
 
@@ -205,7 +193,7 @@ def decode_topic(name: str, value: bytes) -> TopicRecord:
     Raises:
         BadValue: the value is not a topic.
     """
-    fields = _Fields(f"topic {name}", value)
+    fields = JsonFields(f"topic {name}", value)
     return TopicRecord(
         id=fields.uuid("id"),
         partition_count=fields.integer("partitions"),
@@ -217,7 +205,7 @@ def decode_topic(name: str, value: bytes) -> TopicRecord:
 def _decode_origin(where: str, item: object) -> TopicOrigin | None:
     if item is None:
         return None
-    fields = _Fields(where, item)
+    fields = JsonFields(where, item)
     return TopicOrigin(
         link_id=fields.uuid("link"), source_topic=fields.text("topic"), source_topic_id=fields.uuid("topic_id")
     )
@@ -247,7 +235,7 @@ def decode_link(key: LinkKey, value: bytes, mod_revision: int) -> Link:
     Raises:
         BadValue: the value is not a link.
     """
-    fields = _Fields(str(key), value)
+    fields = JsonFields(str(key), value)
     return Link(
         name=key.name,
         id=fields.uuid("id"),
@@ -290,7 +278,7 @@ def decode_partition(key: PartitionKey, value: bytes, mod_revision: int) -> Part
     Raises:
         BadValue: the value is not a partition.
     """
-    fields = _Fields(str(key), value)
+    fields = JsonFields(str(key), value)
     return PartitionState(
         topic_id=key.topic_id,
         index=key.index,
@@ -326,7 +314,7 @@ def decode_shard(key: ShardKey, value: bytes, mod_revision: int) -> Shard:
     Raises:
         BadValue: the value is not a shard.
     """
-    fields = _Fields(str(key), value)
+    fields = JsonFields(str(key), value)
     return Shard(
         topic_partition=TopicPartition(key.topic, key.index),
         coordinator=fields.integer("coordinator"),
@@ -348,7 +336,7 @@ def decode_config(value: bytes) -> Mapping[str, str]:
     Raises:
         BadValue: the value holds no settings.
     """
-    return _Fields("configs", value).texts("configs")
+    return JsonFields("configs", value).texts("configs")
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
@@ -362,7 +350,7 @@ def decode_cluster_id(value: bytes) -> str:
     Raises:
         BadValue: the value holds none.
     """
-    return _Fields("cluster id", value).text("cluster_id")
+    return JsonFields("cluster id", value).text("cluster_id")
 
 
 def encode_features(levels: Mapping[str, int]) -> bytes:
@@ -376,7 +364,7 @@ def decode_features(value: bytes, mod_revision: int) -> FinalizedFeatures:
     Raises:
         BadValue: the value holds none, or is of a later version.
     """
-    fields = _Fields("features", value)
+    fields = JsonFields("features", value)
     if (version := fields.integer("version")) != FEATURES_VERSION:
         raise UnknownFormat(f"features: of version {version}, and this release reads version {FEATURES_VERSION}")
     return FinalizedFeatures(
@@ -395,7 +383,7 @@ def decode_recovery(value: bytes) -> Recovery:
     Raises:
         BadValue: the value is none.
     """
-    fields = _Fields("recovery", value)
+    fields = JsonFields("recovery", value)
     return Recovery(number=fields.integer("number"), is_unfinished=fields.flag("unfinished"))
 
 
@@ -410,102 +398,8 @@ def decode_next_producer_id(value: bytes) -> int:
     Raises:
         BadValue: the value holds none.
     """
-    return _Fields("producer ids", value).integer("next")
+    return JsonFields("producer ids", value).integer("next")
 
 
 def _to_bytes(value: Json) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
-
-
-class _Fields:
-    """One JSON object, read field by field with its type checked."""
-
-    def __init__(self, where: str, value: object) -> None:
-        self._where = where
-        try:
-            parsed = json.loads(value) if isinstance(value, bytes) else value
-        except ValueError:
-            raise BadValue(f"{where}: not JSON: {value!r}") from None
-        if not isinstance(parsed, dict):
-            raise BadValue(f"{where}: not a JSON object: {parsed!r}")
-        if (found := parsed.get(FORMAT, FIRST_FORMAT)) != FIRST_FORMAT:
-            raise UnknownFormat(f"{where}: of format {found!r}, and this release reads format {FIRST_FORMAT}")
-        self.json: Json = parsed
-
-    def integer(self, name: str, default: int | None = None) -> int:
-        if default is not None and name not in self.json:
-            return default
-        return self._read(name, _integer)
-
-    def integers(self, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
-        if default is not None and name not in self.json:
-            return default
-        return tuple(_integer(f"{self._where}.{name}", item) for item in self.items(name))
-
-    def text(self, name: str) -> str:
-        return self._read(name, _text)
-
-    def texts(self, name: str) -> Mapping[str, str]:
-        return {key: _text(f"{self._where}.{name}.{key}", item) for key, item in self._object(name).items()}
-
-    def integers_by_name(self, name: str) -> Mapping[str, int]:
-        return {key: _integer(f"{self._where}.{name}.{key}", item) for key, item in self._object(name).items()}
-
-    def pairs_by_name(self, name: str) -> Mapping[str, tuple[int, int]]:
-        return {key: _pair(f"{self._where}.{name}.{key}", item) for key, item in self._object(name).items()}
-
-    def _object(self, name: str) -> dict[str, object]:
-        found = self.json.get(name)
-        if not isinstance(found, dict):
-            raise BadValue(f"{self._where}.{name}: not an object: {found!r}")
-        return found
-
-    def list_of_texts(self, name: str) -> tuple[str, ...]:
-        return tuple(_text(f"{self._where}.{name}", item) for item in self.items(name))
-
-    def uuid(self, name: str) -> UUID:
-        return self._read(name, _uuid)
-
-    def uuids(self, name: str) -> tuple[UUID, ...]:
-        return tuple(_uuid(f"{self._where}.{name}", item) for item in self.items(name))
-
-    def flag(self, name: str) -> bool:
-        """Return a truth value; a writer that did not know the field meant no."""
-        found = self.json.get(name, False)
-        if not isinstance(found, bool):
-            raise BadValue(f"{self._where}.{name}: neither true nor false: {found!r}")
-        return found
-
-    def items(self, name: str) -> list[object]:
-        found = self.json.get(name)
-        if not isinstance(found, list):
-            raise BadValue(f"{self._where}.{name}: not a list: {found!r}")
-        return found
-
-    def _read(self, name: str, reader: Callable[[str, object], Value]) -> Value:
-        return reader(f"{self._where}.{name}", self.json.get(name))
-
-
-def _integer(where: str, item: object) -> int:
-    if not isinstance(item, int) or isinstance(item, bool):
-        raise BadValue(f"{where}: not an integer: {item!r}")
-    return item
-
-
-def _pair(where: str, item: object) -> tuple[int, int]:
-    if not isinstance(item, list) or len(item) != 2:
-        raise BadValue(f"{where}: not a pair: {item!r}")
-    return _integer(where, item[0]), _integer(where, item[1])
-
-
-def _text(where: str, item: object) -> str:
-    if not isinstance(item, str):
-        raise BadValue(f"{where}: not a string: {item!r}")
-    return item
-
-
-def _uuid(where: str, item: object) -> UUID:
-    try:
-        return UUID(_text(where, item))
-    except ValueError:
-        raise BadValue(f"{where}: not a UUID: {item!r}") from None

@@ -22,13 +22,13 @@ import structlog
 
 from ottla_core.background import start_recurring, start_vital
 from ottla_core.clock import Clock, SystemClock
-from ottla_core.cluster.codec import BadValue, UnknownFormat
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.etcd_connection import RETRY_DELAY_S
 from ottla_core.cluster.etcd_errors import EtcdError, StoreWentBack, WatchHistoryLost
 from ottla_core.cluster.etcd_watch import EtcdWatch, WatchBatch
 from ottla_core.cluster.feature_check import LevelUnsupported, check_supported
 from ottla_core.cluster.freshness import ViewFreshness
+from ottla_core.cluster.json_fields import BadValue, UnknownFormat
 from ottla_core.cluster.key_value import KeyChange, KeyValue
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.model import ClusterState, PartitionState, Shard

@@ -29,12 +29,12 @@ from ottla_core.background import start_awaited, start_vital
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster import codec
 from ottla_core.cluster import etcd_operations as op
-from ottla_core.cluster.codec import BadValue
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.etcd_connection import RETRY_DELAY_S
 from ottla_core.cluster.etcd_errors import EtcdError, LeaseNotFound, WatchHistoryLost, WriteOutcomeUnknown
 from ottla_core.cluster.feature_check import LevelUnsupported, check_supported
 from ottla_core.cluster.features import FinalizedFeatures
+from ottla_core.cluster.json_fields import BadValue
 from ottla_core.cluster.key_value import KeyValue
 from ottla_core.cluster.keys import KeySpace, MemberKey
 from ottla_core.cluster.lease import Lease, LeaseSession

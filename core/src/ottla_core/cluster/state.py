@@ -19,8 +19,9 @@ from typing import Self, TypeVar
 from uuid import UUID
 
 from ottla_core.cluster import codec
-from ottla_core.cluster.codec import BadValue, TopicRecord
+from ottla_core.cluster.codec import TopicRecord
 from ottla_core.cluster.features import FinalizedFeatures
+from ottla_core.cluster.json_fields import BadValue
 from ottla_core.cluster.key_value import KeyChange, KeyValue
 from ottla_core.cluster.keys import (
     BrokerConfigKey,

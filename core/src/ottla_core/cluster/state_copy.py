@@ -20,7 +20,7 @@ from enum import StrEnum
 from zlib import crc32
 
 from ottla_core.cluster import codec
-from ottla_core.cluster.codec import BadValue
+from ottla_core.cluster.json_fields import BadValue
 from ottla_core.cluster.key_value import KeyChange, KeyValue
 from ottla_core.cluster.model import Recovery
 from ottla_core.errors import OttlaError

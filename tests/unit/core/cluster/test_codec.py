@@ -8,7 +8,8 @@ from uuid import UUID
 import pytest
 
 from ottla_core.cluster import codec
-from ottla_core.cluster.codec import BadValue, TopicRecord, UnknownFormat
+from ottla_core.cluster.codec import TopicRecord
+from ottla_core.cluster.json_fields import BadValue, UnknownFormat
 from ottla_core.cluster.keys import LinkKey, MemberKey, PartitionKey, RegistrationKey, ShardKey
 from ottla_core.cluster.model import (
     BrokerRegistration,
