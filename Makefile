@@ -82,7 +82,7 @@ test: setup ## each part with real processes and faults, a choice of the tests: 
 	@OTTLA_TEST_CRASHES=5 $(MAKE) --no-print-directory --jobs=4 --keep-going SIDE_BY_SIDE=1 $(FIRST_SUITES:%=first-%)
 	@echo "all passed; make test-all runs every test"
 
-test-all: setup ## all tests but those that need Maven, several suites at a time (about 25 minutes)
+test-all: setup ## all tests but those that need Maven, several suites at a time (about 35 minutes)
 	-@scripts/ensure-test-packages
 	-@scripts/ensure-java
 	-@scripts/ensure-postgresql
