@@ -40,7 +40,8 @@ class AcknowledgedLoad:
     def wait_for_acknowledgements(self, more: int) -> None:
         """Waits until this many further records are acknowledged."""
         goal = self.log.acknowledged_count() + more
-        eventually(lambda: self._acknowledged() >= goal, f"{more} more records are acknowledged", within_s=60)
+        what = f"{more} more records are acknowledged"
+        eventually(lambda: self.serve_acknowledgements() >= goal, what, within_s=60)
 
     def finish(self) -> None:
         """Waits until everything sent is acknowledged."""
@@ -74,7 +75,8 @@ class AcknowledgedLoad:
             self._topic, value=value, partition=stream.partition, on_delivery=delivered
         )
 
-    def _acknowledged(self) -> int:
+    def serve_acknowledgements(self) -> int:
+        """Notes the acknowledgements that have come; returns how many records are acknowledged."""
         for producer in self._producers:
             producer.poll(0)
         assert not self._failures, self._failures[:3]

@@ -82,11 +82,23 @@ class Load:
         """Sends steadily for a while."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            for load in self.records.values():
-                load.send(2)
-            for load in self.records.values():
-                load._acknowledged()
+            self._send()
             time.sleep(0.02)  # paces the load
+
+    def run_until_acknowledged(self) -> None:
+        """Sends steadily until records of each topic are acknowledged, and a commit of each group is granted."""
+        eventually(self._is_acknowledged, "records and commits are acknowledged", within_s=TIMEOUT_S)
+
+    def _is_acknowledged(self) -> bool:
+        self._send()
+        written = all(load.log.acknowledged_count() for load in self.records.values())
+        return written and all(self.groups.granted.values())
+
+    def _send(self) -> None:
+        for load in self.records.values():
+            load.send(2)
+        for load in self.records.values():
+            load.serve_acknowledgements()
 
     def check(self, bootstrap: str) -> None:
         """Sees that everything is there that was acknowledged and committed until now."""
@@ -127,7 +139,7 @@ def test_nothing_is_lost_when_etcd_is(cluster: OttlaCluster) -> None:
     ids = topic_ids(cluster.bootstrap, list(TOPICS))
     with ExitStack() as stack:
         load = Load(cluster.bootstrap, stack)  # the same producers and consumers over all rounds
-        eventually(lambda: all(load.groups.granted.values()), "every group has committed")
+        load.run_until_acknowledged()
         for number in range(ROUNDS):
             disturb_and_kill(cluster, load, chance)
 
@@ -171,7 +183,7 @@ def check_rolling_restart(cluster: OttlaCluster) -> None:
 def test_a_cluster_without_copies_is_rebuilt_from_its_logs(cluster: OttlaCluster) -> None:
     with ExitStack() as stack:
         load = Load(cluster.bootstrap, stack)
-        eventually(lambda: all(load.groups.granted.values()), "every group has committed")
+        load.run_until_acknowledged()
         load.run(2)
         ids = topic_ids(cluster.bootstrap, list(TOPICS))
         cluster.kill()
@@ -196,7 +208,7 @@ def test_a_cluster_without_copies_is_rebuilt_from_its_logs(cluster: OttlaCluster
 def test_a_cluster_goes_on_without_a_broker_that_is_lost_for_good(cluster: OttlaCluster) -> None:
     with ExitStack() as stack:
         load = Load(cluster.bootstrap, stack)
-        eventually(lambda: all(load.groups.granted.values()), "every group has committed")
+        load.run_until_acknowledged()
         load.run(2)
         wait_until_in_sync(cluster.bootstrap, list(TOPICS))
         cluster.kill()
@@ -237,6 +249,7 @@ def test_a_recovery_that_was_cut_short_is_run_again(cluster: OttlaCluster) -> No
     create_topic(cluster.bootstrap, "wide", {}, partitions=500)  # so that there is a middle
     with ExitStack() as stack:
         load = Load(cluster.bootstrap, stack)
+        load.run_until_acknowledged()
         load.run(1)
         cluster.kill()
         lose_etcd(cluster)
