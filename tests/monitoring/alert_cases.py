@@ -118,6 +118,9 @@ OF_BROKERS: Final[Mapping[str, Case]] = {
         labels={**IS_DISK, "action": "append"},
     ),
     "OttlaLogFailed": steady(f"ottla_broker_failed_logs{{{BROKER}}}", 1, labels=IS_BROKER),
+    "OttlaStateCopiesBehind": steady(
+        f"ottla_broker_cluster_copies_behind{{{BROKER}}}", 1, labels=IS_BROKER, hasty_minutes=9
+    ),
     "OttlaLogLacksRecords": steady(f"ottla_broker_lacking_logs{{{BROKER}}}", 1, labels=IS_BROKER, hasty_minutes=4),
     "OttlaLeaderWaits": steady(
         f"ottla_broker_longest_log_searches{{{BROKER}}}", 1, labels=IS_BROKER, hasty_minutes=4
