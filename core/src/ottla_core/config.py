@@ -18,7 +18,17 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from ottla_core.environment_settings import Keys, environment_settings
 from ottla_core.errors import ConfigurationError
 
-SECRET_KEYS = frozenset({"etcd.password", "metrics.otlp.headers", "traces.otlp.headers"})
+SECRET_KEYS = frozenset(
+    {
+        "etcd.password",
+        "metrics.otlp.headers",
+        "traces.otlp.headers",
+        "ssl.keystore.password",
+        "ssl.keystore.key",
+        "ssl.key.password",
+        "ssl.truststore.password",
+    }
+)
 """Settings whose values are shown to nobody."""
 
 

@@ -52,7 +52,7 @@ def test_listeners_have_names_of_their_own_in_capitals() -> None:
             {"listeners": LISTENERS, "advertised.listeners": ADVERTISED},
             "no security protocol for the listener INTERNAL",
         ),
-        ({"listeners": "SASL_SSL://h:1"}, "SASL_SSL://h:1 asks for SASL_SSL; only PLAINTEXT"),
+        ({"listeners": "SASL_SSL://h:1"}, "SASL_SSL://h:1 asks for SASL_SSL; PLAINTEXT and SSL"),
         ({"listeners": "SSL://h:1", "listener.security.protocol.map": "SSL:SASL_SSL"}, "asks for SASL_SSL"),
         ({"listener.security.protocol.map": "PLAINTEXT:TLS"}, "names no security protocol; there are PLAINTEXT, SSL"),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "NAME:PROTOCOL"),

@@ -19,7 +19,17 @@ class Channel(Protocol):
 
     Every operation raises BlockingIOError or InterruptedError where nothing can be done at the moment, and OSError
     where the peer has gone.
+
+    Attributes:
+        receives_ahead: whether it may have received bytes of which the event loop, which watches the descriptor, does
+            not know; `has_received` tells.
     """
+
+    receives_ahead: bool
+
+    @property
+    def has_received(self) -> bool:
+        """Whether `receive_into` has something to give whatever the event loop says."""
 
     def fileno(self) -> int:
         """Return the descriptor that the event loop watches."""
@@ -52,10 +62,12 @@ class PlainChannel:
         sock: it is the channel's from here on.
     """
 
-    __slots__ = ("_socket", "fileno", "receive_into", "send")
+    __slots__ = ("_socket", "fileno", "receive_into", "receives_ahead", "send")
+    has_received = False
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
+        self.receives_ahead = False
         # The socket's own methods: a function of ours around them would cost a call for each request.
         self.fileno = sock.fileno
         self.receive_into = sock.recv_into

@@ -9,19 +9,21 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from ottla_broker.replication_config import ReplicationConfig
+from ottla_broker.tls import tls_settings
+from ottla_broker.tls.tls_settings import TlsSettings
 from ottla_core.config import DescribedKey, HostPort, parse_address
 from ottla_core.consumer_group_settings import ConsumerGroupSettings
-from ottla_core.errors import InvalidConfig
+from ottla_core.errors import ConfigurationError, InvalidConfig
 from ottla_core.topic_config import TOPIC_CONFIG_DEFINITIONS, topic_defaults
 
-PLAINTEXT = "PLAINTEXT"
-SECURITY_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PLAINTEXT, SSL = "PLAINTEXT", "SSL"
+SECURITY_PROTOCOLS = (PLAINTEXT, SSL, "SASL_PLAINTEXT", "SASL_SSL")
 """Kafka's; a listener of such a name has that protocol, unless `listener.security.protocol.map` says otherwise."""
 EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - nobody can connect to these, so they are refused
 MAX_INT = 2**31 - 1
 DEDUPE_BUFFER_BYTES_MIN = 1024 * 1024
 CONFIG_PROVIDERS = "config.providers"
-GATHERED = ("topic_settings", "config_providers")
+GATHERED = ("topic_settings", "config_providers", "tls_values")
 """Fields that hold settings with keys of their own."""
 
 TOPIC_DEFAULT_KEYS: Mapping[str, str] = MappingProxyType(
@@ -288,7 +290,9 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
     """The settings among `TOPIC_DEFAULT_KEYS` that were given, by their broker names."""
     config_providers: Mapping[str, str] = Field(default_factory=dict, exclude=True)
     """`config.providers` and what is below it, as in Connect: what references in links' settings may refer to."""
-    open_prefixes: ClassVar[tuple[str, ...]] = (CONFIG_PROVIDERS,)
+    tls_values: Mapping[str, str] = Field(default_factory=dict, exclude=True, repr=False)
+    """What begins with `ssl.` or `listener.name.`; see `tls/tls_settings.py`."""
+    open_prefixes: ClassVar[tuple[str, ...]] = (CONFIG_PROVIDERS, tls_settings.PREFIX, tls_settings.LISTENER_PREFIX)
 
     @classmethod
     def fields_by_key(cls) -> Mapping[str, str]:
@@ -308,6 +312,12 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
                 " each with config.providers.NAME.class and config.providers.NAME.param.*.",
             ),
             *(
+                DescribedKey(
+                    key, f"default {default}", f"{meaning} Also as {tls_settings.LISTENER_PREFIX}NAME.{key}."
+                )
+                for key, (default, meaning) in tls_settings.DESCRIPTIONS.items()
+            ),
+            *(
                 DescribedKey(key, "see the topic setting", f"Default of the topic setting {name}.")
                 for key, name in TOPIC_DEFAULT_KEYS.items()
             ),
@@ -318,10 +328,14 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
     def _gather_topic_settings(cls, values: Any) -> Any:
         given = {key: str(value) for key, value in values.items() if key in TOPIC_DEFAULT_KEYS}
         providers = {key: str(value) for key, value in values.items() if key.startswith(CONFIG_PROVIDERS)}
-        others = {key: value for key, value in values.items() if key not in given and key not in providers}
+        secured = (tls_settings.PREFIX, tls_settings.LISTENER_PREFIX)
+        tls = {key: str(value) for key, value in values.items() if key.startswith(secured)}
+        gathered = given | providers | tls
+        others = {key: value for key, value in values.items() if key not in gathered}
         return others | {
             "topic_settings": values.get("topic_settings", {}) | given,
             "config_providers": values.get("config_providers", {}) | providers,
+            "tls_values": values.get("tls_values", {}) | tls,
         }
 
     @field_validator("topic_settings")
@@ -353,6 +367,13 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
         return named
 
     @model_validator(mode="after")
+    def _check_inter_broker_listener(self) -> Self:
+        name = self.inter_broker_listener_name
+        if name is not None and name not in {listener for listener, _, _ in self.listeners}:
+            raise ValueError(f"inter.broker.listener.name is {name}, which listeners does not name")
+        return self
+
+    @model_validator(mode="after")
     def _check_protocols(self) -> Self:
         protocols = dict(self.listener_security_protocol_map)
         for listener in self.listeners:
@@ -361,9 +382,46 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
                 raise ValueError(
                     f"listener.security.protocol.map names no security protocol for the listener {listener.name}"
                 )
-            if protocol != PLAINTEXT:
-                raise ValueError(f"the listener {listener} asks for {protocol}; only {PLAINTEXT} is available")
+            if protocol not in (PLAINTEXT, SSL):
+                raise ValueError(f"the listener {listener} asks for {protocol}; {PLAINTEXT} and {SSL} are available")
+        if protocols.get(self.inter_broker_listener) != PLAINTEXT:
+            raise ValueError(
+                f"brokers fetch from each other by the listener {self.inter_broker_listener}, which has to be"
+                f" {PLAINTEXT} so far; inter.broker.listener.name chooses another one"
+            )
         return self
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """The listener by which brokers fetch from each other: the one that is named, else the first without TLS."""
+        protocols = dict(self.listener_security_protocol_map)
+        names = [listener.name for listener in self.listeners]
+        plain = [name for name in names if protocols.get(name) == PLAINTEXT]
+        return self.inter_broker_listener_name or (plain or names)[0]
+
+    @model_validator(mode="after")
+    def _check_tls(self) -> Self:
+        problems = [problem for key in self.tls_values if (problem := tls_settings.unknown_key_problem(key))]
+        if problems:
+            raise ValueError("; ".join(problems))
+        try:
+            self.tls_of_listeners()
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def tls_of_listeners(self) -> dict[str, TlsSettings]:
+        """Return the TLS settings of each listener that has TLS.
+
+        Raises:
+            ConfigurationError: they are not enough, or contradict each other.
+        """
+        protocols = dict(self.listener_security_protocol_map)
+        return {
+            name: tls_settings.tls_settings(name, self.tls_values)
+            for name, _, _ in self.listeners
+            if protocols.get(name) == SSL
+        }
 
     @model_validator(mode="after")
     def _check_advertised_listeners(self) -> Self:
@@ -377,13 +435,6 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
                     f"clients cannot connect to {listener}; say in advertised.listeners"
                     f" at which address they reach the listener {listener.name}"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _check_inter_broker_listener(self) -> Self:
-        name = self.inter_broker_listener_name
-        if name is not None and name not in {listener for listener, _, _ in self.listeners}:
-            raise ValueError(f"inter.broker.listener.name is {name}, which listeners does not name")
         return self
 
     def static_properties(self) -> dict[str, str]:

@@ -31,7 +31,7 @@ from ottla_broker.request_times import MeasuredRequest, now_ns
 from ottla_broker.unsent_responses import UnsentResponses
 from ottla_core.background import ensure_awaited, note_failure
 from ottla_core.errors import InvalidRequest
-from ottla_core.principal import ANONYMOUS
+from ottla_core.principal import ANONYMOUS, Principal
 from ottla_core.slices import Unfinished
 
 PIPELINED_REQUESTS_MAX = 128
@@ -41,6 +41,9 @@ GATHERED_BYTES_MAX = 256 * 1024
 """How much may come together in memory before it is sent; a peer that does not read stops here."""
 UNSENT_BYTES_MAX = 64 * 1024 * 1024
 """How much of several responses a peer may leave unread: those to requests that were under way when it stopped."""
+
+TLS_HANDSHAKE = 0x1603
+"""What a client's first bytes begin with that speaks TLS: the type of the record and the version."""
 
 _LENGTH = struct.Struct(">i")
 
@@ -74,6 +77,7 @@ class Connection:
         "_partial",
         "_read_ns",
         "_reading",
+        "_receives_ahead",
         "_replies",
         "_reported_bytes",
         "_unsent",
@@ -98,8 +102,11 @@ class Connection:
         listener_name: str,
         owner: ConnectionOwner,
         loop: asyncio.AbstractEventLoop,
+        *,
+        principal: Principal = ANONYMOUS,
     ) -> None:
         self._channel = channel
+        self._receives_ahead = channel.receives_ahead
         self._fd = channel.fileno()
         self._owner = owner
         self._loop = loop
@@ -107,7 +114,7 @@ class Connection:
         self.client_software: tuple[str | None, str | None] = (None, None)
         self.peer = f"{peer[0]}:{peer[1]}"
         self.listener_name = listener_name
-        self.principal = ANONYMOUS
+        self.principal = principal
         self.delayed: set[Delayed] = set()
         self.last_active = loop.time()
         self.measured: MeasuredRequest | None = None
@@ -210,8 +217,15 @@ class Connection:
         self._reading = wanted
         if wanted:
             self._loop.add_reader(self._fd, self._on_readable)
+            if self._receives_ahead:
+                self._loop.call_soon(self.look_again)
         else:
             self._loop.remove_reader(self._fd)
+
+    def look_again(self) -> None:
+        """Take what the channel has received already, of which the event loop does not tell."""
+        if self._reading and not self.is_closed:
+            self._on_readable()
 
     def _on_readable(self) -> None:
         partial = self._partial
@@ -250,6 +264,8 @@ class Connection:
         self._read_ns = now_ns()
         if self._partial is not None:
             self._partial.received += count
+        if self._receives_ahead and self._channel.has_received:
+            self._loop.call_soon(self.look_again)
         return count
 
     def _guarded(self, take: Callable[[Any], None], received: object) -> None:
@@ -294,6 +310,8 @@ class Connection:
     def _check_size(self, size: int) -> None:
         limit = self._owner.request_bytes_max
         if not 0 < size <= limit:
+            if size >> 16 == TLS_HANDSHAKE:
+                raise InvalidRequest(f"the client begins with TLS, and the listener {self.listener_name} has none")
             raise InvalidRequest(f"a frame of {size} bytes (socket.request.max.bytes is {limit})")
 
     def _begin_frame(self, size: int, beginning: memoryview) -> None:

@@ -7,8 +7,10 @@ import asyncio
 import contextlib
 import errno
 import socket
+import ssl
 import sys
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -17,9 +19,14 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.connection import Connection
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.receive_buffer import BufferPool, RequestBudget
+from ottla_broker.tls.handshake import Handshake
+from ottla_broker.tls.tls_channel import TlsChannel
 from ottla_core.background import start_recurring
 from ottla_core.config import HostPort
 from ottla_core.errors import OttlaError
+
+if TYPE_CHECKING:
+    from ottla_broker.tls.listener_tls import Certificates, ListenerTls
 
 SHARED_BUFFER_BYTES = 256 * 1024
 BACKLOG = 1024
@@ -73,6 +80,7 @@ class Listener:
         handle: what handles a frame.
         accepted: how many were accepted since the start.
         refused: how many were closed at once because of a limit.
+        failed_handshakes: how many connections to listeners with TLS came to nothing.
         unsent_bytes: of responses in memory that peers do not read.
     """
 
@@ -83,6 +91,7 @@ class Listener:
         dispatcher: Dispatcher,
         *,
         files_for_connections: int = sys.maxsize,
+        certificates: "Certificates | None" = None,
     ) -> None:
         self._config = config
         self._sockets = sockets
@@ -99,6 +108,9 @@ class Listener:
         self.connections: set[Connection] = set()
         self.accepted = 0
         self.refused = 0
+        self.failed_handshakes = 0
+        self._certificates = certificates
+        self._handshakes: set[Handshake] = set()
         self._by_address: Counter[str] = Counter()
         self._wanting_budget: set[Connection] = set()
         self._idle_check: asyncio.Task[None] | None = None
@@ -122,6 +134,8 @@ class Listener:
         if self._idle_check is not None:
             self._idle_check.cancel()
             await asyncio.gather(self._idle_check, return_exceptions=True)
+        for handshake in tuple(self._handshakes):
+            handshake.abandon()
         for connection in tuple(self.connections):
             connection.close()
 
@@ -142,9 +156,12 @@ class Listener:
         self.connections.discard(connection)
         self._wanting_budget.discard(connection)
         self._unread_since.pop(connection, None)
-        self._by_address[connection.address] -= 1
-        if not self._by_address[connection.address]:
-            del self._by_address[connection.address]
+        self._forget_address(connection.address)
+
+    def _forget_address(self, address: str) -> None:
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
 
     def unsent_changed(self, difference: int) -> None:
         """Keep account of what peers leave unread, and give up some of them if it is too much."""
@@ -181,9 +198,10 @@ class Listener:
 
     def _take(self, listener_name: str, sock: socket.socket, host: str, port: int) -> None:
         limit = ""
-        if len(self.connections) >= self._config.max_connections:
+        held = len(self.connections) + len(self._handshakes)
+        if held >= self._config.max_connections:
             limit = "max.connections"
-        elif len(self.connections) >= self._files_for_connections:
+        elif held >= self._files_for_connections:
             limit = "open files (ulimit -n)"
         elif self._by_address[host] >= self._config.max_connections_per_ip:
             limit = "max.connections.per.ip"
@@ -197,7 +215,31 @@ class Listener:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.accepted += 1
         self._by_address[host] += 1
-        self.connections.add(Connection(PlainChannel(sock), (host, port), listener_name, self, self._loop))
+        if self._certificates is not None and listener_name in self._certificates:
+            self._begin_handshake(self._certificates[listener_name], sock, (host, port), listener_name)
+        else:
+            self.connections.add(Connection(PlainChannel(sock), (host, port), listener_name, self, self._loop))
+
+    def _begin_handshake(self, tls: "ListenerTls", sock: socket.socket, peer: tuple[str, int], listener: str) -> None:
+        def done(secured: ssl.SSLSocket) -> None:
+            principal = tls.principal(secured)
+            if principal is None:
+                secured.close()
+                failed("no rule of ssl.principal.mapping.rules is for the name in the client's certificate")
+                return
+            self._handshakes.discard(handshake)
+            connection = Connection(TlsChannel(secured), peer, listener, self, self._loop, principal=principal)
+            self.connections.add(connection)
+            connection.look_again()  # what came with the end of the handshake is with OpenSSL, not with the socket
+
+        def failed(reason: str) -> None:
+            self._handshakes.discard(handshake)
+            self._forget_address(peer[0])
+            self.failed_handshakes += 1
+            logger.info("TLS handshake failed", peer=f"{peer[0]}:{peer[1]}", listener=listener, reason=reason)
+
+        handshake = Handshake(tls.context, sock, self._loop, done, failed)
+        self._handshakes.add(handshake)
 
     async def _close_idle(self) -> None:
         idle_s = self._config.connections_max_idle_ms / 1000

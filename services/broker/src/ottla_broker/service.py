@@ -74,6 +74,7 @@ from ottla_core.rpc.server import RpcServer
 from ottla_core.throttle_config import LOG_DIRECTORY_MOVE_RATE, throttle_rate
 
 if TYPE_CHECKING:
+    from ottla_broker.tls.listener_tls import Certificates
     from ottla_core.observe.tracing import Tracing
 
 REGISTRATION_TIMEOUT_SECONDS = 60.0
@@ -90,6 +91,7 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
         OSError: a log directory cannot be used.
     """
     async with AsyncExitStack() as closing:
+        certificates = _certificates(config)
         sockets = [(name, bind(host, port)) for name, host, port in config.listeners]
         for _, sock in sockets:
             closing.callback(sock.close)
@@ -118,7 +120,11 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
         dispatcher = Dispatcher(broker)
         closing.callback(dispatcher.close)
         listener = Listener(
-            config, sockets, dispatcher, files_for_connections=share_files(open_files_limit()).connections
+            config,
+            sockets,
+            dispatcher,
+            files_for_connections=share_files(open_files_limit()).connections,
+            certificates=certificates,
         )
 
         def apply(changed: BrokerConfig) -> None:
@@ -130,12 +136,24 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
             closing.callback(serve_metrics(broker, listener, dispatcher, tracing).close)
         listener.start()
         closing.push_async_callback(listener.close)
+        if certificates is not None:
+            closing.callback(start_recurring("certificates", certificates.keep).cancel)
         await rpc_server.set_serving(serving=True)
         logger.info("ready", id=broker.id, listeners=ports, rpc_port=rpc_port, partitions=len(broker.partitions))
         announce_ready()
         await wait_for_end(stop, broker.membership.wait_failed(), broker.feed.wait_failed())
         if config.controlled_shutdown_enable:
             await hand_over(broker.id, broker.membership, broker.feed, broker.reconciler)
+
+
+def _certificates(config: BrokerConfig) -> "Certificates | None":
+    """Return the TLS of the listeners, None where none has TLS: what it imports has its price."""
+    settings = config.tls_of_listeners()
+    if not settings:
+        return None
+    from ottla_broker.tls.listener_tls import Certificates  # noqa: PLC0415
+
+    return Certificates(settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,10 +466,12 @@ def _cleaner_settings(config: BrokerConfig) -> CleanerSettings:
 
 def _describe_self(config: BrokerConfig, ports: Mapping[str, int], rpc_port: int, store: LogStore) -> Member:
     advertised = {name: (host, port) for name, host, port in config.advertised_listeners}
+    protocols = dict(config.listener_security_protocol_map)
     endpoints = []
     for name, listen_host, _ in config.listeners:
         host, port = advertised.get(name, (listen_host, 0))
-        endpoints.append(Endpoint(listener=name, host=host, port=port or ports[name]))
+        security = protocols[name]
+        endpoints.append(Endpoint(listener=name, host=host, port=port or ports[name], security_protocol=security))
     return Member(
         role=Role.BROKER,
         id=config.node_id,

@@ -82,7 +82,7 @@ class LinkStatuses:
         return LinkStatus((), (), tuple(await self._look_now(names)))
 
     async def _ask(self, member: Member, question: Question[LinkStatus], timeout_s: float) -> LinkStatus | None:
-        listener = self._config.inter_broker_listener_name or self._config.listeners[0].name
+        listener = self._config.inter_broker_listener
         endpoint = next((each for each in member.endpoints if each.listener == listener), None)
         if endpoint is None:
             return None

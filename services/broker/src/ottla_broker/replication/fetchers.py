@@ -140,7 +140,7 @@ class ReplicaFetchers:
         task.add_done_callback(self._closing.discard)
 
     def _endpoint(self, leader: Member) -> Endpoint | None:
-        wanted = self._config.inter_broker_listener_name or self._config.listeners[0].name
+        wanted = self._config.inter_broker_listener
         return next((endpoint for endpoint in leader.endpoints if endpoint.listener == wanted), None)
 
 
