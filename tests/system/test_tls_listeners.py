@@ -25,6 +25,11 @@ LARGE = os.urandom(700_000)
 TOPIC = "secret"
 
 
+def together(certificates: Certificates, name: str, file: Path) -> None:
+    """Writes a certificate and its key into one file, as a broker takes them."""
+    file.write_bytes(b"".join(certificates.path(f"{name}.{end}").read_bytes() for end in ("key", "pem")))
+
+
 class TlsCluster:
     """A broker with a listener of TLS, one of mutual TLS, and a plain one.
 
@@ -56,7 +61,7 @@ class TlsCluster:
     def use(self, name: str) -> None:
         """Has the broker show this certificate from the next look on."""
         new = self.own.with_suffix(".new")
-        new.write_bytes(b"".join(self.certificates.path(f"{name}.{end}").read_bytes() for end in ("key", "pem")))
+        together(self.certificates, name, new)
         new.replace(self.own)
 
     def client(self, bootstrap: str, **changed: str) -> dict[str, str | int]:
@@ -241,3 +246,41 @@ def shown(secured: TlsCluster) -> bytes:
     """Returns the certificate that a new connection gets to see."""
     host, port = secured.tls.split(":")
     return ssl.get_server_certificate((host, int(port)), timeout=TIMEOUT_S).encode()
+
+
+def test_brokers_fetch_from_each_other_by_mutual_tls(tmp_path: Path) -> None:
+    """Records of many sizes; a certificate that no authority of theirs has signed is of no use."""
+    certificates = Certificates(tmp_path / "certificates")
+    files = {number: tmp_path / f"own-{number}.pem" for number in (1, 2, 3)}
+    for file in files.values():
+        together(certificates, "server", file)
+    ports = free_ports(3)
+    cluster = ReplicatedCluster(
+        tmp_path / "cluster",
+        more_listeners={number: (f"INNER://{LOOPBACK}:{port}",) for number, port in enumerate(ports, 1)},
+        broker_settings={
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INNER:SSL",
+            "inter.broker.listener.name": "INNER",
+            "ssl.truststore.location": str(certificates.path("ca.pem")),
+            "ssl.client.auth": "required",
+            "replica.lag.time.max.ms": "2000",
+        },
+        broker_environments={number: {"OTTLA_SSL_KEYSTORE_LOCATION": str(file)} for number, file in files.items()},
+    )
+    with cluster:
+        cluster.create_topic(TOPIC, partitions=3)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "message.max.bytes": 2_000_000})
+        for number in range(300):
+            producer.produce(TOPIC, LARGE[: 10 + number * 2000], partition=number % 3)
+        assert producer.flush(TIMEOUT_S) == 0
+        for index in range(3):
+            cluster.wait_for_isr(TOPIC, {1, 2, 3}, index=index)
+
+        foreign = Certificates(tmp_path / "foreign")
+        cluster.brokers[3].stop()
+        cluster.wait_for_isr(TOPIC, {1, 2})
+        together(foreign, "server", files[3])
+        cluster.brokers[3].start()
+        log = cluster.brokers[1].process.log
+        eventually(lambda: "certificate is not accepted" in log.read_text(), "another broker does not accept it")
+        cluster.wait_for_isr(TOPIC, {1, 2})

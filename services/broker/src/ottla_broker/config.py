@@ -384,11 +384,6 @@ class BrokerConfig(ConsumerGroupSettings, ReplicationConfig):
                 )
             if protocol not in (PLAINTEXT, SSL):
                 raise ValueError(f"the listener {listener} asks for {protocol}; {PLAINTEXT} and {SSL} are available")
-        if protocols.get(self.inter_broker_listener) != PLAINTEXT:
-            raise ValueError(
-                f"brokers fetch from each other by the listener {self.inter_broker_listener}, which has to be"
-                f" {PLAINTEXT} so far; inter.broker.listener.name chooses another one"
-            )
         return self
 
     @property

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ottla_broker.config import TOPIC_DEFAULT_KEYS, BrokerConfig
+from ottla_broker.tls import tls_settings
 from ottla_core.client_metrics_config import CLIENT_METRICS_CONFIG_DEFINITIONS
 from ottla_core.cluster.model import Topic
 from ottla_core.config import SECRET_KEYS
@@ -43,6 +44,9 @@ CONFIG_TYPE_CODES: Mapping[ConfigType, int] = {
     ConfigType.DOUBLE: 6,
     ConfigType.LIST: 7,
 }
+
+
+PASSWORD_TYPE_CODE = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +166,7 @@ def describe_broker(config: BrokerConfig, settings: BrokerSettings) -> list[Desc
     """Return every setting of a broker: its own, its throttles, and those that give topics their defaults."""
     return [
         *_describe_own_settings(config),
+        *_describe_tls_settings(config),
         *_describe_process_settings(config, settings),
         *_describe_throttles(settings),
         *_describe_topic_defaults(settings),
@@ -197,6 +202,25 @@ def _describe_own_settings(config: BrokerConfig) -> Iterator[DescribedConfig]:
             source=source,
             type_code=_type_code(getattr(config, name)),
             documentation=type(config).model_fields[name].description or "",
+            read_only=True,
+            is_sensitive=sensitive,
+            synonyms=(ConfigSynonym(key, value, source),),
+        )
+
+
+def _describe_tls_settings(config: BrokerConfig) -> Iterator[DescribedConfig]:
+    """Yield the settings of TLS that hold for all listeners."""
+    for key, (_, meaning) in tls_settings.DESCRIPTIONS.items():
+        given = config.tls_values.get(key)
+        sensitive = key in tls_settings.SECRETS
+        value = None if sensitive else given
+        source = ConfigSource.DEFAULT if given is None else ConfigSource.STATIC_BROKER
+        yield DescribedConfig(
+            name=key,
+            value=value,
+            source=source,
+            type_code=PASSWORD_TYPE_CODE if sensitive else CONFIG_TYPE_CODES[ConfigType.STRING],
+            documentation=meaning,
             read_only=True,
             is_sensitive=sensitive,
             synonyms=(ConfigSynonym(key, value, source),),

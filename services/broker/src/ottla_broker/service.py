@@ -48,11 +48,13 @@ from ottla_broker.partitions import PartitionTable
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.reconciliation import Reconciler
 from ottla_broker.refused_batches import RefusedBatches
+from ottla_broker.replication.fetch_connection import open_by
 from ottla_broker.replication.fetchers import ReplicaFetchers, fetch_settings
 from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.replication.longest_log_searches import LongestLogSearches
 from ottla_broker.replication.throttle import ReplicationThrottles
 from ottla_broker.telemetry.client_telemetry import ClientTelemetry
+from ottla_broker.tls.connecting import PeerAccess
 from ottla_broker.topic_traffic import TrafficByTopic
 from ottla_core import health_names
 from ottla_core.background import start_detached, start_recurring
@@ -104,7 +106,8 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
         closing.push_async_callback(rpc_server.stop)
 
         ports = {name: sock.getsockname()[1] for name, sock in sockets}
-        broker = await _open_broker(config, ports, rpc_port, closing, tracing)
+        peers = certificates.peer_access(config.inter_broker_listener) if certificates is not None else PeerAccess()
+        broker = await _open_broker(config, ports, rpc_port, closing, tracing=tracing, peers=peers)
 
         def note_failed_log() -> None:
             start_detached("health", rpc_server.set_healthy(health_names.LOGS, healthy=False))
@@ -190,13 +193,15 @@ async def _open_broker(
     ports: Mapping[str, int],
     rpc_port: int,
     closing: AsyncExitStack,
+    *,
     tracing: "Tracing | None",
+    peers: PeerAccess,
 ) -> Broker:
     """Join the cluster with the logs of this broker, and lead what the controller assigns."""
     clock = SystemClock()
     place = await _join_cluster(config, ports, rpc_port, closing, tracing)
     feed, controller = place.feed, place.controller
-    replication = await _start_replication(config, place, clock, closing)
+    replication = await _start_replication(config, place, clock, closing, peers)
     groups = GroupRelay(feed, config.node_id, ShardLog(replication.partitions, lambda: feed.state, clock))
     groups.start()
     closing.push_async_callback(groups.close)
@@ -212,6 +217,7 @@ async def _open_broker(
         links=replication.links,
         groups=own_groups,
         clock=clock,
+        peers=peers,
     )
     closing.push_async_callback(keepers.close)
     telemetry = ClientTelemetry(config.node_id, config, clock, size_bytes_max=config.telemetry_max_bytes)
@@ -322,7 +328,7 @@ def shows_registration(state: ClusterState, membership: Membership) -> bool:
 
 
 async def _start_replication(
-    config: BrokerConfig, place: _Place, clock: Clock, closing: AsyncExitStack
+    config: BrokerConfig, place: _Place, clock: Clock, closing: AsyncExitStack, peers: PeerAccess
 ) -> _Replication:
     """Lead and follow as the cluster's state says, as soon as the controller has seen this registration."""
     feed, membership = place.feed, place.membership
@@ -338,6 +344,7 @@ async def _start_replication(
         broker_epoch=lambda: membership.registered_epoch,
         clock=clock,
         throttles=throttles,
+        open_connection=open_by(peers.connect),
     )
     closing.push_async_callback(fetchers.close)
     links = _start_links(config, place, context, clock)

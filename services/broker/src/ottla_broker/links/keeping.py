@@ -6,6 +6,7 @@ from ottla_broker.links.link_keeper import GroupsHere, LinkKeeper, Registration
 from ottla_broker.links.link_keepers import LinkKeepers
 from ottla_broker.links.link_settings import resolver
 from ottla_broker.links.link_statuses import LinkStatuses
+from ottla_broker.tls.connecting import PeerAccess
 from ottla_core.clock import Clock
 from ottla_core.cluster.controller_client import ControllerClient
 from ottla_core.cluster.feed import ClusterStateFeed
@@ -21,6 +22,7 @@ def start_keepers(
     links: LinkFetchers,
     groups: GroupsHere,
     clock: Clock,
+    peers: PeerAccess,
 ) -> tuple[LinkStatuses, LinkKeepers]:
     """Keep those links in step that the cluster state says are this broker's to keep, now and later."""
 
@@ -44,6 +46,7 @@ def start_keepers(
         partitions=links.statuses,
         keepings=keepers.keepings,
         look_now=keepers.look_now,
+        peers=peers,
     )
     feed.subscribe(keepers.follow)
     keepers.follow(ClusterState(), feed.state)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from ottla_broker.config import BrokerConfig
+from ottla_broker.tls.connecting import PeerAccess
 from ottla_core.client.async_connection import AsyncConnection
 from ottla_core.client.errors import AuthenticationFailed, Unreachable, UnsupportedByBroker
 from ottla_core.client.links import LinkStatus, Question, ask_links, keep_links, link_status
@@ -29,6 +30,7 @@ class LinkStatuses:
         partitions: returns the status of what this broker leads of some links, or of all.
         keepings: returns how the links are kept in step that this broker keeps.
         look_now: brings these in step, and returns how that went.
+        peers: how other brokers are reached.
     """
 
     def __init__(
@@ -39,7 +41,9 @@ class LinkStatuses:
         partitions: Callable[[Collection[str]], list[PartitionStatus]],
         keepings: Callable[[Collection[str]], list[LinkKeeping]],
         look_now: Callable[[Collection[str]], Awaitable[list[LinkKeeping]]],
+        peers: PeerAccess,
     ) -> None:
+        self._peers = peers
         self._config = config
         self._state = state
         self._partitions = partitions
@@ -90,7 +94,7 @@ class LinkStatuses:
         try:
             async with asyncio.timeout(timeout_s):
                 connection = await AsyncConnection.open(
-                    endpoint.host, endpoint.port, security=ClientSecurity(), client_id=client_id
+                    endpoint.host, endpoint.port, security=ClientSecurity(tls=self._peers.tls()), client_id=client_id
                 )
                 try:
                     return await ask_links(connection, question, timeout_s=timeout_s)

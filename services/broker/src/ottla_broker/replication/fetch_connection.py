@@ -1,27 +1,27 @@
 """A follower's connection to a leader: requests out, fetch responses in, partition by partition as they arrive.
 
-It works on a non-blocking socket that the event loop watches, as the broker's connections with clients do. What
-arrives goes into a small buffer; a response that is larger gets one for the whole of it from a pool, and the rest of
-it is received right into its place. The records that a receiver is shown lie in that buffer, and are gone afterwards.
+It works on a channel that the event loop watches, as the broker's connections with clients do. What arrives goes into
+a small buffer; a response that is larger gets one for the whole of it from a pool, and the rest of it is received
+right into its place. The records that a receiver is shown lie in that buffer, and are gone afterwards.
 
 At most one fetch is under way. Beside it there can be short requests whose answers are decoded by kio: one sent
 while the leader holds a fetch back has the fetch answered at once, which `hurry` makes use of.
 
 Framing is that of all clients (`ottla_core/client/framing.py`). Versions are fixed, as brokers of one cluster know
-them, and the socket is bare, since brokers have no listeners with TLS or logins yet. When they have, the login
-belongs into `open`, by `ottla_core/client/protocol.py`, before the first fetch. With TLS, `_send` and `_on_readable`
-have to go through an `ssl.SSLObject`, which costs a copy of what arrives; a socket without TLS should stay as it is.
+them. The channel has TLS where the listener has it; brokers have no logins yet. When they have, the login belongs
+into `open_by`, by `ottla_core/client/protocol.py`, before the first fetch.
 """
 
 import asyncio
-import socket
 from collections import deque
 from typing import Any, Final, Protocol
 
 import structlog
 
+from ottla_broker.channel import Channel
 from ottla_broker.receive_buffer import BufferPool
 from ottla_broker.replication.fetch_plan import PlannedFetch
+from ottla_broker.tls.connecting import Connect
 from ottla_core.client.framing import LENGTH_SIZE, CorrelationIds, request_frame, response_size
 from ottla_core.errors import InvalidResponse, KafkaError
 from ottla_core.wire.messages import API_VERSIONS_KEY, message_codec
@@ -78,7 +78,7 @@ class LeaderConnection(Protocol):
 
 
 class OpenConnection(Protocol):
-    """Connects to a leader; see `FetchConnection.open`."""
+    """Connects to a leader; see `open_by`."""
 
     async def __call__(
         self,
@@ -105,7 +105,7 @@ class FetchConnection:
 
     def __init__(
         self,
-        sock: socket.socket,
+        channel: Channel,
         receiver: FetchReceiver,
         pool: BufferPool,
         *,
@@ -114,7 +114,7 @@ class FetchConnection:
         frame_bytes_max: int,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._socket = sock
+        self._channel = channel
         self._receiver = receiver
         self._pool = pool
         self._writer = writer
@@ -132,37 +132,7 @@ class FetchConnection:
         self.awaits_fetch = False
         self.last_active = self._loop.time()
         self.is_closed = False
-        self._loop.add_reader(sock.fileno(), self._on_readable)
-
-    @classmethod
-    async def open(
-        cls,
-        host: str,
-        port: int,
-        receiver: FetchReceiver,
-        pool: BufferPool,
-        *,
-        writer: ReplicaFetchRequestWriter,
-        client_id: str,
-        frame_bytes_max: int,
-    ) -> "FetchConnection":
-        """Connect.
-
-        Raises:
-            OSError: the leader cannot be reached.
-        """
-        loop = asyncio.get_running_loop()
-        addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        family, kind, protocol, _, address = addresses[0]
-        sock = socket.socket(family, kind, protocol)
-        try:
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await loop.sock_connect(sock, address)
-        except BaseException:
-            sock.close()
-            raise
-        return cls(sock, receiver, pool, writer=writer, client_id=client_id, frame_bytes_max=frame_bytes_max)
+        self._loop.add_reader(channel.fileno(), self._on_readable)
 
     def close(self, reason: str = "it was closed here") -> None:
         """Close; whoever waits for an answer is told."""
@@ -170,9 +140,9 @@ class FetchConnection:
             return
         self.is_closed = True
         self.awaits_fetch = False
-        self._loop.remove_reader(self._socket.fileno())
-        self._loop.remove_writer(self._socket.fileno())
-        self._socket.close()
+        self._loop.remove_reader(self._channel.fileno())
+        self._loop.remove_writer(self._channel.fileno())
+        self._channel.close()
         expected, self._expected = self._expected, deque()
         for answer in expected:
             if not isinstance(answer, int) and not answer.done():
@@ -229,7 +199,7 @@ class FetchConnection:
             self._unsent += frame
             return
         try:
-            sent = self._socket.send(frame)
+            sent = self._channel.send(frame)
         except (BlockingIOError, InterruptedError):
             sent = 0
         except OSError as error:
@@ -238,11 +208,11 @@ class FetchConnection:
             return
         if sent < len(frame):
             self._unsent = frame[sent:]
-            self._loop.add_writer(self._socket.fileno(), self._on_writable)
+            self._loop.add_writer(self._channel.fileno(), self._on_writable)
 
     def _on_writable(self) -> None:
         try:
-            sent = self._socket.send(self._unsent)
+            sent = self._channel.send(self._unsent)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -251,9 +221,14 @@ class FetchConnection:
         self.last_active = self._loop.time()
         self._unsent = self._unsent[sent:]
         if not self._unsent:
-            self._loop.remove_writer(self._socket.fileno())
+            self._loop.remove_writer(self._channel.fileno())
 
     # Receiving
+
+    def _look_again(self) -> None:
+        """Take what the channel has received already, of which the event loop does not tell."""
+        if not self.is_closed:
+            self._on_readable()
 
     def _on_readable(self) -> None:
         if self._buffer is not None:
@@ -261,7 +236,7 @@ class FetchConnection:
         else:
             space = self._small[self._filled :]
         try:
-            count = self._socket.recv_into(space)
+            count = self._channel.receive_into(space)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -271,6 +246,8 @@ class FetchConnection:
             self._lose("the leader closed the connection")
             return
         self.last_active = self._loop.time()
+        if self._channel.receives_ahead and self._channel.has_received:
+            self._loop.call_soon(self._look_again)
         try:
             if self._buffer is not None:
                 self._received += count
@@ -364,3 +341,27 @@ class FetchConnection:
         if not self.is_closed:
             self.close(reason)
             self._receiver.on_lost(reason)
+
+
+def open_by(connect: Connect) -> OpenConnection:
+    """Return what opens connections over channels that `connect` makes.
+
+    What is returned raises OSError: the leader cannot be reached.
+    """
+
+    async def opened(
+        host: str,
+        port: int,
+        receiver: FetchReceiver,
+        pool: BufferPool,
+        *,
+        writer: ReplicaFetchRequestWriter,
+        client_id: str,
+        frame_bytes_max: int,
+    ) -> FetchConnection:
+        channel = await connect(host, port)
+        return FetchConnection(
+            channel, receiver, pool, writer=writer, client_id=client_id, frame_bytes_max=frame_bytes_max
+        )
+
+    return opened

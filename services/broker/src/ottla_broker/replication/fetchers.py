@@ -14,10 +14,11 @@ import structlog
 from ottla_broker.config import BrokerConfig
 from ottla_broker.partition import Partition
 from ottla_broker.receive_buffer import BufferPool
-from ottla_broker.replication.fetch_connection import FetchConnection, OpenConnection
+from ottla_broker.replication.fetch_connection import OpenConnection, open_by
 from ottla_broker.replication.fetch_settings import FetchSettings, LeaderAddress
 from ottla_broker.replication.fetcher import Fetcher
 from ottla_broker.replication.throttle import ReplicationThrottles
+from ottla_broker.tls.connecting import connect_plain
 from ottla_core.background import start_detached
 from ottla_core.clock import Clock
 from ottla_core.cluster.model import Endpoint, Member
@@ -44,7 +45,7 @@ class ReplicaFetchers:
         broker_epoch: Callable[[], int],
         clock: Clock,
         throttles: ReplicationThrottles | None = None,
-        open_connection: OpenConnection = FetchConnection.open,
+        open_connection: OpenConnection | None = None,
     ) -> None:
         """Prepare; nothing is fetched yet.
 
@@ -53,13 +54,13 @@ class ReplicaFetchers:
             broker_epoch: returns the epoch of this broker's latest registration.
             clock: for the time of appends.
             throttles: shared with the fetches that this broker answers.
-            open_connection: connects to a leader.
+            open_connection: connects to a leader; without TLS if it is left out.
         """
         self.throttles = throttles or ReplicationThrottles()
         self._config = config
         self._broker_epoch = broker_epoch
         self._clock = clock
-        self._open_connection = open_connection
+        self._open_connection = open_connection or open_by(connect_plain)
         self._settings = fetch_settings(config)
         self._pool = BufferPool()
         self._fetchers: dict[tuple[LeaderAddress, int], Fetcher] = {}

@@ -100,11 +100,17 @@ _REASONS: Final = {
 }
 
 
-def why_failed(error: OSError) -> str:
-    """Return what went wrong in a handshake, for people."""
+def why_failed(error: OSError, *, of_client: bool = True) -> str:
+    """Return what went wrong in a handshake, for people.
+
+    Args:
+        error: what it ended with.
+        of_client: the peer is a client; otherwise it is a broker that we connect to.
+    """
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the client's certificate is not accepted: {error.verify_message}"
+        return f"the {'client' if of_client else 'broker'}'s certificate is not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLEOFError) or not isinstance(error, ssl.SSLError):
-        return "the client has gone"
+        return f"the {'client' if of_client else 'broker'} has gone"
     reason = error.reason or ""
-    return _REASONS.get(reason, reason.replace("_", " ").lower() or "TLS failed")
+    told = _REASONS.get(reason) if of_client else None
+    return told or reason.replace("_", " ").lower() or "TLS failed"

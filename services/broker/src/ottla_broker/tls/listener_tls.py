@@ -14,8 +14,9 @@ from typing import Final
 
 import structlog
 
+from ottla_broker.tls.connecting import PeerAccess, connect_by_tls
+from ottla_broker.tls.contexts import client_context, principal_of, server_context
 from ottla_broker.tls.principal_mapping import MappingRule
-from ottla_broker.tls.server_context import principal_of, server_context
 from ottla_broker.tls.tls_settings import TlsSettings
 from ottla_core.errors import ConfigurationError
 from ottla_core.principal import Principal
@@ -33,13 +34,15 @@ class ListenerTls:
 
     Attributes:
         settings: of the listener.
-        context: for new connections.
+        context: for new connections of clients.
+        peer_context: for new connections to the same listener of other brokers.
         files: the state of the files that the context was made of.
         refused: the state of files that could not be used; None: there is none.
     """
 
     settings: TlsSettings
     context: ssl.SSLContext
+    peer_context: ssl.SSLContext
     files: FileState
     refused: FileState | None = None
 
@@ -72,6 +75,13 @@ class Certificates:
     def __contains__(self, listener: str) -> bool:
         return listener in self._listeners
 
+    def peer_access(self, listener: str) -> PeerAccess:
+        """Return how to reach other brokers by a listener, of which they have the same."""
+        if listener not in self._listeners:
+            return PeerAccess()
+        tls = self._listeners[listener]
+        return PeerAccess(connect_by_tls(lambda: tls.peer_context), lambda: tls.peer_context)
+
     @property
     def outdated(self) -> int:
         """How many listeners go on with a former certificate, as the files cannot be used."""
@@ -92,21 +102,22 @@ class Certificates:
         if files == listener.refused:
             return
         try:
-            context = server_context(listener.settings)
+            context, peer_context = server_context(listener.settings), client_context(listener.settings)
         except ConfigurationError as error:
             listener.refused = files
             logger.error("the listener goes on with its former certificate", listener=name, problem=str(error))
             return
         if _state_of_files(listener.settings) != files:
             return  # it was made while they changed; the next look makes it of what is there then
-        listener.context, listener.files, listener.refused = context, files, None
+        listener.context, listener.peer_context = context, peer_context
+        listener.files, listener.refused = files, None
         logger.info("the listener has a new certificate", listener=name)
 
     @staticmethod
     def _made(name: str, settings: TlsSettings) -> ListenerTls:
         files = _state_of_files(settings)
         try:
-            return ListenerTls(settings, server_context(settings), files)
+            return ListenerTls(settings, server_context(settings), client_context(settings), files)
         except ConfigurationError as error:
             raise ConfigurationError(f"listener {name}: {error}") from None
 

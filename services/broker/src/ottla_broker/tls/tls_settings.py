@@ -14,6 +14,7 @@ from ottla_core.errors import ConfigurationError
 
 PREFIX: Final = "ssl."
 LISTENER_PREFIX: Final = "listener.name."
+ENDPOINT_IDENTIFICATION: Final = "ssl.endpoint.identification.algorithm"
 PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
 PROTOCOLS: Final = ("TLSv1.2", "TLSv1.3")
 
@@ -48,6 +49,10 @@ DESCRIPTIONS: Final[Mapping[str, tuple[str, str]]] = {
     "ssl.truststore.password": ("none", "Password of a PKCS12 file."),
     "ssl.truststore.certificates": ("none", "The authorities as PEM text, in place of a file."),
     "ssl.client.auth": ("none", "Whether clients need a certificate: none, requested, or required."),
+    ENDPOINT_IDENTIFICATION: (
+        "https",
+        "Whether a broker looks that another one's certificate is for its host name: https, or none.",
+    ),
     "ssl.enabled.protocols": ("TLSv1.2,TLSv1.3", "Versions of TLS, separated by commas."),
     "ssl.cipher.suites": ("OpenSSL's", "Cipher suites of TLS 1.2 in OpenSSL's names, separated by commas or colons."),
     "ssl.principal.mapping.rules": (
@@ -88,6 +93,7 @@ class TlsSettings:
         own: the broker's certificate chain and key.
         trusted: the authorities of clients; None: no client certificate is looked at.
         client_authentication: whether clients show a certificate.
+        checks_host_names: whether a broker that connects to another one looks whose certificate it is.
         protocols: of `PROTOCOLS`.
         cipher_suites: in OpenSSL's names; empty: OpenSSL's choice.
         mapping_rules: for names of principals.
@@ -96,6 +102,7 @@ class TlsSettings:
     own: Store
     trusted: Store | None
     client_authentication: ClientAuthentication
+    checks_host_names: bool
     protocols: tuple[str, ...]
     cipher_suites: tuple[str, ...]
     mapping_rules: tuple[MappingRule, ...]
@@ -144,6 +151,7 @@ def tls_settings(listener: str, values: Mapping[str, str]) -> TlsSettings:
         own=own,
         trusted=trusted,
         client_authentication=authentication,
+        checks_host_names=_checks_host_names(given.get(ENDPOINT_IDENTIFICATION, "https")),
         protocols=_protocols(given.get("ssl.enabled.protocols", ",".join(PROTOCOLS))),
         cipher_suites=tuple(_words(given.get("ssl.cipher.suites", "").replace(":", ","))),
         mapping_rules=parse_mapping_rules(given.get("ssl.principal.mapping.rules", "DEFAULT")),
@@ -173,6 +181,12 @@ def _client_authentication(text: str) -> ClientAuthentication:
         return ClientAuthentication(text.lower())
     except ValueError:
         raise ConfigurationError(f"ssl.client.auth={text}: it is none, requested, or required") from None
+
+
+def _checks_host_names(text: str) -> bool:
+    if text.lower() not in ("https", "none", ""):
+        raise ConfigurationError(f"{ENDPOINT_IDENTIFICATION}={text}: it is https or none")
+    return text.lower() == "https"
 
 
 def _protocols(text: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""OpenSSL's context of a listener, made of its settings; and who a client's certificate stands for.
+"""OpenSSL's contexts of a listener, made of its settings, for both ends; and who a client's certificate stands for.
 
 Python loads a certificate and its key from files only. What is given as text, or in a PKCS#12 file, goes through a
 file in memory that nobody else can open, never through a disk.
@@ -40,10 +40,38 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
         ConfigurationError: a file or a text cannot be used; the message has no secret in it.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
+    _limit(context, settings)
+    _load_own(context, settings.own)
+    context.verify_mode = _VERIFICATION[settings.client_authentication]
+    if settings.trusted is not None:
+        _load_trusted(context, settings.trusted)
+    return context
+
+
+def client_context(settings: TlsSettings) -> ssl.SSLContext:
+    """Return a context that connects to the same listener of other brokers; blocks while it reads files.
+
+    The broker shows them its own certificate, and trusts the same authorities, or those of the system.
+
+    Raises:
+        ConfigurationError: as with `server_context`.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = settings.checks_host_names
+    _limit(context, settings)
+    _load_own(context, settings.own)
+    if settings.trusted is not None:
+        _load_trusted(context, settings.trusted)
+    else:
+        context.load_default_certs()
+    return context
+
+
+def _limit(context: ssl.SSLContext, settings: TlsSettings) -> None:
     versions = sorted(_VERSIONS[each] for each in settings.protocols)
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
-    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
-    context.options |= ssl.Options(OP_ENABLE_KTLS)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.Options(OP_ENABLE_KTLS)
     if settings.cipher_suites:
         try:
             context.set_ciphers(":".join(settings.cipher_suites))
@@ -51,11 +79,6 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
             raise ConfigurationError(
                 f"ssl.cipher.suites: OpenSSL knows none of {', '.join(settings.cipher_suites)}"
             ) from None
-    _load_own(context, settings.own)
-    context.verify_mode = _VERIFICATION[settings.client_authentication]
-    if settings.trusted is not None:
-        _load_trusted(context, settings.trusted)
-    return context
 
 
 def principal_of(certificate: bytes | None, rules: Sequence[MappingRule]) -> Principal | None:
@@ -85,8 +108,8 @@ def _attribute(attribute: x509.NameAttribute[str | bytes]) -> str:
     content = x509.Name([attribute]).public_bytes()
     for _ in range(3):  # a sequence of sets of sequences of a type and its value
         content, _rest = _content(content)
-    _type, value = _content(content)
-    return f"{attribute.oid.dotted_string}=#{value.hex()}"
+    _type, encoded = _content(content)
+    return f"{attribute.oid.dotted_string}=#{encoded.hex()}"
 
 
 def _content(element: bytes) -> tuple[bytes, bytes]:
