@@ -72,7 +72,7 @@ def test_the_message_shows_how_the_setting_is_written():
 
 def test_what_the_launcher_decides_cannot_be_set():
     with pytest.raises(BadSetting, match="decided by"):
-        parse_setting("broker:listeners=PLAINTEXT://127.0.0.1:1")
+        parse_setting("broker:rpc.listener=127.0.0.1:1")
 
 
 def test_a_setting_for_one_process_wins_over_one_for_its_role():
@@ -113,6 +113,18 @@ def test_a_broker_can_be_told_what_to_tell_clients_but_several_not_the_same():
     check_settings([for_one], 3)
     with pytest.raises(BadSetting, match="broker-1:advertised"):
         check_settings([for_all], 3)
+
+
+def test_a_broker_listens_at_more_addresses_but_several_not_at_the_same():
+    for_all, for_one = parse_setting("broker:listeners=SSL://h:1"), parse_setting("broker-1:listeners=SSL://h:1")
+    check_settings([for_all], 1)
+    check_settings([for_one], 3)
+    with pytest.raises(BadSetting, match="broker-1:listeners"):
+        check_settings([for_all], 3)
+    with pytest.raises(BadSetting, match="another name"):
+        check_settings([parse_setting("broker:listeners=plaintext://h:1")], 1)
+    with pytest.raises(BadSetting, match="decided by"):
+        parse_setting("connect:listeners=http://h:1")
 
 
 def settings(*texts):

@@ -15,7 +15,7 @@ from ottla.local.cluster_report import process_name
 from ottla.local.default_replicas import default_replicas
 from ottla.local.health import GrpcHealth, HealthCheck, HttpHealth
 from ottla.local.ports import LOOPBACK
-from ottla.local.settings import Setting, properties_text, settings_for
+from ottla.local.settings import LISTENERS, Setting, properties_text, settings_for
 
 ETCD_HEARTBEAT_MS = 100
 ETCD_ELECTION_MS = 1000
@@ -284,7 +284,10 @@ def _plan_service(
     elif role == "group-coordinator":
         # As in the configuration that Kafka brings for trying it out: whoever comes first need not wait for others.
         properties["group.initial.rebalance.delay.ms"] = "0"
-    properties |= settings_for(options.settings, role, node_id)
+    given = settings_for(options.settings, role, node_id)
+    if role == "broker" and LISTENERS in given:
+        given = {**given, LISTENERS: f"{properties[LISTENERS]},{given[LISTENERS]}"}
+    properties |= given
     spec = ProcessSpec(
         role=role,
         id=node_id,

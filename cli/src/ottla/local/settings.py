@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from ottla.shown_url import without_login
 
 ROLES = ("controller", "group-coordinator", "broker", "connect", "mirror")
+LISTENERS = "listeners"
+"""Of brokers: what is set is listened to beside the address that the launcher counts on."""
 LAUNCHER_KEYS = frozenset(
     {
         "node.id",
         "broker.id",
-        "listeners",
+        LISTENERS,
         "rpc.listener",
         "metrics.listener",
         "etcd.endpoints",
@@ -102,7 +104,8 @@ def parse_setting(text: str) -> Setting:
         raise BadSetting(
             f"write a setting as ROLE:KEY=VALUE, for example {role}:{rest if '=' in rest else 'KEY=VALUE'}"
         )
-    if match["key"] in LAUNCHER_KEYS:
+    adds_listeners = (match["role"], match["key"]) == ("broker", LISTENERS)
+    if match["key"] in LAUNCHER_KEYS and not adds_listeners:
         raise BadSetting(
             f"{match['key']} is decided by `ottla up`; see --base-port, --brokers, --connect, --mirror, --etcd and "
             "--etcd-nodes, and for the pages of metrics `ottla status --json`"
@@ -155,12 +158,19 @@ def check_settings(settings: Iterable[Setting], brokers: int) -> None:
     """See that settings can hold together in a cluster of this size.
 
     Raises:
-        BadSetting: several brokers would tell clients the same address.
+        BadSetting: several brokers would listen at the same address, or tell clients the same, or a listener has the
+            name of the launcher's.
     """
     for each in settings:
-        if each.key == "advertised.listeners" and each.role == "broker" and each.node_id is None and brokers > 1:
+        if each.key not in ("advertised.listeners", LISTENERS) or each.role != "broker":
+            continue
+        if each.node_id is None and brokers > 1:
             raise BadSetting(
-                f"each of {brokers} brokers needs an address of its own: broker-1:advertised.listeners={each.value}"
+                f"each of {brokers} brokers needs an address of its own: broker-1:{each.key}={each.value}"
+            )
+        if each.key == LISTENERS and "PLAINTEXT://" in each.value.upper():
+            raise BadSetting(
+                f"{each.text}: `ottla up` has a listener PLAINTEXT of its own; give this one another name"
             )
 
 

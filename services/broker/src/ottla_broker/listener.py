@@ -139,6 +139,11 @@ class Listener:
         for connection in tuple(self.connections):
             connection.close()
 
+    @property
+    def outdated_certificates(self) -> int:
+        """How many listeners go on with a former certificate."""
+        return 0 if self._certificates is None else self._certificates.outdated
+
     # What connections ask of their owner
 
     def wait_for_budget(self, connection: Connection) -> None:

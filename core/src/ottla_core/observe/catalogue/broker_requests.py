@@ -42,6 +42,13 @@ REQUESTS: Final[tuple[MetricDefinition, ...]] = (
     ),
     _broker.counter("ottla_broker_connections_accepted_total", "Client connections accepted."),
     _broker.gauge("ottla_broker_connections", "Client connections that are open."),
+    _broker.counter(
+        "ottla_broker_failed_handshakes_total", "Connections that came to nothing in the handshake of TLS."
+    ),
+    _broker.gauge(
+        "ottla_broker_outdated_certificates",
+        "Listeners that go on with a former certificate, as the files that replaced it cannot be used.",
+    ),
     _broker.gauge("ottla_broker_fetch_sessions", "Fetch sessions that are kept."),
     _broker.gauge("ottla_broker_fetch_session_partitions", "Partitions in all fetch sessions."),
     _broker.counter("ottla_broker_fetch_session_evictions_total", "Fetch sessions that had to make way for others."),

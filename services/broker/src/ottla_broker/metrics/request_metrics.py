@@ -42,6 +42,8 @@ def show_connections(metrics: Metrics, listener: Listener) -> None:
     """Show clients' connections."""
     metrics.show_value("ottla_broker_connections_accepted_total", lambda: listener.accepted)
     metrics.show_value("ottla_broker_connections", lambda: len(listener.connections))
+    metrics.show_value("ottla_broker_failed_handshakes_total", lambda: listener.failed_handshakes)
+    metrics.show_value("ottla_broker_outdated_certificates", lambda: listener.outdated_certificates)
 
 
 def show_fetch_sessions(metrics: Metrics, sessions: FetchSessionCache) -> None:

@@ -61,6 +61,7 @@ DESCRIPTIONS: Final[Mapping[str, tuple[str, str]]] = {
     ),
 }
 """Every setting with its default and a sentence."""
+LISTS: Final = frozenset({"ssl.enabled.protocols", "ssl.cipher.suites", "ssl.principal.mapping.rules"})
 SECRETS: Final = frozenset(
     {"ssl.keystore.password", "ssl.keystore.key", "ssl.key.password", "ssl.truststore.password"}
 )
