@@ -10,10 +10,11 @@ SPARK_TESTS := tests/system/spark
 MIRROR_TESTS := tests/system/mirror tests/system/links
 # CI runs a choice of them.
 DEPLOY_TESTS ?= tests/deploy
-RULES_TESTS := tests/unit tests/property tests/simulation tests/fuzz
+RULES_TESTS := tests/unit tests/property
+SIMULATION_TESTS := tests/simulation tests/fuzz
 RECOVERY_TESTS := tests/faults $(patsubst %,tests/system/test_%.py,catching_up cluster_commands compaction controller_failover \
 	crash damaged_files full_disk group_faults lost_records power_loss recover replication restored_etcd)
-# The longest first. Beside them runs test-rules, which takes what they leave of the processors.
+# The longest first. Beside them run test-simulation and test-rules, which take what they leave of the processors.
 SUITES := test-recovery test-system test-upgrade test-mirror test-spark test-clients test-connect test-scenarios test-documents
 FIRST_SUITES := $(shell sed -n 's/^\([a-z]*\) .*/\1/p' tests/first.txt | uniq)
 SYSTEM_TESTS_ELSEWHERE := tests/system/connect $(SPARK_TESTS) $(MIRROR_TESTS) $(RECOVERY_TESTS)
@@ -34,7 +35,7 @@ MINUTES ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check check-connect check-plugins check-services check-others check-types check-style \
-	check-imports test test-all test-rules test-scenarios test-system \
+	check-imports test test-all test-rules test-simulation test-scenarios test-system \
 	test-recovery test-clients test-connect test-spark test-mirror test-documents test-upgrade test-deploy docs faults faults-mirror faults-caught compat bench format stubs clean
 
 help: ## list the targets
@@ -87,14 +88,17 @@ test-all: setup ## all tests but those that need Maven, several suites at a time
 	-@scripts/ensure-java
 	-@scripts/ensure-postgresql
 	-@scripts/ensure-prometheus
-	@echo "four suites at a time: test-rules $(ALSO) $(SUITES)"
-	@$(MAKE) --no-print-directory --jobs=4 --keep-going SIDE_BY_SIDE=15 test-rules $(ALSO) $(SUITES)
+	@echo "five suites at a time: test-simulation test-rules $(ALSO) $(SUITES)"
+	@$(MAKE) --no-print-directory --jobs=5 --keep-going SIDE_BY_SIDE=15 test-simulation test-rules $(ALSO) $(SUITES)
 
 first-%: setup
 	@$(call suite,$*,$$(sed -n 's/^$* //p' tests/first.txt))
 
-test-rules: setup ## rules and their shells: units, properties, simulations, parsers
-	@nice -n 10 $(call suite,rules,$(RULES_TESTS) $(UNIT_TESTS_OF_CONNECT:%=--ignore=%))
+test-rules: setup ## rules and their shells: units, properties
+	@nice -n 5 $(call suite,rules,$(RULES_TESTS) $(UNIT_TESTS_OF_CONNECT:%=--ignore=%))
+
+test-simulation: setup ## simulated clusters in trouble, and bytes that are no requests
+	@nice -n 5 $(call suite,simulation,$(SIMULATION_TESTS))
 
 test-scenarios: setup ## controllers, coordinators and members with a real etcd
 	@$(call suite,scenarios,tests/scenarios)
@@ -149,7 +153,7 @@ compat: setup ## Kafka's own Java tools against Ottla; needs Java 17 and Maven
 	@$(call suite,compat,tests/compat/java)
 
 test-deploy: setup ## images, clusters of containers and their walk-through (about 20 minutes); starts an engine where it can
-	@scripts/ensure-docker $(PYTHON) -m pytest -q $(DEPLOY_TESTS)
+	@scripts/ensure-docker $(call suite,deploy,$(DEPLOY_TESTS))
 
 bench: setup ## measure Ottla next to the floor; ARGUMENTS="--help" shows what else can be measured
 	$(PYTHON) -m benchmarks $(ARGUMENTS)
