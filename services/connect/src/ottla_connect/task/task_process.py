@@ -29,9 +29,10 @@ from ottla_connect.task.pipeline.error_handler import ErrorHandler
 from ottla_connect.task.pipeline.errors import ErrorPolicy
 from ottla_connect.task.pipeline.transform_chain import TransformChain, make_steps
 from ottla_connect.task.process import Process, failure
+from ottla_connect.task.sink.actions import SinkSettings
 from ottla_connect.task.sink.conversion import described as described_message
 from ottla_connect.task.sink.group import raise_if_final
-from ottla_connect.task.sink.runner import SinkRunner, SinkSettings
+from ottla_connect.task.sink.runner import SinkRunner
 from ottla_connect.task.sink.subscription import Subscription
 from ottla_connect.task.sink.topic_ids import TopicIds
 from ottla_connect.task.source.commits import SourceCommits

@@ -1,14 +1,19 @@
-"""What a sink's runner puts when partitions come and go while it may not put anything."""
+"""A sink's runner with a scripted consumer: what it puts and commits; the rules by themselves are in transcripts."""
 
 import time
+from contextlib import suppress
 
+import pytest
 from confluent_kafka import Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from ottla_connect.task.control import Standing
 from ottla_connect.task.health import Health
 from ottla_connect.task.measures import TaskMeasures
-from ottla_connect.task.sink.runner import SinkRunner, SinkSettings
+from ottla_connect.task.pipeline.dead_letters import DeadLettersLost
+from ottla_connect.task.pipeline.error_handler import ToleranceExceeded
+from ottla_connect.task.sink.actions import SinkSettings
+from ottla_connect.task.sink.runner import SinkRunner
 from ottla_connect.task.sink.subscription import Subscription
 from ottla_sdk.kafka.hung_consumers import ConsumerWatch
 
@@ -33,9 +38,11 @@ class ScriptedConsumer:
     def __init__(self, reads):
         self.reads = reads
         self.commits = []
+        self.events = []
 
     def commit(self, offsets, asynchronous):
         self.commits += [each.offset for each in offsets]
+        self.events.append("commit")
 
     def subscribe(self, topics, on_assign, on_revoke, on_lost):
         self.on_assign, self.on_revoke = on_assign, on_revoke
@@ -61,9 +68,10 @@ class ScriptedConsumer:
 class CollectingTask:
     """Keeps the offsets that it was given."""
 
-    def __init__(self, on_put):
+    def __init__(self, on_put, on_pre_commit):
         self.put_offsets = []
         self.on_put = on_put
+        self.on_pre_commit = on_pre_commit
 
     def put(self, records):
         self.put_offsets += [each.offset() for each in records]
@@ -71,6 +79,7 @@ class CollectingTask:
             self.on_put(self.runner)
 
     def pre_commit(self, offsets):
+        self.on_pre_commit(self.runner)
         return offsets
 
     def start(self):
@@ -94,6 +103,27 @@ class Unconverted:
             positions.read(each.topic(), [each.partition()], [each.offset()])
         return list(messages)
 
+    def message_of(self, record):
+        return record
+
+
+class LostDeadLetters:
+    """A dead letter topic that refuses what it is given."""
+
+    def __init__(self, events):
+        self.events = events
+
+    def flush(self, timeout_s):
+        self.events.append("flush dead letters")
+        raise DeadLettersLost("refused")
+
+
+class Intolerant:
+    """Tolerates no error."""
+
+    def drop(self, failure):
+        raise ToleranceExceeded("not tolerated")
+
 
 class NoTopicIds:
     """A cluster that gives no ids."""
@@ -115,7 +145,17 @@ def run(standings, reads):
 
 def run_with_commits(standings, reads, on_put):
     """Run a task that does something in each `put`; return the offsets that it was given, and those committed."""
-    task, consumer = CollectingTask(on_put), ScriptedConsumer(reads)
+    task, consumer = CollectingTask(on_put, nothing), ScriptedConsumer(reads)
+    runner_of(task, consumer, standings).run()
+    return task.put_offsets, consumer.commits
+
+
+def nothing(runner):
+    """What a task does that does nothing."""
+
+
+def runner_of(task, consumer, standings, dead_letters=None):
+    """Return a runner, which the task knows."""
     measures = TaskMeasures("sink")
     runner = SinkRunner(
         task=task,
@@ -131,14 +171,13 @@ def run_with_commits(standings, reads, on_put):
         make_consumer=lambda on_commit: consumer,
         make_subscription=lambda consumer: Subscription({"topics": "t"}, list_topics=list, max_age_s=60.0),
         conversion=Unconverted(),
-        handler=None,
-        dead_letters=None,
+        handler=Intolerant(),
+        dead_letters=dead_letters,
         watch=ConsumerWatch(),
         topic_ids=NoTopicIds(),
     )
     task.runner = runner
-    runner.run()
-    return task.put_offsets, consumer.commits
+    return runner
 
 
 def message(offset):
@@ -193,3 +232,29 @@ def test_a_task_that_stops_commits_what_it_has_put():
         [5, 6],
         [7],
     )
+
+
+def test_nothing_is_committed_where_a_dead_letter_is_lost_also_of_those_that_pre_commit_itself_reports():
+    consumer = ScriptedConsumer([assigned_with(5, 6)])
+    task = CollectingTask(nothing, lambda runner: consumer.events.append("pre_commit"))
+    runner = runner_of(
+        task, consumer, [Standing.WORKING, Standing.STOPPING], dead_letters=LostDeadLetters(consumer.events)
+    )
+    with pytest.raises(DeadLettersLost):
+        runner.run()
+    assert consumer.events == ["pre_commit", "flush dead letters"]
+
+
+def report_and_go_on(runner):
+    with suppress(ToleranceExceeded):
+        runner.report(message(5), ValueError("bad"))
+
+
+@pytest.mark.parametrize(("on_put", "on_pre_commit"), [(report_and_go_on, nothing), (nothing, report_and_go_on)])
+def test_a_task_that_swallows_the_refusal_of_a_report_fails_and_commits_nothing(on_put, on_pre_commit):
+    consumer = ScriptedConsumer([assigned_with(5, 6)])
+    task = CollectingTask(on_put, on_pre_commit)
+    runner = runner_of(task, consumer, [Standing.WORKING, Standing.STOPPING])
+    with pytest.raises(ToleranceExceeded):
+        runner.run()
+    assert consumer.commits == []

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, KafkaError, Message
 
@@ -17,7 +17,6 @@ from ottla_connect.task.pipeline.converters import Converters
 from ottla_connect.task.pipeline.error_handler import DROPPED, ErrorHandler
 from ottla_connect.task.pipeline.errors import Stage
 from ottla_connect.task.pipeline.transform_chain import TransformChain
-from ottla_connect.task.sink.positions import Positions
 from ottla_sdk import Converter, Header, SinkRecord
 
 APPEND_TIME = TIMESTAMP_LOG_APPEND_TIME
@@ -52,6 +51,13 @@ class KeptRecord(SinkRecord):
     message: Message
 
 
+class ReadListener(Protocol):
+    """Hears of which messages records are made."""
+
+    def read(self, topic: str, partitions: Sequence[int], offsets: Sequence[int]) -> None:
+        """Messages of a topic, in this order: the partition and the offset of each."""
+
+
 class SinkConversion:
     """Converts and transforms.
 
@@ -78,8 +84,8 @@ class SinkConversion:
         self._keep_messages = keep_messages
         self._on_error = on_error
 
-    def convert(self, messages: Sequence[Message], positions: Positions) -> list[SinkRecord]:
-        """Return the records of messages without those dropped, in order; note in `positions` what was read.
+    def convert(self, messages: Sequence[Message], listener: ReadListener) -> list[SinkRecord]:
+        """Return the records of messages without those dropped, in order; tell the listener what was read.
 
         Where messages of several topics are mixed, the records are those of one topic after the other.
 
@@ -91,7 +97,7 @@ class SinkConversion:
         for topic, group in self._by_topic(messages):
             partitions: list[Any] = [*map(Message.partition, group)]  # maps take less time than comprehensions
             offsets: list[Any] = [*map(Message.offset, group)]
-            positions.read(topic, partitions, offsets)
+            listener.read(topic, partitions, offsets)
             if any(map(Message.headers, group)):
                 taken = self._one_by_one(topic, group)
             else:

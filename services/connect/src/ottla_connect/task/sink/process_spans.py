@@ -22,8 +22,7 @@ from opentelemetry.trace import (
     use_span,
 )
 
-from ottla_connect.task.sink.conversion import SinkConversion
-from ottla_connect.task.sink.positions import Positions
+from ottla_connect.task.sink.conversion import ReadListener, SinkConversion
 from ottla_core.observe.tracing import Tracing
 from ottla_sdk import RetriableError, SinkRecord
 
@@ -123,10 +122,10 @@ class TracedConversion(SinkConversion):
         super().__init__(**others)
         self._spans = spans
 
-    def convert(self, messages: Sequence[Message], positions: Positions) -> list[SinkRecord]:
+    def convert(self, messages: Sequence[Message], listener: ReadListener) -> list[SinkRecord]:
         """Begin the batch's span, and convert."""
         self._spans.begin(messages)
-        return super().convert(messages, positions)
+        return super().convert(messages, listener)
 
 
 def _context(context: Context) -> SpanContext:
