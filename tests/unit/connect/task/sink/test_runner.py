@@ -62,7 +62,10 @@ class ScriptedConsumer:
     def _ignore(self, *args, **kwargs):
         return None
 
-    incremental_assign = pause = resume = seek = unsubscribe = close = _ignore
+    incremental_assign = pause = resume = seek = unsubscribe = _ignore
+
+    def close(self):
+        self.events.append("close")
 
 
 class CollectingTask:
@@ -70,6 +73,7 @@ class CollectingTask:
 
     def __init__(self, on_put, on_pre_commit):
         self.put_offsets = []
+        self.ends = []
         self.on_put = on_put
         self.on_pre_commit = on_pre_commit
 
@@ -86,13 +90,13 @@ class CollectingTask:
         pass
 
     def stop(self):
-        pass
+        self.ends.append("stop")
 
     def open(self, partitions):
         pass
 
     def close(self, partitions):
-        pass
+        self.ends.append("close")
 
 
 class Unconverted:
@@ -242,7 +246,7 @@ def test_nothing_is_committed_where_a_dead_letter_is_lost_also_of_those_that_pre
     )
     with pytest.raises(DeadLettersLost):
         runner.run()
-    assert consumer.events == ["pre_commit", "flush dead letters"]
+    assert consumer.events == ["pre_commit", "flush dead letters", "close"]
 
 
 def report_and_go_on(runner):
@@ -250,11 +254,37 @@ def report_and_go_on(runner):
         runner.report(message(5), ValueError("bad"))
 
 
-@pytest.mark.parametrize(("on_put", "on_pre_commit"), [(report_and_go_on, nothing), (nothing, report_and_go_on)])
-def test_a_task_that_swallows_the_refusal_of_a_report_fails_and_commits_nothing(on_put, on_pre_commit):
-    consumer = ScriptedConsumer([assigned_with(5, 6)])
-    task = CollectingTask(on_put, on_pre_commit)
-    runner = runner_of(task, consumer, [Standing.WORKING, Standing.STOPPING])
+def test_a_task_that_swallows_the_refusal_of_a_report_fails_at_once_and_commits_nothing():
+    consumer = ScriptedConsumer([assigned_with(5, 6), lambda consumer: [message(7)]])
+    task = CollectingTask(report_and_go_on, nothing)
     with pytest.raises(ToleranceExceeded):
-        runner.run()
+        runner_of(task, consumer, [*[Standing.WORKING] * 2, Standing.STOPPING]).run()
+    assert (task.put_offsets, consumer.commits) == ([5, 6], [])
+
+
+def test_a_task_that_swallows_the_refusal_of_a_report_in_pre_commit_commits_nothing():
+    consumer = ScriptedConsumer([assigned_with(5, 6)])
+    task = CollectingTask(nothing, report_and_go_on)
+    with pytest.raises(ToleranceExceeded):
+        runner_of(task, consumer, [Standing.WORKING, Standing.STOPPING]).run()
     assert consumer.commits == []
+
+
+def test_partitions_are_closed_that_cannot_be_committed_before_they_are_given_away():
+    consumer = ScriptedConsumer([assigned_with(5, 6), revoked])
+    task = CollectingTask(nothing, fail)
+    with pytest.raises(ValueError, match="broken"):
+        runner_of(task, consumer, [*[Standing.WORKING] * 2, Standing.STOPPING]).run()
+    assert task.ends == ["close", "stop"]
+
+
+def test_a_task_that_cannot_commit_at_its_end_is_closed_and_stopped_and_fails():
+    consumer = ScriptedConsumer([assigned_with(5, 6)])
+    task = CollectingTask(nothing, fail)
+    with pytest.raises(ValueError, match="broken"):
+        runner_of(task, consumer, [Standing.WORKING, Standing.STOPPING]).run()
+    assert (task.ends, consumer.events) == (["close", "stop"], ["close"])
+
+
+def fail(runner):
+    raise ValueError("broken")
