@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Self
 
 from ottla_connect.config import WorkerConfig
+from ottla_connect.connector_states import State
 from ottla_connect.group.sole_member import SoleMember
-from ottla_connect.herder.api import ServerInfo, State
+from ottla_connect.herder.api import ServerInfo
 from ottla_connect.herder.herder import WorkerHerder
 from ottla_connect.herder.plugin_catalog import PluginCatalog
 from ottla_connect.herder.task_config_publisher import TaskConfigPublisher, TaskSettings

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla_connect.task.sink.offsets import OffsetsMalformed, sink_offsets
+from ottla_connect.sink_offset_documents import OffsetsMalformed, sink_offsets
 from ottla_sdk import TopicPartition
 
 

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from ottla_connect.connector_states import State, Status
 from ottla_connect.group.membership import Assignment, Revoked
-from ottla_connect.herder.api import State, Status
 from ottla_connect.ids import TaskId
 from ottla_connect.task.measures import TaskMeasures
 from ottla_connect.worker_counts import CountRequests, WorkerCounts

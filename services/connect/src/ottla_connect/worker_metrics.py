@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from ottla_connect.connector_states import State, Status
 from ottla_connect.group.membership import Assignment
-from ottla_connect.herder.api import State, Status
 from ottla_connect.ids import TaskId
 from ottla_connect.worker_counts import WorkerCounts
 from ottla_core.config import MetricsSettings

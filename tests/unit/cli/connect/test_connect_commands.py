@@ -15,7 +15,8 @@ from structlog.testing import capture_logs
 from ottla import worker_client
 from ottla.commands import connect_state
 from ottla.main import main
-from ottla_connect.herder.api import ConnectorStatus, TargetState
+from ottla_connect.connector_states import TargetState
+from ottla_connect.herder.api import ConnectorStatus
 from ottla_connect.herder.views import NOT_STARTED
 from ottla_connect.ids import TaskId
 from ottla_connect.rest.application import create_application

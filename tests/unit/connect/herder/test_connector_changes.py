@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from ottla_connect.connector_states import State, TargetState
 from ottla_connect.group.work import NO_WORK
-from ottla_connect.herder.api import State, TargetState
 from ottla_connect.herder.task_config_publisher import TaskSettings
 from ottla_connect.herder.unit import Unit
 from ottla_connect.processes.messages import OffsetsChecked, TaskConfigs

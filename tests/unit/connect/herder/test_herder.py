@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ottla_connect.herder.api import ConnectorType, State, Status, TargetState
+from ottla_connect.connector_states import State, Status, TargetState
+from ottla_connect.herder.api import ConnectorType
 from ottla_connect.ids import TaskId
 from ottla_connect.processes.messages import Progressed
 from ottla_connect.state.config_records import ConnectorRecord, Write

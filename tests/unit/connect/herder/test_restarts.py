@@ -2,7 +2,8 @@
 
 import pytest
 
-from ottla_connect.herder.api import ConnectorStatus, ConnectorType, State, Status
+from ottla_connect.connector_states import State, Status
+from ottla_connect.herder.api import ConnectorStatus, ConnectorType
 from ottla_connect.herder.restarts import restart_plan
 
 

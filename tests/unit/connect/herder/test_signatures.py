@@ -1,13 +1,10 @@
 """Workers sign what they ask of each other (KIP-507)."""
 
-import json
-
 import pytest
 
 from ottla_connect.config import SIGNATURE_HASHES
-from ottla_connect.rest.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER, InvalidSignature, sign, verify
+from ottla_connect.herder.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER, InvalidSignature, sign, verify
 from ottla_core.rest.errors import BadRequest
-from tests.unit.connect.rest.scripted_herder import SESSION_KEY
 
 KEY = b"key"
 BODY = b"[]"
@@ -57,29 +54,3 @@ def test_a_signature_that_is_no_base64_is_refused(signature):
 @pytest.mark.parametrize("algorithm", list(SIGNATURE_HASHES))
 def test_every_algorithm_that_can_be_configured_can_sign(algorithm):
     assert sign(KEY, algorithm, "POST", PATH, BODY)[ALGORITHM_HEADER] == algorithm
-
-
-@pytest.mark.parametrize("method", ["POST", "PUT"])
-async def test_signed_task_settings_are_stored(rest, herder, method):
-    path, body = "/connectors/a%2Fb/tasks", json.dumps([{"x": "1"}]).encode()
-    headers = {"Content-Type": "application/json", **sign(SESSION_KEY, "HmacSHA256", method, path, body)}
-    answer = await rest.request(method, path, content=body, headers=headers)
-    assert (answer.status_code, answer.content) == (204, b"")
-    assert herder.stored_task_configs == {"a/b": [{"x": "1"}]}
-
-
-async def test_unsigned_and_badly_signed_task_settings_are_refused(rest, herder):
-    headers = {"Content-Type": "application/json"}
-    unsigned = await rest.post(PATH, content=BODY, headers=headers)
-    assert unsigned.json() == {"error_code": 400, "message": "Internal request missing required signature"}
-    forged = await rest.post(
-        PATH, content=BODY, headers={**headers, **sign(b"guess", "HmacSHA256", "POST", PATH, BODY)}
-    )
-    assert forged.json() == {"error_code": 403, "message": "Internal request contained invalid signature."}
-    assert not herder.stored_task_configs
-
-
-@pytest.mark.parametrize("body", [b"{}", b"[1]", b'[{"a": []}]', b"x"])
-async def test_signed_task_settings_of_another_shape_are_refused(rest, body):
-    headers = {"Content-Type": "application/json", **sign(SESSION_KEY, "HmacSHA256", "POST", PATH, body)}
-    assert (await rest.post(PATH, content=body, headers=headers)).status_code == 500

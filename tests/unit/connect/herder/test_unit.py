@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ottla_connect.config import WorkerConfig
-from ottla_connect.herder.api import State
+from ottla_connect.connector_states import State
 from ottla_connect.herder.reconciliation import Work
 from ottla_connect.herder.unit import Unit
 from ottla_connect.processes.host import ProcessHost

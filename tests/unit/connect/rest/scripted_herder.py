@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ottla_connect.connector_states import State, Status, TargetState
 from ottla_connect.herder.api import (
     ConnectorInfo,
     ConnectorOffsets,
@@ -17,12 +18,9 @@ from ottla_connect.herder.api import (
     LoggerLevel,
     PluginInfo,
     ServerInfo,
-    State,
-    Status,
-    TargetState,
 )
+from ottla_connect.herder.signatures import verify
 from ottla_connect.ids import TaskId
-from ottla_connect.rest.signatures import verify
 from ottla_core.rest.errors import BadRequest, Conflict, Elsewhere, NotFound
 
 WORKER = "127.0.0.1:8083"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla_connect.herder.api import TargetState
+from ottla_connect.connector_states import TargetState
 from ottla_connect.ids import TaskId
 
 WORKER = "127.0.0.1:8083"

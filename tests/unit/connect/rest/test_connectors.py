@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ottla_connect.herder.api import TargetState
+from ottla_connect.connector_states import TargetState
 from ottla_core.rest.errors import NotFound
 
 SOURCE = {"connector.class": "ottla_file.FileSource", "topic": "t"}

@@ -9,10 +9,10 @@ import pytest
 import pytest_asyncio
 from fastapi import FastAPI
 
-from ottla_connect.herder.api import TargetState
+from ottla_connect.connector_states import TargetState
+from ottla_connect.herder.signatures import sign
 from ottla_connect.rest.application import create_application
 from ottla_connect.rest.options import RestOptions
-from ottla_connect.rest.signatures import sign
 from ottla_core.rest.errors import Conflict
 from ottla_core.rest.forwarding import next_hop, with_hop
 from ottla_core.rest.server import RestServer

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla_connect.herder.api import TargetState
+from ottla_connect.connector_states import TargetState
 from ottla_connect.rest.options import RestOptions
 
 PARTITION = {"kafka_topic": "t", "kafka_partition": 0}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla_connect.herder.api import TargetState
+from ottla_connect.connector_states import TargetState
 from ottla_connect.ids import TaskId
 from ottla_connect.state.config_records import (
     RestartRequest,

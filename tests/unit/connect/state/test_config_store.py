@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla_connect.herder.api import TargetState
+from ottla_connect.connector_states import TargetState
 from ottla_connect.ids import TaskId
 from ottla_connect.state.config_records import SessionKey, Write, connector_write
 from ottla_connect.state.config_store import (

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from ottla_connect.herder.api import State, Status
+from ottla_connect.connector_states import State, Status
 from ottla_connect.ids import TaskId
 from ottla_connect.state.config_records import BadRecord
 from ottla_connect.state.status_records import (

@@ -1,6 +1,6 @@
 """Which status is the last word."""
 
-from ottla_connect.herder.api import State, Status
+from ottla_connect.connector_states import State, Status
 from ottla_connect.ids import TaskId
 from ottla_connect.state.status_records import Subject, TopicUse, encode_status, encode_topic_use, key_of
 from ottla_connect.state.status_view import StatusView

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from kafka.partitioner.default import murmur2
 
 from ottla_connect.config import WorkerConfig
-from ottla_connect.herder.api import State, Status
+from ottla_connect.connector_states import State, Status
 from ottla_connect.ids import TaskId
 from ottla_connect.state import topic_creation, topic_log, topic_reader
 from ottla_connect.state.config_store import ConfigChange, ConfigStore, ConnectorChanged

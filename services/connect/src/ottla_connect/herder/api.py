@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ottla_connect.connector_states import Status, TargetState
 from ottla_connect.ids import TaskId
 
 
@@ -14,48 +15,6 @@ class ConnectorType(enum.StrEnum):
     SOURCE = "source"
     SINK = "sink"
     UNKNOWN = "unknown"
-
-
-class TargetState(enum.StrEnum):
-    """What the users want a connector to be."""
-
-    STARTED = "STARTED"
-    PAUSED = "PAUSED"
-    STOPPED = "STOPPED"
-
-
-class State(enum.StrEnum):
-    """What a connector or task is."""
-
-    UNASSIGNED = "UNASSIGNED"
-    RUNNING = "RUNNING"
-    PAUSED = "PAUSED"
-    FAILED = "FAILED"
-    RESTARTING = "RESTARTING"
-    STOPPED = "STOPPED"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """The status of a connector or task.
-
-    Attributes:
-        state: what it is.
-        worker_id: HOST:PORT of the worker that runs it, or ran it last.
-        trace: why it failed; empty if it has not.
-        generation: the group's generation in which it was said.
-        version: the plugin's version; empty if not known.
-        progress: what a task has said of how its work goes; None if nothing.
-        health: whether it works or waits, for what, how fast and how far behind; None if it has not said.
-    """
-
-    state: State
-    worker_id: str
-    trace: str = ""
-    generation: int = -1
-    version: str = ""
-    progress: Mapping[str, Any] | None = None
-    health: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

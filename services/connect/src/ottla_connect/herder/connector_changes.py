@@ -12,8 +12,9 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+from ottla_connect.connector_states import TargetState
 from ottla_connect.group.view import Assignment
-from ottla_connect.herder.api import ConnectorInfo, ConnectorOffsets, ConnectorStatus, TargetState
+from ottla_connect.herder.api import ConnectorInfo, ConnectorOffsets, ConnectorStatus
 from ottla_connect.herder.name_locks import NameLocks
 from ottla_connect.herder.offset_requests import OffsetRequest, OffsetRequests
 from ottla_connect.herder.restarts import restart_plan

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from ottla_connect.config import WorkerConfig
 from ottla_connect.herder.api import ConnectorOffsets
+from ottla_connect.sink_offset_documents import OFFSET_KEY, PARTITION_KEY, TOPIC_KEY, OffsetsMalformed, sink_offsets
 from ottla_connect.state.offset_records import NotStorable, check_storable
-from ottla_connect.task.sink.offsets import OFFSET_KEY, PARTITION_KEY, TOPIC_KEY, OffsetsMalformed, sink_offsets
 from ottla_core.rest.errors import BadRequest
 from ottla_sdk import TopicPartition
 

@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from ottla_connect.config import WorkerConfig
+from ottla_connect.connector_states import Status, TargetState
 from ottla_connect.group.membership import Assignment, GroupView, Membership, Revoked
 from ottla_connect.group.sole_member import SoleMember
 from ottla_connect.herder.api import (
@@ -22,8 +23,6 @@ from ottla_connect.herder.api import (
     LoggerLevel,
     PluginInfo,
     ServerInfo,
-    Status,
-    TargetState,
 )
 from ottla_connect.herder.connector_changes import ConnectorChanges
 from ottla_connect.herder.loggers import Loggers
@@ -32,12 +31,12 @@ from ottla_connect.herder.plugin_catalog import PluginCatalog
 from ottla_connect.herder.reconciliation import UnitId
 from ottla_connect.herder.restarts import as_it_is_here, restart_plan
 from ottla_connect.herder.session_keys import SessionKeys
+from ottla_connect.herder.signatures import verify
 from ottla_connect.herder.validation import Validation
 from ottla_connect.herder.views import CLASS_KEY, Views
 from ottla_connect.herder.worker import Worker
 from ottla_connect.ids import TaskId
 from ottla_connect.processes.process_logs import ProcessLogs
-from ottla_connect.rest.signatures import verify
 from ottla_connect.state.config_records import RestartRequest
 from ottla_connect.state.config_state import (
     ConfigChange,

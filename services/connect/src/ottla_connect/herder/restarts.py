@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from ottla_connect.herder.api import ConnectorStatus, State, Status
+from ottla_connect.connector_states import State, Status
+from ottla_connect.herder.api import ConnectorStatus
 from ottla_connect.herder.reconciliation import UnitId
 from ottla_connect.ids import TaskId
 

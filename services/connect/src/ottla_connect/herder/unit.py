@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import structlog
 
 from ottla_connect.config import WorkerConfig
-from ottla_connect.herder.api import State
+from ottla_connect.connector_states import State
 from ottla_connect.herder.reconciliation import UnitId, Work
 from ottla_connect.herder.restart_policy import FailureRow, RestartPolicy
 from ottla_connect.ids import TaskId

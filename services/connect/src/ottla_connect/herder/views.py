@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from ottla_connect.herder.api import ConnectorInfo, ConnectorStatus, ConnectorType, State, Status
+from ottla_connect.connector_states import State, Status
+from ottla_connect.herder.api import ConnectorInfo, ConnectorStatus, ConnectorType
 from ottla_connect.herder.plugin_catalog import PluginCatalog
 from ottla_connect.ids import TaskId
 from ottla_connect.state.config_state import ConfigState

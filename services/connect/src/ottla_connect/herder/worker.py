@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from ottla_connect.config import WorkerConfig
-from ottla_connect.herder.api import State, Status, TargetState
+from ottla_connect.connector_states import State, Status, TargetState
 from ottla_connect.herder.reconciliation import UnitId, work_for
 from ottla_connect.herder.task_config_publisher import TaskConfigPublisher
 from ottla_connect.herder.unit import Unit

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import httpx
 
 from ottla_connect.config import WorkerConfig
-from ottla_connect.rest.signatures import sign
+from ottla_connect.herder.signatures import sign
 from ottla_connect.state.config_records import SessionKey
 from ottla_core.rest.errors import RequestError
 

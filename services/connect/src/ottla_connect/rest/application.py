@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from ottla_connect.herder.api import Herder
+from ottla_connect.herder.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER
 from ottla_connect.rest.options import RestOptions
 from ottla_connect.rest.resources import (
     connector_state,
@@ -21,7 +22,6 @@ from ottla_connect.rest.resources import (
     tasks,
     topics,
 )
-from ottla_connect.rest.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER
 from ottla_core.rest.forwarding import Forwarder
 from ottla_core.rest.surroundings import surround
 

@@ -5,6 +5,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field, ValidationError
 
+from ottla_connect.connector_states import State, Status
 from ottla_connect.herder import api
 from ottla_connect.ids import TaskId
 
@@ -67,7 +68,7 @@ class Health(BaseModel):
     lag: int | None = Field(None, description="Records that a sink has still to take, as far as it knows.")
 
     @classmethod
-    def of(cls, status: api.Status) -> Self | None:
+    def of(cls, status: Status) -> Self | None:
         """Return the document; None for what has said nothing, or does not run."""
         try:
             return cls.model_validate(status.health) if status.health is not None else None
@@ -78,14 +79,14 @@ class Health(BaseModel):
 class ConnectorState(BaseModel):
     """The state of a connector's own process."""
 
-    state: api.State
+    state: State
     worker_id: str = Field(description="HOST:PORT of the worker that runs it, or ran it last.")
     trace: str | None = Field(None, description="Why it failed; left out if it has not.")
     version: str | None = Field(None, description="The plugin's version; left out if it is not known.")
     health: Health | None = Field(None, description="Whether it does its work; left out if it has not said.")
 
     @classmethod
-    def of(cls, status: api.Status) -> Self:
+    def of(cls, status: Status) -> Self:
         """Return the document."""
         return cls(
             state=status.state,
@@ -100,7 +101,7 @@ class TaskState(BaseModel):
     """The state of a task."""
 
     id: int
-    state: api.State
+    state: State
     worker_id: str = Field(description="HOST:PORT of the worker that runs it, or ran it last.")
     trace: str | None = Field(None, description="Why it failed; left out if it has not.")
     version: str | None = Field(None, description="The plugin's version; left out if it is not known.")
@@ -110,7 +111,7 @@ class TaskState(BaseModel):
     )
 
     @classmethod
-    def of(cls, number: int, status: api.Status) -> Self:
+    def of(cls, number: int, status: Status) -> Self:
         """Return the document."""
         return cls(
             id=number,

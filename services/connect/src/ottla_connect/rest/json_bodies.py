@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Never
 
-from ottla_connect.herder.api import ConnectorOffsets, TargetState
+from ottla_connect.connector_states import TargetState
+from ottla_connect.herder.api import ConnectorOffsets
 from ottla_core.rest.errors import BadRequest, RequestError
 
 INITIAL_STATES = {

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ottla_connect.herder.api import TargetState
+from ottla_connect.connector_states import TargetState
 from ottla_connect.ids import TaskId
 
 CONNECTOR_PREFIX = "connector-"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from ottla_connect.herder.api import TargetState
+from ottla_connect.connector_states import TargetState
 from ottla_connect.ids import TaskId
 from ottla_connect.state.config_records import (
     CommitRecord,

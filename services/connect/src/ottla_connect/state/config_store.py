@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
-from ottla_connect.herder.api import TargetState
+from ottla_connect.connector_states import TargetState
 from ottla_connect.ids import TaskId
 from ottla_connect.state.config_records import (
     TASKS_MAX,

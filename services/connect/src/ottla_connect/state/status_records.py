@@ -7,7 +7,7 @@ if it is known, and the ``progress`` that a task has reported. A topic that a co
 
 from typing import NamedTuple
 
-from ottla_connect.herder.api import State, Status
+from ottla_connect.connector_states import State, Status
 from ottla_connect.ids import TaskId
 from ottla_connect.state.config_records import BadRecord, decode_json_object, encode_json
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from ottla_connect.herder.api import Status
+from ottla_connect.connector_states import Status
 from ottla_connect.ids import TaskId
 from ottla_connect.state.config_records import BadRecord, Write
 from ottla_connect.state.keyed_log import Entry, KeyedLog, LogError

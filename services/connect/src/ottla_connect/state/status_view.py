@@ -7,7 +7,7 @@ and an UNASSIGNED that is read after a RUNNING of the same or a later generation
 
 from collections.abc import Iterable
 
-from ottla_connect.herder.api import State, Status
+from ottla_connect.connector_states import State, Status
 from ottla_connect.ids import TaskId
 from ottla_connect.state.config_records import BadRecord, decode_json_object
 from ottla_connect.state.status_records import Subject, TopicUse, decode_status, subject_of

@@ -16,13 +16,13 @@ from ottla_connect.processes.messages import (
     Validate,
     Validated,
 )
+from ottla_connect.sink_offset_documents import PARTITION_KEY, TOPIC_KEY, OffsetsMalformed, sink_offsets
 from ottla_connect.task.channel import Channel
 from ottla_connect.task.process import Process
 from ottla_connect.task.rest_types import kind_of, rest_types
 from ottla_connect.task.settings.config_infos import key_info, key_infos
 from ottla_connect.task.settings.connector_settings import TYPES, SinkSettings, SourceSettings
 from ottla_connect.task.settings.validation import CLASS_KEY, Validation
-from ottla_connect.task.sink.offsets import PARTITION_KEY, TOPIC_KEY, OffsetsMalformed, sink_offsets
 from ottla_sdk import (
     ENTRY_POINT_GROUP,
     ConnectError,

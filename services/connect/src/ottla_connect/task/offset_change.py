@@ -17,12 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla_connect.processes.messages import ChangeOffsets, OffsetsChanged
+from ottla_connect.sink_offset_documents import sink_offsets
 from ottla_connect.task.answers import configured
 from ottla_connect.task.channel import Channel
 from ottla_connect.task.control import Control
 from ottla_connect.task.lease_watch import EXIT_UNLEASED, ended_with_the_lease
 from ottla_connect.task.process import Process
-from ottla_connect.task.sink.offsets import sink_offsets
 from ottla_sdk import ChangePermit, NotPermitted, SinkConnector
 from ottla_sdk.runtime.redaction import Redaction
 

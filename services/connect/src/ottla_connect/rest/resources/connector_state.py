@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from ottla_connect.herder.api import TargetState
+from ottla_connect.connector_states import TargetState
 from ottla_connect.rest.entities import ConnectorStateInfo
 from ottla_connect.rest.options import Flag, TheHerder
 from ottla_connect.rest.resources.documented import ConnectorName, errors

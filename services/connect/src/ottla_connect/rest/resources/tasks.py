@@ -2,12 +2,12 @@
 
 from fastapi import APIRouter, Depends, Request
 
+from ottla_connect.herder.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER
 from ottla_connect.ids import TaskId
 from ottla_connect.rest.entities import TaskInfo, TaskState, task_infos
 from ottla_connect.rest.json_bodies import parse_task_configs
 from ottla_connect.rest.options import TheHerder
 from ottla_connect.rest.resources.documented import ConnectorName, TaskNumber, errors
-from ottla_connect.rest.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER
 from ottla_core.rest.errors import BadRequest, NotFound
 from ottla_core.rest.request_bodies import Body, check_media_type
 
