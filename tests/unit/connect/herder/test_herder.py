@@ -121,6 +121,7 @@ async def test_what_has_failed_is_restarted_though_its_worker_has_not_read_its_o
     await parts.reach("flights", RUNNING, RUNNING)  # as a reader sees it that is behind
     await parts.herder.restart_connector("flights", include_tasks=True, only_failed=True)
     await parts.reach("flights", RUNNING, FAILED)
+    await eventually_async(lambda: unit.pid is None, "the process of the task has ended, which is after its status")
     assert parts.pids() == {"flights": pid}, "the connector has not failed"
 
 
