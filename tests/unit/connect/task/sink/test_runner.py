@@ -270,12 +270,18 @@ def test_a_task_that_swallows_the_refusal_of_a_report_in_pre_commit_commits_noth
     assert consumer.commits == []
 
 
-def test_partitions_are_closed_that_cannot_be_committed_before_they_are_given_away():
+def test_partitions_that_cannot_be_committed_are_given_away_and_closed_all_the_same():
+    failures = [ValueError("broken")]
+
+    def fail_once(runner):
+        if failures:
+            raise failures.pop()
+
     consumer = ScriptedConsumer([assigned_with(5, 6), revoked])
-    task = CollectingTask(nothing, fail)
+    task = CollectingTask(nothing, fail_once)
     with pytest.raises(ValueError, match="broken"):
         runner_of(task, consumer, [*[Standing.WORKING] * 2, Standing.STOPPING]).run()
-    assert task.ends == ["close", "stop"]
+    assert (task.ends, consumer.commits) == (["close", "stop"], []), "at its end it has nothing to commit"
 
 
 def test_a_task_that_cannot_commit_at_its_end_is_closed_and_stopped_and_fails():
