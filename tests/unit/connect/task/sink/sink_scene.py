@@ -90,6 +90,7 @@ class SinkScene:
         self.topics: dict[str, str] = {}
         self.stored: dict[TopicPartition, str] = {}
         self.question: AskTopicIds | None = None
+        self.begun: dict[TopicPartition, int] = {}
         self.lines: list[str] = []
 
     def now(self) -> Moment:
@@ -132,7 +133,7 @@ class SinkScene:
     def on_assign(self, *words: str) -> None:
         partitions = [partition(word) for word in words]
         self.do(self.machine.assigned(partitions))
-        beginnings = self.machine.beginnings(partitions)
+        self.begun = beginnings = self.machine.beginnings(partitions)
         paused = [each for each in partitions if self.machine.must_pause(each)]
         self.lines.append(
             f"begin {named(partitions)}"
@@ -204,7 +205,7 @@ class SinkScene:
 
     def do(self, actions: Iterable[Action]) -> None:
         for action in actions:
-            ANSWERS.get(type(action), SinkScene.only_show)(self, action)
+            getattr(self, ANSWERS.get(type(action), "only_show"))(action)
 
     def only_show(self, action: Action) -> None:
         self.lines.append(SHOWN[type(action)](action))
@@ -276,16 +277,16 @@ class SinkScene:
         self.meanwhile("open")
 
 
-ANSWERS: Mapping[type, Callable] = {
-    Read: SinkScene.read,
-    Convert: SinkScene.convert,
-    Put: SinkScene.put,
-    PreCommit: SinkScene.pre_commit,
-    SettleReports: SinkScene.settle_reports,
-    CommitOffsets: SinkScene.commit,
-    IdentifyTopics: SinkScene.identify_topics,
-    AskTopicIds: SinkScene.ask_topic_ids,
-    OpenPartitions: SinkScene.open,
+ANSWERS: Mapping[type, str] = {
+    Read: "read",
+    Convert: "convert",
+    Put: "put",
+    PreCommit: "pre_commit",
+    SettleReports: "settle_reports",
+    CommitOffsets: "commit",
+    IdentifyTopics: "identify_topics",
+    AskTopicIds: "ask_topic_ids",
+    OpenPartitions: "open",
 }
 SHOWN: Mapping[type, Callable] = {
     Pause: lambda action: f"pause {named(action.partitions)}",
