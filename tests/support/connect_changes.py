@@ -15,7 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,7 +89,7 @@ class Changes:
         self.counts[f"fault: {fault.__name__}"] += 1
         healed = threading.Event()
         with ThreadPoolExecutor(STORM_REQUESTS + 2) as pool:
-            work = [pool.submit(self._change_offsets, altered, position, healed)]
+            work: list[Future[Any]] = [pool.submit(self._change_offsets, altered, position, healed)]
             work += [pool.submit(self._ask, changed, kind) for kind in kinds]
             threading.Event().wait(after_s)
             try:

@@ -112,10 +112,10 @@ class ConnectObserver:
                 consumer.incremental_assign([TopicPartition(*each, OFFSET_BEGINNING) for each in new])
                 assigned |= new
             for message in consumer.consume(BATCH, TIMEOUT_S):
-                if message.error() is None:
+                if (error := message.error()) is None:
                     self._take(message)
-                elif message.error().fatal():
-                    raise AssertionError(message.error())
+                elif error.fatal():
+                    raise AssertionError(error)
 
     def _new_partitions(self, consumer: Consumer, assigned: set[tuple[str, int]]) -> set[tuple[str, int]]:
         """Partitions that are not read yet; none while no broker tells."""

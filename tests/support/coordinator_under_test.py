@@ -8,6 +8,8 @@ from uuid import UUID
 
 from kio.schema.offset_commit.v8 import request as commit_v8
 from kio.schema.offset_fetch.v8 import request as fetch_v8
+from kio.schema.types import GroupId, TopicName
+from kio.static.primitive import i32, i64
 
 from ottla_core.cluster.model import NO_EPOCH, PartitionState, Shard, Topic
 from ottla_core.rpc.server import RpcServer
@@ -146,18 +148,18 @@ def set_leader(feed: StatedFeed, broker_id: int, *, shard: int | None = None) ->
 def commit(group: str, offset: int, *, partition: int = 0, leader_epoch: int = -1) -> commit_v8.OffsetCommitRequest:
     """A commit for version 8, by nobody's member."""
     return commit_v8.OffsetCommitRequest(
-        group_id=group,
-        generation_id_or_member_epoch=-1,
+        group_id=GroupId(group),
+        generation_id_or_member_epoch=i32(-1),
         member_id="",
         group_instance_id=None,
         topics=(
             commit_v8.OffsetCommitRequestTopic(
-                name=FLIGHTS.name,
+                name=TopicName(FLIGHTS.name),
                 partitions=(
                     commit_v8.OffsetCommitRequestPartition(
-                        partition_index=partition,
-                        committed_offset=offset,
-                        committed_leader_epoch=leader_epoch,
+                        partition_index=i32(partition),
+                        committed_offset=i64(offset),
+                        committed_leader_epoch=i32(leader_epoch),
                         committed_metadata="",
                     ),
                 ),
@@ -180,7 +182,7 @@ def fetch(group: str) -> fetch_v8.OffsetFetchRequest:
 def fetch_of(groups: Sequence[str]) -> fetch_v8.OffsetFetchRequest:
     """A fetch of all offsets of several groups, for version 8."""
     return fetch_v8.OffsetFetchRequest(
-        groups=tuple(fetch_v8.OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups),
+        groups=tuple(fetch_v8.OffsetFetchRequestGroup(group_id=GroupId(group), topics=None) for group in groups),
         require_stable=False,
     )
 

@@ -50,7 +50,8 @@ class GroupWorker:
 
     @property
     def assignment(self) -> Assignment | None:
-        return self._membership.assignment
+        assignment: Assignment | None = self._membership.assignment
+        return assignment
 
     @property
     def failure(self) -> BaseException | None:

@@ -68,7 +68,7 @@ class HttpService:
     respond: Respond = field(default=lambda request: Reply())
     requests: list[Request] = field(default_factory=list)
     tls: ssl.SSLContext | None = None
-    _server: ThreadingHTTPServer | None = None
+    _server: "_Server | None" = None
     _port: int = 0
 
     @property

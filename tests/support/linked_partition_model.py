@@ -6,7 +6,6 @@ each step each replica's log must be a beginning of one of these, in bytes, but 
 by then, and followed after a promotion by batches of the target's own.
 """
 
-import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -232,7 +231,7 @@ class LinkedModel:
             return
         records = b""
         if found is not None:
-            records = os.pread(found.file.fileno(), found.size, found.position)
+            records = found.read()
         append_from_leader(
             follower,
             records,

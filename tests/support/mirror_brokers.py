@@ -8,6 +8,7 @@ import asyncio
 import random
 import struct
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -48,7 +49,7 @@ class BrokersModel:
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         for broker in (1, 2):
-            server = await loop.create_server(lambda broker=broker: BrokerConnection(self, broker), "127.0.0.1", 0)
+            server = await loop.create_server(partial(BrokerConnection, self, broker), "127.0.0.1", 0)
             self.ports[broker] = server.sockets[0].getsockname()[1]
             self._servers.append(server)
 
@@ -166,7 +167,8 @@ class BrokerConnection(asyncio.Protocol):
 
     def _read(self, number: int, offset: int, topic_type: Any) -> Any:
         log, partition_type = self.cluster.logs[number], item_type(topic_type, "partitions")
-        error, records, aborted = ErrorCode.none, b"", ()
+        error, records = ErrorCode.none, b""
+        aborted: tuple[Any, ...] = ()
         if self.cluster.leaders[number] != self.broker:
             error = ErrorCode.not_leader_or_follower
         elif not log.start <= offset <= log.end:

@@ -122,7 +122,8 @@ class SourceModel:
 
     def fetch(self, offset: int, batches_max: int) -> tuple[memoryview, list[AbortedTransaction]]:
         """What a reader of committed records gets from an offset on."""
-        found, end = [], self.stable_end
+        found: list[bytes] = []
+        end = self.stable_end
         for batch in self.batches:
             header = parse_header(batch)
             if header.next_offset > offset and header.base_offset < end and len(found) < batches_max:

@@ -153,7 +153,7 @@ def read_batches(
     end = log.log_end_offset if end_offset is None else end_offset
     batches = []
     while (found := log.read(position, max_bytes=max_bytes, end_offset=end, at_least_one_batch=True)) is not None:
-        data = os.pread(found.file.fileno(), found.size, found.position)
+        data = found.read()
         assert len(data) == found.size
         parsed = [(header, bytes(batch)) for header, batch in iterate_batches(data)]
         assert sum(header.size_bytes for header, _ in parsed) == found.size, "a slice is whole batches"

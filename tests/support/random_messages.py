@@ -30,7 +30,7 @@ def _random_value(source: random.Random, hint: Any, kafka_type: str) -> Any:
         return tuple(
             _random_value(source, get_args(hint)[0], kafka_type) for _ in range(source.randrange(ITEMS_MAX + 1))
         )
-    if is_dataclass(hint):
+    if isinstance(hint, type) and is_dataclass(hint):
         return random_message(source, hint)
     return _random_primitive(source, kafka_type)
 

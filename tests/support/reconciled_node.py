@@ -122,13 +122,13 @@ class Node:
         self.reconciler = Reconciler(
             config=config,
             store=store,
-            feed=feed,
-            membership=self.registration,
+            feed=feed,  # type: ignore[arg-type]
+            membership=self.registration,  # type: ignore[arg-type]
             partitions=self.table,
             context=self.context,
             fetchers=self.fetchers,
             changed=self.changed,
-        )  # type: ignore[arg-type]
+        )
 
     async def publish(self, *topics: Topic, **changes: object) -> None:
         assert await self.reconciler.wait_reached(self.feed.publish(*topics, **changes), DEADLINE_SECONDS)

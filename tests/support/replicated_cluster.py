@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -98,7 +99,7 @@ class ReplicatedCluster:
         assert created.error_code is ErrorCode.none, created.error_message
         for index in range(partitions):
             self.wait_for_isr(name, set(self.brokers), index=index)
-            eventually(lambda at=index: self._is_led(name, at), f"the leader of {name}-{index} leads")
+            eventually(partial(self._is_led, name, index), f"the leader of {name}-{index} leads")
         return name
 
     def _is_led(self, topic: str, index: int) -> bool:

@@ -21,6 +21,7 @@ from kio.schema.heartbeat.v4.request import HeartbeatRequest
 from kio.schema.join_group.v9.request import JoinGroupRequest, JoinGroupRequestProtocol
 from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
 from kio.serial import entity_reader
+from kio.static.primitive import i32Timedelta
 from kio.static.protocol import Entity
 
 from ottla_core.cluster.model import ClusterState, Topic
@@ -29,8 +30,8 @@ from ottla_group_coordinator.consumer.partitions import Partitions
 from tests.support.consumer_group_commands import encoded_subscription
 from tests.support.simulated_consumers import Partition
 
-SESSION = timedelta(seconds=20)
-REBALANCE = timedelta(seconds=60)
+SESSION = i32Timedelta.parse(timedelta(seconds=20))
+REBALANCE = i32Timedelta.parse(timedelta(seconds=60))
 PROTOCOL = "cooperative-sticky"
 VERSION = b"\0\1"
 
@@ -65,10 +66,11 @@ class SimulatedClassicConsumer:
         if self.next_api == "heartbeat" and self._assigned_topics not in (None, state.topics):
             self.next_api = "join"
         identity: dict[str, Any] = {"group_id": self.group_id, "member_id": self.member_id}
+        joined: dict[str, Any] = {**identity, "generation_id": self.generation}
         if self.next_api == "heartbeat":
-            return HeartbeatRequest(generation_id=self.generation, **identity)
+            return HeartbeatRequest(**joined)
         if self.next_api == "sync":
-            return SyncGroupRequest(generation_id=self.generation, assignments=self._assign(state), **identity)
+            return SyncGroupRequest(assignments=self._assign(state), **joined)
         metadata = encoded_subscription(
             state, tuple(sorted(self.topics)), _by_topic(self.owned), generation=self.generation
         )

@@ -13,6 +13,7 @@ import heapq
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -140,9 +141,7 @@ class SimulatedGroup:
         view = GroupView(self._config_offset, dict(connectors))
         self._note(f"configured: {len(view.work)} connectors and tasks")
         for worker in self.workers:
-            self._later(
-                self.chance.randrange(1_000), self._of(worker, lambda worker=worker: self._read(worker, view))
-            )
+            self._later(self.chance.randrange(1_000), self._of(worker, partial(self._read, worker, view)))
 
     def restart_coordinator(self) -> None:
         self._note("the coordinator is replaced")

@@ -96,7 +96,7 @@ def _streamed(spark: SparkSession, job: Job) -> list[list[Any]]:
 
 
 def _late(delays: DataFrame) -> list[list[Any]]:
-    @sf.pandas_udf("boolean")  # type: ignore[call-overload, untyped-decorator]
+    @sf.pandas_udf("boolean")  # type: ignore[attr-defined, untyped-decorator]
     def is_late(minutes: pd.Series) -> pd.Series:
         return minutes > 15
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ottla_sdk import Connector, TopicPartition, hookimpl, setting
 from ottla_sql import SqlSink
@@ -19,6 +20,7 @@ class TellingSqlSink(SqlSink):
     """The SQL sink; its process says who it is before it changes offsets."""
 
     config_model = TellingSqlSinkConfig
+    config: TellingSqlSinkConfig
 
     def change_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         written = self.config.told.with_suffix(".new")
@@ -28,5 +30,5 @@ class TellingSqlSink(SqlSink):
 
 
 @hookimpl
-def ottla_connectors() -> list[type[Connector]]:
+def ottla_connectors() -> list[type[Connector[Any]]]:
     return [TellingSqlSink]

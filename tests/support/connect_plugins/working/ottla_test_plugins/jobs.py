@@ -5,7 +5,7 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ottla_sdk import JobTask, SourceConnector, setting
 from ottla_test_plugins.faults import FaultConfig, Faults
@@ -45,7 +45,7 @@ class ProgramJobTask(JobTask[ProgramJobConfig]):
         self._program.wait()
 
     def _bootstrap(self) -> Sequence[str]:
-        kinds = ("consumer", "producer", "admin")
+        kinds: tuple[Literal["consumer", "producer", "admin"], ...] = ("consumer", "producer", "admin")
         settings: list[Mapping[str, Any]] = [self.context.client_settings(kind) for kind in kinds]
         return [each["bootstrap.servers"] for each in settings]
 
