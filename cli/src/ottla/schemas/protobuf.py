@@ -1,20 +1,17 @@
 """Protobuf: the text of a schema is compiled by protoc, and messages are shown in Protobuf's own JSON encoding."""
 
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ottla.errors import CommandError
 from ottla.records.field_codec import BadField, compact_json
 from ottla.schemas.registry import SchemaText, missing
+from ottla_sdk.errors import DataError, RetriableError
+from ottla_sdk.protobuf_compiler import compile_protobuf
 
 if TYPE_CHECKING:
-    from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.message import Message
 
 FILE = "ottla_schema.proto"
-COMPILED_WITHIN_S = 30.0
 
 
 class ProtobufSchema:
@@ -22,15 +19,20 @@ class ProtobufSchema:
 
     Raises:
         BadField: protoc refuses it.
-        CommandError: protobuf or grpcio-tools is not installed.
+        CommandError: protobuf or grpcio-tools is not installed, or protoc cannot run here.
     """
 
     def __init__(self, schema: SchemaText) -> None:
         try:
             from google.protobuf import descriptor_pool  # noqa: PLC0415
+
+            compiled = compile_protobuf([FILE], {**schema.references, FILE: schema.text})
         except ImportError as error:
             raise missing(error) from None
-        compiled = _compile({**schema.references, FILE: schema.text})
+        except DataError as error:
+            raise BadField(f"cannot be read: {error}") from None
+        except RetriableError as error:
+            raise CommandError(str(error)) from None
         self._pool = descriptor_pool.DescriptorPool()
         for file in compiled.file:
             self._pool.Add(file)
@@ -91,31 +93,3 @@ class ProtobufSchema:
             raise BadField(f"is message {indexes} of its schema, which has no such message") from None
         descriptor = self._pool.FindMessageTypeByName(".".join(names))
         return message_factory.GetMessageClass(descriptor)()
-
-
-def _compile(files: dict[str, str]) -> "FileDescriptorSet":
-    from google.protobuf import descriptor_pb2  # noqa: PLC0415
-
-    try:
-        import grpc_tools  # noqa: PLC0415
-    except ImportError as error:
-        raise missing(error) from None
-    includes = Path(grpc_tools.__file__).parent / "_proto"
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in files.items():
-            path = (Path(folder) / name).resolve()
-            if not path.is_relative_to(Path(folder).resolve()):
-                raise BadField(f"has a schema that refers to a file {name}, which is outside of it")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        compiled = Path(folder) / "compiled"
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}", f"-I{includes}"),
-                *("--include_imports", f"--descriptor_set_out={compiled}", FILE),
-            ],
-            capture_output=True, text=True, check=False, timeout=COMPILED_WITHIN_S,
-        )  # fmt: skip
-        if done.returncode:
-            raise BadField(f"has a schema that protoc refuses: {' '.join(done.stderr.split())}")
-        return descriptor_pb2.FileDescriptorSet.FromString(compiled.read_bytes())

@@ -13,6 +13,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.json_format import MessageToDict
 
 from ottla_schema_registry import AvroConverter, JsonSchemaConverter, ProtobufConverter
+from ottla_schema_registry.proto_files import read_files
 from ottla_schema_registry.protobuf.message_types import MessageTypes
 from ottla_sdk.schema import DATE, INT32, STRING, array_schema, map_schema, struct_schema
 from tests.unit.plugins.schema_registry.schemas import EVERYTHING, VALUE
@@ -87,7 +88,7 @@ def test_json_goes_both_ways(make, client):
 
 
 def message_class(text, name):
-    return message_factory.GetMessageClass(MessageTypes(text, {}).named(name))
+    return message_factory.GetMessageClass(MessageTypes(*read_files(text, {})).named(name))
 
 
 def test_protobuf_goes_both_ways(make, client, registry):

@@ -4,12 +4,13 @@ import base64
 import datetime as dt
 from dataclasses import replace
 from decimal import Decimal
+from itertools import product
 
 import pytest
-from google.protobuf import descriptor_pb2
 
 from ottla_schema_registry import ProtobufConverter
-from ottla_schema_registry.protobuf.proto_parser import parse_proto
+from ottla_schema_registry.proto_files import read_files
+from ottla_schema_registry.protobuf.message_types import MessageTypes
 from ottla_schema_registry.protobuf.proto_text import to_text
 from ottla_sdk import DataError, Field, Schema, Type
 from ottla_sdk.schema import (
@@ -28,7 +29,6 @@ from ottla_sdk.schema import (
     map_schema,
     struct_schema,
 )
-from tests.support.schema_registry_server import compile_proto
 from tests.unit.plugins.schema_registry.schemas import EVERYTHING, INNER, VALUE
 
 TAG = "io.confluent.connect.protobuf.Tag"
@@ -175,7 +175,8 @@ package com.acme.orders;
 import public "google/protobuf/timestamp.proto";
 import "google/protobuf/wrappers.proto";
 import "other.proto";
-option java_package = "com.acme"; option (custom).path = { a: "}" b: [1, 2] };
+import "google/protobuf/descriptor.proto";
+option java_package = "com.acme";
 
 message Order {
   reserved 2, 15, 9 to 11; reserved "foo", "bar";
@@ -189,117 +190,41 @@ message Order {
   google.protobuf.Timestamp at = 6;
   google.protobuf.StringValue note = 7;
   other.Thing thing = 8;
-  oneof pay { option (x) = 1; string card = 20; Line line = 21; }
+  oneof pay { string card = 20; Line line = 21; }
   sint32 s32 = 30; sint64 s64 = 31; fixed32 f32 = 32; fixed64 f64 = 33; sfixed32 sf32 = 34; sfixed64 sf64 = 35;
   uint64 u64 = 36; bytes raw = 37; float f = 38; double d = 39; bool b = 0x28;
   string message = 41; int32 optional = 42; string option = 43; string map = 44;
-  extensions 100 to max;
 }
 enum Top { ZERO = 0; }
 message Second { message Deep { string x = 1; } Top top = 1; }
-service S { rpc Do (Order) returns (stream Order) { option (google.api.http) = { get: "/v1/{name}" }; } }
+service S { rpc Do (Order) returns (stream Order); }
 extend google.protobuf.FieldOptions { string custom_option = 50000; }
 ;
 """
 OTHER = 'syntax = "proto3"; package other; message Thing { int32 id = 1; }'
 
 
-def comparable(file):
-    """Return a descriptor without what has no influence on values, and with names as protoc writes them."""
-    made = descriptor_pb2.FileDescriptorProto()
-    made.CopyFrom(file)
-    for field in ("name", "options", "service", "extension", "public_dependency"):
-        made.ClearField(field)
-
-    def clean(message):
-        for field in ("options", "reserved_range", "reserved_name", "extension_range"):
-            if field != "options" or not message.options.map_entry:
-                message.ClearField(field)
-        for each in message.field:
-            packed = each.options.packed if each.options.HasField("packed") else None
-            each.ClearField("options")
-            if packed is not None:
-                each.options.packed = packed
-            each.ClearField("json_name")
-            each.ClearField("type") if each.type_name else None
-            each.type_name = each.type_name.rpartition(".")[2]
-        for enum in message.enum_type:
-            clean_enum(enum)
-        for nested in message.nested_type:
-            clean(nested)
-
-    def clean_enum(enum):
-        for field in ("reserved_range", "reserved_name"):
-            enum.ClearField(field)
-        for value in enum.value:
-            value.ClearField("options")
-
-    for message in made.message_type:
-        clean(message)
-    for enum in made.enum_type:
-        clean_enum(enum)
-    return made
+def test_a_schema_may_be_a_text_or_a_descriptor_and_so_may_what_it_imports():
+    thing = read_files(OTHER, {}).own
+    described = base64.b64encode(thing.SerializeToString()).decode()
+    text = 'syntax = "proto3"; import "other.proto"; import "confluent/meta.proto"; message M { other.Thing t = 1; }'
+    own = base64.b64encode(read_files(text, {"other.proto": OTHER}).own.SerializeToString()).decode()
+    for schema, imported in product((text, own), (OTHER, described)):
+        types = MessageTypes(*read_files(schema, {"other.proto": imported}))
+        assert types.find((0,)).fields_by_name["t"].message_type.full_name == "other.Thing"
 
 
-def test_proto_files_are_read_as_protoc_reads_them(tmp_path):
-    # What protoc would have to know of options and imports is left out of its copy.
-    text = EVERY_KIND.replace('option (custom).path = { a: "}" b: [1, 2] };', "").replace("option (x) = 1; ", "")
-    text = text.replace('option (google.api.http) = { get: "/v1/{name}" };', "").replace("extensions 100 to max;", "")
-    text = text.replace("extend google.protobuf.FieldOptions { string custom_option = 50000; }", "")
-    (tmp_path / "other.proto").write_text(OTHER)
-    (tmp_path / "order.proto").write_text(text)
-    expected = descriptor_pb2.FileDescriptorProto.FromString(compile_proto(tmp_path, "order.proto"))
-    assert comparable(parse_proto(EVERY_KIND, "order.proto")) == comparable(expected)
+def test_files_of_the_old_syntax_and_of_editions_are_read():
+    old = read_files('message M { required string a = 1 [default = "x\\n"]; repeated int32 d = 4; }', {}).own
+    assert old.message_type[0].field[0].default_value == "x\n"
+    edition = 'edition = "2023"; message M { int32 a = 1; int32 b = 2 [features.field_presence = IMPLICIT]; }'
+    fields = MessageTypes(*read_files(edition, {})).find((0,)).fields
+    assert [each.has_presence for each in fields] == [True, False]
 
 
-def test_proto_files_of_the_old_syntax_are_read_as_protoc_reads_them(tmp_path):
-    text = """
-    message Old {
-      required string a = 1 [default = "x\\"\\n\\x41\\101"];
-      optional int32 b = 2 [default = -5];
-      optional Kind c = 3 [default = TWO];
-      repeated int32 d = 4 [packed = true];
-      optional double e = 5 [default = inf];
-      enum Kind { ONE = 1; TWO = 2; }
-      extensions 100 to 199;
-    }
-    """
-    (tmp_path / "old.proto").write_text(text)
-    expected = descriptor_pb2.FileDescriptorProto.FromString(compile_proto(tmp_path, "old.proto"))
-    expected.syntax = "proto2"
-    assert comparable(parse_proto(text, "old.proto")) == comparable(expected)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "message",
-        "message M",
-        "message M {",
-        "message M { string a }",
-        "message M { string a = x; }",
-        "message M { string a = 1.5; }",
-        "message M { string a = 1 [deprecated = true }",
-        "message M { optional group G = 1 { } }",
-        'edition = "2023"; message M {}',
-        'syntax = "proto9";',
-        "nonsense",
-        "message M { string a = 1; } }",
-        "message M { map<string> m = 1; }",
-        'import other;',
-        "enum E { A = ; }",
-        "message M { \u00e4 }",
-        "/* open",
-        '"',
-        "message M {" * 100,
-        "{",
-        "option x = {",
-        "message M { int32 a = 1 [(confluent.field_meta) = { params: ] }]; }",
-    ],
-)  # fmt: skip
-def test_what_is_no_proto_file_is_refused(text):
-    with pytest.raises(DataError, match="Protobuf schema"):
-        parse_proto(text, "x.proto")
+def test_what_is_no_proto_file_is_refused():
+    with pytest.raises(DataError, match=r"Protobuf schema.*default\.proto:2:1: Expected"):
+        read_files("message M {}\nnonsense", {})
 
 
 def test_a_schema_with_imports_is_read(make, registry):
@@ -354,7 +279,7 @@ def test_a_message_type_that_is_not_there_is_refused(make, registry, indexes):
     ("text", "data", "problem"),
     [
         ('syntax = "proto3"; message R { R r = 1; }', b"", "contains itself"),
-        ('syntax = "proto3"; message R { Missing m = 1; }', b"", "fit together"),
+        ('syntax = "proto3"; message R { Missing m = 1; }', b"", "not defined"),
         ('syntax = "proto3"; message R { string s = 1; }', b"\x0a\xff", "no Protobuf message"),
         ('syntax = "proto3"; message R { string s = 1; }', b"\x0a\x01\xff", "no Protobuf message"),
     ],
@@ -423,9 +348,8 @@ def test_full_names_are_kept_if_that_is_wanted(make, registry):
 
 
 def test_text_of_descriptors_says_the_same():
-    file = parse_proto(ONEOF, "default.proto")
-    assert comparable(parse_proto(to_text(file), "default.proto")) == comparable(file)
-    assert base64.b64encode(file.SerializeToString())
+    file = read_files(ONEOF, {}).own
+    assert read_files(to_text(file), {}).own == file
 
 
 def test_a_union_of_a_wider_kind_keeps_its_field_numbers(make, registry):

@@ -21,8 +21,8 @@ TIME_FILE = "google/type/timeofday.proto"
 TIMESTAMP_FILE = "google/protobuf/timestamp.proto"
 WRAPPERS_FILE = "google/protobuf/wrappers.proto"
 
-_RUNTIME_FILES = {
-    each.DESCRIPTOR.name: each.DESCRIPTOR
+RUNTIME_FILES = {
+    each.DESCRIPTOR.name: descriptor_pb2.FileDescriptorProto.FromString(each.DESCRIPTOR.serialized_pb)
     for each in (
         any_pb2,
         descriptor_pb2,
@@ -63,12 +63,3 @@ TEXTS = {
         message TimeOfDay { int32 hours = 1; int32 minutes = 2; int32 seconds = 3; int32 nanos = 4; }
     """,
 }
-
-
-def runtime_file(name: str) -> descriptor_pb2.FileDescriptorProto | None:
-    """Return a file that comes with the Protobuf runtime; None if there is none of this name."""
-    if name not in _RUNTIME_FILES:
-        return None
-    found = descriptor_pb2.FileDescriptorProto()
-    _RUNTIME_FILES[name].CopyToProto(found)
-    return found

@@ -6,6 +6,7 @@ from typing import Any
 from google.protobuf import message_factory
 from google.protobuf.message import DecodeError
 
+from ottla_schema_registry.proto_files import read_files, with_builtin_imports
 from ottla_schema_registry.protobuf.conventions import ProtobufRules
 from ottla_schema_registry.protobuf.message_types import MessageTypes
 from ottla_schema_registry.protobuf.proto_text import to_text
@@ -86,7 +87,11 @@ class ProtobufConverter(RegistryConverter[ProtobufConverterConfig]):
         made = to_proto(_required(schema), self._rules)
         registered = RegisteredSchema(text=to_text(made.file), kind=_PROTOBUF)
         return _ProtobufWriter(
-            registered, MessageTypes(registered.text, {}), made.message, _required(schema), self._rules
+            registered,
+            MessageTypes(*with_builtin_imports(made.file, {})),
+            made.message,
+            _required(schema),
+            self._rules,
         )
 
     def latest_writer(self, schema: Schema | None, latest: RegisteredSchema) -> SchemaWriter:
@@ -106,7 +111,8 @@ class ProtobufConverter(RegistryConverter[ProtobufConverterConfig]):
     def _types(self, registered: RegisteredSchema) -> MessageTypes:
         if registered.kind != _PROTOBUF:
             raise DataError(f"the schema is one of {registered.kind}, not of {_PROTOBUF}")
-        return MessageTypes(registered.text, {name: each.text for name, each in self.references(registered)})
+        references = {name: each.text for name, each in self.references(registered)}
+        return MessageTypes(*read_files(registered.text, references))
 
 
 class _ProtobufWriter:

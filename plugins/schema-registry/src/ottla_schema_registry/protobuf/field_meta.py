@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from google.protobuf.message import DecodeError, Message
 
-from ottla_sdk import DataError
-
 EXTENSION_NUMBER = 1088
 EXTENSION_NAME = "confluent.field_meta"
 
@@ -61,20 +59,6 @@ def write_params(options: descriptor_pb2.FieldOptions, params: Mapping[str, str]
     meta.params.update(params)  # type: ignore[attr-defined]
     data = meta.SerializeToString()
     options.MergeFromString(_TAG + _varint(len(data)) + data)
-
-
-def params_from_text(text: str) -> Mapping[str, str]:
-    """Return the parameters that the option's value says in a .proto file, without its braces.
-
-    Raises:
-        DataError: it is not in Protobuf's text form.
-    """
-    meta = _Meta()
-    try:
-        text_format.Parse(text, meta, allow_unknown_field=True)
-    except text_format.ParseError as error:
-        raise DataError(f"the option {EXTENSION_NAME} of the Protobuf schema: {error}") from None
-    return dict(meta.params)  # type: ignore[attr-defined]
 
 
 def params_to_text(params: Mapping[str, str]) -> str:

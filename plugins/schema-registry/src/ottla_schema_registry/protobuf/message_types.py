@@ -1,22 +1,12 @@
-"""Message types of a registry's Protobuf schema: its descriptor and all that it imports, put together.
+"""Message types of a registry's Protobuf schema: its file and all that it imports, put together."""
 
-A schema is the text of a .proto file, or the base64 of its serialized descriptor.
-"""
-
-import base64
-import binascii
 from collections.abc import Mapping
 
 from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.descriptor import Descriptor
-from google.protobuf.message import DecodeError
 
-from ottla_schema_registry.protobuf.builtin_files import TEXTS, runtime_file
-from ottla_schema_registry.protobuf.proto_parser import parse_proto
 from ottla_sdk import DataError
 
-SCHEMA_FILE = "default.proto"
-"""The name of a schema's own file, which nobody imports by it."""
 IMPORTS_MAX = 1000
 
 
@@ -24,18 +14,22 @@ class MessageTypes:
     """The message types of a schema.
 
     Args:
-        schema: the schema's own file.
-        imports: the schemas it imports, by the names it imports them by.
+        file: the schema's own file.
+        imports: what it may import, directly or through others, by name.
 
     Raises:
-        DataError: something is no schema, is missing, or does not fit together.
+        DataError: something is missing, or does not fit together.
 
     Attributes:
         file: the schema's own file.
     """
 
-    def __init__(self, schema: str, imports: Mapping[str, str]) -> None:
-        self.file = _parsed(schema, SCHEMA_FILE)
+    def __init__(
+        self,
+        file: descriptor_pb2.FileDescriptorProto,
+        imports: Mapping[str, descriptor_pb2.FileDescriptorProto],
+    ) -> None:
+        self.file = file
         self._imports = imports
         self._pool = descriptor_pool.DescriptorPool()
         self._added: set[str] = set()
@@ -87,20 +81,6 @@ class MessageTypes:
             raise DataError(f"the Protobuf schema does not fit together: {error}") from None
 
     def _found(self, name: str) -> descriptor_pb2.FileDescriptorProto:
-        if name in self._imports:
-            return _parsed(self._imports[name], name)
-        if (found := runtime_file(name)) is not None:
-            return found
-        if name in TEXTS:
-            return parse_proto(TEXTS[name], name)
-        raise DataError(f"the Protobuf schema imports {name}, which is none of its references")
-
-
-def _parsed(schema: str, name: str) -> descriptor_pb2.FileDescriptorProto:
-    try:
-        data = base64.b64decode(schema, validate=True)
-        found = descriptor_pb2.FileDescriptorProto.FromString(data)
-    except (binascii.Error, ValueError, DecodeError):
-        return parse_proto(schema, name)
-    found.name = name
-    return found
+        if name not in self._imports:
+            raise DataError(f"the Protobuf schema imports {name}, which is none of its references")
+        return self._imports[name]

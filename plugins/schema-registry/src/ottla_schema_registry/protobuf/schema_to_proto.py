@@ -14,10 +14,10 @@ from ottla_schema_registry.protobuf.builtin_files import (
     DATE_FILE,
     DECIMAL_FILE,
     META_FILE,
+    RUNTIME_FILES,
     TIME_FILE,
     TIMESTAMP_FILE,
     WRAPPERS_FILE,
-    runtime_file,
 )
 from ottla_schema_registry.protobuf.conventions import (
     CONNECT_TYPE,
@@ -39,7 +39,6 @@ from ottla_schema_registry.protobuf.conventions import (
     is_union,
     scrubbed,
 )
-from ottla_schema_registry.protobuf.proto_parser import map_entry_name
 from ottla_sdk import DataError, Field, Schema, Type
 from ottla_sdk.schema import DATE_NAME, DECIMAL_NAME, SCALE_PARAMETER, TIME_NAME, TIMESTAMP_NAME
 
@@ -99,9 +98,7 @@ def to_proto(schema: Schema, rules: ProtobufRules) -> ProtoSchema:
     if schema.type is Type.STRUCT and not is_union(schema):
         return _Translation(rules).translate(schema)
     if schema.type in _WRAPPERS and schema.name not in _LOGICAL:
-        wrappers = runtime_file(WRAPPERS_FILE)
-        assert wrappers is not None, "it comes with the runtime"
-        return ProtoSchema(wrappers, f"google.protobuf.{_WRAPPERS[schema.type]}")
+        return ProtoSchema(RUNTIME_FILES[WRAPPERS_FILE], f"google.protobuf.{_WRAPPERS[schema.type]}")
     raise DataError(f"Protobuf has no message for values of the schema {schema.name or schema.type} by themselves")
 
 
@@ -248,7 +245,7 @@ class _Translation:
         if values.type in (Type.ARRAY, Type.MAP) or is_union(values):
             raise DataError(f"Protobuf has no maps of {values.type}")
         field.type = _Field.TYPE_MESSAGE
-        field.type_name = map_entry_name(field.name)
+        field.type_name = _map_entry_name(field.name)
         entry = message.nested_type.add(name=field.type_name)
         # Protobuf's maps have numbers, booleans and text for keys; with others it is an array of entries.
         is_plain = keys.type in _MAP_KEYS and keys.name not in _LOGICAL and not is_enum(keys)
@@ -310,3 +307,8 @@ def _part(schema: Schema | None) -> Schema:
     if schema is None:
         raise DataError("the schema of an array or a map does not say what is in it")
     return schema
+
+
+def _map_entry_name(field: str) -> str:
+    """Return the name of the message that holds an entry of a map, as protoc makes it of the field's name."""
+    return "".join(each[:1].upper() + each[1:] for each in field.split("_")) + "Entry"
