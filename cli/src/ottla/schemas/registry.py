@@ -6,7 +6,7 @@ What cannot be asked ends the command; a schema that the registry does not have 
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.errors import CommandError
@@ -64,7 +64,7 @@ class Registry:
             raise missing(error) from None
         settings: dict[str, Any] = {"timeout": TIMEOUT_S, "max.retries": RETRIES, "retries.max.wait.ms": RETRY_MS}
         self.url = without_login(url)  # for messages
-        self._by_id: dict[int, SchemaText] = {}
+        self._kept = lru_cache(SCHEMAS_MAX)(self._asked)
         try:
             self._client = SchemaRegistryClient({**settings, **properties, "url": url})
         except (ValueError, TypeError, OSError) as error:
@@ -77,14 +77,7 @@ class Registry:
             BadField: there is none.
             CommandError: the registry cannot be asked.
         """
-        if number not in self._by_id:
-            found: Schema | None = self._ask(lambda: self._client.get_schema(number))
-            if found is None:
-                raise BadField(f"has the schema id {number}, which {self.url} does not know")
-            if len(self._by_id) >= SCHEMAS_MAX:
-                self._by_id.clear()
-            self._by_id[number] = self._with_references(number, found)
-        return self._by_id[number]
+        return self._kept(number)
 
     def newest(self, subject: str) -> SchemaText | None:
         """Return a subject's newest schema; None if there is no such subject.
@@ -95,6 +88,12 @@ class Registry:
         """
         found = self._ask(lambda: self._client.get_latest_version(subject))
         return None if found is None else self._with_references(found.schema_id, found.schema)
+
+    def _asked(self, number: int) -> SchemaText:
+        found: Schema | None = self._ask(lambda: self._client.get_schema(number))
+        if found is None:
+            raise BadField(f"has the schema id {number}, which {self.url} does not know")
+        return self._with_references(number, found)
 
     def _with_references(self, number: int, schema: "Schema") -> SchemaText:
         return SchemaText(

@@ -6,9 +6,12 @@ A format (Avro, JSON Schema, Protobuf) says how a Connect schema becomes one of 
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
 
-from ottla_schema_registry.registry.client import BoundedCache, RegisteredSchema, RegistryClient
+from cachetools import LRUCache
+
+from ottla_schema_registry.registry.client import RegisteredSchema, RegistryClient
 from ottla_schema_registry.registry.config import RegistryConfig
 from ottla_schema_registry.registry.http_transport import HttpTransport
 from ottla_schema_registry.subject_names import SubjectNameStrategy, subject_name
@@ -31,6 +34,9 @@ class SchemaWriter(Protocol):
 
     registered: RegisteredSchema
     record_name: str | None
+
+    def __hash__(self) -> int:
+        """Return a number of its own: two writers are never equal."""
 
     def write(self, value: Any) -> bytes:
         """Return a value's bytes, behind the schema's number; raises DataError."""
@@ -73,12 +79,10 @@ class RegistryConverter(Converter[ConfigT], Generic[ConfigT]):
         )
         self._writers = SchemaCache(self.writer, config.schemas_cache_size)
         self._schemaless_writer: SchemaWriter | None = None
-        self._readers: BoundedCache[int | str, SchemaReader] = BoundedCache(config.schemas_cache_size)
-        self._prefixes: BoundedCache[tuple[str, int], tuple[SchemaWriter, bytes]] = BoundedCache(
-            config.schemas_cache_size
-        )
-        self._latest_writers: BoundedCache[tuple[int, RegisteredSchema], tuple[SchemaWriter, SchemaWriter]]
-        self._latest_writers = BoundedCache(config.schemas_cache_size)
+        self._readers: LRUCache[int | str, SchemaReader] = LRUCache(config.schemas_cache_size)
+        self._prefix = lru_cache(config.schemas_cache_size)(self._asked_prefix)
+        self._latest_writers: LRUCache[tuple[SchemaWriter, RegisteredSchema], SchemaWriter]
+        self._latest_writers = LRUCache(config.schemas_cache_size)
 
     def serialize(
         self, topic: str, schema: Schema | None, value: Any, headers: Sequence[Header] = ()
@@ -91,9 +95,7 @@ class RegistryConverter(Converter[ConfigT], Generic[ConfigT]):
         writer = self._writers.get(schema) if schema is not None else self._writer_without_schema()
         if self.config.use_latest_version:
             return self._written_by_latest(topic, schema, writer, value)
-        # The writer is kept with its prefix, so no other one can have its id meanwhile.
-        _, prefix = self._prefixes.get((topic, id(writer)), lambda: (writer, self._prefix(topic, writer)))
-        return prefix + writer.write(value)
+        return self._prefix(topic, writer) + writer.write(value)
 
     def deserialize(
         self, topic: str, data: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
@@ -108,7 +110,10 @@ class RegistryConverter(Converter[ConfigT], Generic[ConfigT]):
         else:
             schema_id, end = read_id(named)
             start, indexes = 0, named[end:]
-        reader = self._readers.get(schema_id, lambda: self._reader(topic, schema_id))
+        try:
+            reader = self._readers[schema_id]  # faster than `get`
+        except KeyError:
+            reader = self._readers[schema_id] = self._reader(topic, schema_id)
         return reader.read(data, start, indexes)
 
     def close(self) -> None:
@@ -142,16 +147,16 @@ class RegistryConverter(Converter[ConfigT], Generic[ConfigT]):
             self._schemaless_writer = self.writer(None)
         return self._schemaless_writer
 
-    def _prefix(self, topic: str, writer: SchemaWriter) -> bytes:
+    def _asked_prefix(self, topic: str, writer: SchemaWriter) -> bytes:
         subject = self._subject(topic, writer)
         find = self._registry.register if self.config.auto_register else self._registry.look_up
         return write_id(find(subject, writer.registered))
 
     def _written_by_latest(self, topic: str, schema: Schema | None, writer: SchemaWriter, value: Any) -> bytes:
         latest = self._registry.latest(self._subject(topic, writer))
-        _, by_latest = self._latest_writers.get(
-            (id(writer), latest), lambda: (writer, self.latest_writer(schema, latest))
-        )
+        by_latest = self._latest_writers.get((writer, latest))
+        if by_latest is None:
+            by_latest = self._latest_writers[writer, latest] = self.latest_writer(schema, latest)
         return write_id(latest.id) + by_latest.write(value)
 
     def _subject(self, topic: str, writer: SchemaWriter) -> str:

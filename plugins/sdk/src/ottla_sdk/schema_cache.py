@@ -4,8 +4,8 @@ Comparing schemas costs more than most of the work on a record. Connectors mostl
 and again, so the cache first looks for that very object, and compares only if it is a new one.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 from ottla_sdk.schema import Schema
@@ -23,10 +23,9 @@ class SchemaCache(Generic[MadeT]):
 
     def __init__(self, make: Callable[[Schema], MadeT], size_max: int) -> None:
         assert size_max > 0, "a cache of no size"
-        self._make = make
+        self._make = lru_cache(size_max)(make)
         self._size_max = size_max
-        self._by_object: OrderedDict[int, tuple[Schema, MadeT]] = OrderedDict()
-        self._by_schema: OrderedDict[Schema, MadeT] = OrderedDict()
+        self._by_object: dict[int, tuple[Schema, MadeT]] = {}
 
     def get(self, schema: Schema) -> MadeT:
         """Return what `make` makes, or has made, of a schema."""
@@ -35,18 +34,11 @@ class SchemaCache(Generic[MadeT]):
         return found[1] if found is not None else self._compared(schema)
 
     def __len__(self) -> int:
-        return len(self._by_schema)
+        return self._make.cache_info().currsize
 
     def _compared(self, schema: Schema) -> MadeT:
-        if schema in self._by_schema:
-            made = self._by_schema[schema]
-            self._by_schema.move_to_end(schema)
-        else:
-            made = self._make(schema)
-            self._by_schema[schema] = made
-            if len(self._by_schema) > self._size_max:
-                self._by_schema.popitem(last=False)
+        made = self._make(schema)
         self._by_object[id(schema)] = (schema, made)
         if len(self._by_object) > self._size_max:
-            self._by_object.popitem(last=False)
+            del self._by_object[next(iter(self._by_object))]
         return made

@@ -1,6 +1,7 @@
 """The Protobuf converter."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from google.protobuf import message_factory
@@ -13,7 +14,7 @@ from ottla_schema_registry.protobuf.proto_text import to_text
 from ottla_schema_registry.protobuf.read_plan import ReadPlan, read_plan
 from ottla_schema_registry.protobuf.schema_to_proto import to_proto
 from ottla_schema_registry.protobuf.write_plan import message_writer
-from ottla_schema_registry.registry.client import BoundedCache, RegisteredSchema
+from ottla_schema_registry.registry.client import RegisteredSchema
 from ottla_schema_registry.registry.config import RegistryConfig
 from ottla_schema_registry.registry_converter import RegistryConverter, SchemaReader, SchemaWriter
 from ottla_schema_registry.wire_format import read_indexes, write_indexes
@@ -137,9 +138,7 @@ class _ProtobufReader:
     def __init__(self, types: MessageTypes, rules: ProtobufRules) -> None:
         self._types = types
         self._rules = rules
-        self._plans: BoundedCache[tuple[int, ...], tuple[ReadPlan, Callable[[bytes], Any]]] = BoundedCache(
-            _MESSAGE_TYPES_MAX
-        )
+        self._plan = lru_cache(_MESSAGE_TYPES_MAX)(self._made_plan)
 
     def read(self, data: bytes, start: int, indexes: bytes | None) -> SchemaAndValue:
         """Return what a message says."""
@@ -147,14 +146,14 @@ class _ProtobufReader:
             way, start = read_indexes(data, start)
         else:
             way, _ = read_indexes(indexes, 0)
-        plan, parse = self._plans.get(way, lambda: self._plan(way))
+        plan, parse = self._plan(way)
         try:
             message = parse(data[start:])
         except DecodeError as error:
             raise DataError(f"no Protobuf message of its type: {error}") from None
         return SchemaAndValue(plan.schema, plan.read(message))
 
-    def _plan(self, way: tuple[int, ...]) -> tuple[ReadPlan, Callable[[bytes], Any]]:
+    def _made_plan(self, way: tuple[int, ...]) -> tuple[ReadPlan, Callable[[bytes], Any]]:
         descriptor = self._types.find(way)
         return read_plan(descriptor, self._rules), message_factory.GetMessageClass(descriptor).FromString
 

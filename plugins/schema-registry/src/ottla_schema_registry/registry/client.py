@@ -4,18 +4,18 @@ A schema's number, once given, stands for the same schema for ever, and a schema
 there; so both may be remembered for as long as there is room. Only the latest version of a subject changes.
 """
 
+import math
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from functools import lru_cache
+from typing import Any
 from urllib.parse import quote
+
+from cachetools import LRUCache, TTLCache
 
 from ottla_schema_registry.registry.http_transport import HttpTransport
 from ottla_sdk import DataError
-
-KeyT = TypeVar("KeyT", bound=Hashable)
-FoundT = TypeVar("FoundT")
 
 AVRO = "AVRO"
 REFERENCES_MAX = 1000
@@ -58,27 +58,6 @@ class RegisteredSchema:
     id: int = 0
 
 
-class BoundedCache(Generic[KeyT, FoundT]):
-    """Remembers up to so many things, the longest unused of which are forgotten."""
-
-    def __init__(self, size_max: int) -> None:
-        self._size_max = size_max
-        self._found: OrderedDict[KeyT, FoundT] = OrderedDict()
-
-    def get(self, key: KeyT, find: Callable[[], FoundT]) -> FoundT:
-        """Return what is remembered, or else found; an error in finding is passed on."""
-        if key in self._found:
-            self._found.move_to_end(key)
-            return self._found[key]
-        found = self._found[key] = find()
-        if len(self._found) > self._size_max:
-            self._found.popitem(last=False)
-        return found
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-
 class RegistryClient:
     """Asks the registry.
 
@@ -101,12 +80,11 @@ class RegistryClient:
     ) -> None:
         self._transport = transport
         self._query = {"normalize": "true"} if normalize else {}
-        self._latest_ttl_s = latest_ttl_s
-        self._clock = clock
-        self._by_id: BoundedCache[int | str, RegisteredSchema] = BoundedCache(cache_size)
-        self._ids: BoundedCache[tuple[str, RegisteredSchema], int] = BoundedCache(cache_size)
-        self._versions: BoundedCache[tuple[str, int], RegisteredSchema] = BoundedCache(cache_size)
-        self._latest: BoundedCache[tuple[str, int], RegisteredSchema] = BoundedCache(cache_size)
+        self._by_id: LRUCache[int | str, RegisteredSchema] = LRUCache(cache_size)
+        self._ids: LRUCache[tuple[str, RegisteredSchema], int] = LRUCache(cache_size)
+        self._latest: TTLCache[str, RegisteredSchema]
+        self._latest = TTLCache(cache_size, math.inf if latest_ttl_s is None else latest_ttl_s, clock)
+        self._version = lru_cache(cache_size)(self._ask_for_version)
 
     def schema(self, schema_id: int | str, *, subject: str | None) -> RegisteredSchema:
         """Return a schema by its number or GUID.
@@ -118,7 +96,9 @@ class RegistryClient:
         Raises:
             RegistryRefusal: there is no such schema.
         """
-        return self._by_id.get(schema_id, lambda: self._ask_for_schema(schema_id, subject))
+        if schema_id not in self._by_id:
+            self._by_id[schema_id] = self._ask_for_schema(schema_id, subject)
+        return self._by_id[schema_id]
 
     def register(self, subject: str, schema: RegisteredSchema) -> int:
         """Return the number of a schema, which is registered if it is new.
@@ -126,8 +106,7 @@ class RegistryClient:
         Raises:
             RegistryRefusal: it is not compatible with earlier ones, or no valid schema.
         """
-        path = f"/subjects/{quote(subject, safe='')}/versions"
-        return self._ids.get((subject, schema), lambda: self._post(path, schema))
+        return self._number(subject, schema, f"/subjects/{quote(subject, safe='')}/versions")
 
     def look_up(self, subject: str, schema: RegisteredSchema) -> int:
         """Return the number of a schema that is registered.
@@ -135,8 +114,7 @@ class RegistryClient:
         Raises:
             RegistryRefusal: it is not.
         """
-        path = f"/subjects/{quote(subject, safe='')}"
-        return self._ids.get((subject, schema), lambda: self._post(path, schema))
+        return self._number(subject, schema, f"/subjects/{quote(subject, safe='')}")
 
     def latest(self, subject: str) -> RegisteredSchema:
         """Return the latest schema of a subject.
@@ -144,13 +122,14 @@ class RegistryClient:
         Raises:
             RegistryRefusal: there is no such subject.
         """
-        # The time's share of the key makes an entry too old to be found.
-        age = 0 if self._latest_ttl_s is None else int(self._clock() / max(self._latest_ttl_s, 1e-3))
-        return self._latest.get((subject, age), lambda: self._ask_for_version(subject, "latest"))
+        found = self._latest.get(subject)
+        if found is None:
+            found = self._latest[subject] = self._ask_for_version(subject, "latest")
+        return found
 
     def version(self, subject: str, version: int) -> RegisteredSchema:
         """Return the schema of a subject's version."""
-        return self._versions.get((subject, version), lambda: self._ask_for_version(subject, str(version)))
+        return self._version(subject, str(version))
 
     def with_references(self, schema: RegisteredSchema) -> list[tuple[str, RegisteredSchema]]:
         """Return all schemas that one uses, by the names they are used under, each before those that use it.
@@ -188,6 +167,11 @@ class RegistryClient:
     def _ask_for_version(self, subject: str, version: str) -> RegisteredSchema:
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
         return _parsed(self._transport.request("GET", path, query={"format": "serialized"}))
+
+    def _number(self, subject: str, schema: RegisteredSchema, path: str) -> int:
+        if (subject, schema) not in self._ids:
+            self._ids[subject, schema] = self._post(path, schema)
+        return self._ids[subject, schema]
 
     def _post(self, path: str, schema: RegisteredSchema) -> int:
         body: dict[str, Any] = {"schema": schema.text}

@@ -6,8 +6,8 @@ msgspec does nearly all of the work.
 """
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -112,7 +112,7 @@ class JsonConverter(Converter[JsonConverterConfig]):
         self._encode = msgspec.json.Encoder(
             decimal_format="number" if self._rules.numeric_decimals else "string"
         ).encode
-        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._learn = lru_cache(config.schemas_cache_size)(self._learned)
         self._written = SchemaCache(self._compile, config.schemas_cache_size)
 
     def serialize(
@@ -142,7 +142,7 @@ class JsonConverter(Converter[JsonConverterConfig]):
                 envelope = _decode_envelope(data)
             except msgspec.ValidationError as error:
                 raise DataError(_NOT_AN_ENVELOPE.format(error)) from None
-            known = self._known.get(bytes(envelope.schema)) or self._learn(bytes(envelope.schema))
+            known = self._learn(bytes(envelope.schema))
             return SchemaAndValue(known.schema, known.read(envelope.payload))
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
             raise DataError(f"not JSON: {error}") from None
@@ -182,17 +182,12 @@ class JsonConverter(Converter[JsonConverterConfig]):
         described = json_schema.to_json(schema, lambda part, value: compile_writer(part, self._rules)(value))
         return _Written(b'{"schema":' + self._encode(described) + b',"payload":', compile_writer(schema, self._rules))
 
-    def _learn(self, text: bytes) -> _Known:
+    def _learned(self, text: bytes) -> _Known:
         described = self._decode(text)
         if described is None:
-            known = _Known(None, self._decode)
-        else:
-            schema = json_schema.from_json(described, self._read_default)
-            known = _Known(schema, compile_reader(schema, self._rules))
-        self._known[text] = known
-        if len(self._known) > self.config.schemas_cache_size:
-            self._known.popitem(last=False)
-        return known
+            return _Known(None, self._decode)
+        schema = json_schema.from_json(described, self._read_default)
+        return _Known(schema, compile_reader(schema, self._rules))
 
     def _read_default(self, schema: Schema, value: Any) -> Any:
         return compile_reader(schema, self._rules)(self._encode(value))
