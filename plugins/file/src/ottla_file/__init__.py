@@ -3,6 +3,4 @@
 from ottla_file.sink import FileSink
 from ottla_file.source import FileSource
 
-__version__ = "0.1.0"
-
 __all__ = ["FileSink", "FileSource"]

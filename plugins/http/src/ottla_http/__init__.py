@@ -3,6 +3,4 @@
 from ottla_http.sink import HttpSink
 from ottla_http.source import HttpSource
 
-__version__ = "0.1.0"
-
 __all__ = ["HttpSink", "HttpSource"]

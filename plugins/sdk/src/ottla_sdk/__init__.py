@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from ottla_sdk.topic_identity import TopicIdentity, is_another
     from ottla_sdk.transforms import Predicate, Transform
 
-__version__ = "0.1.0"
-
 __all__ = [
     "ENTRY_POINT_GROUP",
     "NO_VALUE",

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ottla_spark.job.connectors import SparkPipeline, SparkSink, SparkSource
 
-__version__ = "0.1.0"
-
 __all__ = ["SparkPipeline", "SparkSink", "SparkSource"]
 
 

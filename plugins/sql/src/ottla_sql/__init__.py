@@ -8,8 +8,6 @@ from ottla_sql.sink.connector import SqlSink
 from ottla_sql.soft_delete import SoftDelete
 from ottla_sql.source.connector import SqlSource
 
-__version__ = "0.1.0"
-
 __all__ = ["SoftDelete", "SqlSink", "SqlSource"]
 
 for _plugin in (SoftDelete, SqlSink, SqlSource):

@@ -1,3 +1,5 @@
 """The worker of Ottla Connect."""
 
-__version__ = "0.1.0"
+from importlib.metadata import version
+
+__version__ = version("ottla-connect")

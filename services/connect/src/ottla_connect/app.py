@@ -33,6 +33,7 @@ from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.stores import Stores, open_distributed, open_standalone
 from ottla_connect.worker_counts import CountRequests, WorkerCounts
 from ottla_connect.worker_metrics import WorkerReadings, serve_metrics
+from ottla_core.build_info import source_commit
 from ottla_core.errors import OttlaError
 from ottla_core.lifecycle import run_service, wait_for_end
 from ottla_core.observe.logs import configure_logs
@@ -82,7 +83,8 @@ async def run_worker(config: WorkerConfig, stop: asyncio.Event) -> None:
         catalog = PluginCatalog(host, config.raw)
         client = WorkerClient(config, lambda: stores.config.state.session_key, client_tls(config.rest_tls))
         closing.push_async_callback(client.close)
-        server = ServerInfo(version=ottla_connect.__version__, commit="unknown", kafka_cluster_id=cluster_id)
+        commit = await asyncio.to_thread(source_commit)
+        server = ServerInfo(version=ottla_connect.__version__, commit=commit, kafka_cluster_id=cluster_id)
         herder, worker = _herder(config, url, host=host, stores=stores, catalog=catalog, client=client, server=server)
         await _start_stores(stores, herder)
         closing.push_async_callback(stores.close)

@@ -288,4 +288,4 @@ def _version() -> list[str]:
     """Return what tells one version of the code from another, also where it is being worked on."""
     files = Path(ottla_spark.__file__).parent.rglob("*.py")
     newest = max(each.stat().st_mtime_ns for each in files)
-    return [ottla_spark.__version__, version("pyspark"), str(newest)]
+    return [version("ottla-spark"), version("pyspark"), str(newest)]
