@@ -7,8 +7,9 @@ part of "Job aborted due to stage failure: …", and this the reason why a query
 import builtins
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 TRACEBACK = "Traceback (most recent call last):\n"
 OWN_PACKAGES = "ottla_"
@@ -33,6 +34,16 @@ SQLSTATE = re.compile(r"\s*SQLSTATE: (?P<state>[0-9A-Z]{5})\b")
 SQLSTATES_AT_END = re.compile(r"(?:\s*SQLSTATE: [0-9A-Z]{5})+\s*$")
 
 
+class ErrorNames(NamedTuple):
+    """What Spark calls an error: its condition and SQLSTATE, as `getCondition` and `getSqlState` return them."""
+
+    condition: str = ""
+    sql_state: str = ""
+
+
+NO_NAMES = ErrorNames()
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """One error of a chain.
@@ -43,6 +54,7 @@ class Link:
         place: for an error in the user's Python code, where that is: ``delays.py, line 12, in cleaned``.
         is_python: whether Python code raised it.
         is_wrapper: whether it only says that the next one happened.
+        names: what Spark itself calls it; empty where nothing is left of the exception but its text.
     """
 
     kind: str
@@ -50,16 +62,21 @@ class Link:
     place: str = ""
     is_python: bool = False
     is_wrapper: bool = False
+    names: ErrorNames = NO_NAMES
 
     @property
     def condition(self) -> str:
         """Spark's name for what went wrong, such as ``DIVIDE_BY_ZERO``; empty if it has none."""
+        if self.names.condition:
+            return self.names.condition
         found = CONDITION.match(self.text)
         return found["condition"] if found else ""
 
     @property
     def sql_state(self) -> str:
         """The five characters of its SQLSTATE; empty if it has none."""
+        if self.names.sql_state:
+            return self.names.sql_state
         found = SQLSTATE.search(self.text)
         return found["state"] if found else ""
 
@@ -69,8 +86,14 @@ class Link:
         return self.kind.startswith(OWN_PACKAGES)
 
 
-def links(kind: str, text: str) -> Iterator[Link]:
-    """Yield the errors that one exception's class and message stand for, outermost first."""
+def links(kind: str, text: str, names: ErrorNames = NO_NAMES) -> Iterator[Link]:
+    """Yield the errors that one exception's class, message and names stand for, outermost first."""
+    found = _links(kind, text)
+    yield replace(next(found), names=names)
+    yield from found
+
+
+def _links(kind: str, text: str) -> Iterator[Link]:
     text = STREAMING_QUERY_DUMP.sub("", text)
     if TRACEBACK in text:
         before, _, traceback = text.partition(TRACEBACK)

@@ -2,7 +2,7 @@
 
 Of a chain one link is told: the first with a Spark error condition of its own, an error of Python code, or else the
 innermost that says something. Its text loses what only Spark's developers can read. A few failures that Spark words
-badly are in the table `KNOWN`.
+badly are in the tables `KNOWN_BY_CONDITION` and, for those of Java, Hadoop and old parts of Spark, `KNOWN_BY_TEXT`.
 """
 
 import importlib
@@ -72,45 +72,66 @@ class Known:
 
 ANOTHER_CHECKPOINT = "give this query a checkpoint folder of its own, or delete that one to begin anew"
 
-KNOWN = (
+_ANY = re.compile("")  # the condition says it all
+_STATE_SCHEMAS = re.compile(
+    r"Existing (?P<part>key|value)_schema=(?P<had>.+?) and new \w+=(?P<has>[^\n]+?)\.\n", re.DOTALL
+)
+_OTHER_STATE = Known(
+    _STATE_SCHEMAS,
+    r"the checkpoint is that of another query: the \g<part> of its state is \g<had>, this query's is \g<has>; "
+    + ANOTHER_CHECKPOINT,
+    kind=FatalError,
+)
+_DAMAGED_CHECKPOINT = Known(
+    _ANY,
+    "the checkpoint is damaged or was written by another version of Spark: {}; " + ANOTHER_CHECKPOINT,
+    kind=FatalError,
+)
+
+KNOWN_BY_CONDITION = {
+    "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE": _OTHER_STATE,
+    "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE": _OTHER_STATE,
+    "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY": Known(
+        _ANY,
+        "the checkpoint is that of another query, or incomplete: it has no state, which this query needs; "
+        + ANOTHER_CHECKPOINT,
+        kind=FatalError,
+    ),
+    "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA": Known(
+        _ANY,
+        "the checkpoint is that of another query, whose aggregations and joins are not those of this one; "
+        + ANOTHER_CHECKPOINT,
+        kind=FatalError,
+    ),
+    "MALFORMED_LOG_FILE": _DAMAGED_CHECKPOINT,
+    "INVALID_LOG_VERSION": _DAMAGED_CHECKPOINT,
+    "CONCURRENT_STREAM_LOG_UPDATE": Known(
+        _ANY, "another query writes to the same checkpoint; each needs a folder of its own", kind=ConnectError
+    ),
+    "PYTHON_VERSION_MISMATCH": Known(
+        _ANY,
+        "{}; set spark.pyspark.python to a Python of the driver's version that all machines have",
+        kind=FatalError,
+    ),
+    "JAVA_GATEWAY_EXITED": Known(
+        _ANY, "Spark's Java process ended while it started; what it printed before is in the log", kind=ConnectError
+    ),
+    "KAFKA_DATA_SOURCE_NOT_ENABLED": Known(
+        _ANY,
+        "Spark's own Kafka source is not among its jars; add org.apache.spark:spark-sql-kafka-0-10 to "
+        'spark.jars.packages, or use Ottla\'s: format("ottla")',
+        kind=FatalError,
+    ),
+}
+"""By Spark's error condition, without the part behind its dot."""
+
+KNOWN_BY_TEXT = (
     Known(
         re.compile(
             r"There are \[(?P<had>\d+)\] sources in the checkpoint offsets and now there are \[(?P<has>\d+)\]"
         ),
         r"the checkpoint is that of another query: inputs there \g<had>, here \g<has>; " + ANOTHER_CHECKPOINT,
         kind=FatalError,
-    ),
-    Known(
-        re.compile(
-            r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE.*?Existing (?P<part>key|value)_schema="
-            r"(?P<had>.+?) and new \w+=(?P<has>[^\n]+?)\.\n",
-            re.DOTALL,
-        ),
-        r"the checkpoint is that of another query: the \g<part> of its state is \g<had>, this query's is \g<has>; "
-        + ANOTHER_CHECKPOINT,
-        kind=FatalError,
-    ),
-    Known(
-        re.compile(r"STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"),
-        "the checkpoint is that of another query, or incomplete: it has no state, which this query needs; "
-        + ANOTHER_CHECKPOINT,
-        kind=FatalError,
-    ),
-    Known(
-        re.compile(r"STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"),
-        "the checkpoint is that of another query, whose aggregations and joins are not those of this one; "
-        + ANOTHER_CHECKPOINT,
-        kind=FatalError,
-    ),
-    Known(
-        re.compile(r"MALFORMED_LOG_FILE|INVALID_LOG_VERSION"),
-        "the checkpoint is damaged or was written by another version of Spark: {}; " + ANOTHER_CHECKPOINT,
-        kind=FatalError,
-    ),
-    Known(
-        re.compile(r"CONCURRENT_STREAM_LOG_UPDATE"),
-        "another query writes to the same checkpoint; each needs a folder of its own",
-        kind=ConnectError,
     ),
     Known(re.compile(r"No space left on device"), "the disk is full", kind=RetriableError),
     Known(re.compile(r"Disk quota exceeded"), "the disk quota is used up", kind=RetriableError),
@@ -133,12 +154,7 @@ KNOWN = (
         kind=FatalError,
     ),
     Known(
-        re.compile(r"PYTHON_VERSION_MISMATCH|Python in worker has different version"),
-        "{}; set spark.pyspark.python to a Python of the driver's version that all machines have",
-        kind=FatalError,
-    ),
-    Known(
-        re.compile(r"OutOfMemoryError|OUT_OF_MEMORY|UNABLE_TO_ACQUIRE_MEMORY"),
+        re.compile(r"OutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY"),
         "Spark's Java process ran out of memory ({}); raise spark.driver.memory or spark.executor.memory",
         kind=ConnectError,
     ),
@@ -158,11 +174,6 @@ KNOWN = (
         kind=ConnectError,
     ),
     Known(
-        re.compile(r"JAVA_GATEWAY_EXITED"),
-        "Spark's Java process ended while it started; what it printed before is in the log",
-        kind=ConnectError,
-    ),
-    Known(
         re.compile(r"Service 'sparkDriver' (?:failed after|could not bind)"),
         "the driver cannot listen at its address: set spark.driver.bindAddress to one of this machine's",
         kind=FatalError,
@@ -176,12 +187,6 @@ KNOWN = (
     Known(
         re.compile(r"SQLException: No suitable driver"),
         "there is no JDBC driver for this URL among Spark's jars; name its jar in spark.jars or spark.jars.packages",
-        kind=FatalError,
-    ),
-    Known(
-        re.compile(r"KAFKA_DATA_SOURCE_NOT_ENABLED"),
-        "Spark's own Kafka source is not among its jars; add org.apache.spark:spark-sql-kafka-0-10 to "
-        'spark.jars.packages, or use Ottla\'s: format("ottla")',
         kind=FatalError,
     ),
     Known(re.compile(r"MemoryError"), "a Python worker of Spark ran out of memory", kind=ConnectError),
@@ -265,8 +270,9 @@ def _column(field: re.Match[str]) -> str:
 
 
 def _known(link: Link) -> tuple[Known, re.Match[str]] | None:
+    by_condition = KNOWN_BY_CONDITION.get(link.condition.partition(".")[0])
     whole = f"{link.kind}: {link.text}"
-    for known in KNOWN:
+    for known in (*filter(None, [by_condition]), *KNOWN_BY_TEXT):
         if found := known.pattern.search(whole):
             return known, found
     return None

@@ -7,12 +7,13 @@ it could tell. `error_links.py` takes their texts apart, `error_words.py` decide
 from collections.abc import Iterator
 from typing import Any
 
+from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from ottla_sdk import ConnectError
-from ottla_spark.error_links import Link, links
+from ottla_spark.error_links import NO_NAMES, ErrorNames, Link, links
 from ottla_spark.error_words import kind_of_chain, kind_of_class, worded
 
 CAUSES_MAX = 20
@@ -54,29 +55,45 @@ def _is_of_java(error: BaseException) -> bool:
 
 
 def _chain(error: BaseException) -> list[Link]:
-    found = [link for kind, text in _exceptions(error) for link in links(kind, text)]
+    found = [link for kind, text, names in _exceptions(error) for link in links(kind, text, names)]
     return found[: 2 * CAUSES_MAX]
 
 
-def _exceptions(error: BaseException) -> Iterator[tuple[str, str]]:
-    """Yield class and message of an exception and of its causes, outermost first."""
+def _exceptions(error: BaseException) -> Iterator[tuple[str, str, ErrorNames]]:
+    """Yield class, message and names of an exception and of its causes, outermost first."""
     of_java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     if of_java is not None:
         yield from _java_exceptions(of_java)
         return
     described = getattr(error, "_desc", None)
-    yield _qualified_name(error), str(error) if described is None else described
+    yield _qualified_name(error), str(error) if described is None else described, _names_in_python(error)
     cause = getattr(error, "_cause", None)
     if isinstance(cause, PySparkException):
         yield from _exceptions(cause)
 
 
-def _java_exceptions(throwable: Any) -> Iterator[tuple[str, str]]:
+def _java_exceptions(throwable: Any) -> Iterator[tuple[str, str, ErrorNames]]:
     for _ in range(CAUSES_MAX):
         if throwable is None:
             return
-        yield throwable.getClass().getName(), throwable.getMessage() or ""
+        yield throwable.getClass().getName(), throwable.getMessage() or "", _names_in_java(throwable)
         throwable = throwable.getCause()
+
+
+def _names_in_python(error: BaseException) -> ErrorNames:
+    """Return the names of an error that PySpark has raised itself."""
+    if not isinstance(error, PySparkException):
+        return NO_NAMES
+    return ErrorNames(error.getCondition() or "", error.getSqlState() or "")
+
+
+def _names_in_java(throwable: Any) -> ErrorNames:
+    """Return the names of one of Spark's exceptions; Java's own and those of libraries have none."""
+    gateway = SparkContext._gateway  # noqa: SLF001 - as PySpark's own exceptions do for the outermost one
+    if gateway is None or not is_instance_of(gateway, throwable, "org.apache.spark.SparkThrowable"):
+        return NO_NAMES
+    spark = gateway.jvm.PythonErrorUtils
+    return ErrorNames(spark.getCondition(throwable) or "", spark.getSqlState(throwable) or "")
 
 
 def _qualified_name(error: BaseException) -> str:
