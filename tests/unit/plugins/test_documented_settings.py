@@ -57,6 +57,7 @@ NO_SETTINGS = {
     "ottla.plugins": "a group of entry points",
     "max.request.size": "a setting of Java's clients",
     "processing.guarantee": "a setting of Kafka Streams",
+    "cluster-state.behind": "a file of a log directory",
 }
 
 
