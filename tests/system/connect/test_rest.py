@@ -7,11 +7,13 @@ what changes anything is forwarded. The tests use connectors of their own, and s
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from typing import Any
 
 import httpx
 import pytest
 
+from ottla_core.build_info import source_commit
 from tests.support.eventually import eventually
 from tests.support.ottla_cluster import OttlaCluster
 
@@ -89,6 +91,7 @@ def test_the_root_names_version_and_cluster(rest):
     document = rest.get("/").json()
     assert document.keys() == {"version", "commit", "kafka_cluster_id"}
     assert len(document["kafka_cluster_id"]) == 22
+    assert (document["version"], document["commit"]) == (version("ottla-connect"), source_commit())
 
 
 def test_health(rest):
@@ -303,7 +306,7 @@ def test_offsets_of_a_sink(rest, made, tmp_path):
 
 def test_plugins_and_their_settings(rest):
     plugins = rest.get("/connector-plugins").json()
-    assert {"class": "ottla_datagen.DatagenSource", "type": "source", "version": "0.1.0"} in plugins
+    assert {"class": "ottla_datagen.DatagenSource", "type": "source", "version": version("ottla-datagen")} in plugins
     assert {each["type"] for each in plugins} == {"sink", "source"}
     every = rest.get("/connector-plugins?connectorsOnly=false").json()
     assert {"transformation", "predicate", "converter", "header_converter"} <= {each["type"] for each in every}
