@@ -1,4 +1,4 @@
-"""What Spark calls its errors: the exceptions themselves are asked, so it does not matter how their text is put."""
+"""What Spark calls its errors: the exceptions themselves are asked, so it does not matter how their texts are put."""
 
 import json
 from pathlib import Path
@@ -6,21 +6,16 @@ from zipfile import ZipFile
 
 import pyspark
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ottla_sdk import FatalError
+from ottla_spark.error_links import ErrorNames
 from ottla_spark.error_words import KNOWN_BY_CONDITION
-from ottla_spark.messages import _chain, in_plain_words, kind_of
+from ottla_spark.messages import _chain, kind_of
 
 CATALOGUE = "error-conditions.json"
-
-
-@pytest.fixture
-def laconic_spark(spark: SparkSession):
-    """A session whose errors are JSON with the names in other places."""
-    spark.conf.set("spark.sql.error.messageFormat", "MINIMAL")
-    yield spark
-    spark.conf.unset("spark.sql.error.messageFormat")
 
 
 @pytest.mark.parametrize(
@@ -33,13 +28,19 @@ def laconic_spark(spark: SparkSession):
     ],
 )
 def test_names_come_from_the_exception_and_not_from_its_text(
-    laconic_spark: SparkSession, query: str, condition: str, state: str
+    spark: SparkSession, query: str, condition: str, state: str
 ):
-    with pytest.raises(pyspark.errors.PySparkException) as caught:
-        laconic_spark.sql(query).collect()
-    assert (condition, state) in [(link.condition, link.sql_state) for link in _chain(caught.value)]
+    with pytest.raises(PySparkException) as caught:
+        spark.sql(query).collect()
+    assert ErrorNames(condition, state) in [link.names for link in _chain(caught.value)]
     assert kind_of(caught.value) is FatalError
-    assert in_plain_words(caught.value)
+
+
+def test_an_exception_that_pyspark_hands_on_as_it_is_is_asked_as_well(spark: SparkSession, tmp_path: Path):
+    (tmp_path / "part.parquet").write_bytes(b"no Parquet")
+    with pytest.raises(Py4JJavaError) as caught:
+        spark.read.schema("a int").parquet(str(tmp_path)).collect()
+    assert ErrorNames("FAILED_READ_FILE.NO_HINT", "KD001") in [link.names for link in _chain(caught.value)]
 
 
 def test_conditions_that_ottla_words_itself_are_conditions_of_this_spark():
