@@ -15,9 +15,10 @@ SIMULATION_TESTS := tests/simulation tests/fuzz
 RECOVERY_TESTS := tests/faults $(patsubst %,tests/system/test_%.py,catching_up cluster_commands compaction controller_failover \
 	crash damaged_files full_disk group_faults lost_records power_loss recover replication restored_etcd)
 # The longest first. Beside them run test-simulation and test-rules, which take what they leave of the processors.
-SUITES := test-recovery test-system test-upgrade test-mirror test-spark test-clients test-connect test-scenarios test-documents
+SUITES := test-recovery test-system test-upgrade test-mirror test-spark test-clients test-connect test-scenarios test-documents test-wheels
 FIRST_SUITES := $(shell sed -n 's/^\([a-z]*\) .*/\1/p' tests/first.txt | uniq)
-SYSTEM_TESTS_ELSEWHERE := tests/system/connect $(SPARK_TESTS) $(MIRROR_TESTS) $(RECOVERY_TESTS)
+WHEELS_TESTS := tests/system/test_wheels.py
+SYSTEM_TESTS_ELSEWHERE := $(WHEELS_TESTS) tests/system/connect $(SPARK_TESTS) $(MIRROR_TESTS) $(RECOVERY_TESTS)
 # Python writes its bytecode here whatever the shell says, or every start of a service would compile it all again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -36,7 +37,7 @@ MINUTES ?= 2
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check check-connect check-plugins check-services check-others check-types check-style \
 	check-imports test test-all test-rules test-simulation test-scenarios test-system \
-	test-recovery test-clients test-connect test-spark test-mirror test-documents test-upgrade test-deploy docs faults faults-mirror faults-caught compat bench format stubs clean
+	test-wheels test-recovery test-clients test-connect test-spark test-mirror test-documents test-upgrade test-deploy docs faults faults-mirror faults-caught compat bench format stubs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -105,6 +106,9 @@ test-scenarios: setup ## controllers, coordinators and members with a real etcd
 
 test-system: setup ## whole processes
 	@$(call suite,system,tests/system $(SYSTEM_TESTS_ELSEWHERE:%=--ignore=%))
+
+test-wheels: setup ## each distribution's wheel, installed alone
+	@$(call suite,wheels,$(WHEELS_TESTS))
 
 test-recovery: setup ## processes that are killed, disks that fill, files that are damaged, replicas that move
 	-@scripts/ensure-test-packages

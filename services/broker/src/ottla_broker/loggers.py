@@ -45,6 +45,7 @@ LOGGERS: Final = frozenset(
         "replication",
         "rpc",
         "stop",
+        "tls",
     }
 )
 

@@ -12,6 +12,7 @@ from kio.static.primitive import i16
 from ottla_broker.config import BrokerConfig
 from ottla_broker.dispatch import APIS
 from ottla_broker.links.link_statuses import LinkStatuses
+from ottla_broker.tls.connecting import PeerAccess
 from ottla_core.client import links
 from ottla_core.client.framing import LENGTH_SIZE, request_frame
 from ottla_core.client.links import Answer, Question
@@ -98,7 +99,12 @@ class Reconciler:
 async def ask(question: Question[Answer], controller: Controller | None = None) -> Answer:
     feed = StatedFeed(STATE)
     statuses = LinkStatuses(
-        CONFIG, state=lambda: feed.state, partitions=Links().statuses, keepings=lambda _: [KEEPING], look_now=look_now
+        CONFIG,
+        state=lambda: feed.state,
+        partitions=Links().statuses,
+        keepings=lambda _: [KEEPING],
+        look_now=look_now,
+        peers=PeerAccess(),
     )
     broker = broker_of(feed, link_statuses=statuses, controller=controller, reconciler=Reconciler())
     frame = request_frame(LINKS_KEY, 0, 7, "client", question.request)
