@@ -45,20 +45,20 @@ def no_truncation() -> None:
 
 def deposed_controller_not_fenced() -> None:
     """A controller writes without looking at its lease, at who leads, and at what it overwrites."""
-    from ottla_controller.state_writer import StateWriter, Write  # noqa: PLC0415 - only for the controller
+    from ottla_controller.fenced_writer import FencedWriter, Write  # noqa: PLC0415 - only for the controller
     from ottla_core.cluster import etcd_operations as op  # noqa: PLC0415
     from ottla_core.cluster.etcd import TransactionResult  # noqa: PLC0415
 
-    async def attempt(self: StateWriter, chunk: Sequence[Write], fence: int) -> TransactionResult:
+    async def attempt(self: FencedWriter, chunk: Sequence[Write], fence: int) -> TransactionResult:
         operations = [op.delete(w.key) if w.value is None else op.put(w.key, w.value) for w in chunk]
         return await self._etcd.transaction([], operations, [])
 
-    async def move_fence(self: StateWriter) -> int:
+    async def move_fence(self: FencedWriter) -> int:
         self._fence = 1
         return 1
 
-    replace_rule(StateWriter, "_attempt", attempt)
-    replace_rule(StateWriter, "_move_fence", move_fence)
+    replace_rule(FencedWriter, "_attempt", attempt)
+    replace_rule(FencedWriter, "_move_fence", move_fence)
 
 
 def fetches_beyond_the_high_watermark() -> None:
@@ -78,8 +78,8 @@ def offsets_of_old() -> None:
     """A broker tells committed offsets as it was told them up to three seconds ago, by whoever was the owner then."""
     import time  # noqa: PLC0415 - only for the broker
 
+    from ottla_broker.callback_answer import CallbackAnswer  # noqa: PLC0415
     from ottla_broker.groups.relay import GroupRelay  # noqa: PLC0415
-    from ottla_broker.later_answer import LaterAnswer  # noqa: PLC0415
 
     ask = GroupRelay.ask
     kept: dict[tuple[TopicPartition, bytes], tuple[float, bytes]] = {}
@@ -87,13 +87,13 @@ def offsets_of_old() -> None:
 
     def remember(
         self: GroupRelay, shard: TopicPartition, frame: bytes, client_host: str, finish: Any, **how: Any
-    ) -> LaterAnswer[Any]:
+    ) -> CallbackAnswer[Any]:
         if bytes(frame[: len(offset_fetch)]) != offset_fetch:
             return ask(self, shard, frame, client_host, finish, **how)
         key = shard, bytes(frame[correlation_id.stop :])
         told_s, told = kept.get(key, (0.0, b""))
         if told and time.monotonic() - told_s < kept_s:
-            again = LaterAnswer[Any]()
+            again = CallbackAnswer[Any]()
             answer = bytearray(told)
             answer[correlation_id] = frame[correlation_id]  # a response has it at the same place as a request
             again.settle(finish(bytes(answer)))
@@ -113,9 +113,9 @@ def records_deleted_on_the_leader_only() -> None:
     """DeleteRecords is answered before any follower has deleted, and followers do not delete."""
     from ottla_broker.handlers import delete_records  # noqa: PLC0415 - only for the broker
     from ottla_broker.partition import Partition  # noqa: PLC0415
-    from ottla_broker.replication import fetcher  # noqa: PLC0415
+    from ottla_broker.replication import leader_fetcher  # noqa: PLC0415
 
-    append_from_leader = fetcher.append_from_leader
+    append_from_leader = leader_fetcher.append_from_leader
 
     def append(partition: Partition, records: bytes, **told: Any) -> None:
         append_from_leader(partition, records, **{**told, "log_start_offset": partition.log.log_start_offset})
@@ -123,7 +123,7 @@ def records_deleted_on_the_leader_only() -> None:
     def low_watermark(self: Any, _broker: Any) -> int:
         return int(self.partition.log.log_start_offset)
 
-    replace_rule(fetcher, "append_from_leader", append)
+    replace_rule(leader_fetcher, "append_from_leader", append)
     replace_rule(delete_records._Deleted, "low_watermark", low_watermark)
 
 
@@ -253,17 +253,17 @@ def one_acknowledgement_before_the_write() -> None:
     """Of what one replica shall acknowledge, some is acknowledged unwritten."""
     from itertools import count  # noqa: PLC0415
 
-    from ottla_broker.log.appended import Appended  # noqa: PLC0415 - only for the broker
+    from ottla_broker.log.append_result import AppendResult  # noqa: PLC0415 - only for the broker
     from ottla_broker.partition import Partition  # noqa: PLC0415
 
     append = Partition.append
     turns, lost_share = count(1), 50
 
-    def append_mostly(self: Partition, records: bytes | memoryview, **how: Any) -> Appended:
+    def append_mostly(self: Partition, records: bytes | memoryview, **how: Any) -> AppendResult:
         if how["all_in_sync"] or next(turns) % lost_share:
             return append(self, records, **how)
         end_offset = self.log.log_end_offset
-        return Appended(end_offset, end_offset, -1, self.log.log_start_offset, duplicate=False)
+        return AppendResult(end_offset, end_offset, -1, self.log.log_start_offset, duplicate=False)
 
     replace_rule(Partition, "append", append_mostly)
 

@@ -1,6 +1,6 @@
 """Whether the replicas of a partition are the same, batch by batch, as their files have them.
 
-Segments may begin at different offsets, because each broker rolls its own; so what is compared is the sequence of
+SegmentList may begin at different offsets, because each broker rolls its own; so what is compared is the sequence of
 batches up to the high watermark, every byte of them. The brokers must have stopped.
 """
 

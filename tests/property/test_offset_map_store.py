@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ottla_core.wire.records import Record
 from ottla_mirror.offsets import offset_map
-from ottla_mirror.offsets.map_changes import Written, changes, is_overtaken, snapshot, taken_over
+from ottla_mirror.offsets.map_changes import StoredByWriter, changes, is_overtaken, snapshot, taken_over
 from ottla_mirror.offsets.map_records import PartitionName, SessionKey, Writer, encode_key, encode_session
 from ottla_mirror.offsets.map_state import MapState
 from ottla_mirror.offsets.stored_copy import Session, SessionName, StoredCopy, begun
@@ -89,7 +89,7 @@ class Worker:
 
     nonce: int
     copy: StoredCopy | None = None
-    written: Written | None = None
+    written: StoredByWriter | None = None
 
     def load(self, topic: Topic) -> None:
         state = topic.state()

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from ottla_controller.state_writer import COMPARES_PER_TRANSACTION, StateWriter, Write, WriteConflict
+from ottla_controller.fenced_writer import COMPARES_PER_TRANSACTION, FencedWriter, Write, WriteConflict
 from ottla_core.clock import Clock
 from ottla_core.cluster import etcd_operations as op
 from ottla_core.cluster.codec import encode_controller
 from ottla_core.cluster.election import Election, Leadership
 from ottla_core.cluster.etcd import EtcdClient
+from ottla_core.cluster.etcd_lease import EtcdLease, LeaseSession
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.lease import Lease, LeaseSession
 from ottla_core.cluster.model import Role
 from ottla_core.errors import NotController
 from tests.scenarios.conftest import CLUSTER
@@ -59,7 +59,7 @@ class StoppedClock:
 
 def oblivious(leadership: Leadership, clock: Clock) -> Leadership:
     """The same term, as seen by a process whose clock has stopped."""
-    return Leadership(leadership.epoch, Lease(0, 1.0, 1.0, clock))
+    return Leadership(leadership.epoch, EtcdLease(0, 1.0, 1.0, clock))
 
 
 async def test_one_candidate_wins_and_the_next_follows_when_it_resigns(
@@ -127,7 +127,7 @@ async def test_a_deposed_controller_cannot_write_whatever_it_believes(
     first, session = await candidates.make(1)
     second, _ = await candidates.make(2)
     former = oblivious(await first.campaign(), StoppedClock())
-    writer = StateWriter(etcd, SPACE, former)
+    writer = FencedWriter(etcd, SPACE, former)
     key = SPACE.topic("x")
     revision = await writer.write([Write(key=key, value=b"1", replaces=op.ABSENT)])
 
@@ -138,7 +138,7 @@ async def test_a_deposed_controller_cannot_write_whatever_it_believes(
     assert not former.is_current(), "now it does"
 
     await second.campaign()
-    late = StateWriter(etcd, SPACE, oblivious(Leadership(former.epoch, session.lease), StoppedClock()))
+    late = FencedWriter(etcd, SPACE, oblivious(Leadership(former.epoch, session.lease), StoppedClock()))
     with pytest.raises(NotController):
         await late.write([Write(key=key, value=None, replaces=revision)])
     found = await etcd.read(key)
@@ -150,7 +150,7 @@ async def test_a_write_for_which_keys_must_be_complete_conflicts_with_a_key_crea
     candidates: Candidates, etcd: EtcdClient
 ) -> None:
     election, _ = await candidates.make(1)
-    writer = StateWriter(etcd, SPACE, await election.campaign())
+    writer = FencedWriter(etcd, SPACE, await election.campaign())
     seen = (await etcd.list_prefix(SPACE.prefix)).revision
     write = Write(key=SPACE.features, value=b"1", replaces=op.ABSENT, complete_below=(SPACE.members, seen))
     registered = await etcd.transaction([], [op.put(f"{SPACE.members}broker/1", b"{}")])
@@ -164,15 +164,15 @@ async def test_a_write_for_which_keys_must_be_complete_conflicts_with_a_key_crea
 
 
 async def test_a_writer_whose_term_is_over_by_the_clock_does_not_even_ask(etcd: EtcdClient) -> None:
-    over = Leadership(1, Lease(0, 1.0, -1.0, StoppedClock()))
+    over = Leadership(1, EtcdLease(0, 1.0, -1.0, StoppedClock()))
     with pytest.raises(NotController):
-        await StateWriter(etcd, SPACE, over).write([Write(key="x", value=b"1", replaces=op.ABSENT)])
+        await FencedWriter(etcd, SPACE, over).write([Write(key="x", value=b"1", replaces=op.ABSENT)])
 
 
 class Writing:
     """A leader that writes through the proxy, and a look at etcd past it."""
 
-    def __init__(self, etcd: EtcdClient, writer: StateWriter):
+    def __init__(self, etcd: EtcdClient, writer: FencedWriter):
         self.etcd = etcd
         self.writer = writer
 
@@ -185,7 +185,7 @@ class Writing:
 async def writing(candidates: Candidates, etcd: EtcdClient, proxied_etcd: EtcdClient) -> Writing:
     election, _ = await candidates.make(1, ttl_ms=30_000)
     await proxied_etcd.server_version()
-    return Writing(etcd, StateWriter(proxied_etcd, SPACE, await election.campaign()))
+    return Writing(etcd, FencedWriter(proxied_etcd, SPACE, await election.campaign()))
 
 
 @pytest.mark.parametrize("lost", ["answers", "requests"])

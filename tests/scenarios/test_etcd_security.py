@@ -9,9 +9,9 @@ from ottla_core.cluster import codec, etcd_connection
 from ottla_core.cluster import etcd_operations as op
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.etcd_errors import EtcdAccessDenied, EtcdError
+from ottla_core.cluster.etcd_lease import LeaseSession
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.lease import LeaseSession
 from ottla_core.config import EtcdSettings
 from ottla_core.errors import ConfigurationError
 from tests.scenarios.conftest import CLUSTER

@@ -8,17 +8,17 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from ottla_controller.change_encoder import ChangeEncoder
 from ottla_controller.change_sequence import ChangeSequence
-from ottla_controller.state_writer import StateWriter, Write, WriteConflict
-from ottla_controller.state_writes import StateWrites
+from ottla_controller.fenced_writer import FencedWriter, Write, WriteConflict
 from ottla_core.cluster import etcd_operations as op
 from ottla_core.cluster.codec import encode_controller
 from ottla_core.cluster.election import Election, Leadership
 from ottla_core.cluster.etcd import EtcdClient, TransactionResult
 from ottla_core.cluster.etcd_errors import WriteOutcomeUnknown
+from ottla_core.cluster.etcd_lease import LeaseSession
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.lease import LeaseSession
 from ottla_core.cluster.model import Role
 from ottla_proto.gen.etcd.rpc_pb2 import Compare, RequestOp
 from tests.scenarios.conftest import CLUSTER, LONG_TTL_MS
@@ -70,7 +70,7 @@ async def leading(etcd: EtcdClient) -> AsyncIterator[Leadership]:
 
 async def test_a_late_creation_does_not_bring_a_deleted_key_back(late_etcd: LateEtcd) -> None:
     async with leading(late_etcd) as leadership:
-        writer = StateWriter(late_etcd, SPACE, leadership)
+        writer = FencedWriter(late_etcd, SPACE, leadership)
         await writer.write([Write(key=SPACE.topic("before"), value=b"", replaces=op.ABSENT)])
         key = SPACE.topic("x")
         late_etcd.lose = 1
@@ -87,7 +87,7 @@ async def test_a_creation_of_a_term_that_failed_does_not_happen_in_the_next_one_
 ) -> None:
     async with leading(late_etcd) as leadership:
         key = SPACE.topic("x")
-        former = StateWriter(late_etcd, SPACE, leadership)
+        former = FencedWriter(late_etcd, SPACE, leadership)
         await former.write([Write(key=SPACE.topic("before"), value=b"", replaces=op.ABSENT)])
         late_etcd.lose = 2  # the attempt, and what would have stopped it
         leadership_ends = Leadership(leadership.epoch, leadership._lease)
@@ -106,7 +106,7 @@ async def test_a_creation_of_a_term_that_failed_does_not_happen_in_the_next_one_
         late_etcd.transaction = original  # type: ignore[method-assign]
         late_etcd.lose = 0
 
-        writer = StateWriter(late_etcd, SPACE, leadership)
+        writer = FencedWriter(late_etcd, SPACE, leadership)
         created = await writer.write([Write(key=key, value=b"2", replaces=op.ABSENT)])
         await writer.write([Write(key=key, value=None, replaces=created)])
         await late_etcd.carry_out_lost()
@@ -116,7 +116,7 @@ async def test_a_creation_of_a_term_that_failed_does_not_happen_in_the_next_one_
 async def test_a_touch_that_comes_late_ends_nothing(late_etcd: LateEtcd) -> None:
     """The fence stands elsewhere than the writer thinks: it goes by what it finds."""
     async with leading(late_etcd) as leadership:
-        writer = StateWriter(late_etcd, SPACE, leadership)
+        writer = FencedWriter(late_etcd, SPACE, leadership)
         await writer.write([Write(key=SPACE.topic("before"), value=b"", replaces=op.ABSENT)])
         late_etcd.lose = 2
         await writer.write([Write(key=SPACE.topic("x"), value=b"1", replaces=op.ABSENT)])
@@ -130,7 +130,7 @@ async def test_a_conflict_over_a_key_that_went_tells_a_revision_at_which_that_sh
     late_etcd: LateEtcd, feed: ClusterStateFeed
 ) -> None:
     async with leading(late_etcd) as leadership:
-        writer = StateWriter(late_etcd, SPACE, leadership)
+        writer = FencedWriter(late_etcd, SPACE, leadership)
         member = SPACE.member(Role.BROKER, 7)
         put = await late_etcd.transaction([], [op.put(member, b"1")])
         gone = await late_etcd.transaction([], [op.delete(member)])
@@ -144,7 +144,7 @@ async def test_a_conflict_over_a_key_that_went_tells_a_revision_at_which_that_sh
 
 async def test_one_conflict_keeps_no_independent_write_from_happening(late_etcd: LateEtcd) -> None:
     async with leading(late_etcd) as leadership:
-        writer = StateWriter(late_etcd, SPACE, leadership)
+        writer = FencedWriter(late_etcd, SPACE, leadership)
         member = SPACE.member(Role.BROKER, 7)
         keys = [SPACE.topic(f"t{number}") for number in range(300)]
         taken = {keys[0], keys[150], keys[299]}
@@ -172,7 +172,7 @@ async def test_a_change_is_decided_again_on_a_state_that_shows_the_conflict(
     late_etcd: LateEtcd, feed: ClusterStateFeed
 ) -> None:
     async with leading(late_etcd) as leadership:
-        changes = ChangeSequence(feed, StateWriter(late_etcd, SPACE, leadership), StateWrites(SPACE))
+        changes = ChangeSequence(feed, FencedWriter(late_etcd, SPACE, leadership), ChangeEncoder(SPACE))
         await late_etcd.transaction([], [op.put(SPACE.broker_config(7), b'{"version":1,"configs":{}}')])
         member = SPACE.member(Role.BROKER, 7)
         put = await late_etcd.transaction([], [op.put(member, b"no member")])

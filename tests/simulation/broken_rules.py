@@ -14,27 +14,27 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker import fetch_reading, partition
 from ottla_broker.log.leader_epoch_checkpoint import LeaderEpochs
-from ottla_broker.log.retirement import Retirement
+from ottla_broker.log.log_disposal import LogDisposal
 from ottla_broker.partition import Partition
 from ottla_broker.reconciliation import Reconciler
-from ottla_broker.replication import fetcher, following, isr_updates, offset_search
+from ottla_broker.replication import following, isr_updates, leader_fetcher, offset_search
 from ottla_broker.replication.fetch_plan import FetchPlan
-from ottla_broker.replication.fetcher import Fetcher
 from ottla_broker.replication.follower_replica import FetchPosition
+from ottla_broker.replication.leader_fetcher import LeaderFetcher
 from ottla_broker.replication.leader_replica import FollowerProgress, IsrProposal, LeaderReplica
 from ottla_broker.replication.longest_log import LongestLogSearch
-from ottla_broker.replication.reads_at_losses import end_at_loss
-from ottla_controller import active_controller, isr_changes, replica_controller, state_writer
+from ottla_broker.replication.loss_read_limit import end_at_loss
+from ottla_controller import active_controller, fenced_writer, isr_changes, replica_controller
 from ottla_controller.broker_standing import standings
 from ottla_controller.change_sequence import ChangeSequence
+from ottla_controller.fenced_writer import NO_FENCE, FencedWriter
 from ottla_controller.partition_change import TopicRules
-from ottla_controller.state_writer import NO_FENCE, StateWriter
 from ottla_core.cluster import etcd_operations as op
 from ottla_core.cluster.election import Leadership
 from ottla_core.cluster.etcd_errors import EtcdError
+from ottla_core.cluster.etcd_lease import EtcdLease
 from ottla_core.cluster.etcd_watch import EtcdWatch
 from ottla_core.cluster.freshness import ViewFreshness
-from ottla_core.cluster.lease import Lease
 from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import ClusterState, PartitionState
 from tests.simulation import fake_log, simulated_broker
@@ -158,20 +158,20 @@ async def _cutting_without_a_second_look(
 def _cuts_go_by_what_was_once_answered() -> Iterator[None]:
     """Cut a log although it is under another leader, or leads, by the time that this is prepared."""
     with (
-        rule_replaced(fetcher, "cut_log", _cutting_without_a_second_look),
+        rule_replaced(leader_fetcher, "cut_log", _cutting_without_a_second_look),
         rule_replaced(offset_search, "cut_log", _cutting_without_a_second_look),
     ):
         yield
 
 
-_on_partition = Fetcher.on_partition
+_on_partition = LeaderFetcher.on_partition
 
 
 @contextmanager
 def _fetchers_take_answers_after_an_election() -> Iterator[None]:
     """Append what a leader has answered under whatever leader epoch it is by then, whoever is to be fetched from."""
 
-    def on_partition(self: Fetcher, fetched: Any) -> None:
+    def on_partition(self: LeaderFetcher, fetched: Any) -> None:
         followed = self._plan.get(fetched.topic_id, fetched.partition)
         if followed is not None and followed.asked is not None:
             state = followed.partition.state
@@ -179,7 +179,7 @@ def _fetchers_take_answers_after_an_election() -> Iterator[None]:
         _on_partition(self, fetched)
 
     with (
-        rule_replaced(Fetcher, "on_partition", on_partition),
+        rule_replaced(LeaderFetcher, "on_partition", on_partition),
         rule_replaced(FetchPlan, "unfollow", lambda *_: None),
         rule_replaced(following, "_check_follows", lambda *_, **__: None),
     ):
@@ -227,7 +227,7 @@ def _without_partition_epochs() -> Iterator[None]:
             return op.exists(key)
         return modified_at(key, mod_revision)
 
-    with rule_replaced(state_writer.op, "modified_at", modified_at_any):
+    with rule_replaced(fenced_writer.op, "modified_at", modified_at_any):
         yield
 
 
@@ -259,17 +259,17 @@ def _any_fence(key: str, mod_revision: int) -> Any:
 def _old_controllers_write() -> Iterator[None]:
     """Let whoever has been the controller write, whoever is it now, and let it go by a lease that is over."""
     with (
-        rule_replaced(state_writer.op, "modified_at", _any_fence),
-        rule_replaced(StateWriter, "_checked", lambda self, _leader: SimpleNamespace(mod_revision=self._fence)),
+        rule_replaced(fenced_writer.op, "modified_at", _any_fence),
+        rule_replaced(FencedWriter, "_checked", lambda self, _leader: SimpleNamespace(mod_revision=self._fence)),
         rule_replaced(Leadership, "is_current", lambda self: not self._over.is_set()),
     ):
         yield
 
 
-_move_fence = StateWriter._move_fence
+_move_fence = FencedWriter._move_fence
 
 
-async def _moving_the_fence_once(self: StateWriter) -> int:
+async def _moving_the_fence_once(self: FencedWriter) -> int:
     return self._fence if self._fence != NO_FENCE else await _move_fence(self)
 
 
@@ -312,12 +312,12 @@ def _watches_go_on_behind_the_newest_revision() -> Iterator[None]:
 def _leases_counted_from_the_answer() -> Iterator[None]:
     """Give a lease its whole time from when a renewal is answered, not from when it was sent."""
 
-    def renew(self: Lease, deadline: float) -> None:
+    def renew(self: EtcdLease, deadline: float) -> None:
         del deadline
         if self.is_valid():
             self._deadline = self._clock.monotonic() + self.ttl_s
 
-    with rule_replaced(Lease, "renew", renew):
+    with rule_replaced(EtcdLease, "renew", renew):
         yield
 
 
@@ -357,7 +357,7 @@ def _passes_go_by_their_first_state() -> Iterator[None]:
         states[self] = self._feed.state
         await _reconcile(self)
 
-    def retirement_of(self: Reconciler, partition: Partition) -> Retirement | None:
+    def retirement_of(self: Reconciler, partition: Partition) -> LogDisposal | None:
         newest = self._feed
         self._feed = SimpleNamespace(state=states[self])  # type: ignore[assignment]
         try:
@@ -372,10 +372,10 @@ def _passes_go_by_their_first_state() -> Iterator[None]:
         yield
 
 
-_begin = Fetcher._begin
+_begin = LeaderFetcher._begin
 
 
-def _cutting_at_once(self: Fetcher, followed: Any) -> None:
+def _cutting_at_once(self: LeaderFetcher, followed: Any) -> None:
     partition = followed.partition
     if partition.lacks_records and not partition.counts_as_complete(partition.state):
         self._plan.pause(followed, None)
@@ -420,12 +420,12 @@ BROKEN_RULES: Mapping[str, BrokenRule] = {
     "followers do not cut their logs": _replaced(following, "truncation_offset", lambda log, *_: log.log_end_offset),
     "epochs that were truncated come back after a crash": _replaced(LeaderEpochs, "agree_with", _only_adding_epochs),
     "recovery points outlive a truncation": _replaced(fake_log._Kept, "announce_truncation", lambda *_: None),
-    "followers believe any high watermark": _replaced(fetcher, "append_from_leader", _any_high_watermark),
+    "followers believe any high watermark": _replaced(leader_fetcher, "append_from_leader", _any_high_watermark),
     "followers take answers of former leaders": _fetchers_take_answers_after_an_election,
     "cuts go by what was once answered": _cuts_go_by_what_was_once_answered,
     "old controllers are not fenced": _old_controllers_write,
     "nothing is written between a lost write and its repetition": _replaced(
-        StateWriter, "_move_fence", _moving_the_fence_once
+        FencedWriter, "_move_fence", _moving_the_fence_once
     ),
     "views are taken for fresh": _replaced(ViewFreshness, "is_fresh", lambda _: True),
     "a watch that has stalled is kept": _replaced(EtcdWatch, "break_off", lambda _: None),
@@ -452,7 +452,7 @@ BROKEN_RULES: Mapping[str, BrokenRule] = {
     "the longest log is looked for among those that are heard first": _replaced(
         LongestLogSearch, "missing", lambda *_: ()
     ),
-    "logs with gaps are cut before a leader is above doubt": _replaced(Fetcher, "_begin", _cutting_at_once),
+    "logs with gaps are cut before a leader is above doubt": _replaced(LeaderFetcher, "_begin", _cutting_at_once),
     "followers that end within a gap are not held": _replaced(
         partition, "end_at_loss", _holding_none_behind_the_loss
     ),

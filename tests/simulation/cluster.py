@@ -14,9 +14,9 @@ from types import ModuleType
 from unittest.mock import patch
 from uuid import UUID
 
+from ottla_controller.change_encoder import ChangeEncoder
+from ottla_controller.fenced_writer import Write
 from ottla_controller.leader_election import first_state
-from ottla_controller.state_writer import Write
-from ottla_controller.state_writes import StateWrites
 from ottla_core import slices
 from ottla_core.cluster import feed
 from ottla_core.cluster.codec import encode_cluster_id
@@ -253,7 +253,7 @@ class SimulatedCluster:
             "unclean.leader.election.enable": str(self.invariants.allows_unclean).lower(),
         }
         topic = Topic(name=name, id=state.topic_id, partitions=(state,), configs=configs)
-        self.etcd.put_directly(StateWrites(KEYS).creation(topic))
+        self.etcd.put_directly(ChangeEncoder(KEYS).creation(topic))
 
     # Recovery
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import grpc
 from grpc import aio
 
-from ottla_controller.state_writer import Write
+from ottla_controller.fenced_writer import Write
 from ottla_core.cluster.etcd_messages import key_change
 from ottla_core.cluster.keys import KeySpace
 from ottla_core.cluster.model import ClusterState, PartitionState

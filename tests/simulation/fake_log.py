@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
 
-from ottla_broker.log.appended import Appended
+from ottla_broker.log.append_result import AppendResult
 from ottla_broker.log.leader_epoch_checkpoint import EpochEntry, EpochRun, LeaderEpochs
 from ottla_core.errors import KafkaStorageError, OffsetOutOfRange, UnknownLeaderEpoch
 from ottla_core.topic_config import TopicConfig
@@ -233,7 +233,7 @@ class SimulatedLog:
 
     def append_as_leader(
         self, records: Sequence[int], *, leader_epoch: int, now_ms: int, origin: Any = None, looked_into: Any = None
-    ) -> Appended:
+    ) -> AppendResult:
         """Append new records, given as numbers."""
         del now_ms, origin, looked_into
         self._check_can_append()
@@ -244,7 +244,7 @@ class SimulatedLog:
             self.records.append(record)
             self.log_end_offset += 1
             self._observer.leader_appended(self, self.log_end_offset - 1, record)
-        return Appended(first, self.log_end_offset - 1, -1, self.log_start_offset, False)
+        return AppendResult(first, self.log_end_offset - 1, -1, self.log_start_offset, False)
 
     def has_batch(self, records: Sequence[int]) -> bool:
         """Return False: these producers are not idempotent."""

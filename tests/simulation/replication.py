@@ -1,8 +1,8 @@
 """How brokers of a simulation fetch from each other: connections that carry requests and answers as they are.
 
-The follower's side is the real `Fetcher` with its plan, the leader's the real sessions, looks and waits. What stands
-between them here, in place of sockets and bytes, keeps what TCP promises: a message arrives once, late or never, and
-a connection whose other end is gone is reset, unless that went silently. Large answers come in pieces.
+The follower's side is the real `LeaderFetcher` with its plan, the leader's the real sessions, looks and waits. What
+stands between them here, in place of sockets and bytes, keeps what TCP promises: a message arrives once, late or
+never, and a connection whose other end is gone is reset, unless that went silently. Large answers come in pieces.
 """
 
 import datetime as dt
@@ -60,7 +60,7 @@ class FetchAnswer(NamedTuple):
 
 
 class SimulatedConnection:
-    """A follower's connection to a leader; what the real `Fetcher` knows as a `FetchConnection`."""
+    """A follower's connection to a leader; what the real `LeaderFetcher` knows as a `FetchConnection`."""
 
     def __init__(self, follower: "SimulatedBroker", leader: "SimulatedBroker", receiver: FetchReceiver) -> None:
         self._follower, self._leader = follower, leader

@@ -1,6 +1,6 @@
 """A simulated broker: the real parts of one, around logs in memory.
 
-The real membership, view of the cluster, `Reconciler`, `IsrUpdates` and `ReplicaFetchers` make the real `Partition`s
+The real membership, view of the cluster, `Reconciler`, `IsrUpdates` and `FetcherPool` make the real `Partition`s
 lead and follow, on an event loop in simulated time, over a log store that takes its time. What serves producers and
 consumers, and what carries fetches, is simulated, without sockets and bytes (`replication.py`).
 What is on its disk survives kill -9; a wiped disk comes back as another directory.
@@ -20,10 +20,10 @@ from kio.schema.list_offsets.v9.request import ListOffsetsRequest
 from ottla_broker.controlled_shutdown import hand_over
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import PartitionWatcher, ReplicationContext
-from ottla_broker.partitions import PartitionTable
+from ottla_broker.partition_table import PartitionTable
 from ottla_broker.reconciliation import Reconciler
 from ottla_broker.replication.fetch_plan import PlannedFetch
-from ottla_broker.replication.fetchers import ReplicaFetchers
+from ottla_broker.replication.fetcher_pool import FetcherPool
 from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.replication.longest_log_searches import LongestLogSearches
 from ottla_broker.service import shows_registration
@@ -319,7 +319,7 @@ class SimulatedBroker(ServiceProcess):
             membership=membership,
             partitions=partitions,
             context=self.context,
-            fetchers=ReplicaFetchers(
+            fetchers=FetcherPool(
                 SimpleNamespace(**FETCHING, node_id=self.broker_id),  # type: ignore[arg-type]
                 broker_epoch=lambda: membership.registered_epoch,
                 clock=self.clock,

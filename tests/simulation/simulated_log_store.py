@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ottla_broker.log.retirement import Retirement
+from ottla_broker.log.log_disposal import LogDisposal
 from ottla_core.errors import KafkaStorageError
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
@@ -84,7 +84,7 @@ class SimulatedLogStore:
         await self._work()
         yield
 
-    def take_away(self, log: SimulatedLog, retirement: Retirement) -> SimulatedLog:
+    def take_away(self, log: SimulatedLog, retirement: LogDisposal) -> SimulatedLog:
         """Take a log out of use."""
         assert self.logs.pop(log.topic_partition) is log
         del self._broker.disk.logs[log.topic_partition]

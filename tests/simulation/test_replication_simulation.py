@@ -17,7 +17,7 @@ from shlex import quote
 
 import pytest
 
-from ottla_broker.replication.fetcher import Fetcher
+from ottla_broker.replication.leader_fetcher import LeaderFetcher
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.feed import ClusterStateFeed
 from tests.simulation.broken_rules import BROKEN_RULES, broken, without_defence
@@ -215,7 +215,7 @@ def test_what_a_shell_reports_as_unexpected_is_a_violation(monkeypatch: pytest.M
     def fail(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(Fetcher, "_take", fail)
+    monkeypatch.setattr(LeaderFetcher, "_take", fail)
     failed = failure(0)
 
     assert failed is not None

@@ -21,7 +21,7 @@ class SourceTaskId(NamedTuple):
     task: int
 
 
-class Appended(NamedTuple):
+class AppendResult(NamedTuple):
     """A record of a source task, as a consumer reads it.
 
     Attributes:
@@ -66,7 +66,7 @@ class _Run:
     last_ms: int
 
 
-def source_problems(appended: Iterable[Appended], committed: Iterable[Committed]) -> Iterator[str]:
+def source_problems(appended: Iterable[AppendResult], committed: Iterable[Committed]) -> Iterator[str]:
     """What is wrong with the delivery of the sources."""
     first_ms: dict[SourceTaskId, dict[int, int]] = {}
     for record in appended:
@@ -101,7 +101,7 @@ def _gap_problems(task: SourceTaskId, commits: list[Committed], position: int) -
     yield f"{task}: position {position} is " + ("committed and not in the topic" if committed else "missing")
 
 
-def overlap_problems(appended: Iterable[Appended]) -> Iterator[str]:
+def overlap_problems(appended: Iterable[AppendResult]) -> Iterator[str]:
     """Which tasks ran in two processes at a time."""
     runs: dict[SourceTaskId, dict[int, _Run]] = {}
     for record in appended:

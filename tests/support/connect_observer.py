@@ -10,7 +10,7 @@ from typing import Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
-from tests.support.connect_delivery import Appended, Committed, Origin, SourceTaskId
+from tests.support.connect_delivery import AppendResult, Committed, Origin, SourceTaskId
 from tests.support.eventually import eventually
 
 BATCH = 1000
@@ -30,7 +30,7 @@ class ConnectObserver:
 
     def __init__(self, bootstrap: str, *, connectors: dict[str, str], offsets_topic: str) -> None:
         """Prepare; `connectors` has the source that writes to each topic."""
-        self.appended: list[Appended] = []
+        self.appended: list[AppendResult] = []
         self.committed: list[Committed] = []
         self.origins: dict[str, list[Origin]] = {topic: [] for topic in connectors}
         self._connectors = connectors
@@ -148,7 +148,7 @@ class ConnectObserver:
             record = json.loads(value)
             task = SourceTaskId(self._connectors[topic], record["task"])
             self.origins[topic].append(Origin(topic, partition, offset))
-            self.appended.append(Appended(task, record["position"], record["pid"], append_ms))
+            self.appended.append(AppendResult(task, record["position"], record["pid"], append_ms))
             self._writers.add(record["pid"])
             self._highest[task] = max(record["position"], self._highest.get(task, -1))
         self._read_up_to[topic, partition] = offset + 1

@@ -17,7 +17,7 @@ from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.coordinator import GroupCoordinator
-from ottla_group_coordinator.runtime.attention import UNATTENDED_MS_MAX
+from ottla_group_coordinator.runtime.awake_clock import UNATTENDED_MS_MAX
 from ottla_proto.gen.ottla.group_relay_pb2_grpc import add_GroupRelayServicer_to_server
 from tests.support.eventually_async import eventually_async
 from tests.support.fake_relay_broker import FakeRelayBroker
@@ -107,7 +107,7 @@ class CoordinatorUnderTest:
         while duration_ms > 0:
             self.clock.pass_ms(min(duration_ms, UNATTENDED_MS_MAX))
             duration_ms -= UNATTENDED_MS_MAX
-            self.coordinator.attention.tick()
+            self.coordinator.awake_clock.tick()
 
     def status(self, shard: int = 0) -> str | None:
         runtime = self.coordinator.shards.get(group_shard(shard))

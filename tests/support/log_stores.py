@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from ottla_broker.log.log_disposal import LogDisposal
 from ottla_broker.log.log_duties import LogSettings
 from ottla_broker.log.log_store import LogStore
-from ottla_broker.log.retirement import Retirement
 from ottla_core.clock import SystemClock
 from ottla_core.throttle_config import UNLIMITED
 from ottla_core.topic_config import TopicConfig
@@ -71,7 +71,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def retire(
-    store: LogStore, topic_partition: TopicPartition, retirement: Retirement = Retirement.DELETE
+    store: LogStore, topic_partition: TopicPartition, retirement: LogDisposal = LogDisposal.DELETE
 ) -> None:
     """Take a log out of use, as the reconciler does."""
     log = store.logs[topic_partition]

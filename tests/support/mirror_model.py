@@ -24,8 +24,8 @@ from ottla_core.wire.record_batch import (
     parse_header,
 )
 from ottla_core.wire.records import Record, encode_batch, encode_record, iterate_records
-from ottla_mirror.copy.beginning import Beginning, cut_of, source_offset_of
 from ottla_mirror.copy.partition_copy import Need, OutgoingBatch, PartitionCopy
+from ottla_mirror.copy.partition_start import PartitionStart, cut_of, source_offset_of
 from ottla_mirror.copy.takeover import Pairing, TargetScan
 from ottla_mirror.offsets.stored_copy import Session, SessionName, StoredCopy, begun
 from tests.support.memory_copy_store import as_loaded
@@ -343,7 +343,7 @@ class WorkerModel:
         session = self.copy.session
         position = (session.name, self.copy.next_sequence, self.copy.map.source_end)
         looked_in_vain = need is Need.LOOK and self.looked_at == position
-        looked = Beginning(replaces=session.name, target_cut_at=self.copy.target_cut_at)
+        looked = PartitionStart(replaces=session.name, target_cut_at=self.copy.target_cut_at)
         cut_at = cut_of(self.store.load(), looked, self.target.end) if need is Need.LOOK else None
         if cut_at is not None:
             source_offset = source_offset_of(self.store.load().map, cut_at)

@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
-from ottla_broker.log.appended import Appended
+from ottla_broker.log.append_result import AppendResult
 from ottla_broker.log.background import Background, Failed, InlineBackground, Work
 from ottla_broker.log.dump import dump_file
 from ottla_broker.log.log_loading import LoadRequest
@@ -138,7 +138,7 @@ def empty_batch(producer: tuple[int, int, int], *, timestamp: int = NOW_MS) -> b
 
 def append(
     log: PartitionLog, *values: bytes | None, leader_epoch: int = 0, now_ms: int = NOW_MS, **batch: Any
-) -> Appended:
+) -> AppendResult:
     """Append one batch and let the high watermark follow."""
     appended = log.append_as_leader(batch_of(*values, **batch), leader_epoch=leader_epoch, now_ms=now_ms)
     log.high_watermark = log.log_end_offset

@@ -12,7 +12,7 @@ from ottla_broker.log.log_duties import LogSettings
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
-from ottla_broker.partitions import PartitionTable
+from ottla_broker.partition_table import PartitionTable
 from ottla_broker.reconciliation import Reconciler
 from ottla_core.clock import SystemClock
 from ottla_core.cluster.model import ClusterState, Member, PartitionState, Role, Topic

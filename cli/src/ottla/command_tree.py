@@ -11,7 +11,7 @@ import typer
 
 from ottla import completion
 from ottla.lazy_commands import CONTEXT_SETTINGS, Command, Group, LazyGroup
-from ottla.profiles.chosen import PROFILE_VARIABLE, choose_profile
+from ottla.profiles.profile_choice import PROFILE_VARIABLE, choose_profile
 
 WITHOUT_PROFILE = frozenset({"up", "down", "status", "logs", "log", "profile"})
 """Commands that are about this machine, whatever profile is in use, and those that mend profiles."""

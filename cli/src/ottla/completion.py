@@ -129,7 +129,7 @@ def _admin_client(ctx: typer.Context) -> "AdminClient":
 
 def _address(ctx: typer.Context, parameter: str, variable: str, default: str) -> str:
     """Return what was typed, else what the environment or the profile says, else the default."""
-    from ottla.profiles.chosen import choose_profile  # noqa: PLC0415
+    from ottla.profiles.profile_choice import choose_profile  # noqa: PLC0415
 
     # The callback of the whole command, which chooses the profile, is not called for a completion.
     root = ctx.find_root()

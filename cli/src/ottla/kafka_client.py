@@ -16,7 +16,7 @@ import typer
 from ottla.errors import CommandError, UsageProblem
 from ottla.interruptible import interruptible
 from ottla.output import note
-from ottla.profiles.chosen import client_settings, typed_settings
+from ottla.profiles.profile_choice import client_settings, typed_settings
 from ottla_sdk.kafka.hung_consumers import close_within
 
 if TYPE_CHECKING:

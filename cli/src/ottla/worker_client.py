@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ottla.errors import CommandError, UsageProblem
-from ottla.shown_url import without_login
+from ottla.url_redaction import without_login
 
 if TYPE_CHECKING:
     import httpx

@@ -10,12 +10,12 @@ def takeovers_by_the_stored_position() -> None:
     """A mirror worker that begins with a partition goes on at the stored position, whatever the target has."""
     from dataclasses import replace  # noqa: PLC0415 - only for the worker
 
-    from ottla_mirror.copy.beginning import Beginnings  # noqa: PLC0415
+    from ottla_mirror.copy.partition_start import PartitionStarts  # noqa: PLC0415
     from ottla_mirror.copy.takeover import TargetScan  # noqa: PLC0415
 
-    begin_sessions = Beginnings._begin_sessions
+    begin_sessions = PartitionStarts._begin_sessions
 
-    async def begin(self: Beginnings, wanted: Any, stored: Any, ends: Any, failures: Any) -> None:
+    async def begin(self: PartitionStarts, wanted: Any, stored: Any, ends: Any, failures: Any) -> None:
         unasked = {
             work: replace(
                 beginning,
@@ -30,7 +30,7 @@ def takeovers_by_the_stored_position() -> None:
     def see_nothing(_self: TargetScan, _header: Any, _batch: memoryview) -> None:
         """Pass a batch over."""
 
-    replace_rule(Beginnings, "_begin_sessions", begin)
+    replace_rule(PartitionStarts, "_begin_sessions", begin)
     replace_rule(TargetScan, "_take_batch", see_nothing)
 
 

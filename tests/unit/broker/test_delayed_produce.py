@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
-from ottla_broker.delayed_produce import DelayedProduce, Unsafe
+from ottla_broker.delayed_produce import DelayedProduce, PendingAck
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.replication.leader_replica import FollowerContact
@@ -39,14 +39,14 @@ class Produce:
 
     def __init__(self, *partitions: Partition, timeout_s: float = LONG_S, flushed: bool = False) -> None:
         self.outcomes = [PartitionProduced(index, ErrorCode.none) for index in range(len(partitions))]
-        unsafe = []
+        pending_acks = []
         for position, partition in enumerate(partitions):
             end_offset = partition.append(batch_of(b"v"), now_ms=NOW_MS, all_in_sync=True).last_offset + 1
             epoch = partition.state.leader_epoch
-            unsafe.append(
-                Unsafe(self.outcomes, position, partition, end_offset, epoch, replicated=True, flushed=flushed)
+            pending_acks.append(
+                PendingAck(self.outcomes, position, partition, end_offset, epoch, replicated=True, flushed=flushed)
             )
-        self.delayed = DelayedProduce(unsafe, timeout_s, lambda: [b"answer"])
+        self.delayed = DelayedProduce(pending_acks, timeout_s, lambda: [b"answer"])
 
     @property
     def is_answered(self) -> bool:

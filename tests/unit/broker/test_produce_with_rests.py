@@ -18,7 +18,7 @@ from ottla_broker.handlers.produce import LEADER_ONLY
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
-from ottla_broker.partitions import PartitionTable
+from ottla_broker.partition_table import PartitionTable
 from ottla_broker.replication.following import append_from_leader, truncate_to
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.model import NO_EPOCH, ClusterState, PartitionState, Topic

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla_broker.log import joint_creation, log_store
+from ottla_broker.log import batched_creation, log_store
 from ottla_broker.reconciliation import LOGS_CREATED_AT_ONCE_MAX
 from ottla_broker.replication.following import append_from_leader
 from ottla_core.cluster.model import Topic
@@ -260,7 +260,7 @@ async def test_a_log_that_could_not_be_created_for_any_reason_is_tried_again(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempts: list[object] = []
-    create_log = joint_creation.create_log
+    create_log = batched_creation.create_log
 
     def failing_once(*arguments: object) -> object:
         attempts.append(arguments)
@@ -268,7 +268,7 @@ async def test_a_log_that_could_not_be_created_for_any_reason_is_tried_again(
             raise ValueError("a defect")
         return create_log(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(joint_creation, "create_log", failing_once)
+    monkeypatch.setattr(batched_creation, "create_log", failing_once)
     await node.publish(topic())
     await until(lambda: node.leads("t"))
     assert node.append("t") == 0

@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.broker import Broker
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
-from ottla_broker.partitions import PartitionTable
+from ottla_broker.partition_table import PartitionTable
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.model import NO_EPOCH, ClusterState, PartitionState, Topic
 from ottla_core.topic_partition import TopicPartition

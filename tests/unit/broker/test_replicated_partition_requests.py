@@ -19,7 +19,7 @@ from ottla_broker.broker import Broker
 from ottla_broker.log.read_isolation import READ_COMMITTED
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
-from ottla_broker.partitions import PartitionTable
+from ottla_broker.partition_table import PartitionTable
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.model import NO_EPOCH, ClusterState, PartitionState, Topic
 from ottla_core.errors import NotLeaderOrFollower

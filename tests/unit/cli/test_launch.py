@@ -9,7 +9,7 @@ import pytest
 from ottla.errors import CommandError
 from ottla.local.cluster_directory import ClusterDirectory
 from ottla.local.launch import check_etcd, run_cluster
-from ottla.local.wish import Wish
+from ottla.local.launch_options import LaunchOptions
 from tests.support.free_ports import free_port
 from tests.unit.cli.cluster_reports import last_run
 
@@ -18,10 +18,10 @@ def test_a_port_in_use_is_named_with_the_connect_worker_that_would_have_it(tmp_p
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(CommandError, match=rf"port {port} is in use, so connect-1 cannot listen.*--connect-port"):
-            run(Wish(tmp_path, base_port=0, connect=1, connect_port=port))
+            run(LaunchOptions(tmp_path, base_port=0, connect=1, connect_port=port))
     first = free_port()
     with pytest.raises(CommandError, match=rf"port {first} is broker-1's, so connect-1 cannot listen"):
-        run(Wish(tmp_path, base_port=first, connect=1, connect_port=first))
+        run(LaunchOptions(tmp_path, base_port=first, connect=1, connect_port=first))
 
 
 def test_a_port_that_a_member_of_etcd_is_known_by_and_another_uses_is_named(tmp_path):
@@ -30,25 +30,25 @@ def test_a_port_that_a_member_of_etcd_is_known_by_and_another_uses_is_named(tmp_
         last = last_run(directory=str(tmp_path), etcd_nodes=3, etcd_peer_ports=(free_port(), port, free_port()))
         ClusterDirectory(tmp_path).write_report(last)
         with pytest.raises(CommandError, match=rf"port {port} is in use, so etcd-2 cannot listen"):
-            run(Wish(tmp_path, base_port=0))
+            run(LaunchOptions(tmp_path, base_port=0))
 
 
-def run(wish: Wish) -> None:
-    run_cluster(wish, lambda report: None, console=None, stop_on=lambda loop, stop: None)
+def run(launch_options: LaunchOptions) -> None:
+    run_cluster(launch_options, lambda report: None, console=None, stop_on=lambda loop, stop: None)
 
 
 def test_a_broker_port_in_use_is_named_with_its_broker_and_nothing_starts(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(CommandError, match=rf"port {port} is in use, so broker-1 cannot listen"):
-            run(Wish(tmp_path, base_port=port))
+            run(LaunchOptions(tmp_path, base_port=port))
     assert not (tmp_path / "cluster.json").exists()
 
 
 def test_an_etcd_url_that_nothing_answers_is_named(tmp_path):
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(CommandError, match=rf"--etcd: {url} does not answer"):
-        run(Wish(tmp_path, base_port=0, etcd_endpoints=(url,)))
+        run(LaunchOptions(tmp_path, base_port=0, etcd_endpoints=(url,)))
 
 
 def test_an_etcd_url_of_something_else_is_named():
@@ -73,13 +73,13 @@ def test_an_etcd_url_that_is_none_is_named(url):
 def test_a_file_in_the_directorys_place_is_one_message(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(CommandError, match="cannot use the directory"):
-        run(Wish(tmp_path / "file"))
+        run(LaunchOptions(tmp_path / "file"))
 
 
 def test_a_state_file_that_is_not_ours_is_left_alone(tmp_path):
     (tmp_path / "cluster.json").write_text("{}")
     with pytest.raises(CommandError, match="cannot read the state file"):
-        run(Wish(tmp_path))
+        run(LaunchOptions(tmp_path))
     assert (tmp_path / "cluster.json").read_text() == "{}"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.commands.record_formats import Formats
 from ottla.errors import CommandError, UsageProblem
-from ottla.profiles import chosen
+from ottla.profiles import profile_choice
 from ottla.profiles.profile import Profile
 from ottla.registry_url import registry_url
 from tests.support.schema_registry_server import running_schema_registry
@@ -63,9 +63,9 @@ def test_credentials_of_a_profile_go_to_its_registry_however_it_is_typed(monkeyp
     with running_schema_registry() as server:
         server.authorization = f"Basic {b64encode(b'me:secret').decode()}"
         profile = Profile(schema_registry=server.url, registry={"basic.auth.user.info": "me:secret"})
-        monkeypatch.setattr(chosen, "_chosen", ("lab", profile))
+        monkeypatch.setattr(profile_choice, "_chosen", ("lab", profile))
         address = server.url.removeprefix("http://")
         assert Formats(None, None, address, None).for_publishing("key", "t")
-        monkeypatch.setattr(chosen, "_chosen", None)
+        monkeypatch.setattr(profile_choice, "_chosen", None)
         with pytest.raises(CommandError, match=r"refuses: .*401"):
             Formats(None, None, address, None).for_publishing("key", "t")

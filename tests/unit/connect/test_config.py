@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ottla_connect.config import WorkerConfig
-from ottla_core.client.group.lease import Lease
+from ottla_core.client.group.membership_lease import MembershipLease
 from ottla_core.client.security import ClientSecurity
 from ottla_core.errors import ConfigurationError
 from ottla_sdk.kafka.client_settings import ClientSettingError
@@ -282,7 +282,7 @@ def test_a_worker_may_write_also_shortly_before_a_heartbeat(
     times = {"session.timeout.ms": session_ms, "heartbeat.interval.ms": heartbeat_ms}
     times["rebalance.timeout.ms"] = rebalance_ms
     config = WorkerConfig.parse({key: str(value) for key, value in times.items()})
-    lease = Lease(session_ms, rebalance_ms)
+    lease = MembershipLease(session_ms, rebalance_ms)
     lease.in_order(0)
     assert lease.until_ms is not None
     assert 0 < config.write_timeout_s < (lease.until_ms - heartbeat_ms) / 1000

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tests.support.connect_delivery import (
-    Appended,
+    AppendResult,
     Committed,
     Origin,
     SourceTaskId,
@@ -16,8 +16,8 @@ from tests.support.connect_delivery import (
 TASK = SourceTaskId("src", 0)
 
 
-def appended(position: int, append_ms: int, pid: int = 1) -> Appended:
-    return Appended(TASK, position, pid, append_ms)
+def appended(position: int, append_ms: int, pid: int = 1) -> AppendResult:
+    return AppendResult(TASK, position, pid, append_ms)
 
 
 def test_records_that_were_there_before_their_offsets_are_well() -> None:

@@ -8,7 +8,7 @@ import typer
 from ottla.cluster.cluster_connection import cluster_admin
 from ottla.cluster.cluster_view import ClusterView, describe_replicas
 from ottla.cluster.description import describe_cluster
-from ottla.consent import ask_at_terminal
+from ottla.confirmation import ask_at_terminal
 from ottla.errors import CommandError, UsageProblem
 from ottla.groups.partition_selection import BadSelection, parse_selection, selected_partitions
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json

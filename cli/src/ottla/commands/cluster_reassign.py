@@ -27,7 +27,7 @@ from ottla.commands.cluster_movement import (
     show_plan,
 )
 from ottla.commands.movement_options import PARALLEL_DEFAULT, Parallel, Throttle
-from ottla.consent import Yes
+from ottla.confirmation import Yes
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
 from ottla.output import note, print_json, print_table

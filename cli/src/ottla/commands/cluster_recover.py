@@ -10,7 +10,7 @@ import typer
 
 from ottla.commands.local_options import Directory
 from ottla.commands.recover_options import Backup, ClusterName, Config, DryRun, Etcd, WithoutBroker
-from ottla.consent import Yes, ask_or_refuse
+from ottla.confirmation import Yes, ask_or_refuse
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import Json
 from ottla.output import counted, note, print_json

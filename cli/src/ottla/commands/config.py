@@ -23,7 +23,7 @@ from ottla.kafka_client import (
     plain_errors,
 )
 from ottla.output import print_json, print_table
-from ottla.slow_answers import told_when_slow
+from ottla.waiting_notice import told_when_slow
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import ConfigEntry, ConfigResource

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ottla import completion
+from ottla.confirmation import Yes, ask_at_terminal
 from ottla.connect.connect_client import URL_DEFAULT, ConnectClient, Refused, Url, connector_path, plugin_path
 from ottla.connect.connector_files import (
     INITIAL_STATES,
@@ -16,12 +17,11 @@ from ottla.connect.connector_files import (
     parse_connectors,
     with_changes,
 )
-from ottla.consent import Yes, ask_at_terminal
-from ottla.each import do_each
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import Json, parse_assignments
 from ottla.output import counted, note, print_json, print_table
-from ottla.shown_url import without_login
+from ottla.sequential_actions import do_each
+from ottla.url_redaction import without_login
 
 STANDARD_INPUT = "-"
 

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from ottla import completion
+from ottla.confirmation import Yes, ask_at_terminal
 from ottla.connect.connect_client import URL_DEFAULT, ConnectClient, Url, connector_path
 from ottla.connect.offset_arguments import BadOffset, parse_offset_document, parse_sink_offsets
-from ottla.consent import Yes, ask_at_terminal
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import Json
 from ottla.output import print_json, print_table
-from ottla.shown_url import without_login
+from ottla.url_redaction import without_login
 
 ConnectorName = Annotated[
     str, typer.Argument(metavar="NAME", autocompletion=completion.connectors, help="The connector.")

@@ -9,11 +9,19 @@ import typer
 from ottla import completion
 from ottla.commands.connect_definitions import ConnectorNames
 from ottla.connect.connect_client import URL_DEFAULT, ConnectClient, Url, connector_path, existing_names
-from ottla.connect.hindrances import FAILED, UNASSIGNED, hindrances, parts_of, print_hindrances, shown_state, total
-from ottla.each import do_each
+from ottla.connect.connector_problems import (
+    FAILED,
+    UNASSIGNED,
+    hindrances,
+    parts_of,
+    print_hindrances,
+    shown_state,
+    total,
+)
 from ottla.errors import UsageProblem
 from ottla.kafka_client import Json
 from ottla.output import print_json, print_table
+from ottla.sequential_actions import do_each
 
 ASSIGNED_WITHIN_S: Final = 4.0
 """A connector that was just created has a worker within so long: nothing is wrong with it before."""

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ottla import completion
-from ottla.consent import Yes, ask_at_terminal
+from ottla.concurrent_actions import finish_each
+from ottla.confirmation import Yes, ask_at_terminal
 from ottla.groups.inspection import (
     Group,
     Member,
@@ -28,7 +29,6 @@ from ottla.kafka_client import (
     admin_client,
     plain_errors,
 )
-from ottla.outcomes import finish_each
 from ottla.output import note, print_json, print_table
 
 if TYPE_CHECKING:

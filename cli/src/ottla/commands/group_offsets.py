@@ -36,7 +36,7 @@ from ottla.kafka_client import (
 )
 from ottla.output import note, print_json, print_table
 from ottla.records.start_offset import parse_time_ms
-from ottla.slow_answers import told_when_slow
+from ottla.waiting_notice import told_when_slow
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

@@ -5,13 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from ottla.consent import Yes, ask_at_terminal, ask_or_refuse
-from ottla.each import do_each
+from ottla.confirmation import Yes, ask_at_terminal, ask_or_refuse
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json
-from ottla.mirror.link_questions import LinkName, LinkNames, link_admin, link_property_settings, status_of_links
+from ottla.mirror.link_requests import LinkName, LinkNames, link_admin, link_property_settings, status_of_links
 from ottla.mirror.rate import in_words, parse_rate
 from ottla.output import note, print_json, print_table
+from ottla.sequential_actions import do_each
 
 
 def pause(
@@ -130,7 +130,7 @@ def promote(
 ) -> None:
     """Have linked topics follow no longer and take writes.
 
-    from ottla.mirror.link_questions import LinkName, LinkNames, link_admin, link_property_settings, status_of_links
+    from ottla.mirror.link_requests import LinkName, LinkNames, link_admin, link_property_settings, status_of_links
     from ottla.mirror.rate import in_words, parse_rate
 
     [bold]Examples[/bold]

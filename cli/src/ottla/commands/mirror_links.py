@@ -12,7 +12,7 @@ from ottla.kafka_client import (
     ClientProperties,
     Json,
 )
-from ottla.mirror.link_questions import (
+from ottla.mirror.link_requests import (
     ALL_GROUPS,
     WORKING,
     LinkName,

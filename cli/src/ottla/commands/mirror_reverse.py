@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.consent import Yes, ask_or_refuse
+from ottla.confirmation import Yes, ask_or_refuse
 from ottla.errors import CommandError
 from ottla.kafka_client import BOOTSTRAP_DEFAULT, Bootstrap, ClientProperties, Json, client_config
-from ottla.mirror.link_questions import (
+from ottla.mirror.link_requests import (
     LinkName,
     LinkSourceProperties,
     TopicPatterns,
@@ -20,8 +20,8 @@ from ottla.mirror.link_questions import (
 from ottla.output import note, print_json, print_table
 
 if TYPE_CHECKING:
+    from ottla.mirror.diverged_tails import Tail
     from ottla.mirror.link_source import LinkSource
-    from ottla.mirror.tails import Tail
     from ottla_core.cluster.model import Link
 
 
@@ -84,8 +84,8 @@ def reverse(
 
 def _tails(link: "Link", found: "LinkSource", bootstrap: str, properties: Sequence[str] | None) -> "list[Tail]":
     """Return what this cluster has alone, by partition."""
-    from ottla.mirror.sides import reader_of  # noqa: PLC0415
-    from ottla.mirror.tails import find_tails  # noqa: PLC0415
+    from ottla.mirror.cluster_arguments import reader_of  # noqa: PLC0415
+    from ottla.mirror.diverged_tails import find_tails  # noqa: PLC0415
     from ottla_core.errors import OttlaError  # noqa: PLC0415
 
     there = reader_of(",".join(link.bootstrap_servers), looked_up(dict(link.settings)), "source")

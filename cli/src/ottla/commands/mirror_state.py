@@ -7,7 +7,7 @@ import typer
 
 from ottla.kafka_client import Json
 from ottla.mirror.duration_text import duration_text
-from ottla.mirror.first_copy import watch_until_copied
+from ottla.mirror.first_copy_progress import watch_until_copied
 from ottla.mirror.mirror_client import (
     URL_DEFAULT,
     FlowsOrAll,

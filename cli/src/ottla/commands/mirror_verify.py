@@ -16,8 +16,8 @@ from ottla.kafka_client import (
     check_settings,
     client_config,
 )
+from ottla.mirror.cluster_arguments import SourceAddress, SourceProfile, SourceProperties, reader_of, source_config
 from ottla.mirror.duration_text import duration_text
-from ottla.mirror.sides import SourceAddress, SourceProfile, SourceProperties, reader_of, source_config
 from ottla.output import ProgressBar, counted, human_bytes, note, print_json, print_table, progress_bar
 
 if TYPE_CHECKING:

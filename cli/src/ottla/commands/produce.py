@@ -34,7 +34,7 @@ from ottla.output import counted, note, print_json, progress_bar
 from ottla.records.publication import UNSET_PARTITION, Publication
 from ottla.records.record_line import BadLine, Format, LineOptions, record_reader
 from ottla.records.stalled_publishing import StalledPublishing, why_nothing_is_acknowledged
-from ottla.slow_answers import told_when_slow
+from ottla.waiting_notice import told_when_slow
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer

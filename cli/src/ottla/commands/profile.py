@@ -8,8 +8,8 @@ from ottla import completion
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import ClientProperties, Json, parse_assignments
 from ottla.output import note, print_json, print_table
-from ottla.profiles.chosen import profile_named
 from ottla.profiles.profile import BadProfile, Profile, check, check_name, is_secret
+from ottla.profiles.profile_choice import profile_named
 from ottla.profiles.profile_store import Profiles, profiles_file, read_profiles, write_profiles
 from ottla.registry_url import registry_url
 

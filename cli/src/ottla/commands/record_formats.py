@@ -7,7 +7,7 @@ import typer
 
 from ottla.errors import UsageProblem
 from ottla.kafka_client import parse_assignments
-from ottla.profiles.chosen import VARIABLES, registry_settings, typed_settings
+from ottla.profiles.profile_choice import VARIABLES, registry_settings, typed_settings
 from ottla.records.field_codec import OF_REGISTRY, FieldCodec, FieldFormat, plain_codec
 from ottla.registry_url import registry_url
 

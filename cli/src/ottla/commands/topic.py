@@ -7,7 +7,8 @@ import typer
 
 from ottla import completion
 from ottla.commands.movement_options import PARALLEL_DEFAULT, Parallel, Throttle
-from ottla.consent import Yes, ask_at_terminal
+from ottla.concurrent_actions import finish_each
+from ottla.confirmation import Yes, ask_at_terminal
 from ottla.errors import CommandError, UsageProblem
 from ottla.kafka_client import (
     BOOTSTRAP_DEFAULT,
@@ -20,7 +21,6 @@ from ottla.kafka_client import (
     plain_errors,
     topics_of,
 )
-from ottla.outcomes import finish_each
 from ottla.output import print_json, print_table
 
 if TYPE_CHECKING:

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     import asyncio
 
     from ottla.local.cluster_report import ClusterReport
+    from ottla.local.launch_options import LaunchOptions
     from ottla.local.settings import Setting
     from ottla.local.supervisor import StopSignal
-    from ottla.local.wish import Wish
 
 EXIT_INTERRUPTED = 130
 
@@ -86,9 +86,9 @@ def up(
     """  # fmt: skip
     # The supervisor is not needed to show help.
     from ottla.local.cluster_directory import default_directory  # noqa: PLC0415
-    from ottla.local.wish import Wish  # noqa: PLC0415
+    from ottla.local.launch_options import LaunchOptions  # noqa: PLC0415
 
-    wish = Wish(
+    launch_options = LaunchOptions(
         directory=(directory or default_directory()).absolute(),
         brokers=brokers,
         controllers=controllers,
@@ -105,11 +105,11 @@ def up(
         mirror_port=mirror_port,
         force=force,
     )
-    if wish.etcd_endpoints and etcd_nodes is not None:
+    if launch_options.etcd_endpoints and etcd_nodes is not None:
         raise UsageProblem("--etcd-nodes is for the etcd that is started with the cluster; with --etcd there is none")
     show = print_report_json if as_json else print_report
     run = _start_in_background if detach else _run_in_foreground
-    run(wish, show, _brokers_before(wish), as_json=as_json)
+    run(launch_options, show, _brokers_before(launch_options), as_json=as_json)
 
 
 def _parts(text: str | None) -> tuple[str, ...] | None:
@@ -132,24 +132,24 @@ def _parse_settings(texts: Sequence[str]) -> "tuple[Setting, ...]":
         raise UsageProblem(f"--set: {error}") from None
 
 
-def _brokers_before(wish: "Wish") -> int | None:
+def _brokers_before(launch_options: "LaunchOptions") -> int | None:
     """Return with how many brokers the cluster ran the last time; None if it is new, or nobody can tell."""
     from ottla.local.cluster_directory import ClusterDirectory, UnusableDirectory  # noqa: PLC0415
 
     try:
-        last = ClusterDirectory(wish.directory).read_report()
+        last = ClusterDirectory(launch_options.directory).read_report()
     except UnusableDirectory:
         return None  # which the start tells
     return None if last is None else last.brokers
 
 
 def _start_in_background(
-    wish: "Wish", show: Callable[["ClusterReport"], None], before: int | None, *, as_json: bool
+    launch_options: "LaunchOptions", show: Callable[["ClusterReport"], None], before: int | None, *, as_json: bool
 ) -> None:
     from ottla.local.detached import start_detached  # noqa: PLC0415
 
     with StartDisplay() as display:
-        report = start_detached(wish, display.update)
+        report = start_detached(launch_options, display.update)
     show(report)
     _note_partitions(report, before)
     if not as_json:
@@ -157,7 +157,7 @@ def _start_in_background(
 
 
 def _run_in_foreground(
-    wish: "Wish", show: Callable[["ClusterReport"], None], before: int | None, *, as_json: bool
+    launch_options: "LaunchOptions", show: Callable[["ClusterReport"], None], before: int | None, *, as_json: bool
 ) -> None:
     from ottla.local.launch import run_cluster  # noqa: PLC0415
     from ottla.local.supervisor import StopRequested  # noqa: PLC0415
@@ -183,7 +183,7 @@ def _run_in_foreground(
 
     try:
         with display:
-            run_cluster(wish, on_change, console=console, stop_on=nothing_more)
+            run_cluster(launch_options, on_change, console=console, stop_on=nothing_more)
     except StopRequested:
         raise typer.Exit(EXIT_INTERRUPTED) from None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from http.client import HTTPException
 
 from ottla.errors import CommandError
-from ottla.shown_url import without_login
+from ottla.url_redaction import without_login
 
 TIMEOUT_S = 3.0
 PAGE_BYTES_MAX = 16 << 20

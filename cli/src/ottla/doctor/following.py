@@ -4,12 +4,12 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ottla.doctor.falling_behind import BEHIND_MIN
 from ottla.doctor.findings import GroupPlace, LinkPlace
-from ottla.doctor.progress import BEHIND_MIN
 from ottla.errors import CommandError
 from ottla.groups.inspection import EMPTY, Partition, committed_offsets, list_groups, log_offsets
 from ottla.kafka_client import admin_client
-from ottla.mirror.link_questions import link_admin, status_of_links
+from ottla.mirror.link_requests import link_admin, status_of_links
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

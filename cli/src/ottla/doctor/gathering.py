@@ -15,7 +15,7 @@ from ottla.doctor.clocks import clock_of_broker, clocks_of
 from ottla.doctor.etcd_members import EtcdMember, ask_member
 from ottla.doctor.findings import Clock, Facts
 from ottla.doctor.following import groups_behind, linked_places
-from ottla.doctor.hazards import ASKED
+from ottla.doctor.risks import ASKED
 from ottla.errors import CommandError
 from ottla.local.cluster_directory import ClusterDirectory, default_directory
 from ottla.local.cluster_report import ClusterReport

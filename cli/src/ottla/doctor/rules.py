@@ -6,11 +6,11 @@ A cause is told once, with its effects: partitions that lack a copy as a broker 
 from collections.abc import Iterator, Sequence
 
 from ottla.cluster.cluster_view import PartitionView
-from ottla.connect.hindrances import hindrances
+from ottla.connect.connector_problems import hindrances
+from ottla.doctor.falling_behind import progress
 from ottla.doctor.findings import Facts, Finding, Harm, named
-from ottla.doctor.foundations import foundations, is_etcd_full
-from ottla.doctor.hazards import hazards
-from ottla.doctor.progress import progress
+from ottla.doctor.infrastructure import foundations, is_etcd_full
+from ottla.doctor.risks import hazards
 from ottla.local.disk_space import DiskSpace
 from ottla.output import counted, human_bytes
 

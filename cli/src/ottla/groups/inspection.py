@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.errors import CommandError
 from ottla.kafka_client import REQUEST_TIMEOUT_S, describe_error, plain_errors, topics_of
-from ottla.slow_answers import told_when_slow
+from ottla.waiting_notice import told_when_slow
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, ConsumerGroupDescription

@@ -1,7 +1,7 @@
 """`ottla up --detach`: the supervisor in a process and session of its own.
 
-The command and the supervisor share a socket until the cluster is ready. Over it goes the wish, then one JSON line
-per change of the report, and at the end of a failed start its message. If the command dies or is interrupted
+The command and the supervisor share a socket until the cluster is ready. Over it go the launch options, then one JSON
+line per change of the report, and at the end of a failed start its message. If the command dies or is interrupted
 first, the supervisor reads the end of the socket and stops everything; once ready it lets the socket go.
 """
 
@@ -20,20 +20,20 @@ from ottla.errors import CommandError
 from ottla.local.cluster_directory import ClusterDirectory, UnusableDirectory
 from ottla.local.cluster_report import ClusterReport
 from ottla.local.launch import run_cluster
+from ottla.local.launch_options import LaunchOptions
 from ottla.local.settings import Setting
 from ottla.local.supervisor import StopRequested, StopSignal
-from ottla.local.wish import Wish
 
 END_DEADLINE_S = 60.0
 
 
-def start_detached(wish: Wish, on_change: Callable[[ClusterReport], None]) -> ClusterReport:
+def start_detached(launch_options: LaunchOptions, on_change: Callable[[ClusterReport], None]) -> ClusterReport:
     """Start a supervisor process and return its report once everything is ready.
 
     Raises:
         CommandError: the cluster did not start; nothing is left running.
     """
-    directory = ClusterDirectory(wish.directory)
+    directory = ClusterDirectory(launch_options.directory)
     try:
         directory.create()
     except UnusableDirectory as error:
@@ -50,7 +50,7 @@ def start_detached(wish: Wish, on_change: Callable[[ClusterReport], None]) -> Cl
                 start_new_session=True,
             )
         try:
-            ours.sendall(_wish_line(wish))
+            ours.sendall(_launch_options_line(launch_options))
             report = _follow(ours, on_change)
         except BaseException:
             ours.shutdown(socket.SHUT_RDWR)
@@ -78,18 +78,18 @@ def _follow(connection: socket.socket, on_change: Callable[[ClusterReport], None
     return None
 
 
-def _wish_line(wish: Wish) -> bytes:
-    return (json.dumps({**asdict(wish), "directory": str(wish.directory)}) + "\n").encode()
+def _launch_options_line(launch_options: LaunchOptions) -> bytes:
+    return (json.dumps({**asdict(launch_options), "directory": str(launch_options.directory)}) + "\n").encode()
 
 
-def _read_wish(text: str) -> Wish:
+def _read_launch_options(text: str) -> LaunchOptions:
     document: dict[str, Any] = json.loads(text)
     document["directory"] = Path(document["directory"])
     document["settings"] = tuple(Setting(**each) for each in document["settings"])
     for key in ("etcd_endpoints", "racks", "unset"):
         if document[key] is not None:
             document[key] = tuple(document[key])
-    return Wish(**document)
+    return LaunchOptions(**document)
 
 
 class _Tether:
@@ -137,10 +137,10 @@ class _Tether:
 def main() -> int:
     """Run a supervisor for the command at the other end of the socket."""
     tether = _Tether(socket.socket(fileno=int(sys.argv[1])))
-    wish = _read_wish(tether.read_line())
+    launch_options = _read_launch_options(tether.read_line())
     os.chdir("/")  # the directory the command was typed in is not ours to hold
     try:
-        run_cluster(wish, tether.tell_change, console=None, stop_on=tether.stop_when_cut)
+        run_cluster(launch_options, tether.tell_change, console=None, stop_on=tether.stop_when_cut)
     except CommandError as error:
         tether.tell({"error": str(error), "exit_code": error.exit_code})
         return error.exit_code

@@ -16,12 +16,13 @@ from pathlib import Path
 
 from ottla.errors import CommandError, UsageProblem
 from ottla.local import ports
+from ottla.local.broker_removal_check import BrokerRemovalCheck
 from ottla.local.cluster_directory import ClusterDirectory, DirectoryInUse, UnusableDirectory
 from ottla.local.cluster_report import ClusterPhase, ClusterReport, ProcessReport, process_name
-from ottla.local.departure import DepartureCheck
 from ottla.local.disk_space import disk_space
 from ottla.local.etcd_binary import EtcdNotFound, find_etcd
 from ottla.local.health import http_get
+from ottla.local.launch_options import LaunchOptions, settle
 from ottla.local.plan import ClusterOptions, ClusterPlan, internal_port_count, plan_cluster
 from ottla.local.process import ProcessFailed
 from ottla.local.process_identity import ProcessIdentity, identify, is_alive, send_signal
@@ -29,7 +30,6 @@ from ottla.local.service_launcher import ServiceLauncher
 from ottla.local.settings import BadSetting, Setting, parse_setting, settled_settings
 from ottla.local.settings_check import check_properties
 from ottla.local.supervisor import StopRequested, StopSignal, Supervisor, log, log_to
-from ottla.local.wish import Wish, settle
 
 LEFTOVER_DEADLINE_S = 10.0
 
@@ -37,11 +37,13 @@ OnChange = Callable[[ClusterReport], None]
 StopSource = Callable[[asyncio.AbstractEventLoop, StopSignal], None]
 
 
-def run_cluster(wish: Wish, on_change: OnChange, *, console: logging.Handler | None, stop_on: StopSource) -> None:
+def run_cluster(
+    launch_options: LaunchOptions, on_change: OnChange, *, console: logging.Handler | None, stop_on: StopSource
+) -> None:
     """Start the cluster and keep it until a signal, or `stop_on`, asks for its end.
 
     Args:
-        wish: what to run.
+        launch_options: what to run.
         on_change: told whenever the report changed; the first with state ``running`` means that all is ready.
         console: where the supervisor's messages go besides its log file.
         stop_on: registers further ways to stop, given the loop and the stop signal.
@@ -50,12 +52,12 @@ def run_cluster(wish: Wish, on_change: OnChange, *, console: logging.Handler | N
         CommandError: the cluster could not start or could not go on; nothing is left running.
         StopRequested: the end was asked for before everything was ready.
     """
-    directory = ClusterDirectory(wish.directory)
+    directory = ClusterDirectory(launch_options.directory)
     try:
         directory.create()
         with directory.locked():
             log_to(directory.supervisor_log, also_to=console)
-            _run_locked(directory, wish, on_change, stop_on)
+            _run_locked(directory, launch_options, on_change, stop_on)
     except DirectoryInUse:
         raise CommandError(_describe_owner(directory)) from None
     except ProcessFailed as error:
@@ -74,12 +76,14 @@ def _hint_at_settings(directory: ClusterDirectory) -> str:
     )
 
 
-def _run_locked(directory: ClusterDirectory, wish: Wish, on_change: OnChange, stop_on: StopSource) -> None:
+def _run_locked(
+    directory: ClusterDirectory, launch_options: LaunchOptions, on_change: OnChange, stop_on: StopSource
+) -> None:
     last = directory.read_report()
     if last is not None:
         _end_leftovers(last)
-    settings = _settle_settings(wish, directory)
-    options = settle(replace(wish, settings=settings), last)
+    settings = _settle_settings(launch_options, directory)
+    options = settle(replace(launch_options, settings=settings), last)
     plan = _plan(options, directory)
     _check_room(directory, is_new=not options.etcd_endpoints and not any(directory.path.glob("etcd*")))
     if settings:
@@ -87,11 +91,11 @@ def _run_locked(directory: ClusterDirectory, wish: Wish, on_change: OnChange, st
     directory.write_settings([each.text for each in settings])
     for path, text in plan.files.items():
         directory.write_config(path, text)
-    departure = DepartureCheck(
+    departure = BrokerRemovalCheck(
         before=last.brokers if last else options.brokers,
         wanted=options.brokers,
         settings=directory.config_of(process_name("broker", 1)),
-        force=wish.force,
+        force=launch_options.force,
     )
     asyncio.run(_supervise(plan, directory, on_change, stop_on, departure))
 
@@ -108,13 +112,13 @@ def _check_room(directory: ClusterDirectory, *, is_new: bool) -> None:
         raise CommandError(problem)
 
 
-def _settle_settings(wish: Wish, directory: ClusterDirectory) -> tuple[Setting, ...]:
+def _settle_settings(launch_options: LaunchOptions, directory: ClusterDirectory) -> tuple[Setting, ...]:
     try:
         remembered = [parse_setting(text) for text in directory.read_settings()]
     except BadSetting as error:
         raise CommandError(f"cannot read {directory.settings_file}: {error}") from None
     try:
-        return settled_settings(remembered, wish.settings, wish.unset)
+        return settled_settings(remembered, launch_options.settings, launch_options.unset)
     except BadSetting as error:
         raise UsageProblem(f"--unset: {error}") from None
 
@@ -232,7 +236,7 @@ async def _supervise(
     directory: ClusterDirectory,
     on_change: OnChange,
     stop_on: StopSource,
-    departure: DepartureCheck,
+    departure: BrokerRemovalCheck,
 ) -> None:
     own = identify_self()
 

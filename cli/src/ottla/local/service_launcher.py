@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ottla.local.process_identity import ProcessIdentity, identify, is_alive, send_signal
 from ottla.local.service_process import ENTRY, PREPARE, ServiceStart
-from ottla_core.processes.launcher_protocol import Report, ReportKind, Request, RequestKind, take_reports
+from ottla_core.processes.launcher_protocol import LauncherEvent, LauncherEventKind, Request, RequestKind, take_events
 
 LAUNCHER_MODULE = "ottla_core.processes.launcher"
 ANSWER_WITHIN_S = 60.0
@@ -224,24 +224,24 @@ class _Link:
             self._stop_listening()
             return
         self._received += received
-        for report in take_reports(self._received):
+        for report in take_events(self._received):
             self._take(report)
 
-    def _take(self, report: Report) -> None:
+    def _take(self, report: LauncherEvent) -> None:
         match report.kind:
-            case ReportKind.READY:
+            case LauncherEventKind.READY:
                 self._is_ready = True
-            case ReportKind.STARTED:
+            case LauncherEventKind.STARTED:
                 self._note_start(report)
-            case ReportKind.NOT_STARTED:
+            case LauncherEventKind.NOT_STARTED:
                 if report.number in self._starting:
                     _, started = self._starting[report.number]
                     started.set_exception(OSError(report.value, os.strerror(report.value)))
-            case ReportKind.EXITED | ReportKind.SIGNALLED:
+            case LauncherEventKind.EXITED | LauncherEventKind.SIGNALLED:
                 if (launched := self._running.pop(report.number, None)) is not None:
-                    launched.end(report.value if report.kind is ReportKind.EXITED else -report.value)
+                    launched.end(report.value if report.kind is LauncherEventKind.EXITED else -report.value)
 
-    def _note_start(self, report: Report) -> None:
+    def _note_start(self, report: LauncherEvent) -> None:
         """Make the process known at once: the report of its end may be the next one."""
         channel, started = self._starting.pop(report.number, (None, None))
         if channel is None or started is None or started.done():  # nobody waits for it any more

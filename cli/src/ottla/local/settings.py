@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ottla.shown_url import without_login
+from ottla.url_redaction import without_login
 
 ROLES = ("controller", "group-coordinator", "broker", "connect", "mirror")
 LISTENERS = "listeners"

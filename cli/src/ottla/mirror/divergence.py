@@ -18,20 +18,20 @@ class EpochEnd(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class AskForEpoch:
     """The epoch to ask for next, there and then here."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class Common:
+class CommonUpTo:
     """Both logs have the same records below this offset, as far as they have any."""
 
     end_offset: int
 
 
-def next_step(there: EpochEnd, here: EpochEnd) -> Ask | Common:
+def next_step(there: EpochEnd, here: EpochEnd) -> AskForEpoch | CommonUpTo:
     """Return what two answers mean.
 
     Args:
@@ -39,7 +39,7 @@ def next_step(there: EpochEnd, here: EpochEnd) -> Ask | Common:
         here: for the epoch that was answered there.
     """
     if UNKNOWN in (there.epoch, here.epoch):
-        return Common(0)
+        return CommonUpTo(0)
     if here.epoch == there.epoch:
-        return Common(min(here.end_offset, there.end_offset))
-    return Ask(here.epoch)
+        return CommonUpTo(min(here.end_offset, there.end_offset))
+    return AskForEpoch(here.epoch)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from ottla.mirror.link_questions import ALL_GROUPS, link_property_settings, look_at, source_settings
+from ottla.mirror.link_requests import ALL_GROUPS, link_property_settings, look_at, source_settings
 from ottla.mirror.link_source import check_patterns
 from ottla_core.cluster.model import Link
 

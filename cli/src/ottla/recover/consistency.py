@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 from uuid import UUID
 
-from ottla.recover.draft import registered_in
+from ottla.recover.recovery_draft import registered_in
 from ottla_core.cluster.recovery_facts import BrokerFacts
 from ottla_core.cluster.state_copy import StateCopy
 from ottla_core.errors import OttlaError

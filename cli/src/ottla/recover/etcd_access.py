@@ -16,11 +16,11 @@ from ottla.local import ports
 from ottla.local.cluster_directory import ClusterDirectory, DirectoryInUse, UnusableDirectory
 from ottla.local.cluster_report import ClusterPhase, ClusterReport
 from ottla.local.etcd_binary import EtcdNotFound, find_etcd
+from ottla.local.launch_options import LaunchOptions, settle
 from ottla.local.plan import ClusterPlan, internal_port_count, plan_cluster
 from ottla.local.process import ProcessFailed
 from ottla.local.process_identity import is_alive
 from ottla.local.supervisor import StopSignal, Supervisor
-from ottla.local.wish import Wish, settle
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.config import EtcdSettings, read_properties, validated
 from ottla_core.environment_settings import Keys, environment_settings
@@ -135,7 +135,7 @@ def _free_name(data: Path) -> Path:
 
 
 def _plan(directory: ClusterDirectory, report: ClusterReport) -> ClusterPlan:
-    options = settle(Wish(directory=directory.path), report)
+    options = settle(LaunchOptions(directory=directory.path), report)
     try:
         binary = find_etcd().path
     except EtcdNotFound as error:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from ottla.recover.consistency import check_all_there, check_consistent
-from ottla.recover.draft import KEYS, Draft, changed, registered_in, topics_in
 from ottla.recover.partition_rules import Logs, PartitionPlan, settle
 from ottla.recover.rebuilding import rebuild_unknown
+from ottla.recover.recovery_draft import KEYS, RecoveryDraft, changed, registered_in, topics_in
 from ottla_core.cluster import codec
 from ottla_core.cluster.features import UNSAID
 from ottla_core.cluster.keys import PartitionKey, ShardKey
@@ -88,7 +88,7 @@ def plan_recovery(
     newest = max([*copies, *backups], key=lambda copy: copy.position, default=None)
     if facts:
         check_all_there(facts, newest, without)
-    draft = Draft({} if newest is None else {key: stored.value for key, stored in newest.entries.items()})
+    draft = RecoveryDraft({} if newest is None else {key: stored.value for key, stored in newest.entries.items()})
     cluster_id = facts[0].cluster_id if facts else backups[0].cluster_id
     sure = _sure_brokers(facts, newest, is_backup=newest is not None and newest not in copies)
     present = frozenset(each.broker_id for each in facts)
@@ -152,7 +152,7 @@ def _topic_ids(copy: StateCopy) -> Iterable[UUID]:
 
 
 def _settle_known(
-    draft: Draft,
+    draft: RecoveryDraft,
     logs: Mapping[tuple[UUID, int], Logs],
     present: frozenset[int],
     sure: frozenset[int],
@@ -182,7 +182,7 @@ def _fields_of(state: PartitionState) -> Mapping[str, object]:
     return fields
 
 
-def _release_shards(draft: Draft) -> None:
+def _release_shards(draft: RecoveryDraft) -> None:
     """Let shards be owned anew, with the next producer epoch of those that were used."""
     for key, value in tuple(draft.entries.items()):
         match KEYS.parse(KEYS.prefix + key):
@@ -190,7 +190,7 @@ def _release_shards(draft: Draft) -> None:
                 draft.entries[key] = changed(value, {"coordinator": NO_COORDINATOR, "coordinator_epoch": NO_EPOCH})
 
 
-def _leap_producer_ids(draft: Draft, facts: Sequence[BrokerFacts]) -> None:
+def _leap_producer_ids(draft: RecoveryDraft, facts: Sequence[BrokerFacts]) -> None:
     stored = draft.entries.get("producer-ids")
     counted = codec.decode_next_producer_id(stored) if stored is not None else 0
     in_logs = (
@@ -205,7 +205,7 @@ def _leap_producer_ids(draft: Draft, facts: Sequence[BrokerFacts]) -> None:
     )
 
 
-def _write_registrations(draft: Draft, facts: Sequence[BrokerFacts], newest: StateCopy | None) -> None:
+def _write_registrations(draft: RecoveryDraft, facts: Sequence[BrokerFacts], newest: StateCopy | None) -> None:
     """Say of each broker whether it may have lost records since the controller attended to it.
 
     etcd counts broker epochs anew, and so do the brokers' shutdown records after a recovery: a broker that has lost
@@ -232,7 +232,7 @@ def _write_registrations(draft: Draft, facts: Sequence[BrokerFacts], newest: Sta
         draft.entries[f"registrations/{broker_id}"] = codec.encode_registration(replace(former, broker_epoch=epoch))
 
 
-def _note_doubts(draft: Draft, facts: Sequence[BrokerFacts], newest: StateCopy | None) -> None:
+def _note_doubts(draft: RecoveryDraft, facts: Sequence[BrokerFacts], newest: StateCopy | None) -> None:
     """Say what the plan could not go by."""
     for each in facts:
         for directory in each.directories:

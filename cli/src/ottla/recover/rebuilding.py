@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from ottla.recover.draft import Draft, changed, topics_in
 from ottla.recover.partition_rules import Logs, rebuild
+from ottla.recover.recovery_draft import RecoveryDraft, changed, topics_in
 from ottla_core.cluster import codec
 from ottla_core.cluster.codec import TopicRecord
 from ottla_core.cluster.model import NO_LEADER, PartitionState
@@ -20,7 +20,7 @@ GROUP_TOPIC_CONFIGS: Mapping[str, str] = {"cleanup.policy": "compact", "compress
 
 
 def rebuild_unknown(
-    draft: Draft, logs: Mapping[tuple[UUID, int], Logs], known_ids: set[UUID], *, all_sure: bool
+    draft: RecoveryDraft, logs: Mapping[tuple[UUID, int], Logs], known_ids: set[UUID], *, all_sure: bool
 ) -> None:
     """Make topics of logs that no copy knows, unless every copy is sure; and partitions that were added since."""
     by_topic = defaultdict[UUID, dict[int, Logs]](dict)
@@ -46,7 +46,7 @@ def rebuild_unknown(
             _rebuild(draft, name, topic_id, partitions)
 
 
-def _rebuild(draft: Draft, name: str, topic_id: UUID, partitions: Mapping[int, Logs]) -> None:
+def _rebuild(draft: RecoveryDraft, name: str, topic_id: UUID, partitions: Mapping[int, Logs]) -> None:
     configs = GROUP_TOPIC_CONFIGS if name == GROUP_TOPIC else KEPT_FOR_EVER
     count = max(partitions) + 1
     everybody = sorted({broker for here in partitions.values() for broker in here})
@@ -57,7 +57,7 @@ def _rebuild(draft: Draft, name: str, topic_id: UUID, partitions: Mapping[int, L
     draft.rebuilt.append(name)
 
 
-def _extend(draft: Draft, topic_id: UUID, partitions: Mapping[int, Logs]) -> None:
+def _extend(draft: RecoveryDraft, topic_id: UUID, partitions: Mapping[int, Logs]) -> None:
     """Add the partitions that a topic has got since the newest copy."""
     name, record = next((name, record) for name, record in topics_in(draft.entries) if record.id == topic_id)
     everybody = sorted({broker for here in partitions.values() for broker in here})
@@ -71,7 +71,7 @@ def _extend(draft: Draft, topic_id: UUID, partitions: Mapping[int, Logs]) -> Non
 
 
 def _add_partition(
-    draft: Draft, name: str, partition: tuple[UUID, int], logs: Logs, everybody: Sequence[int]
+    draft: RecoveryDraft, name: str, partition: tuple[UUID, int], logs: Logs, everybody: Sequence[int]
 ) -> None:
     """Make a partition of its logs; where not even these are left, it is begun anew on one of the topic's brokers."""
     topic_id, index = partition

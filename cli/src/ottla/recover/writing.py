@@ -21,8 +21,8 @@ from ottla_core.cluster.codec import encode_controller
 from ottla_core.cluster.etcd import EtcdClient, Listing, TransactionResult
 from ottla_core.cluster.etcd_connection import RETRY_DELAY_S
 from ottla_core.cluster.etcd_errors import EtcdError, WriteOutcomeUnknown
+from ottla_core.cluster.etcd_lease import LeaseSession
 from ottla_core.cluster.keys import KeySpace, MemberKey
-from ottla_core.cluster.lease import LeaseSession
 from ottla_core.cluster.model import Recovery, Role
 from ottla_core.cluster.state_copy import CLUSTER_ID_KEY, RECOVERY_KEY, is_lasting
 from ottla_core.errors import OttlaError

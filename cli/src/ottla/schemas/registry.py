@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.errors import CommandError
 from ottla.records.field_codec import BadField
-from ottla.shown_url import without_login
+from ottla.url_redaction import without_login
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema

@@ -1,7 +1,7 @@
 """Who leads: the process that has created the election key under its lease.
 
 The key's create revision is the leader's epoch. Every write of a leader compares it (see the controller's
-`StateWriter`), so a deposed leader that does not know yet cannot write; and one that has lost sight of etcd stops
+`FencedWriter`), so a deposed leader that does not know yet cannot write; and one that has lost sight of etcd stops
 by its own clock when its lease's deadline passes, before anybody else can create the key.
 """
 
@@ -15,7 +15,7 @@ from ottla_core.cluster import etcd_operations as op
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.etcd_connection import RETRY_DELAY_S
 from ottla_core.cluster.etcd_errors import EtcdError, LeaseNotFound, WatchHistoryLost, WriteOutcomeUnknown
-from ottla_core.cluster.lease import Lease, LeaseSession
+from ottla_core.cluster.etcd_lease import EtcdLease, LeaseSession
 
 log = structlog.get_logger("election")
 
@@ -27,7 +27,7 @@ class Leadership:
         epoch: create revision of the election key.
     """
 
-    def __init__(self, epoch: int, lease: Lease) -> None:
+    def __init__(self, epoch: int, lease: EtcdLease) -> None:
         self.epoch = epoch
         self._lease = lease
         self._over = asyncio.Event()

@@ -32,12 +32,12 @@ from ottla_core.cluster import etcd_operations as op
 from ottla_core.cluster.etcd import EtcdClient
 from ottla_core.cluster.etcd_connection import RETRY_DELAY_S
 from ottla_core.cluster.etcd_errors import EtcdError, LeaseNotFound, WatchHistoryLost, WriteOutcomeUnknown
+from ottla_core.cluster.etcd_lease import EtcdLease, LeaseSession
 from ottla_core.cluster.feature_check import LevelUnsupported, check_supported
 from ottla_core.cluster.features import FinalizedFeatures
 from ottla_core.cluster.json_fields import BadValue
 from ottla_core.cluster.key_value import KeyValue
 from ottla_core.cluster.keys import KeySpace, MemberKey
-from ottla_core.cluster.lease import Lease, LeaseSession
 from ottla_core.cluster.model import NO_EPOCH, Member
 from ottla_core.errors import OttlaError
 
@@ -93,7 +93,7 @@ class Membership:
         self._features = FinalizedFeatures()
         self._on_change = on_change
         self._clock = clock or SystemClock()
-        self._lease: Lease | None = None
+        self._lease: EtcdLease | None = None
         self._epoch = NO_EPOCH
         self._task: asyncio.Task[None] | None = None
         self._failure: asyncio.Future[OttlaError] = asyncio.get_running_loop().create_future()
@@ -197,7 +197,7 @@ class Membership:
                 log.warning("registration failed; trying again", error=str(error))
                 await asyncio.sleep(RETRY_DELAY_S)
 
-    async def _wait_until_unregistered(self, lease: Lease) -> None:
+    async def _wait_until_unregistered(self, lease: EtcdLease) -> None:
         """Return when the lease is lost or somebody has deleted the key."""
         waits = [
             start_awaited("lease end", lease.ended.wait()),
@@ -263,7 +263,7 @@ class Membership:
         except Exception:  # the listener's bug must not cost the registration
             log.exception("listener failed", epoch=self.epoch)
 
-    async def _create(self, lease: Lease) -> int | KeyValue | None:
+    async def _create(self, lease: EtcdLease) -> int | KeyValue | None:
         """Return the new epoch, or who holds the key, or None where only the levels of features were others.
 
         Raises:

@@ -29,8 +29,8 @@ from typing import Any, NoReturn
 from ottla_core.processes.launcher_protocol import (
     NAME_BYTES_MAX,
     REQUEST_SIZE,
-    Report,
-    ReportKind,
+    LauncherEvent,
+    LauncherEventKind,
     Request,
     RequestKind,
 )
@@ -69,7 +69,7 @@ class Launcher:
         poll = select.poll()  # holds no descriptor that a fork would inherit
         poll.register(self._control, select.POLLIN)
         poll.register(wakeup_read, select.POLLIN)
-        self._report(Report(ReportKind.READY))
+        self._report(LauncherEvent(LauncherEventKind.READY))
         owner_is_there = True
         while owner_is_there:
             ready = {fd for fd, _ in poll.poll()}
@@ -104,13 +104,13 @@ class Launcher:
         try:
             pid = os.fork()
         except OSError as error:
-            self._report(Report(ReportKind.NOT_STARTED, request.number, value=error.errno or 0))
+            self._report(LauncherEvent(LauncherEventKind.NOT_STARTED, request.number, value=error.errno or 0))
         else:
             if pid == 0:
                 self._become(request.name, channel_fd, output_fd)
             self._numbers[pid] = request.number
             self._pids[request.number] = pid
-            self._report(Report(ReportKind.STARTED, request.number, pid))
+            self._report(LauncherEvent(LauncherEventKind.STARTED, request.number, pid))
         finally:
             os.close(channel_fd)
             os.close(output_fd)
@@ -142,10 +142,10 @@ class Launcher:
                 del self._pids[number]
                 _kill_group(pid)
                 code = os.waitstatus_to_exitcode(status)
-                kind = ReportKind.SIGNALLED if code < 0 else ReportKind.EXITED
-                self._report(Report(kind, number, pid, abs(code)))
+                kind = LauncherEventKind.SIGNALLED if code < 0 else LauncherEventKind.EXITED
+                self._report(LauncherEvent(kind, number, pid, abs(code)))
 
-    def _report(self, report: Report) -> None:
+    def _report(self, report: LauncherEvent) -> None:
         with suppress(ConnectionError):  # the owner has gone, which the next look at the socket shows
             self._control.sendall(report.encode())
 

@@ -14,10 +14,10 @@ NAME_BYTES_MAX = 15
 """Linux shows so much of a process's name."""
 
 _REQUEST = struct.Struct(f"!BQ{NAME_BYTES_MAX}s")
-_REPORT = struct.Struct("!BQii")
+_EVENT = struct.Struct("!BQii")
 
 REQUEST_SIZE = _REQUEST.size
-REPORT_SIZE = _REPORT.size
+EVENT_SIZE = _EVENT.size
 
 
 class RequestKind(enum.IntEnum):
@@ -51,7 +51,7 @@ class Request(NamedTuple):
         return cls(RequestKind(kind), number, name.rstrip(b"\0").decode(errors="ignore"))
 
 
-class ReportKind(enum.IntEnum):
+class LauncherEventKind(enum.IntEnum):
     """What happens in a launcher."""
 
     READY = 1
@@ -61,7 +61,7 @@ class ReportKind(enum.IntEnum):
     SIGNALLED = 5
 
 
-class Report(NamedTuple):
+class LauncherEvent(NamedTuple):
     """Something happened.
 
     Attributes:
@@ -71,19 +71,19 @@ class Report(NamedTuple):
         value: the errno, exit code or signal that goes with the kind.
     """
 
-    kind: ReportKind
+    kind: LauncherEventKind
     number: int = 0
     pid: int = 0
     value: int = 0
 
     def encode(self) -> bytes:
-        """Return its record of `REPORT_SIZE` bytes."""
-        return _REPORT.pack(*self)
+        """Return its record of `EVENT_SIZE` bytes."""
+        return _EVENT.pack(*self)
 
 
-def take_reports(received: bytearray) -> Iterator[Report]:
+def take_events(received: bytearray) -> Iterator[LauncherEvent]:
     """Remove whole records from the front of what was received, and return them one by one."""
-    while len(received) >= REPORT_SIZE:
-        kind, number, pid, value = _REPORT.unpack_from(received)
-        del received[:REPORT_SIZE]
-        yield Report(ReportKind(kind), number, pid, value)
+    while len(received) >= EVENT_SIZE:
+        kind, number, pid, value = _EVENT.unpack_from(received)
+        del received[:EVENT_SIZE]
+        yield LauncherEvent(LauncherEventKind(kind), number, pid, value)

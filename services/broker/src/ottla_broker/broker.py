@@ -14,16 +14,16 @@ from ottla_broker.fetch_sessions import FetchSessionCache
 from ottla_broker.groups.group_topic import GroupTopicCreation
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.links.link_fetchers import LinkFetchers
-from ottla_broker.links.link_keepers import LinkKeepers
+from ottla_broker.links.link_keeper_pool import LinkKeeperPool
 from ottla_broker.links.link_statuses import LinkStatuses
 from ottla_broker.log.cluster_copies import ClusterCopies
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.outcome import Parts
-from ottla_broker.partitions import PartitionTable
+from ottla_broker.partition_table import PartitionTable
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.reconciliation import Reconciler
 from ottla_broker.refused_batches import RefusedBatches
-from ottla_broker.replication.fetchers import ReplicaFetchers
+from ottla_broker.replication.fetcher_pool import FetcherPool
 from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.telemetry.client_telemetry import ClientTelemetry
 from ottla_broker.topic_traffic import TrafficByTopic
@@ -104,9 +104,9 @@ class Broker:
     partitions: PartitionTable
     reconciler: Reconciler
     isr_updates: IsrUpdates
-    fetchers: ReplicaFetchers
+    fetchers: FetcherPool
     links: LinkFetchers
-    link_keepers: LinkKeepers
+    link_keepers: LinkKeeperPool
     link_statuses: LinkStatuses
     fetch_sessions: FetchSessionCache
     refused_batches: RefusedBatches

@@ -22,9 +22,9 @@ from typing import Any
 
 import structlog
 
+from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.channel import Channel
 from ottla_broker.connection_owner import ConnectionOwner
-from ottla_broker.later_answer import LaterAnswer
 from ottla_broker.outcome import Answer, Delayed, Outcome, Reply
 from ottla_broker.receive_buffer import UNRESERVED_FRAME_BYTES, PartialFrame
 from ottla_broker.request_times import MeasuredRequest, now_ns
@@ -370,7 +370,7 @@ class Connection:
         if isinstance(outcome, list):
             reply.parts = outcome
             reply.ready = True
-        elif isinstance(outcome, LaterAnswer):
+        elif isinstance(outcome, CallbackAnswer):
             reply.later = outcome
             outcome.when_settled(functools.partial(self._on_settled, reply))
         else:
@@ -416,7 +416,7 @@ class Connection:
                 self._await(reply, result)
             self._flush()
 
-    def _on_settled(self, reply: Reply, answer: LaterAnswer[Any]) -> None:
+    def _on_settled(self, reply: Reply, answer: CallbackAnswer[Any]) -> None:
         reply.later = None
         if self.is_closed:
             return

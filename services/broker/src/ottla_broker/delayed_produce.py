@@ -23,7 +23,7 @@ PRODUCE_KEY = 0
 
 
 @dataclass(slots=True, eq=False)
-class Unsafe:
+class PendingAck:
     """Records in a log whose outcome must not be told yet.
 
     Attributes:
@@ -56,57 +56,59 @@ class DelayedProduce:
     """A waiting produce; await `answered`.
 
     Args:
-        unsafe: what has to become safe.
+        pending: what has to become safe.
         timeout_s: after how many seconds replication is given up.
         answer: encodes the response.
     """
 
     __slots__ = ("_answer", "_flushes", "_open", "_timer", "_unreplicated", "answered")
 
-    def __init__(self, unsafe: Sequence[Unsafe], timeout_s: float, answer: Callable[[], Parts | None]) -> None:
+    def __init__(self, pending: Sequence[PendingAck], timeout_s: float, answer: Callable[[], Parts | None]) -> None:
         loop = asyncio.get_running_loop()
         self._answer = answer
         self.answered: asyncio.Future[Parts | None] = loop.create_future()
-        self._unreplicated: set[Unsafe] = {each for each in unsafe if each.replicated}
+        self._unreplicated: set[PendingAck] = {each for each in pending if each.replicated}
         # The conditions that are not met yet, and one more until all are counted.
-        self._open = 1 + len(self._unreplicated) + sum(each.flushed for each in unsafe)
+        self._open = 1 + len(self._unreplicated) + sum(each.flushed for each in pending)
         self._timer = loop.call_later(timeout_s, self._expire) if self._unreplicated else None
-        self._flushes = [start_detached("flush of a produce", self._flush(each)) for each in unsafe if each.flushed]
+        self._flushes = [start_detached("flush of a produce", self._flush(each)) for each in pending if each.flushed]
         self.answered.add_done_callback(self._forget)
         for each in tuple(self._unreplicated):
             each.notice = partial(self._on_replicated, each)
             each.partition.when_replicated(each.end_offset, each.notice, leader_epoch=each.leader_epoch)
         self._settle()
 
-    def _on_replicated(self, unsafe: Unsafe, error: KafkaError | None) -> None:
-        self._unreplicated.discard(unsafe)
-        unsafe.notice = None  # it refers back, and the garbage collector should have nothing to do with every produce
+    def _on_replicated(self, pending: PendingAck, error: KafkaError | None) -> None:
+        self._unreplicated.discard(pending)
+        pending.notice = (
+            None  # it refers back, and the garbage collector should have nothing to do with every produce
+        )
         if error is not None:
-            unsafe.fail(error)
+            pending.fail(error)
         self._settle()
 
-    async def _flush(self, unsafe: Unsafe) -> None:
+    async def _flush(self, pending: PendingAck) -> None:
         try:
-            await unsafe.partition.log.flushed(unsafe.end_offset)
+            await pending.partition.log.flushed(pending.end_offset)
         except KafkaError as error:
-            unsafe.fail(error)
+            pending.fail(error)
         except Exception:
-            unsafe.fail(KafkaError("the flush failed unexpectedly; the broker's log says why"))
+            pending.fail(KafkaError("the flush failed unexpectedly; the broker's log says why"))
             raise
         finally:
             self._settle()
 
     def _expire(self) -> None:
-        for unsafe in tuple(self._unreplicated):
-            self._give_up(unsafe)
-            name = unsafe.partition.topic_partition
+        for pending in tuple(self._unreplicated):
+            self._give_up(pending)
+            name = pending.partition.topic_partition
             self._on_replicated(
-                unsafe, RequestTimedOut(f"{name} was not replicated up to {unsafe.end_offset} in time")
+                pending, RequestTimedOut(f"{name} was not replicated up to {pending.end_offset} in time")
             )
 
-    def _give_up(self, unsafe: Unsafe) -> None:
-        assert unsafe.notice is not None
-        unsafe.partition.no_longer_wait(unsafe.notice)
+    def _give_up(self, pending: PendingAck) -> None:
+        assert pending.notice is not None
+        pending.partition.no_longer_wait(pending.notice)
 
     def _settle(self) -> None:
         """Answer if this was the last condition."""
@@ -122,8 +124,8 @@ class DelayedProduce:
         """Stop waiting, also when the connection was closed and the future cancelled."""
         if self._timer is not None:
             self._timer.cancel()
-        for unsafe in self._unreplicated:
-            self._give_up(unsafe)
+        for pending in self._unreplicated:
+            self._give_up(pending)
         self._unreplicated.clear()
         for flush in self._flushes:
             flush.cancel()

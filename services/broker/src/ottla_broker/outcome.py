@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 from typing import Any, Protocol
 
-from ottla_broker.later_answer import LaterAnswer
+from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.log.log_slice import LogSlice
 from ottla_broker.request_times import MeasuredRequest
 
@@ -34,5 +34,5 @@ class Reply:
     def __init__(self) -> None:
         self.parts: Parts | None = None
         self.ready = False
-        self.later: LaterAnswer[Any] | None = None
+        self.later: CallbackAnswer[Any] | None = None
         self.measured: MeasuredRequest | None = None

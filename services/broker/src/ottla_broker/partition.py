@@ -10,8 +10,8 @@ from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
+from ottla_broker.log.append_result import AppendResult
 from ottla_broker.log.append_validation import AppendOrigin
-from ottla_broker.log.appended import Appended
 from ottla_broker.log.log_slice import LogSlice
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.read_isolation import ReadIsolation
@@ -21,7 +21,7 @@ from ottla_broker.partition_refusals import check_leader_epoch, not_leader, take
 from ottla_broker.replication.follower_replica import FetchPosition
 from ottla_broker.replication.leader_replica import FollowerContact, IsrProposal, LeaderReplica
 from ottla_broker.replication.longest_log import LogReach, LongestLogSearch
-from ottla_broker.replication.reads_at_losses import end_at_loss
+from ottla_broker.replication.loss_read_limit import end_at_loss
 from ottla_broker.replication_waits import ReplicationWaits
 from ottla_core.cluster.model import NO_EPOCH, PartitionState
 from ottla_core.errors import KafkaError, NotLeaderOrFollower
@@ -261,7 +261,7 @@ class Partition:
         all_in_sync: bool,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         looked_into: LookedInto | None = None,
-    ) -> Appended:
+    ) -> AppendResult:
         """Append one batch as the leader.
 
         Args:

@@ -23,12 +23,12 @@ from uuid import UUID
 import structlog
 
 from ottla_broker.config import BrokerConfig
+from ottla_broker.log.log_disposal import LogDisposal
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.log.partition_log import PartitionLog
-from ottla_broker.log.retirement import Retirement
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
-from ottla_broker.partitions import PartitionTable
+from ottla_broker.partition_table import PartitionTable
 from ottla_core.background import start_recurring
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.membership import Membership
@@ -43,7 +43,7 @@ LOGS_CREATED_AT_ONCE_MAX = 100
 logger = structlog.get_logger("partitions")
 
 
-class ReplicaFetchers(Protocol):
+class FetcherPool(Protocol):
     """Who copies the leaders' logs."""
 
     def follow(self, partition: Partition, leader: Member) -> None:
@@ -68,7 +68,7 @@ class Reconciler:
         membership: Membership,
         partitions: PartitionTable,
         context: ReplicationContext,
-        fetchers: ReplicaFetchers,
+        fetchers: FetcherPool,
         changed: asyncio.Event,
     ) -> None:
         self._broker_id = config.node_id
@@ -410,13 +410,13 @@ class Reconciler:
             self._settle_loss(partition.topic_partition)
         await self._store.sync_retired(retired)
 
-    def _retirement_of(self, partition: Partition) -> Retirement | None:
+    def _retirement_of(self, partition: Partition) -> LogDisposal | None:
         """Return what is to become of a partition's log by the newest state, or None if it stays."""
         state = self._feed.state
         topic = state.topics_by_id.get(partition.topic_id)
         if topic is None:
-            return Retirement.DELETE if partition.topic_id in state.deleted_topics else Retirement.SET_ASIDE
-        return None if self._is_mine(topic, partition.topic_partition.partition) else Retirement.DELETE
+            return LogDisposal.DELETE if partition.topic_id in state.deleted_topics else LogDisposal.SET_ASIDE
+        return None if self._is_mine(topic, partition.topic_partition.partition) else LogDisposal.DELETE
 
     async def _set_aside_unless_wanted(self, log: PartitionLog) -> None:
         """Keep, but do not serve, a log on disk whose topic the cluster does not know, or has given to others."""
@@ -425,7 +425,7 @@ class Reconciler:
         async with self._store.at_rest(log):
             if self._is_wanted(log):
                 return
-            retired = self._store.take_away(log, Retirement.SET_ASIDE)
+            retired = self._store.take_away(log, LogDisposal.SET_ASIDE)
         await self._store.sync_retired(retired)
 
     def _is_wanted(self, log: PartitionLog) -> bool:

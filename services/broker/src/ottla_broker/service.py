@@ -28,13 +28,13 @@ from ottla_broker.fetch_sessions import FETCH_SESSION_ID_MAX, FetchSessionCache
 from ottla_broker.file_shares import share_files
 from ottla_broker.groups.group_topic import GroupTopicCreation
 from ottla_broker.groups.relay import GroupRelay
-from ottla_broker.groups.shard_log import ShardLog
+from ottla_broker.groups.shard_log_access import ShardLogAccess
 from ottla_broker.links.epoch_raising import EpochRaising
-from ottla_broker.links.groups_back import GroupsBack
-from ottla_broker.links.keeping import start_keepers
+from ottla_broker.links.group_rewind import GroupRewind
+from ottla_broker.links.keeper_assembly import start_keepers
 from ottla_broker.links.link_fetchers import LinkFetchers
 from ottla_broker.links.link_settings import resolver
-from ottla_broker.links.own_groups import OwnGroups
+from ottla_broker.links.local_group_offsets import LocalGroupOffsets
 from ottla_broker.listener import Listener, bind
 from ottla_broker.log.cleaner import CleanerSettings
 from ottla_broker.log.cluster_copies import ClusterCopies
@@ -44,12 +44,12 @@ from ottla_broker.log.log_duties import LogSettings
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.metrics.serving import serve_metrics
 from ottla_broker.partition_context import ReplicationContext
-from ottla_broker.partitions import PartitionTable
+from ottla_broker.partition_table import PartitionTable
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.reconciliation import Reconciler
 from ottla_broker.refused_batches import RefusedBatches
 from ottla_broker.replication.fetch_connection import open_by
-from ottla_broker.replication.fetchers import ReplicaFetchers, fetch_settings
+from ottla_broker.replication.fetcher_pool import FetcherPool, fetch_settings
 from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.replication.longest_log_searches import LongestLogSearches
 from ottla_broker.replication.throttle import ReplicationThrottles
@@ -179,7 +179,7 @@ class _Replication:
     partitions: PartitionTable
     reconciler: Reconciler
     isr_updates: IsrUpdates
-    fetchers: ReplicaFetchers
+    fetchers: FetcherPool
     links: LinkFetchers
     traffic: TrafficByTopic
 
@@ -202,13 +202,13 @@ async def _open_broker(
     place = await _join_cluster(config, ports, rpc_port, closing, tracing)
     feed, controller = place.feed, place.controller
     replication = await _start_replication(config, place, clock, closing, peers)
-    groups = GroupRelay(feed, config.node_id, ShardLog(replication.partitions, lambda: feed.state, clock))
+    groups = GroupRelay(feed, config.node_id, ShardLogAccess(replication.partitions, lambda: feed.state, clock))
     groups.start()
     closing.push_async_callback(groups.close)
     group_topic = GroupTopicCreation(config, controller, feed, clock)
     closing.push_async_callback(group_topic.close)
-    own_groups = OwnGroups(groups, group_topic, lambda: feed.state, f"broker-{config.node_id}-links")
-    replication.links.groups = GroupsBack(own_groups.set_all_back)
+    own_groups = LocalGroupOffsets(groups, group_topic, lambda: feed.state, f"broker-{config.node_id}-links")
+    replication.links.groups = GroupRewind(own_groups.set_all_back)
     statuses, keepers = start_keepers(
         config,
         feed=feed,
@@ -339,7 +339,7 @@ async def _start_replication(
         monotonic_ms=lambda: int(clock.monotonic() * 1000),
     )
     throttles = ReplicationThrottles()
-    fetchers = ReplicaFetchers(
+    fetchers = FetcherPool(
         as_started(config, feed.state.broker_configs),
         broker_epoch=lambda: membership.registered_epoch,
         clock=clock,

@@ -12,11 +12,14 @@ from dataclasses import replace
 import structlog
 
 from ottla_controller import configs, topics
+from ottla_controller.change_encoder import ChangeEncoder
 from ottla_controller.change_sequence import ChangeSequence
 from ottla_controller.configs import BrokerTarget, ClientMetricsTarget, ConfigPlan, GroupTarget, TopicTarget
 from ottla_controller.feature_controller import FeatureController
+from ottla_controller.fenced_writer import FencedWriter, Write
 from ottla_controller.link_controller import LinkController
 from ottla_controller.partition_change import TopicRules
+from ottla_controller.priority_lock import Urgency
 from ottla_controller.producer_ids import next_block
 from ottla_controller.replica_controller import ReplicaController
 from ottla_controller.shard_assignment import (
@@ -25,11 +28,8 @@ from ottla_controller.shard_assignment import (
     reassigned_shards,
     with_producer_ids,
 )
-from ottla_controller.state_writer import StateWriter, Write
-from ottla_controller.state_writes import StateWrites
 from ottla_controller.topic_rules import partitions_to_clear
 from ottla_controller.topics import TopicDefaults
-from ottla_controller.turns import Urgency
 from ottla_core.cluster import codec
 from ottla_core.cluster.controller_api import (
     AlteredResource,
@@ -72,7 +72,7 @@ class ActiveController:
         *,
         etcd: EtcdClient,
         feed: ClusterStateFeed,
-        writer: StateWriter,
+        writer: FencedWriter,
         key_space: KeySpace,
         defaults: TopicDefaults,
         default_rules: TopicRules,
@@ -80,7 +80,7 @@ class ActiveController:
     ) -> None:
         self._etcd = etcd
         self._keys = key_space
-        self._writes = StateWrites(key_space)
+        self._writes = ChangeEncoder(key_space)
         self._changes = ChangeSequence(feed, writer, self._writes)
         self.replicas = ReplicaController(self._changes, self._writes, default_rules)
         self.links = LinkController(self._changes, self._writes, defaults)

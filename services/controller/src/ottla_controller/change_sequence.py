@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import structlog
 
-from ottla_controller.state_writer import StateWriter, Write, WriteConflict
-from ottla_controller.state_writes import StateWrites
-from ottla_controller.turns import Turns, Urgency
+from ottla_controller.change_encoder import ChangeEncoder
+from ottla_controller.fenced_writer import FencedWriter, Write, WriteConflict
+from ottla_controller.priority_lock import PriorityLock, Urgency
 from ottla_core.background import start_awaited
 from ottla_core.cluster.etcd_errors import EtcdError
 from ottla_core.cluster.feed import ClusterStateFeed
@@ -45,11 +45,11 @@ class ChangeSequence:
         attend_first: what has to be done before every change, as a part of it.
     """
 
-    def __init__(self, feed: ClusterStateFeed, writer: StateWriter, writes: StateWrites) -> None:
+    def __init__(self, feed: ClusterStateFeed, writer: FencedWriter, writes: ChangeEncoder) -> None:
         self._feed = feed
         self._writer = writer
         self._writes = writes
-        self._turns = Turns()
+        self._turns = PriorityLock()
         self._running: set[asyncio.Task[Any]] = set()
         self._may_have_orphans = True  # the term before may have ended in the middle of a change
         self.attend_first: Callable[[], Coroutine[None, None, None]] | None = None

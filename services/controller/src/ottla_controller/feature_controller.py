@@ -6,7 +6,7 @@ import structlog
 
 from ottla_controller.change_sequence import ChangeSequence
 from ottla_controller.feature_updates import updated_levels
-from ottla_controller.state_writer import Write
+from ottla_controller.fenced_writer import Write
 from ottla_core.cluster import codec
 from ottla_core.cluster.controller_api import FeatureUpdate
 from ottla_core.cluster.keys import KeySpace

@@ -12,17 +12,17 @@ import structlog
 
 from ottla_controller.active_controller import ActiveController
 from ottla_controller.config import ControllerConfig
+from ottla_controller.fenced_writer import FencedWriter
 from ottla_controller.partition_change import TopicRules
 from ottla_controller.replica_controller import ReplicaController
-from ottla_controller.state_writer import StateWriter
 from ottla_controller.topics import TopicDefaults
 from ottla_core.background import start_recurring, start_vital
 from ottla_core.cluster.codec import encode_controller
 from ottla_core.cluster.election import Election, Leadership
 from ottla_core.cluster.etcd import EtcdClient
+from ottla_core.cluster.etcd_lease import LeaseSession
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.lease import LeaseSession
 from ottla_core.cluster.model import ClusterState
 from ottla_core.errors import NotController, OttlaError, RequestTimedOut
 
@@ -130,7 +130,7 @@ class LeadershipLoop:
             active = ActiveController(
                 etcd=self._etcd,
                 feed=self._feed,
-                writer=StateWriter(self._etcd, self._key_space, leadership),
+                writer=FencedWriter(self._etcd, self._key_space, leadership),
                 key_space=self._key_space,
                 defaults=TopicDefaults(
                     partition_count=self._config.num_partitions,

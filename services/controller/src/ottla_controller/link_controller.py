@@ -11,13 +11,13 @@ import structlog
 
 from ottla_controller import link_promotion, linked_topics, links
 from ottla_controller.broker_standing import standings
+from ottla_controller.change_encoder import ChangeEncoder
 from ottla_controller.change_sequence import ChangeSequence
+from ottla_controller.fenced_writer import Write
 from ottla_controller.link_keeping import check_registered, plan_keeping
 from ottla_controller.linked_topics import LinkedTopicPlan
-from ottla_controller.state_writer import Write
-from ottla_controller.state_writes import StateWrites
+from ottla_controller.priority_lock import Urgency
 from ottla_controller.topics import TopicDefaults
-from ottla_controller.turns import Urgency
 from ottla_core.cluster.link_api import (
     LeaderEpochRaise,
     LinkChange,
@@ -35,7 +35,7 @@ log = structlog.get_logger("controller")
 class LinkController:
     """Decides and writes, for one term; `timeout_s` is as in `ActiveController`."""
 
-    def __init__(self, changes: ChangeSequence, writes: StateWrites, defaults: TopicDefaults) -> None:
+    def __init__(self, changes: ChangeSequence, writes: ChangeEncoder, defaults: TopicDefaults) -> None:
         self._changes = changes
         self._writes = writes
         self._defaults = defaults

@@ -11,15 +11,15 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from ottla_controller.broker_standing import Standings, due_registrations, standings
+from ottla_controller.change_encoder import ChangeEncoder
 from ottla_controller.change_sequence import ChangeSequence, StateKeptChanging
 from ottla_controller.isr_changes import plan_isr_changes
 from ottla_controller.leader_election import elections, partitions_to_examine
 from ottla_controller.partition_change import RulesOf, TopicRules
 from ottla_controller.preferred_leaders import due_elections, plan_elections
+from ottla_controller.priority_lock import Urgency
 from ottla_controller.reassignment import plan_reassignments
-from ottla_controller.state_writes import StateWrites
 from ottla_controller.topic_rules import rules_of_topics
-from ottla_controller.turns import Urgency
 from ottla_controller.unregistration import plan_unregistration
 from ottla_core.cluster.controller_api import (
     AlteredIsr,
@@ -39,7 +39,7 @@ log = structlog.get_logger("controller")
 class ReplicaController:
     """Decides about replicas, for one term."""
 
-    def __init__(self, changes: ChangeSequence, writes: StateWrites, default_rules: TopicRules) -> None:
+    def __init__(self, changes: ChangeSequence, writes: ChangeEncoder, default_rules: TopicRules) -> None:
         self._changes = changes
         self._writes = writes
         self._default_rules = default_rules

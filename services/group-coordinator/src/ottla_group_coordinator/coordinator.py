@@ -19,13 +19,13 @@ from ottla_group_coordinator.lag.lag_watch import LagWatch
 from ottla_group_coordinator.rebalance_counts import RebalanceCounts
 from ottla_group_coordinator.records import GROUP_RECORDS
 from ottla_group_coordinator.request_routing import RequestRouter
-from ottla_group_coordinator.runtime.attention import TICK_S, Attention
+from ottla_group_coordinator.runtime.awake_clock import TICK_S, AwakeClock
 from ottla_group_coordinator.runtime.coordinator_counts import CoordinatorCounts
 from ottla_group_coordinator.runtime.relay_service import GroupRelayService
 from ottla_group_coordinator.runtime.relay_stream import RelayStream
-from ottla_group_coordinator.runtime.shard_log import ShardLog
+from ottla_group_coordinator.runtime.remote_shard_log import RemoteShardLog
+from ottla_group_coordinator.runtime.shard_context import ShardContext
 from ottla_group_coordinator.runtime.shard_runtime import ShardRuntime
-from ottla_group_coordinator.runtime.shard_surroundings import ShardSurroundings
 from ottla_group_coordinator.runtime.shard_table import Place, ShardTable, producer_of
 from ottla_group_coordinator.shard import GroupShard
 
@@ -62,7 +62,7 @@ class GroupCoordinator:
         service: what brokers call.
         counts: for metrics.
         rebalances: likewise.
-        attention: the time that this process was awake.
+        awake_clock: the time that this process was awake.
     """
 
     def __init__(
@@ -75,18 +75,18 @@ class GroupCoordinator:
         clock: Clock | None = None,
     ) -> None:
         clock = self._clock = clock or SystemClock()
-        self.attention = Attention(clock)
+        self.awake_clock = AwakeClock(clock)
         self._ticks = asyncio.get_running_loop().call_soon(self._tick)
         self._feed = feed
         self._place = place
         self._settings = config.group_settings()
         self.counts = CoordinatorCounts()
         self.rebalances = RebalanceCounts()
-        self._surroundings = ShardSurroundings(
+        self._surroundings = ShardContext(
             make_shard=self._make_shard,
             record_format=GROUP_RECORDS,
             count_stored=self.rebalances.count,
-            attention=self.attention,
+            awake_clock=self.awake_clock,
             clock=clock,
             counts=self.counts,
             load_permits=asyncio.Semaphore(LOADS_AT_ONCE),
@@ -120,7 +120,7 @@ class GroupCoordinator:
         await self.service.close(STREAMS_CLOSE_TIMEOUT_S)
 
     def _tick(self) -> None:
-        self.attention.tick()
+        self.awake_clock.tick()
         self._ticks = asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     def _on_cluster_state(self, former: ClusterState, state: ClusterState) -> None:
@@ -133,7 +133,7 @@ class GroupCoordinator:
         return GroupShard(settings=self._settings, cluster_state=self._feed.state, draw_uuid=uuid4)
 
     def _make_runtime(self, shard: Shard) -> ShardRuntime[GroupShard]:
-        shard_log = ShardLog(
+        shard_log = RemoteShardLog(
             shard.topic_partition,
             producer_of(shard),
             is_owner=lambda: self._place.epoch == shard.coordinator_epoch,

@@ -26,7 +26,7 @@ from ottla_broker.broker import Broker
 from ottla_broker.dispatch import APIS
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.groups.routing import broker_for
-from ottla_broker.groups.shard_log import ShardLog
+from ottla_broker.groups.shard_log_access import ShardLogAccess
 from ottla_core.clock import SystemClock
 from ottla_core.errors import CodedError, InvalidRequest
 from ottla_core.shards import shard_of
@@ -99,7 +99,7 @@ async def cluster() -> AsyncIterator[Cluster]:
         refuse = responding(refusing(ErrorCode.group_id_not_found))
         coordinators = [await closing.enter_async_context(scripted_coordinator(number, refuse)) for number in (1, 2)]
         feed = StatedFeed(group_state(*(coordinator.member() for coordinator in coordinators), shard_count=SHARDS))
-        relay = GroupRelay(feed, BROKER, ShardLog(None, lambda: feed.state, SystemClock()))  # type: ignore[arg-type]
+        relay = GroupRelay(feed, BROKER, ShardLogAccess(None, lambda: feed.state, SystemClock()))  # type: ignore[arg-type]
         relay.start()
         closing.push_async_callback(relay.close)
         await eventually_async(lambda: relay.open_count == 2, "both streams are open")

@@ -11,7 +11,7 @@ from kio.static.primitive import i32, i32Timedelta, i64
 from ottla_broker.broker import Broker
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
-from ottla_broker.partitions import PartitionTable
+from ottla_broker.partition_table import PartitionTable
 from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from tests.support.broker_parts import ask, broker_of

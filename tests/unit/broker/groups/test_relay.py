@@ -11,7 +11,7 @@ import pytest
 from ottla_broker.groups import relay_session
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.relay import GroupRelay, answer_or_raise
-from ottla_broker.groups.shard_log import ShardLog
+from ottla_broker.groups.shard_log_access import ShardLogAccess
 from ottla_core.clock import SystemClock
 from ottla_core.errors import MessageTooLarge
 from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
@@ -56,7 +56,7 @@ async def cluster() -> AsyncIterator[Cluster]:
     async with AsyncExitStack() as closing:
         coordinators = [await closing.enter_async_context(scripted_coordinator(number)) for number in (1, 2)]
         feed = StatedFeed(group_state(*(coordinator.member() for coordinator in coordinators)))
-        relay = GroupRelay(feed, BROKER, ShardLog(None, lambda: feed.state, SystemClock()))  # type: ignore[arg-type]
+        relay = GroupRelay(feed, BROKER, ShardLogAccess(None, lambda: feed.state, SystemClock()))  # type: ignore[arg-type]
         relay.start()
         closing.push_async_callback(relay.close)
         made = Cluster(relay, feed, coordinators)

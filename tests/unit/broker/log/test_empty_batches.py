@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ottla_broker.log.append_result import AppendResult
 from ottla_broker.log.append_validation import AppendOrigin
-from ottla_broker.log.appended import Appended
 from ottla_broker.log.dump import dump_file
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_core.errors import InvalidProducerEpoch, InvalidRecord
@@ -30,7 +30,7 @@ PRODUCER = 7
 CONFIG = small_segments(cleanup_policy=frozenset({"compact"}))
 
 
-def append_empty(log: PartitionLog, epoch: int, sequence: int = 0, *, timestamp: int = NOW_MS) -> Appended:
+def append_empty(log: PartitionLog, epoch: int, sequence: int = 0, *, timestamp: int = NOW_MS) -> AppendResult:
     appended = log.append_as_leader(
         empty_batch((PRODUCER, epoch, sequence), timestamp=timestamp),
         leader_epoch=0,
@@ -63,7 +63,7 @@ def test_only_a_coordinator_may_append_one(tmp_path: Path) -> None:
     with pytest.raises(InvalidRecord):
         log.append_as_leader(empty_batch((PRODUCER, 0, 0)), leader_epoch=0, now_ms=NOW_MS)
 
-    assert append_empty(log, 0) == Appended(0, 0, -1, 0, False)
+    assert append_empty(log, 0) == AppendResult(0, 0, -1, 0, False)
 
 
 def test_a_coordinators_clock_may_differ_from_the_brokers(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_it_takes_one_offset_and_one_sequence_number(tmp_path: Path) -> None:
     append_empty(log, 0)
 
     assert append(log, b"a", producer=(PRODUCER, 0, 1)).base_offset == 1
-    assert append_empty(log, 0) == Appended(0, 0, -1, 0, True)
+    assert append_empty(log, 0) == AppendResult(0, 0, -1, 0, True)
 
 
 def test_it_fences_its_producers_former_epochs(tmp_path: Path) -> None:

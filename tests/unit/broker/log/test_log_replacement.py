@@ -15,12 +15,12 @@ import pytest
 from ottla_broker.log import log_creation
 from ottla_broker.log.log_directories import LogDirectories
 from ottla_broker.log.log_directory import LogDirectory
+from ottla_broker.log.log_disposal import LogDisposal
 from ottla_broker.log.log_loading import LoadRequest
 from ottla_broker.log.log_store import LogStore
 from ottla_broker.log.offset_checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint, Offsets
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.partition_metadata import write_partition_metadata
-from ottla_broker.log.retirement import Retirement
 from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition
 from tests.support.log_stores import CONFIG, DEADLINE_S, FLIGHTS, TOPIC_ID, crash, retire, store_in, until
@@ -127,7 +127,7 @@ async def test_a_log_whose_directory_cannot_be_renamed_stays_known(
     async with store_in(tmp_path) as store:
         log = await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True)
         append(log, b"one")
-        for retirement in Retirement:
+        for retirement in LogDisposal:
             with monkeypatch.context() as patch:
                 patch.setattr(Path, "rename", refuse)
                 with pytest.raises(KafkaStorageError, match="Cannot rename"):
@@ -156,7 +156,7 @@ async def test_a_log_of_another_topic_id_is_not_taken_for_the_new_one(tmp_path: 
         new_id = uuid4()
         with pytest.raises(KafkaStorageError, match="in the way"):
             await store.create(FLIGHTS, new_id, CONFIG, is_new=True)
-        await retire(store, FLIGHTS, Retirement.SET_ASIDE)
+        await retire(store, FLIGHTS, LogDisposal.SET_ASIDE)
         new = await store.create(FLIGHTS, new_id, CONFIG, is_new=True)
         assert (new.topic_id, read_values(new)) == (new_id, [])
         assert len(list(tmp_path.glob("flights-3.*-stray"))) == 1

@@ -12,8 +12,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from ottla_broker.log.log_directory import parse_partition_directory, set_aside_name
+from ottla_broker.log.log_disposal import LogDisposal
 from ottla_broker.log.partition_metadata import read_partition_metadata
-from ottla_broker.log.retirement import Retirement
 from ottla_core.errors import ConfigurationError, KafkaStorageError
 from ottla_core.topic_partition import TopicPartition
 from tests.support.log_stores import CONFIG, FLIGHTS, TOPIC_ID, crash, retire, store_in, until
@@ -103,7 +103,7 @@ async def test_a_log_of_an_unknown_topic_is_kept_aside(tmp_path: Path) -> None:
     async with store_in(tmp_path) as store:
         append(await store.create(FLIGHTS, TOPIC_ID, CONFIG, is_new=True), b"precious")
         with capture_logs() as logs:
-            await retire(store, FLIGHTS, Retirement.SET_ASIDE)
+            await retire(store, FLIGHTS, LogDisposal.SET_ASIDE)
         assert [entry["log_level"] for entry in logs] == ["warning"]
     async with store_in(tmp_path) as store:
         assert store.get(FLIGHTS) is None

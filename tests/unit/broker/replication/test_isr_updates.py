@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.config import BrokerConfig
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
-from ottla_broker.partitions import PartitionTable
+from ottla_broker.partition_table import PartitionTable
 from ottla_broker.replication import isr_updates
 from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.replication.leader_replica import FollowerContact

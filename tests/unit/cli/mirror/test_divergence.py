@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.mirror.divergence import UNKNOWN, Common, EpochEnd, next_step
+from ottla.mirror.divergence import UNKNOWN, CommonUpTo, EpochEnd, next_step
 
 History = list[int]
 """The leader epoch of each record."""
@@ -35,7 +35,7 @@ def found_end(there: History, here: History) -> int:
     for _ in range(100):
         told = answer(there, epoch)
         step = next_step(told, answer(here, told.epoch))
-        if isinstance(step, Common):
+        if isinstance(step, CommonUpTo):
             return step.end_offset
         assert step.epoch < epoch
         epoch = step.epoch

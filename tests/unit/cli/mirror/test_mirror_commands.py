@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from ottla.main import main
-from ottla.mirror import first_copy, mirror_client
+from ottla.mirror import first_copy_progress, mirror_client
 from ottla_mirror.rest.entities import (
     FlowInfo,
     FlowLag,
@@ -88,7 +88,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     made = Worker()
     with made.service:
         monkeypatch.setenv("OTTLA_MIRROR_URL", made.service.url)
-        monkeypatch.setattr(first_copy, "LOOK_INTERVAL_S", 0.01)
+        monkeypatch.setattr(first_copy_progress, "LOOK_INTERVAL_S", 0.01)
         yield made
 
 

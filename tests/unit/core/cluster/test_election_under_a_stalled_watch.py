@@ -6,8 +6,8 @@ from uuid import UUID
 
 from ottla_core.cluster.election import Election
 from ottla_core.cluster.etcd import EtcdClient, TransactionResult
+from ottla_core.cluster.etcd_lease import LeaseSession
 from ottla_core.cluster.key_value import KeyValue
-from ottla_core.cluster.lease import LeaseSession
 from ottla_core.cluster.membership import Membership
 from ottla_core.cluster.model import NO_EPOCH, Member, Role
 

@@ -15,7 +15,7 @@ from ottla_core.wire.compression import Codec
 from ottla_core.wire.records import Record, encode_batch
 from ottla_group_coordinator import coordinator as coordinator_module
 from ottla_group_coordinator.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
-from ottla_group_coordinator.runtime import shard_loading, shard_log, shard_runtime
+from ottla_group_coordinator.runtime import remote_shard_log, shard_loading, shard_runtime
 from ottla_group_coordinator.runtime.shard_batches import ShardProducer, fencing_batch
 from tests.support.coordinator_under_test import (
     FLIGHTS,
@@ -317,7 +317,7 @@ async def test_a_log_that_lost_what_was_stored_calls_for_a_new_ownership(
 async def test_a_log_that_lost_what_was_stored_is_found_out_by_who_asks_for_offsets(
     feed: StatedFeed, start: Start, connect: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shard_log, "CONFIRM_PATIENCE_S", 0.1)
+    monkeypatch.setattr(remote_shard_log, "CONFIRM_PATIENCE_S", 0.1)
     coordinator: CoordinatorUnderTest = await start()
     broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
     assign(feed, shard_of(coordinator))
@@ -334,7 +334,7 @@ async def test_a_log_that_lost_what_was_stored_is_found_out_by_who_asks_for_offs
 async def test_a_leader_that_is_slow_to_show_what_it_has_is_asked_by_an_append(
     feed: StatedFeed, start: Start, connect: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shard_log, "CONFIRM_PATIENCE_S", 0.1)
+    monkeypatch.setattr(remote_shard_log, "CONFIRM_PATIENCE_S", 0.1)
     coordinator: CoordinatorUnderTest = await start()
     broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
     assign(feed, shard_of(coordinator))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla_group_coordinator.runtime.attention import UNATTENDED_MS_MAX, Attention
+from ottla_group_coordinator.runtime.awake_clock import UNATTENDED_MS_MAX, AwakeClock
 from ottla_group_coordinator.runtime.shard_time import CATCH_UP_RATE, ShardTime
 
 HOUR_MS = 3_600_000
@@ -19,10 +19,10 @@ class SystemUnderAdministration:
 
     wall_ms: int = WALL_MS
     monotonic_ms: int = 5_000_000
-    attention: Attention = field(init=False)
+    awake_clock: AwakeClock = field(init=False)
 
     def __post_init__(self) -> None:
-        self.attention = Attention(self)
+        self.awake_clock = AwakeClock(self)
 
     def time_ms(self) -> int:
         return self.wall_ms
@@ -38,11 +38,11 @@ class SystemUnderAdministration:
         while duration_ms > 0:
             self.sleep_ms(min(duration_ms, UNATTENDED_MS_MAX))
             duration_ms -= UNATTENDED_MS_MAX
-            self.attention.tick()
+            self.awake_clock.tick()
 
 
 def a_shard(system: SystemUnderAdministration) -> ShardTime:
-    return ShardTime(system.attention, system)
+    return ShardTime(system.awake_clock, system)
 
 
 def test_time_goes_on_as_it_passes() -> None:
@@ -61,7 +61,7 @@ def test_a_process_that_slept_has_not_listened() -> None:
     before_ms = time.now_ms()
     system.sleep_ms(4000)
     assert time.now_ms() - before_ms == UNATTENDED_MS_MAX
-    system.attention.tick()
+    system.awake_clock.tick()
     system.pass_ms(1000)
     assert time.now_ms() - before_ms == UNATTENDED_MS_MAX + 1000
 

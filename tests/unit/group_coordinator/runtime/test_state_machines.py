@@ -14,13 +14,13 @@ from ottla_core.cluster.model import ClusterState
 from ottla_core.errors import KafkaError
 from ottla_core.rpc.server import RpcServer
 from ottla_core.topic_partition import TopicPartition
-from ottla_group_coordinator.runtime.attention import Attention
+from ottla_group_coordinator.runtime.awake_clock import AwakeClock
 from ottla_group_coordinator.runtime.coordinator_counts import CoordinatorCounts
 from ottla_group_coordinator.runtime.relay_service import GroupRelayService
+from ottla_group_coordinator.runtime.remote_shard_log import RemoteShardLog
 from ottla_group_coordinator.runtime.shard_batches import ShardProducer
-from ottla_group_coordinator.runtime.shard_log import ShardLog
+from ottla_group_coordinator.runtime.shard_context import ShardContext
 from ottla_group_coordinator.runtime.shard_runtime import ShardRuntime
-from ottla_group_coordinator.runtime.shard_surroundings import ShardSurroundings
 from ottla_group_coordinator.runtime.state_machine import RecordFormat
 from ottla_group_coordinator.runtime.timers import Timers
 from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
@@ -105,11 +105,11 @@ class Runtimes:
         self._tokens = 0
         self.stored: Counter[str] = Counter()
         clock = SystemClock()
-        self._surroundings = ShardSurroundings(
+        self._surroundings = ShardContext(
             make_shard=SaidNames,
             record_format=NAMES,
             count_stored=self.stored.update,
-            attention=Attention(clock),
+            awake_clock=AwakeClock(clock),
             clock=clock,
             counts=CoordinatorCounts(),
             load_permits=asyncio.Semaphore(1),
@@ -122,7 +122,7 @@ class Runtimes:
 
     async def own(self) -> ShardRuntime[SaidNames]:
         self._epoch += 1
-        shard_log = ShardLog(
+        shard_log = RemoteShardLog(
             SHARD,
             ShardProducer(7, self._epoch),
             is_owner=lambda: True,

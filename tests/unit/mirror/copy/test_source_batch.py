@@ -16,7 +16,7 @@ from ottla_core.wire.record_batch import (
     parse_header,
 )
 from ottla_core.wire.records import Record, encode_batch, encode_record, iterate_records
-from ottla_mirror.copy.deliverable import DeliverableBatches
+from ottla_mirror.copy.deliverable_batches import DeliverableBatches
 from ottla_mirror.copy.source_batch import SourceBatch, read_batches
 
 RECORDS = [

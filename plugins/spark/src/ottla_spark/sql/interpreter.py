@@ -49,7 +49,7 @@ TABLE_ROWS_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class StatementOptions:
     """How statements are carried out.
 
     Attributes:
@@ -72,14 +72,16 @@ class Interpreter:
         spark: Spark's thread.
         catalog: what names stand for.
         deployment: where pipelines run.
-        manner: how results are shown.
+        options: how results are shown.
     """
 
-    def __init__(self, spark: SparkThread, catalog: Catalog, deployment: Deployment, manner: Manner) -> None:
+    def __init__(
+        self, spark: SparkThread, catalog: Catalog, deployment: Deployment, options: StatementOptions
+    ) -> None:
         self._spark = spark
         self._catalog = catalog
         self._deployment = deployment
-        self._manner = manner
+        self._options = options
 
     def run(self, text: str) -> bool:
         """Carry out a statement, and tell whether there may be another.
@@ -126,7 +128,7 @@ class Interpreter:
                 self._for_spark(text)
 
     def _query(self, query: Query) -> None:
-        if self._manner.stream and not query.emit_changes:
+        if self._options.stream and not query.emit_changes:
             with_changes = parse(f"{query.text} EMIT CHANGES")
             assert isinstance(with_changes, Query), "a query stays one"
             query = with_changes
@@ -136,8 +138,8 @@ class Interpreter:
             self._for_spark(query.text)
 
     def _for_spark(self, text: str) -> None:
-        rows_max = self._manner.rows_max
-        if rows_max is None and self._manner.form is ResultFormat.TABLE:
+        rows_max = self._options.rows_max
+        if rows_max is None and self._options.form is ResultFormat.TABLE:
             rows_max = TABLE_ROWS_MAX
 
         self._check_names(text)
@@ -160,7 +162,7 @@ class Interpreter:
 
     def _changes(self, query: Query) -> None:
         self._check_names(query.text)
-        limits = [each for each in (query.rows_max, self._manner.rows_max) if each is not None]
+        limits = [each for each in (query.rows_max, self._options.rows_max) if each is not None]
 
         def statement(spark: SparkSession, work: Work) -> None:
             frame, _ = self._catalog.analyzed(spark, query.text, streaming=True)
@@ -178,12 +180,12 @@ class Interpreter:
         with progress_line(self._spark.tasks, lambda: results.row_count if results is not None else 0) as line:
             self._spark.started()
             began_s = time.monotonic()
-            shown = self._spark.chunks(statement, self._manner.timeout_s, lambda: self._note(WAITING, line))
+            shown = self._spark.chunks(statement, self._options.timeout_s, lambda: self._note(WAITING, line))
             with closing(shown) as chunks:
                 for chunk in chunks:
                     if isinstance(chunk, Head):
                         results = (
-                            Results(self._manner.form, chunk.schema, chunk.zone) if chunk.schema.fields else None
+                            Results(self._options.form, chunk.schema, chunk.zone) if chunk.schema.fields else None
                         )
                     elif isinstance(chunk, Piece) and results is not None:
                         _hide(line)
@@ -208,7 +210,7 @@ class Interpreter:
         self._check_names(deploy.query.text)
         with (
             progress_line(self._spark.tasks, int),
-            closing(self._spark.chunks(statement, self._manner.timeout_s)) as chunks,
+            closing(self._spark.chunks(statement, self._options.timeout_s)) as chunks,
         ):
             (config,) = chunks
         self._note(self._deployment.create(deploy.name, config, self._catalog.topics))
@@ -240,7 +242,7 @@ class Interpreter:
             for row in spark.sql("SHOW TABLES").collect():
                 work.emit((row["tableName"], "view" if row["isTemporary"] else "table", row["namespace"] or None))
 
-        with closing(self._spark.chunks(statement, self._manner.timeout_s)) as chunks:
+        with closing(self._spark.chunks(statement, self._options.timeout_s)) as chunks:
             found += chunks
         for table in self._catalog.declared.values():
             reads = table.topic or table.config.pattern or f"{table.config.format} {table.config.path}".strip()
@@ -255,10 +257,10 @@ class Interpreter:
             StructField(name, LongType() if is_whole else StringType())
             for name, is_whole in zip(columns, whole, strict=True)
         ]
-        Results(self._manner.form, StructType(fields)).write(rows)
+        Results(self._options.form, StructType(fields)).write(rows)
 
     def _note(self, text: str, line: ProgressLine | None = None) -> None:
-        if self._manner.form is ResultFormat.TABLE:
+        if self._options.form is ResultFormat.TABLE:
             if line is not None:
                 line.hide()
             note(text)

@@ -7,7 +7,7 @@ from ottla_spark.sql.catalog import Catalog
 from ottla_spark.sql.connect_rest import ConnectRest
 from ottla_spark.sql.deployment import Deployment
 from ottla_spark.sql.grammar import parse
-from ottla_spark.sql.interpreter import Interpreter, Manner
+from ottla_spark.sql.interpreter import Interpreter, StatementOptions
 from ottla_spark.sql.invocation import Connections, Invocation
 from ottla_spark.sql.problems import ReaderGone, SqlProblem
 from ottla_spark.sql.spark_thread import SparkThread
@@ -26,10 +26,10 @@ def catalog_of(connections: Connections, topics: Topics) -> Catalog:
 
 def interpreter_of(invocation: Invocation, catalog: Catalog, connect: ConnectRest, spark: SparkThread) -> Interpreter:
     """Return what carries out the statements of a command."""
-    manner = Manner(
+    options = StatementOptions(
         form=invocation.form, rows_max=invocation.rows_max, timeout_s=invocation.timeout_s, stream=invocation.stream
     )
-    return Interpreter(spark, catalog, Deployment(connect, invocation.connections.spark_settings), manner)
+    return Interpreter(spark, catalog, Deployment(connect, invocation.connections.spark_settings), options)
 
 
 def run_script(script: str, run: Callable[[str], bool]) -> None:

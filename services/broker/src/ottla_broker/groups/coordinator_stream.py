@@ -10,7 +10,7 @@ import structlog
 from grpc import aio
 
 from ottla_broker.groups.relay_session import RelaySession
-from ottla_broker.groups.shard_log import ShardLog
+from ottla_broker.groups.shard_log_access import ShardLogAccess
 from ottla_core.background import start_detached, start_recurring
 from ottla_core.cluster.model import Member
 from ottla_core.rpc.dialing import dial
@@ -37,7 +37,7 @@ class CoordinatorStream:
         session: the exchange over the stream, or None while it is not open.
     """
 
-    def __init__(self, coordinator: Member, broker_id: int, broker_epoch: int, shard_log: ShardLog) -> None:
+    def __init__(self, coordinator: Member, broker_id: int, broker_epoch: int, shard_log: ShardLogAccess) -> None:
         self.coordinator = coordinator
         self.broker_epoch = broker_epoch
         self.session: RelaySession | None = None

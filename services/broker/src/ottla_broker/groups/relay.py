@@ -8,12 +8,12 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
+from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.groups.coordinator_stream import CoordinatorStream
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.relay_session import Finish, RelaySession
 from ottla_broker.groups.routing import owner_of, owners
-from ottla_broker.groups.shard_log import ShardLog
-from ottla_broker.later_answer import LaterAnswer
+from ottla_broker.groups.shard_log_access import ShardLogAccess
 from ottla_core.background import start_detached
 from ottla_core.cluster.feed import ClusterStateFeed
 from ottla_core.cluster.model import ClusterState, Member
@@ -47,7 +47,7 @@ class GroupRelay:
         streams: by coordinator id.
     """
 
-    def __init__(self, feed: ClusterStateFeed, broker_id: int, shard_log: ShardLog) -> None:
+    def __init__(self, feed: ClusterStateFeed, broker_id: int, shard_log: ShardLogAccess) -> None:
         self.shard_log = shard_log
         self.streams: dict[int, CoordinatorStream] = {}
         self._feed = feed
@@ -103,7 +103,7 @@ class GroupRelay:
         *,
         only_forward: bool = False,
         sets_all_back: bool = False,
-    ) -> LaterAnswer[T]:
+    ) -> CallbackAnswer[T]:
         """Pass a request on to the owner of a shard; see `RelaySession.ask`.
 
         Raises:
@@ -144,7 +144,7 @@ class GroupRelay:
         *,
         only_forward: bool = False,
         sets_all_back: bool = False,
-    ) -> LaterAnswer[T]:
+    ) -> CallbackAnswer[T]:
         if len(frame) > FRAME_BYTES_MAX:
             raise MessageTooLarge(f"a request of {len(frame)} bytes about groups; {FRAME_BYTES_MAX} is the most")
         return self._session_with(owner).ask(

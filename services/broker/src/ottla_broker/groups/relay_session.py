@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import structlog
 from kio.schema.errors import ErrorCode
 
+from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.groups.errors import NotCoordinator
-from ottla_broker.groups.shard_log import ShardLog
-from ottla_broker.later_answer import LaterAnswer
+from ottla_broker.groups.shard_log_access import ShardLogAccess
 from ottla_core.background import start_detached
 from ottla_core.rpc.frame_queue import FrameQueue
 from ottla_core.shards import GROUP_TOPIC
@@ -43,7 +43,7 @@ Finish = Callable[[bytes | NotCoordinator], T]
 logger = structlog.get_logger("groups")
 
 
-class _Relayed(LaterAnswer[T]):
+class _Relayed(CallbackAnswer[T]):
     """The answer to a request that was passed on; `abandoned` takes its id when nobody waits for it any more."""
 
     __slots__ = ("_abandoned", "_finish", "_id")
@@ -76,7 +76,7 @@ class RelaySession:
         relayed_count: requests of clients that were passed on.
     """
 
-    def __init__(self, shard_log: ShardLog) -> None:
+    def __init__(self, shard_log: ShardLogAccess) -> None:
         self.outgoing = FrameQueue()
         self.relayed_count = 0
         self._shard_log = shard_log
@@ -100,7 +100,7 @@ class RelaySession:
         *,
         only_forward: bool = False,
         sets_all_back: bool = False,
-    ) -> LaterAnswer[T]:
+    ) -> CallbackAnswer[T]:
         """Pass a client's request on.
 
         Args:

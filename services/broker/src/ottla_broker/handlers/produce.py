@@ -13,8 +13,8 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.broker import Broker, Request
-from ottla_broker.delayed_produce import PRODUCE_KEY, DelayedProduce, Unsafe
-from ottla_broker.log.appended import Appended
+from ottla_broker.delayed_produce import PRODUCE_KEY, DelayedProduce, PendingAck
+from ottla_broker.log.append_result import AppendResult
 from ottla_broker.log.unpacking import LookedInto
 from ottla_broker.outcome import Answer, Outcome, Parts
 from ottla_broker.partition import Partition
@@ -68,14 +68,14 @@ class _Work:
 
     Attributes:
         topics: the topics of the request that were begun, with the outcomes of the batches tried so far, in order.
-        unsafe: what was appended and is to be waited for.
+        pending_acks: what was appended and is to be waited for.
         led: what was appended for a producer that only asks that this broker has it as the leader (acks=1).
     """
 
     broker: Broker
     request: Request
     topics: list[tuple[str | UUID, list[PartitionProduced]]]
-    unsafe: list[Unsafe]
+    pending_acks: list[PendingAck]
     led: list[Led]
 
 
@@ -148,9 +148,9 @@ async def _look_into(broker: Broker, named: str | UUID, data: PartitionData) -> 
 
 
 def _answer_when_safe(work: _Work) -> Answer | Awaitable[Answer]:
-    if work.unsafe:
+    if work.pending_acks:
         timeout_s = max(0, work.request.message.timeout_ms) / 1000
-        return DelayedProduce(work.unsafe, timeout_s, lambda: _answer_after_waiting(work)).answered
+        return DelayedProduce(work.pending_acks, timeout_s, lambda: _answer_after_waiting(work)).answered
     return _answer(work)
 
 
@@ -231,10 +231,12 @@ def _note_what_is_due(work: _Work, partition: Partition, outcomes: list[Partitio
         work.led.append((partition, epoch, outcomes, len(outcomes)))
     must_replicate, must_flush = acks == ALL_IN_SYNC and log.high_watermark < end_offset, log.flush_is_due
     if must_replicate or must_flush:
-        work.unsafe.append(Unsafe(outcomes, len(outcomes), partition, end_offset, epoch, must_replicate, must_flush))
+        work.pending_acks.append(
+            PendingAck(outcomes, len(outcomes), partition, end_offset, epoch, must_replicate, must_flush)
+        )
 
 
-def _stored(index: int, appended: Appended) -> PartitionProduced:
+def _stored(index: int, appended: AppendResult) -> PartitionProduced:
     return PartitionProduced(
         index,
         ErrorCode.none,

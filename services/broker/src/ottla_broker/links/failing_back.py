@@ -2,9 +2,9 @@
 
 In this order, so that no consumer skips records of the source that come at the offsets of those given up:
 
-1. The records are kept in a file (`set_aside.py`).
+1. The records are kept in a file (`tail_backup.py`).
 2. Consumers are held: they get an error upon which they come again.
-3. Groups go back to the cut and lose their members (`groups_back.py`), who begin anew there. As nobody reads behind
+3. Groups go back to the cut and lose their members (`group_rewind.py`), who begin anew there. As nobody reads behind
    the cut from here on, no member gets there again.
 4. The records are cut off.
 5. The leader epoch is raised. Until then nothing is appended and consumers stay held. Those without a group see by
@@ -21,10 +21,10 @@ from uuid import UUID
 
 import structlog
 
-from ottla_broker.links.groups_back import Cut
+from ottla_broker.links.group_rewind import Cut
 from ottla_broker.links.linked_leading import cut_to_source
 from ottla_broker.links.linked_partition import LinkedPartition
-from ottla_broker.links.set_aside import keep_aside
+from ottla_broker.links.tail_backup import keep_aside
 from ottla_broker.replication.follower_replica import truncation_offset
 from ottla_core.clock import Clock
 from ottla_core.cluster.link_api import LinkedPartitionState

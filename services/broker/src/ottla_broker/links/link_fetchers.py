@@ -13,9 +13,9 @@ import structlog
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.groups.errors import NotCoordinator
+from ottla_broker.links.active_link import ActiveLink
 from ottla_broker.links.epoch_raising import EpochRaising
-from ottla_broker.links.groups_back import Cut, GroupsBack
-from ottla_broker.links.link_run import LinkRun
+from ottla_broker.links.group_rewind import Cut, GroupRewind
 from ottla_broker.links.link_settings import Resolve
 from ottla_broker.links.linked_partition import LinkedPartition
 from ottla_broker.partition import Partition
@@ -60,8 +60,8 @@ class LinkFetchers:
         self._clock = clock
         self._epochs = epochs
         self._resolve = resolve
-        self.groups: GroupsBack | None = None
-        self._runs: dict[UUID, LinkRun] = {}
+        self.groups: GroupRewind | None = None
+        self._runs: dict[UUID, ActiveLink] = {}
         self._waiting: dict[UUID, set[Partition]] = {}
         self._bytes_of_closed = 0
         self._closing: set[asyncio.Task[None]] = set()
@@ -159,8 +159,8 @@ class LinkFetchers:
                 error=error.message,
             )
 
-    def _open(self, link: Link) -> LinkRun:
-        return LinkRun(
+    def _open(self, link: Link) -> ActiveLink:
+        return ActiveLink(
             link,
             self._settings,
             client_id=f"link-{link.name}-broker-{self._config.node_id}",
@@ -175,7 +175,7 @@ class LinkFetchers:
             raise NotCoordinator("this broker has only just been started")
         await self.groups.wait_for(topic_id, index, cut)
 
-    def _close(self, link_id: UUID, run: LinkRun) -> None:
+    def _close(self, link_id: UUID, run: ActiveLink) -> None:
         del self._runs[link_id]
         self._bytes_of_closed += run.fetched_bytes
         task = start_detached("closing a link", run.close())

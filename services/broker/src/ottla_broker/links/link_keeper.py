@@ -66,7 +66,7 @@ class Registration(Protocol):
 
 
 class GroupsHere(Protocol):
-    """The groups of the cluster that follows; see `OwnGroups`."""
+    """The groups of the cluster that follows; see `LocalGroupOffsets`."""
 
     async def take_forward(
         self, group: str, offsets: Mapping[TopicPartition, CommittedOffset], topic_ids: Mapping[str, UUID]

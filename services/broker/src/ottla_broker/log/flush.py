@@ -29,7 +29,7 @@ from ottla_broker.log.flush_plan import NO_SPACE, Epochs, FlushPlan
 from ottla_broker.log.leader_epoch_checkpoint import LeaderEpochs
 from ottla_broker.log.partition_metadata import PARTITION_METADATA
 from ottla_broker.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from ottla_broker.log.segments import Segments
+from ottla_broker.log.segment_list import SegmentList
 from ottla_broker.log.shutdown_record import note_failed_fsync
 from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition
@@ -45,7 +45,7 @@ class Flushable(Protocol):
 
     topic_partition: TopicPartition
     directory: Path
-    segments: Segments
+    segments: SegmentList
     leader_epochs: LeaderEpochs
     log_end_offset: int
 

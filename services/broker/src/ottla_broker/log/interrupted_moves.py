@@ -16,7 +16,7 @@ import structlog
 
 from ottla_broker.log.checkpoint_file import replace_file, sync_directory
 from ottla_broker.log.log_directory import LogDirectory, parse_future_directory, set_aside_name
-from ottla_broker.log.retirement import Retirement
+from ottla_broker.log.log_disposal import LogDisposal
 from ottla_core.kafka_uuid import parse_uuid_text, uuid_text
 from ottla_core.topic_partition import TopicPartition
 
@@ -55,7 +55,7 @@ def moved_from(path: Path) -> set[UUID]:
 
 def retire_former(path: Path, topic_partition: TopicPartition) -> Path:
     """Rename the directory that a log has left, so that it is removed later; raises OSError."""
-    target = path.with_name(set_aside_name(topic_partition, Retirement.DELETE))
+    target = path.with_name(set_aside_name(topic_partition, LogDisposal.DELETE))
     path.rename(target)
     sync_directory(target.parent)
     return target

@@ -20,8 +20,8 @@ from ottla_broker.log.producer_snapshot import snapshot_path
 from ottla_broker.log.retention import Deletion, SegmentFacts, decide_deletion
 from ottla_broker.log.segment import DELETED_SUFFIX, LogSegment, SegmentCut
 from ottla_broker.log.segment_file import OpenFiles
+from ottla_broker.log.segment_list import SegmentList
 from ottla_broker.log.segment_swap import carry_out, swap_steps, take_back
-from ottla_broker.log.segments import Segments
 from ottla_broker.log.time_index import TimeIndex, TimestampOffset
 from ottla_core.topic_config import TopicConfig
 
@@ -45,7 +45,7 @@ class LocalLog:
     def __init__(
         self,
         directory: Path,
-        segments: Segments,
+        segments: SegmentList,
         config: TopicConfig,
         open_files: OpenFiles,
         background: Background,

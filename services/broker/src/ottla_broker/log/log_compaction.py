@@ -24,7 +24,7 @@ from ottla_broker.log.log_reader import LogReader
 from ottla_broker.log.producer_state import ProducerStates
 from ottla_broker.log.segment import LogSegment
 from ottla_broker.log.segment_cleaning import CleanedSegment, CleaningJob
-from ottla_broker.log.segments import Segments
+from ottla_broker.log.segment_list import SegmentList
 from ottla_core.config_definition import INT64_MAX
 from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower
 from ottla_core.topic_config import TopicConfig
@@ -60,7 +60,7 @@ class Compactable(Protocol):
     topic_partition: TopicPartition
     directory: Path
     config: TopicConfig
-    segments: Segments
+    segments: SegmentList
     log_start_offset: int
     log_end_offset: int
     high_watermark: int

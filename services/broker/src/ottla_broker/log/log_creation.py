@@ -20,10 +20,10 @@ import structlog
 
 from ottla_broker.log.background import Background
 from ottla_broker.log.log_directory import set_aside_name
+from ottla_broker.log.log_disposal import LogDisposal
 from ottla_broker.log.log_loading import LoadRequest
 from ottla_broker.log.partition_log import PartitionLog
 from ottla_broker.log.partition_metadata import begin_partition_metadata, read_partition_metadata
-from ottla_broker.log.retirement import Retirement
 from ottla_core.errors import CorruptMessage
 from ottla_core.topic_partition import TopicPartition
 
@@ -78,7 +78,7 @@ def clear_the_way(path: Path, topic_partition: TopicPartition) -> None:
     try:
         path.rmdir()
     except OSError:
-        target = path.with_name(set_aside_name(topic_partition, Retirement.SET_ASIDE))
+        target = path.with_name(set_aside_name(topic_partition, LogDisposal.SET_ASIDE))
         path.rename(target)
         _logger.warning(
             "a directory was in the way of a new log: it is set aside and kept; remove it if it is not needed",

@@ -20,6 +20,7 @@ from uuid import uuid4
 import structlog
 
 from ottla_broker.log.checkpoint_file import replace_file, sync_directory
+from ottla_broker.log.log_disposal import LogDisposal
 from ottla_broker.log.offset_checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
@@ -30,7 +31,6 @@ from ottla_broker.log.offset_checkpoint import (
     UNCERTAIN_ENDS_CHECKPOINT,
     OffsetCheckpoint,
 )
-from ottla_broker.log.retirement import Retirement
 from ottla_broker.log.shutdown_record import begin_record, write_record
 from ottla_core.cluster.model import NO_EPOCH
 from ottla_core.errors import ConfigurationError, CorruptMessage, InvalidTopic
@@ -78,7 +78,7 @@ def future_name(topic_partition: TopicPartition) -> str:
     return name
 
 
-def set_aside_name(topic_partition: TopicPartition, retirement: Retirement) -> str:
+def set_aside_name(topic_partition: TopicPartition, retirement: LogDisposal) -> str:
     """Return a unique name for a partition's directory that is no log any more; at most 255 characters."""
     end = f"-{topic_partition.partition}.{uuid4().hex}{retirement}"
     return topic_partition.topic[: _NAME_LENGTH_MAX - len(end)] + end
@@ -247,7 +247,7 @@ class LogDirectory:
     def remove_leftovers(self) -> None:
         """Remove the directories of partitions that were deleted before the last stop; blocks."""
         for path in self.path.iterdir():
-            if path.name.endswith(Retirement.DELETE) and _SET_ASIDE_DIRECTORY.search(path.name):
+            if path.name.endswith(LogDisposal.DELETE) and _SET_ASIDE_DIRECTORY.search(path.name):
                 _logger.info("removing a deleted partition", directory=str(path))
                 shutil.rmtree(path, ignore_errors=True)
 

@@ -30,8 +30,8 @@ from ottla_broker.log.segment import (
     segment_path,
 )
 from ottla_broker.log.segment_file import OpenFiles
+from ottla_broker.log.segment_list import SegmentList
 from ottla_broker.log.segment_swap import finish_swaps
-from ottla_broker.log.segments import Segments
 from ottla_broker.log.storage_problems import StorageProblems
 from ottla_broker.log.time_index import TimeIndex
 from ottla_core.errors import CorruptMessage
@@ -83,7 +83,7 @@ class LoadedLog:
         may_have_gap: whether a disk that loses what was not fsynced may have left a gap that recovery cannot see.
     """
 
-    segments: Segments
+    segments: SegmentList
     log_start_offset: int
     log_end_offset: int
     recovery_point: int
@@ -109,8 +109,8 @@ class _Row:
     unchecked_count: int = 0
 
     @property
-    def segments(self) -> Segments:
-        return Segments(self.found)
+    def segments(self) -> SegmentList:
+        return SegmentList(self.found)
 
     @property
     def unchecked(self) -> list[LogSegment]:
@@ -140,7 +140,7 @@ def load_log(request: LoadRequest) -> LoadedLog:
 def begin_log(request: LoadRequest) -> LoadedLog:
     """Begin a log in a directory that was made for it just now, and hence holds none; blocks and raises OSError."""
     return LoadedLog(
-        segments=Segments([_create(request, 0)]),
+        segments=SegmentList([_create(request, 0)]),
         log_start_offset=0,
         log_end_offset=0,
         recovery_point=0,
@@ -186,7 +186,7 @@ def _load_log(request: LoadRequest) -> LoadedLog:
     )
 
 
-def _may_have_gap(request: LoadRequest, segments: Segments) -> bool:
+def _may_have_gap(request: LoadRequest, segments: SegmentList) -> bool:
     """Return whether records before the last segment may be lost without a trace that recovery finds.
 
     What a file loses it loses in place: as damage, or as an end that lies before the next segment's beginning. Only
@@ -236,7 +236,7 @@ def _load_epochs(directory: Path, row: _Row) -> LeaderEpochs:
     return epochs
 
 
-def _start_anew(request: LoadRequest, former: Segments, log_start_offset: int, log_end_offset: int) -> Segments:
+def _start_anew(request: LoadRequest, former: SegmentList, log_start_offset: int, log_end_offset: int) -> SegmentList:
     """Return an empty log at its start offset, where its files end before that.
 
     A disk that has lost the log's end leaves it so, but so does a log start offset that is wrong: nothing is deleted.
@@ -252,7 +252,7 @@ def _start_anew(request: LoadRequest, former: Segments, log_start_offset: int, l
         partition=str(request.topic_partition), log_end_offset=log_end_offset, log_start_offset=log_start_offset,
         kept_as=[str(path) for path in kept],
     )  # fmt: skip
-    return Segments([_create(request, log_start_offset)])
+    return SegmentList([_create(request, log_start_offset)])
 
 
 def _create(request: LoadRequest, base_offset: int) -> LogSegment:

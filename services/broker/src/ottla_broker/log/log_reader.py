@@ -11,8 +11,8 @@ from typing import Final
 
 from ottla_broker.log.log_slice import FileSlice
 from ottla_broker.log.segment import LogSegment
+from ottla_broker.log.segment_list import SegmentList
 from ottla_broker.log.segment_scan import last_boundary
-from ottla_broker.log.segments import Segments
 from ottla_broker.log.unpacking import Found, LongSearch, is_long
 from ottla_core.errors import InvalidRecord, UnsupportedCompressionType
 from ottla_core.wire.record_batch import RecordBatchHeader
@@ -30,7 +30,7 @@ class LogReader:
 
     __slots__ = ("_end", "_positions", "_segments")
 
-    def __init__(self, segments: Segments) -> None:
+    def __init__(self, segments: SegmentList) -> None:
         self._segments = segments
         self._positions: dict[int, tuple[LogSegment, int]] = {}
         self._end: tuple[int, LogSegment, int] | None = None

@@ -19,7 +19,7 @@ from ottla_broker.log.log_reader import LogReader
 from ottla_broker.log.producer_loading import read_producers, remove_snapshots
 from ottla_broker.log.producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
 from ottla_broker.log.producer_state import ProducerStates
-from ottla_broker.log.segments import Segments
+from ottla_broker.log.segment_list import SegmentList
 from ottla_broker.log.storage_errors import StorageErrors
 from ottla_broker.log.truncation import LogTruncation
 from ottla_core.errors import OffsetOutOfRange
@@ -33,7 +33,7 @@ class Removable(Protocol):
 
     topic_partition: TopicPartition
     directory: Path
-    segments: Segments
+    segments: SegmentList
     log_start_offset: int
     log_end_offset: int
     high_watermark: int

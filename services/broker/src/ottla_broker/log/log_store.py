@@ -19,21 +19,21 @@ from uuid import UUID
 
 import structlog
 
+from ottla_broker.log.batched_creation import BatchedCreation
 from ottla_broker.log.checkpoint_file import sync_directory
 from ottla_broker.log.cleaner import LogCleaner
 from ottla_broker.log.directory_checkpoints import DirectoryCheckpoints
 from ottla_broker.log.interrupted_moves import InterruptedMove, settle_interrupted_moves
-from ottla_broker.log.joint_creation import JointCreation
 from ottla_broker.log.log_directories import LogDirectories, take_directories
 from ottla_broker.log.log_directory import (
     LogDirectory,
     future_name,
     set_aside_name,
 )
+from ottla_broker.log.log_disposal import LogDisposal
 from ottla_broker.log.log_duties import LogDuties, LogSettings
 from ottla_broker.log.log_moves import FutureLogDescription, LogMoves
 from ottla_broker.log.partition_log import PartitionLog
-from ottla_broker.log.retirement import Retirement
 from ottla_broker.log.segment_file import OpenFiles
 from ottla_broker.log.storage_problems import StorageProblems
 from ottla_broker.log.store_loading import ConfigFor, LogOpening
@@ -96,7 +96,7 @@ class LogStore:
             clock, settings, OpenFiles(settings.open_files_max), self._background, self.storage_problems
         )
         self._checkpoints = DirectoryCheckpoints(self)
-        self._creation = JointCreation(self._checkpoints, self._executor, self._background)
+        self._creation = BatchedCreation(self._checkpoints, self._executor, self._background)
         self._truncations = TruncationContext(self._announce_truncation)
         self._duties = LogDuties(self, self._checkpoints, clock, settings)
         self.cleaner = LogCleaner(self, self._write_first_dirty_offset, clock, settings.cleaner)
@@ -318,7 +318,7 @@ class LogStore:
     def _is_at_rest(self, log: PartitionLog) -> bool:
         return log.may_relocate and not self._moves.is_under_way(log.topic_partition)
 
-    def take_away(self, log: PartitionLog, retirement: Retirement) -> Path:
+    def take_away(self, log: PartitionLog, retirement: LogDisposal) -> Path:
         """Take a log out of use, within `at_rest`; does not await, so that the caller can decide and act in one.
 
         The files are removed after `file.delete.delay.ms`, or kept. Returns their directory, for `sync_retired`.
@@ -336,7 +336,7 @@ class LogStore:
         except OSError as error:
             raise KafkaStorageError(f"Cannot rename {log.directory}: {error.strerror or error}") from error
         self._forget(key).abandon()
-        if retirement is Retirement.DELETE:
+        if retirement is LogDisposal.DELETE:
             self.remove_later(target, log.config.file_delete_delay_ms)
             _logger.info("deleted a partition", partition=str(key), directory=str(target))
         else:

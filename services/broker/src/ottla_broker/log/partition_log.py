@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
+from ottla_broker.log.append_result import AppendResult
 from ottla_broker.log.append_validation import AppendOrigin, check_batch, sole_batch
-from ottla_broker.log.appended import Appended
 from ottla_broker.log.background import Background, InlineBackground
 from ottla_broker.log.batch_run import BatchRun, runs_to_append
 from ottla_broker.log.client_batches import ClientBatches
@@ -167,7 +167,7 @@ class PartitionLog:
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         looked_into: LookedInto | None = None,
-    ) -> Appended:
+    ) -> AppendResult:
         """Append a batch of a client or a coordinator.
 
         Args:
@@ -193,7 +193,9 @@ class PartitionLog:
             original = self.producers.check(header)
             if original is not None:
                 append_time = NO_TIMESTAMP if keeps_timestamps else original.timestamp
-                return Appended(original.base_offset, original.last_offset, append_time, self.log_start_offset, True)
+                return AppendResult(
+                    original.base_offset, original.last_offset, append_time, self.log_start_offset, True
+                )
         append_time = NO_TIMESTAMP if keeps_timestamps else now_ms
         buffers = placed_batch(view, header, base_offset, leader_epoch, append_time)
         timestamp = header.max_timestamp if keeps_timestamps else now_ms
@@ -203,7 +205,7 @@ class PartitionLog:
         self.log_end_offset = last_offset + 1
         if producer_id >= 0:
             self.producers.record(header, last_offset, timestamp, now_ms)
-        return Appended(base_offset, last_offset, append_time, self.log_start_offset, False)
+        return AppendResult(base_offset, last_offset, append_time, self.log_start_offset, False)
 
     def has_batch(self, records: Buffer) -> bool:
         """Return whether a batch of an idempotent producer is in the log already."""

@@ -23,8 +23,8 @@ from ottla_broker.log.producer_state import (
     ProducerEntry,
     carries_sequence,
 )
+from ottla_broker.log.segment_list import SegmentList
 from ottla_broker.log.segment_scan import walk_headers
-from ottla_broker.log.segments import Segments
 from ottla_core.errors import CorruptMessage
 
 _NEAR_BYTES: Final = 256 * 1024
@@ -67,7 +67,9 @@ class _Refill:
         self.found = [*earlier, *self.found][-(RETAINED_BATCHES - 1) :]
 
 
-def refill_batches(producers: Iterable[ProducerEntry], segments: Segments, offset: int, log_end_offset: int) -> None:
+def refill_batches(
+    producers: Iterable[ProducerEntry], segments: SegmentList, offset: int, log_end_offset: int
+) -> None:
     """Give producers from a snapshot, which have one batch each, the batches before it.
 
     Args:
@@ -97,7 +99,7 @@ class _WalkBack:
 
     __slots__ = ("_end", "_header_count", "_number", "_segments", "_segments_left")
 
-    def __init__(self, segments: Segments) -> None:
+    def __init__(self, segments: SegmentList) -> None:
         self._segments = segments
         self._number = 0
         self._end = 0

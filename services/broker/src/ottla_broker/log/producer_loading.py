@@ -16,7 +16,7 @@ import structlog
 from ottla_broker.log.producer_history import refill_batches
 from ottla_broker.log.producer_snapshot import decode_snapshot, snapshot_offsets, snapshot_path
 from ottla_broker.log.producer_state import ProducerStates
-from ottla_broker.log.segments import Segments
+from ottla_broker.log.segment_list import SegmentList
 from ottla_core.errors import CorruptMessage
 from ottla_core.promotion import PROMOTION_LEAP
 from ottla_core.topic_partition import TopicPartition
@@ -26,7 +26,7 @@ _logger: Final = structlog.get_logger("log.loading")
 
 
 def load_producers(
-    topic_partition: TopicPartition, directory: Path, segments: Segments, *, log_end_offset: int
+    topic_partition: TopicPartition, directory: Path, segments: SegmentList, *, log_end_offset: int
 ) -> ProducerStates:
     """Return the producers as of the log's end, and remove the snapshots that no start will need; raises OSError."""
     producers = read_producers(
@@ -37,7 +37,7 @@ def load_producers(
 
 
 def read_producers(
-    topic_partition: TopicPartition, directory: Path, segments: Segments, *, offset: int, log_end_offset: int
+    topic_partition: TopicPartition, directory: Path, segments: SegmentList, *, offset: int, log_end_offset: int
 ) -> ProducerStates:
     """Return the producers of the batches that end before an offset; changes nothing.
 
@@ -66,7 +66,7 @@ def read_producers(
     return producers
 
 
-def remove_snapshots(directory: Path, segments: Segments, log_end_offset: int) -> None:
+def remove_snapshots(directory: Path, segments: SegmentList, log_end_offset: int) -> None:
     """Remove snapshots beyond either end of the log, unreadable ones, and older ones that belong to no segment.
 
     Raises:
@@ -88,7 +88,7 @@ def remove_snapshots(directory: Path, segments: Segments, log_end_offset: int) -
                 path.unlink()
 
 
-def _replay(producers: ProducerStates, segments: Segments, from_offset: int, end_offset: int) -> None:
+def _replay(producers: ProducerStates, segments: SegmentList, from_offset: int, end_offset: int) -> None:
     if from_offset >= end_offset:
         return
     number = segments.number_for(from_offset)
@@ -105,7 +105,7 @@ def _replay(producers: ProducerStates, segments: Segments, from_offset: int, end
             latest_epoch = header.leader_epoch
 
 
-def _note_when_written(producers: ProducerStates, segments: Segments) -> None:
+def _note_when_written(producers: ProducerStates, segments: SegmentList) -> None:
     """Note of each producer that its last batch was written no later than the segment that holds it."""
     modified_ms: dict[int, int] = {}
     for entry in producers:
@@ -117,7 +117,7 @@ def _note_when_written(producers: ProducerStates, segments: Segments) -> None:
         entry.written_ms = modified_ms[number]
 
 
-def _last_epoch_before(segments: Segments, number: int) -> int:
+def _last_epoch_before(segments: SegmentList, number: int) -> int:
     """Return the leader epoch of the last batch before a segment, or -1 if there is none any more."""
     for segment in reversed(list(segments)[:number]):
         if (header := segment.last_header()) is not None:

@@ -24,7 +24,7 @@ from ottla_broker.log.producer_loading import read_producers
 from ottla_broker.log.producer_state import ProducerStates
 from ottla_broker.log.segment import LogSegment
 from ottla_broker.log.segment_file import OpenFiles
-from ottla_broker.log.segments import Segments
+from ottla_broker.log.segment_list import SegmentList
 from ottla_broker.log.time_index import TimestampOffset
 from ottla_core.errors import KafkaStorageError
 from ottla_core.topic_partition import TopicPartition
@@ -38,7 +38,7 @@ class Truncatable(Protocol):
 
     topic_partition: TopicPartition
     directory: Path
-    segments: Segments
+    segments: SegmentList
     log_end_offset: int
 
 
@@ -181,7 +181,7 @@ def _find_in_files(
 ) -> FoundBelow:
     """Read in a thread, from files opened for that alone: the log's own segments belong to the loop."""
     open_files = OpenFiles(READINGS_MAX)
-    segments = Segments(
+    segments = SegmentList(
         LogSegment(directory, base_offset, size_bytes=size, open_files=open_files, created_ms=0)
         for base_offset, size in sizes
     )

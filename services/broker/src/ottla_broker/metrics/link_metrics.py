@@ -3,12 +3,12 @@
 from collections import Counter
 
 from ottla_broker.links.link_fetchers import LinkFetchers
-from ottla_broker.links.link_keepers import LinkKeepers
+from ottla_broker.links.link_keeper_pool import LinkKeeperPool
 from ottla_core.cluster.link_api import UNKNOWN
 from ottla_core.observe.metrics import Metrics
 
 
-def show_links(metrics: Metrics, links: LinkFetchers, keepers: LinkKeepers) -> None:
+def show_links(metrics: Metrics, links: LinkFetchers, keepers: LinkKeeperPool) -> None:
     """Show the links' partitions, and how those links are kept in step that this broker keeps."""
     _show_keeping(metrics, keepers)
     metrics.show_value("ottla_broker_link_fetched_bytes_total", lambda: links.fetched_bytes)
@@ -39,7 +39,7 @@ def show_links(metrics: Metrics, links: LinkFetchers, keepers: LinkKeepers) -> N
     )
 
 
-def _show_keeping(metrics: Metrics, keepers: LinkKeepers) -> None:
+def _show_keeping(metrics: Metrics, keepers: LinkKeeperPool) -> None:
     metrics.show(
         "ottla_broker_link_problems",
         lambda: [

@@ -1,13 +1,13 @@
 """Replicas, in-sync sets and fetchers."""
 
-from ottla_broker.partitions import PartitionTable
-from ottla_broker.replication.fetchers import ReplicaFetchers
+from ottla_broker.partition_table import PartitionTable
+from ottla_broker.replication.fetcher_pool import FetcherPool
 from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_core.observe.metrics import Metrics
 
 
 def show_replication(
-    metrics: Metrics, partitions: PartitionTable, updates: IsrUpdates, fetchers: ReplicaFetchers
+    metrics: Metrics, partitions: PartitionTable, updates: IsrUpdates, fetchers: FetcherPool
 ) -> None:
     """Show how the partitions that this broker holds are replicated."""
     metrics.show(

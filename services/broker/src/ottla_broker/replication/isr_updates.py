@@ -22,7 +22,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
-from ottla_broker.partitions import PartitionTable
+from ottla_broker.partition_table import PartitionTable
 from ottla_broker.replication.doubtful_log import must_make_way
 from ottla_broker.replication.isr_requests import change_of, failed_log_report, lost_log_report, propose_isr
 from ottla_broker.replication.leader_replica import IsrProposal

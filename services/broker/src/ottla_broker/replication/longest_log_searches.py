@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
-from ottla_broker.partitions import PartitionTable
+from ottla_broker.partition_table import PartitionTable
 from ottla_broker.replication.doubtful_log import longest_log, take_for_longest
 from ottla_broker.replication.isr_requests import longest_log_report
 from ottla_broker.replication.isr_updates import (

@@ -41,7 +41,7 @@ from ottla_connect.group.worker_protocol import (
     decode_assignment,
     encode_state,
 )
-from ottla_core.client.group.lease import Lease
+from ottla_core.client.group.membership_lease import MembershipLease
 from ottla_core.client.group.messages import Joined, SendHeartbeat, SendJoin, SendSync, Synced
 
 RETRY_BACKOFF_FIRST_MS = 50
@@ -103,7 +103,7 @@ class Member:
         self.generation = NO_GENERATION
         self._settings = settings
         self._leader = Leader(settings.delay_max_ms)
-        self._lease = Lease(settings.session_timeout_ms, settings.rebalance_timeout_ms)
+        self._lease = MembershipLease(settings.session_timeout_ms, settings.rebalance_timeout_ms)
         self._granted_ms = -1
         self._actions: list[Action] = []
         self._ticket = 0

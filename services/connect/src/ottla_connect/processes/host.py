@@ -39,7 +39,7 @@ from ottla_connect.processes.output_lines import OutputLine
 from ottla_connect.processes.output_reader import OutputReader
 from ottla_connect.processes.process_logs import ProcessLogs
 from ottla_core.background import note_failure, start_awaited
-from ottla_core.processes.launcher_protocol import Report, ReportKind
+from ottla_core.processes.launcher_protocol import LauncherEvent, LauncherEventKind
 
 __all__ = ["ChildProcess", "Exit", "ProcessFailed", "ProcessHost", "ProcessLimits", "ProcessLogs"]
 
@@ -298,20 +298,20 @@ class ProcessHost:
         await self._link.start(self._budget)
         self._launched.set()
 
-    def _on_report(self, report: Report) -> None:
+    def _on_report(self, report: LauncherEvent) -> None:
         child = self._children.get(report.number)
         if child is None:
             return
         # What else follows is put off until `_spawn` has returned, which waits for what `_has_started` tells.
         soon = asyncio.get_running_loop().call_soon
-        if report.kind is ReportKind.STARTED:
+        if report.kind is LauncherEventKind.STARTED:
             child.started(report.pid)
             self._has_started(report.number)
             soon(child.open)
-        elif report.kind is ReportKind.NOT_STARTED:
+        elif report.kind is LauncherEventKind.NOT_STARTED:
             self._has_started(report.number, f"cannot fork: {os.strerror(report.value)}")
             soon(child.ended, None, None)
-        elif report.kind is ReportKind.SIGNALLED:
+        elif report.kind is LauncherEventKind.SIGNALLED:
             soon(child.ended, None, report.value)
         else:
             soon(child.ended, report.value, None)

@@ -15,7 +15,7 @@ from ottla_connect.processes.line_budget import LineBudget
 from ottla_connect.processes.output_lines import OutputLine
 from ottla_connect.processes.output_reader import OutputReader
 from ottla_connect.processes.process_logs import LineRing
-from ottla_core.processes.launcher_protocol import Report, ReportKind, Request, RequestKind, take_reports
+from ottla_core.processes.launcher_protocol import LauncherEvent, LauncherEventKind, Request, RequestKind, take_events
 
 LAUNCHER_MODULE = "ottla_core.processes.launcher"
 PREPARE = "ottla_connect.processes.preloading:preload"
@@ -35,7 +35,7 @@ class LauncherLink:
         died: done when it has; nothing is reported after that.
     """
 
-    def __init__(self, entry: str, *, on_report: Callable[[Report], None]) -> None:
+    def __init__(self, entry: str, *, on_report: Callable[[LauncherEvent], None]) -> None:
         """Prepare; `entry` is the MODULE:FUNCTION that its processes run."""
         self._entry = entry
         self._on_report = on_report
@@ -176,8 +176,8 @@ class LauncherLink:
             self.kill()
             return
         self._received += received
-        for report in take_reports(self._received):
-            if report.kind is not ReportKind.READY:
+        for report in take_events(self._received):
+            if report.kind is not LauncherEventKind.READY:
                 self._on_report(report)
             elif not self._ready.done():
                 self._ready.set_result(None)

@@ -22,8 +22,8 @@ from ottla_connect.rest.resources import (
     tasks,
     topics,
 )
+from ottla_core.rest.common_layers import surround
 from ottla_core.rest.forwarding import Forwarder
-from ottla_core.rest.surroundings import surround
 
 DESCRIPTION = "Runs connectors: their settings, states, tasks and offsets. The resources are Kafka Connect's."
 RESOURCES = (root, connectors, connector_state, tasks, offsets, topics, logs, plugins, loggers)

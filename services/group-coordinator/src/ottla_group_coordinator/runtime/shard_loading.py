@@ -21,7 +21,7 @@ from ottla_core.wire.record_batch import (
     iterate_batches,
 )
 from ottla_core.wire.records import Record, iterate_records
-from ottla_group_coordinator.runtime.shard_log import SequenceLost, ShardLog
+from ottla_group_coordinator.runtime.remote_shard_log import RemoteShardLog, SequenceLost
 from ottla_group_coordinator.runtime.state_machine import RecordFormat, StateMachine
 from ottla_group_coordinator.runtime.turn import CoordinatorRecord
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
@@ -64,7 +64,7 @@ class ShardLoader:
     """
 
     def __init__(
-        self, shard_log: ShardLog, shard: StateMachine, record_format: RecordFormat, *, bytes_max: int
+        self, shard_log: RemoteShardLog, shard: StateMachine, record_format: RecordFormat, *, bytes_max: int
     ) -> None:
         self.record_count = 0
         self.unreadable_count = 0

@@ -24,11 +24,11 @@ from ottla_core.background import start_vital
 from ottla_core.cluster.model import ClusterState
 from ottla_core.errors import KafkaError, OttlaError
 from ottla_group_coordinator.runtime.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator
+from ottla_group_coordinator.runtime.remote_shard_log import BatchRefused, OwnershipLost, RemoteShardLog, SequenceLost
 from ottla_group_coordinator.runtime.shard_batches import FENCING_SEQUENCE, BatchPacker
+from ottla_group_coordinator.runtime.shard_context import Machine, ShardContext
 from ottla_group_coordinator.runtime.shard_loading import ShardLoader
-from ottla_group_coordinator.runtime.shard_log import BatchRefused, OwnershipLost, SequenceLost, ShardLog
 from ottla_group_coordinator.runtime.shard_round import Round
-from ottla_group_coordinator.runtime.shard_surroundings import Machine, ShardSurroundings
 from ottla_group_coordinator.runtime.shard_time import HOLD_MS_MIN, ShardTime
 from ottla_group_coordinator.runtime.turn import CoordinatorRequest, Token
 from ottla_group_coordinator.runtime.waiting_request import WaitingRequest
@@ -91,7 +91,7 @@ class ShardRuntime(Generic[Machine]):
 
     Args:
         shard_log: its log.
-        surroundings: what it shares with others.
+        context: what it shares with others.
 
     Attributes:
         log: its log.
@@ -99,18 +99,18 @@ class ShardRuntime(Generic[Machine]):
         shard: its state machine, while it serves.
     """
 
-    def __init__(self, shard_log: ShardLog, surroundings: ShardSurroundings[Machine]) -> None:
+    def __init__(self, shard_log: RemoteShardLog, context: ShardContext[Machine]) -> None:
         self.log = shard_log
         self.status = ShardStatus.LOADING
         self.shard: Machine | None = None
-        self._shared = surroundings
+        self._shared = context
         self._queue: deque[CoordinatorRequest] = deque()
         self._waiting: dict[Token, WaitingRequest] = {}
         self._newer_state: ClusterState | None = None
         self._work = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_deadline_ms = 0
-        self._time = ShardTime(surroundings.attention, surroundings.clock)
+        self._time = ShardTime(context.awake_clock, context.clock)
         self._ahead_of_timers: int | None = None
         self._taking: CoordinatorRequest | None = None
         self._is_finishing = False
@@ -330,7 +330,7 @@ class ShardRuntime(Generic[Machine]):
     async def _store(self, batches: list[bytes], taken: Round) -> None:
         """Store batches, or see that nobody else has: either tells whether the shard is still ours."""
         loop = asyncio.get_running_loop()
-        began_s, began_ms = loop.time(), self._shared.attention.now_ms()
+        began_s, began_ms = loop.time(), self._shared.awake_clock.now_ms()
         timeout = loop.call_later(self._shared.commit_timeout_s, self._on_stuck, taken)
         try:
             # Without this, a former owner whose view of the cluster state lags would tell offsets of old, or that no
@@ -341,7 +341,7 @@ class ShardRuntime(Generic[Machine]):
             raise ShardBroken(f"a round cannot be stored: {error}") from None
         finally:
             timeout.cancel()
-        self._time.hold(max(0, self._shared.attention.now_ms() - began_ms - HOLD_MS_MIN))
+        self._time.hold(max(0, self._shared.awake_clock.now_ms() - began_ms - HOLD_MS_MIN))
         if self.status is ShardStatus.STUCK:
             self._time.hold(RETURN_MS)
             self.status = ShardStatus.SERVING

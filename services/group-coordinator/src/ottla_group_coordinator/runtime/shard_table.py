@@ -15,8 +15,8 @@ import structlog
 from ottla_core.cluster.model import NO_EPOCH, ClusterState, Shard
 from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.runtime.shard_batches import ShardProducer
+from ottla_group_coordinator.runtime.shard_context import Machine
 from ottla_group_coordinator.runtime.shard_runtime import ShardRuntime
-from ottla_group_coordinator.runtime.shard_surroundings import Machine
 
 FINISH_TIMEOUT_S = 2.0
 """How long a stop waits for what is being stored."""

@@ -1,6 +1,6 @@
 """The two times of a shard: one for deadlines, one for what is written into records; pure.
 
-Deadlines of members and rebalances go by `Attention`, whatever the system's clock is set to, and stand still while
+Deadlines of members and rebalances go by `AwakeClock`, whatever the system's clock is set to, and stand still while
 members cannot be answered, because a round of the shard takes long to be stored (`hold`).
 
 Records need times that others understand and that outlast this process, and the retention of offsets is counted by
@@ -12,7 +12,7 @@ costs an offset that was not served for `1 / CATCH_UP_RATE` of its retention.
 """
 
 from ottla_core.clock import Clock
-from ottla_group_coordinator.runtime.attention import Attention
+from ottla_group_coordinator.runtime.awake_clock import AwakeClock
 
 CATCH_UP_RATE = 8
 SLOW_RATE = 0.5
@@ -25,26 +25,26 @@ class ShardTime:
     """The times of one ownership of a shard.
 
     Args:
-        attention: the time that this process was awake.
+        awake_clock: the time that this process was awake.
         clock: the system's clock.
     """
 
-    def __init__(self, attention: Attention, clock: Clock) -> None:
-        self._attention = attention
+    def __init__(self, awake_clock: AwakeClock, clock: Clock) -> None:
+        self._awake_clock = awake_clock
         self._clock = clock
         self._held_ms = 0
-        self._latest_ms = attention.now_ms()
+        self._latest_ms = awake_clock.now_ms()
         self._timestamp_ms = float(clock.time_ms())
         self._timestamp_at_ms = self._latest_ms
 
     def now_ms(self) -> int:
         """Return the time that deadlines are compared with; it may stand still, and never goes back."""
-        self._latest_ms = max(self._latest_ms, self._attention.now_ms() - self._held_ms)
+        self._latest_ms = max(self._latest_ms, self._awake_clock.now_ms() - self._held_ms)
         return self._latest_ms
 
     def until_ms(self, deadline_ms: int) -> int:
         """Return in how many milliseconds a deadline will be due."""
-        return max(0, deadline_ms - (self._attention.now_ms() - self._held_ms))
+        return max(0, deadline_ms - (self._awake_clock.now_ms() - self._held_ms))
 
     def hold(self, duration_ms: int) -> None:
         """Let a stretch of time not count; of what has passed already, or of what is to come."""

@@ -13,10 +13,17 @@ from typing import Literal
 from ottla_core.config import argument_parser, checked, written_settings
 from ottla_core.errors import ConfigurationError
 from ottla_mirror.config.clients import ClusterClients, cluster_clients
+from ottla_mirror.config.configured_settings import (
+    ARROW,
+    ConfiguredFlow,
+    ConfiguredSettings,
+    flow_written,
+    sorted_out,
+    unknown,
+)
 from ottla_mirror.config.flow_settings import FlowSettings
 from ottla_mirror.config.plugins import FlowPlugins, MirrorPlugins
 from ottla_mirror.config.worker_settings import WorkerSettings
-from ottla_mirror.config.written import ARROW, FlowWritten, Written, flow_written, sorted_out, unknown
 from ottla_sdk.runtime.java_properties import parse_properties
 from ottla_sdk.runtime.redaction import HIDDEN, Redaction
 from ottla_sdk.runtime.references import has_reference
@@ -162,7 +169,7 @@ class FlowReader:
 
     def __init__(
         self,
-        written: Written,
+        written: ConfiguredSettings,
         values: Mapping[str, str],
         plugins: MirrorPlugins,
         clusters: Mapping[str, ClusterClients],
@@ -176,7 +183,7 @@ class FlowReader:
     def configured(self, source: str, target: str) -> tuple[FlowConfig | None, list[str]]:
         """Return a flow of the configuration, or what is wrong with it."""
         name = f"{source}{ARROW}{target}"
-        own = self._written.pairs.get((source, target), FlowWritten())
+        own = self._written.pairs.get((source, target), ConfiguredFlow())
         shown = {
             key.removeprefix(f"{name}."): value for key, value in self._values.items() if key.startswith(f"{name}.")
         }
@@ -223,7 +230,7 @@ class FlowReader:
 
     def unclaimed(self) -> list[str]:
         """Return settings of the configuration that no plugin has claimed, as sentences."""
-        defaults = self._plugins.made(FlowSettings.model_validate({}), {})[2]
+        defaults = self._plugins.configured(FlowSettings.model_validate({}), {})[2]
         self._plugin_keys |= defaults
         found = [f"{key}: {wrong}" for key, wrong in unknown(self._written.flows, self._plugin_keys)]
         for (source, target), own in self._written.pairs.items():
@@ -237,7 +244,7 @@ class FlowReader:
         self,
         source: str,
         target: str,
-        own: FlowWritten,
+        own: ConfiguredFlow,
         *,
         shown: Mapping[str, str],
         source_shown: Mapping[str, str],
@@ -251,7 +258,7 @@ class FlowReader:
         plugins = None
         if settings is not None:
             given = {**merged, "source.cluster.alias": source, "target.cluster.alias": target}
-            plugins, wrong, keys = self._plugins.made(settings, given)
+            plugins, wrong, keys = self._plugins.configured(settings, given)
             self._plugin_keys |= keys
             problems += [f"{name}.{each}" for each in wrong]
         general = self._written.clients

@@ -35,7 +35,7 @@ class MirrorPlugins:
         classes = {f"{PROVIDERS_KEY}.{name}.class": each for name, each in DEFAULT_PROVIDER_CLASSES.items()}
         return ConfigProviders({**classes, **settings, PROVIDERS_KEY: names}, self._lookup, redaction)
 
-    def made(
+    def configured(
         self, settings: FlowSettings, written: Mapping[str, str]
     ) -> tuple[FlowPlugins | None, list[str], frozenset[str]]:
         """Return a flow's plugins, or what is wrong with them, and the keys that they have.

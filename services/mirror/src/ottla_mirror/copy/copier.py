@@ -21,16 +21,16 @@ from ottla_core.background import start_recurring
 from ottla_core.client.cluster import AsyncCluster
 from ottla_core.client.cluster_metadata import NO_TOPIC_ID
 from ottla_core.wire.consumer_fetch import PartitionAnswer
-from ottla_mirror.copy.beginning import Beginnings
 from ottla_mirror.copy.cluster_view import ClusterView
 from ottla_mirror.copy.copy_settings import CopySettings
 from ottla_mirror.copy.fetch_budget import FetchBudget
 from ottla_mirror.copy.partition_copy import PartitionCopy
+from ottla_mirror.copy.partition_start import PartitionStarts
 from ottla_mirror.copy.partition_work import NO_LEADER, PartitionState, PartitionStatus, PartitionWork
 from ottla_mirror.copy.position_saver import PositionSaver
 from ottla_mirror.copy.rate_limit import RateLimit
+from ottla_mirror.copy.slow_partition_work import SlowPartitionWork
 from ottla_mirror.copy.source_fetcher import SourceFetcher
-from ottla_mirror.copy.steward import Steward
 from ottla_mirror.copy.target_producer import TargetProducer
 from ottla_mirror.model import SourcePartition
 from ottla_mirror.offsets.stored_copy import CopyStore
@@ -55,11 +55,11 @@ class Copier:
         self._worker = uuid4()
         self._source = ClusterView(source, "source", self._on_leaders, age_s_max=settings.metadata_age_s_max)
         self._target = ClusterView(target, "target", self._on_leaders, age_s_max=settings.metadata_age_s_max)
-        self._steward = Steward(
+        self._steward = SlowPartitionWork(
             self,
             self._source,
             self._target,
-            Beginnings(self._source, self._target, store, settings, self._worker),
+            PartitionStarts(self._source, self._target, store, settings, self._worker),
             store=store,
             settings=settings,
             worker=self._worker,

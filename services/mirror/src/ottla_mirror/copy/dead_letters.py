@@ -23,7 +23,7 @@ from ottla_core.wire.raw_produce import (
 from ottla_core.wire.record_batch import NO_TIMESTAMP
 from ottla_core.wire.records import Record, encode_batch, iterate_records
 from ottla_mirror.copy.copy_settings import CopySettings
-from ottla_mirror.copy.raw_question import ask_raw
+from ottla_mirror.copy.single_request import ask_raw
 from ottla_mirror.copy.source_batch import SourceBatch
 from ottla_mirror.model import SourcePartition
 

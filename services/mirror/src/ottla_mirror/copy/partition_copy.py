@@ -35,7 +35,7 @@ from kio.schema.errors import ErrorCode
 from ottla_core.errors import KafkaError
 from ottla_core.wire.consumer_fetch import AbortedTransaction
 from ottla_core.wire.record_batch import INT32_MAX, increment_sequence
-from ottla_mirror.copy.deliverable import DeliverableBatches
+from ottla_mirror.copy.deliverable_batches import DeliverableBatches
 from ottla_mirror.copy.refusals import Meaning, meaning_of
 from ottla_mirror.copy.restamp import restamp
 from ottla_mirror.copy.source_batch import SourceBatch, read_batches

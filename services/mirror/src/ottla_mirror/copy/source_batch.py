@@ -25,7 +25,7 @@ from ottla_core.wire.record_batch import (
     RecordBatchHeader,
     parse_header,
 )
-from ottla_mirror.copy.deliverable import DeliverableBatches
+from ottla_mirror.copy.deliverable_batches import DeliverableBatches
 from ottla_mirror.copy.old_messages import dense_batch, read_old_messages
 from ottla_mirror.copy.restamp import check_crc
 from ottla_mirror.copy.sparse_batch import rebuild

@@ -33,7 +33,7 @@ from ottla_core.wire.replica_fetch_request import FetchLimits
 from ottla_mirror.copy.copy_settings import CopySettings
 from ottla_mirror.copy.fetch_session import FetchSession
 from ottla_mirror.copy.partition_work import PartitionWork
-from ottla_mirror.copy.raw_question import ask_raw
+from ottla_mirror.copy.single_request import ask_raw
 
 SHORT_WAIT_MS: Final = 5
 COPIED_SHARE: Final = 16

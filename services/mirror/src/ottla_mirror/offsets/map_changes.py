@@ -34,7 +34,7 @@ CHUNK_WRITERS_MAX: Final = 64
 
 
 @dataclass(slots=True)
-class Written:
+class StoredByWriter:
     """What a writer knows to be stored of its partition.
 
     Attributes:
@@ -73,7 +73,7 @@ def snapshot(copy: StoredCopy) -> Snapshot:
     return Snapshot(copy.session.name, copy.next_sequence, copy.map.bounds, tuple(copy.map.chunks()), copy.epochs)
 
 
-def is_overtaken(state: MapState, partition: PartitionName, copy: Snapshot, written: Written) -> bool:
+def is_overtaken(state: MapState, partition: PartitionName, copy: Snapshot, written: StoredByWriter) -> bool:
     """Return whether a later writer counts who has not come as far as this one, in the session that holds.
 
     Raises:
@@ -87,7 +87,7 @@ def is_overtaken(state: MapState, partition: PartitionName, copy: Snapshot, writ
     return position.session != copy.session or position.bounds.source_end < copy.bounds.source_end
 
 
-def taken_over(state: MapState, partition: PartitionName, writer: Writer) -> Written:
+def taken_over(state: MapState, partition: PartitionName, writer: Writer) -> StoredByWriter:
     """Return what a new writer of a partition finds.
 
     Raises:
@@ -100,10 +100,10 @@ def taken_over(state: MapState, partition: PartitionName, writer: Writer) -> Wri
     needed: set[MapKey] = {key for key, _ in chunks.values()}
     if holder is not None:
         needed.add(SessionKey(partition, holder.name))
-    return Written(writer, chunks, None, set(state.keys(partition)) - needed)
+    return StoredByWriter(writer, chunks, None, set(state.keys(partition)) - needed)
 
 
-def changes(partition: PartitionName, copy: Snapshot, written: Written) -> tuple[list[Entry], Written]:
+def changes(partition: PartitionName, copy: Snapshot, written: StoredByWriter) -> tuple[list[Entry], StoredByWriter]:
     """Return what has to be appended, in order, and what is stored once it is. Nothing if nothing has changed."""
     entries: list[Entry] = []
     superseded = set(written.superseded)
@@ -127,7 +127,7 @@ def changes(partition: PartitionName, copy: Snapshot, written: Written) -> tuple
     # Behind the position, which is what counts at a crash: a former one may name what is deleted here, and would have
     # a hole in its map. What remains of it, if the deletions do not arrive, `taken_over` finds.
     entries += deletions(superseded)
-    return entries, Written(written.writer, chunks, position)
+    return entries, StoredByWriter(written.writer, chunks, position)
 
 
 def _chunk_writers(keys: Sequence[ChunkKey]) -> tuple[tuple[int, Writer], ...]:
@@ -139,7 +139,7 @@ def _chunk_writers(keys: Sequence[ChunkKey]) -> tuple[tuple[int, Writer], ...]:
     return tuple(found)
 
 
-def _keys(written: Written) -> set[MapKey]:
+def _keys(written: StoredByWriter) -> set[MapKey]:
     return {key for key, _ in written.chunks.values() if key.writer != written.writer}
 
 

@@ -16,7 +16,15 @@ from ottla_mirror.internal_topics.internal_topic import OPERATION_TIMEOUT_S, Int
 from ottla_mirror.internal_topics.topic_follower import TopicFollower
 from ottla_mirror.internal_topics.topic_requests import Entry
 from ottla_mirror.model import SourcePartition
-from ottla_mirror.offsets.map_changes import Snapshot, Written, changes, deletions, is_overtaken, snapshot, taken_over
+from ottla_mirror.offsets.map_changes import (
+    Snapshot,
+    StoredByWriter,
+    changes,
+    deletions,
+    is_overtaken,
+    snapshot,
+    taken_over,
+)
 from ottla_mirror.offsets.map_records import (
     PartitionName,
     SessionKey,
@@ -48,7 +56,7 @@ class MapTopic:
         self._state = MapState()
         self._follower = TopicFollower(topic, on_records=self._apply, on_restart=self._state.clear)
         self._nonce = secrets.randbits(32)
-        self._written: dict[PartitionName, Written] = {}
+        self._written: dict[PartitionName, StoredByWriter] = {}
 
     async def start(self) -> None:
         """Make the topic if it is not there, and read all of it.
@@ -121,7 +129,7 @@ class MapTopic:
         taken = {PartitionName(each.topic, each.partition): snapshot(copy) for each, copy in copies.items()}
         await self._follower.catch_up()
         entries: list[Entry] = []
-        stored: dict[PartitionName, tuple[Written, Written]] = {}
+        stored: dict[PartitionName, tuple[StoredByWriter, StoredByWriter]] = {}
         for name, copy in taken.items():
             before = self._written.get(name)
             if before is None or self._is_overtaken(name, copy, before):
@@ -155,13 +163,13 @@ class MapTopic:
             return following
         return max(following, former.writer.number + 1)  # its position may not have been read back
 
-    def _is_overtaken(self, name: PartitionName, copy: Snapshot, written: Written) -> bool:
+    def _is_overtaken(self, name: PartitionName, copy: Snapshot, written: StoredByWriter) -> bool:
         try:
             return is_overtaken(self._state, name, copy, written)
         except InvalidRecord as error:
             raise self._unreadable(name, error) from error
 
-    def _take_over(self, name: PartitionName, number: int) -> Written:
+    def _take_over(self, name: PartitionName, number: int) -> StoredByWriter:
         """Write from now on under this number."""
         try:
             written = taken_over(self._state, name, Writer(number, self._nonce))

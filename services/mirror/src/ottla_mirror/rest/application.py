@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 import ottla_mirror
+from ottla_core.rest.common_layers import surround
 from ottla_core.rest.forwarding import Forwarder
-from ottla_core.rest.surroundings import surround
 from ottla_mirror.rest import flows
 from ottla_mirror.rest.gathering import Gathering
 from ottla_mirror.workers.mirror_worker import MirrorWorker

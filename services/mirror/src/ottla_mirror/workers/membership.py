@@ -6,8 +6,8 @@ A rebalance stops nothing: copies go on while the group settles, since two worke
 this is one loop without states to keep: whatever goes wrong, the worker joins again. While a JoinGroup or SyncGroup
 waits for the other workers the coordinator expects no heartbeats.
 
-What only the leader may do it does under a lease (`Lease`): it ends before the coordinator can have made another
-worker leader, also if this process was paused.
+What only the leader may do it does under a lease (`MembershipLease`): it ends before the coordinator can have
+made another worker leader, also if this process was paused.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.client.errors import AuthenticationFailed, Refused, Unreachable, UnsupportedByBroker
 from ottla_core.client.group.coordinator_client import Channel, CoordinatorClient
-from ottla_core.client.group.lease import Lease
+from ottla_core.client.group.membership_lease import MembershipLease
 from ottla_core.client.group.messages import Joined, SendHeartbeat, SendJoin, SendSync
 from ottla_core.client.group.requests import (
     GroupTerms,
@@ -85,7 +85,7 @@ class Membership:
         self._state = state
         self._share_out = share_out
         self._on_assigned = on_assigned
-        self._lease = Lease(terms.session_timeout_ms, terms.rebalance_timeout_ms)
+        self._lease = MembershipLease(terms.session_timeout_ms, terms.rebalance_timeout_ms)
         self._member_id = NO_MEMBER_ID
         self._generation = NO_GENERATION
         self._is_leader = False

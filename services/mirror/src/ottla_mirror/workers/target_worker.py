@@ -15,8 +15,8 @@ from ottla_core.background import start_recurring
 from ottla_core.client.group.coordinator_client import CoordinatorClient
 from ottla_core.client.group.requests import GroupTerms
 from ottla_core.errors import ConfigurationError, InvalidRecord, OttlaError
+from ottla_mirror.config.configured_settings import ARROW
 from ottla_mirror.config.mirror_config import FlowConfig, MirrorConfig
-from ottla_mirror.config.written import ARROW
 from ottla_mirror.internal_topics.internal_topic import InternalTopic
 from ottla_mirror.state.flow_records import CreatedFlow, Steering, clusters_record, flow_record, steering_record
 from ottla_mirror.state.flow_store import FlowStore

@@ -1,0 +1,264 @@
+"""A shard's partition as its owner uses it: append and read, by way of the leading broker.
+
+An append is tried until it is stored: the leader may be unknown or change, its stream may end, its disk may be full.
+It is always the same batch with the same sequence number that is sent again, and the leader stores it once. Only
+three things end it: the lease (then another owner may be at work), the leader's word that there is a later owner, and
+a refusal that no repetition would change.
+
+At most `APPENDS_IN_FLIGHT_MAX` batches are on their way at once, because a leader recognizes only that many as
+repetitions (KIP-98).
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import structlog
+from kio.schema.errors import ErrorCode
+
+from ottla_core.errors import OttlaError
+from ottla_core.topic_partition import TopicPartition
+from ottla_core.wire.record_batch import increment_sequence, parse_header
+from ottla_group_coordinator.runtime.relay_stream import RelayStream, StreamClosed
+from ottla_group_coordinator.runtime.shard_batches import FENCING_SEQUENCE, ShardProducer, empty_batch, fencing_batch
+from ottla_proto.gen.ottla import group_relay_pb2 as pb
+
+APPENDS_IN_FLIGHT_MAX = 5
+NO_BYTES = 0
+RETRY_PAUSE_S_MIN = 0.02
+RETRY_PAUSE_S_MAX = 0.5
+CONFIRM_PATIENCE_S = 2.0
+"""How long a leader may show less than was stored before it is asked, by an append, whether it has it at all."""
+WARNING_PATIENCE_S = 5.0
+"""Trouble that is over sooner is not reported: a partition's leader opens the log a moment after it was chosen."""
+WARNING_INTERVAL_S = 10.0
+
+FENCED = frozenset({ErrorCode.invalid_producer_epoch, ErrorCode.producer_fenced})
+SEQUENCE_UNKNOWN = frozenset({ErrorCode.out_of_order_sequence_number, ErrorCode.unknown_producer_id})
+UNSTORABLE = frozenset({ErrorCode.message_too_large, ErrorCode.record_list_too_large, ErrorCode.invalid_record})
+
+log = structlog.get_logger("shard log")
+
+
+class OwnershipLost(OttlaError):
+    """The shard has another owner, or may have; `seen_epoch` is that of the later owner, if the log has said so."""
+
+    def __init__(self, message: str, seen_epoch: int | None = None) -> None:
+        super().__init__(message)
+        self.seen_epoch = seen_epoch
+
+
+class SequenceLost(OttlaError):
+    """The log has lost batches that were stored; the shard can only be continued by a new ownership."""
+
+
+class BatchRefused(OttlaError):
+    """The log will never store this batch."""
+
+
+class LeaderMoved(StreamClosed):
+    """Another broker leads the partition than the one that was asked."""
+
+
+class RemoteShardLog:
+    """The log of one shard, for one ownership.
+
+    Args:
+        shard: the partition.
+        producer: the owner.
+        is_owner: whether the shard is still ours, by our own clock; asked before everything that is written.
+        leader: the stream of the broker that leads the partition, or None while there is none.
+
+    Attributes:
+        end_offset: the offset after the last batch that this ownership has stored.
+        next_sequence: the sequence number after that batch.
+        is_owner: says whether the shard is still ours.
+    """
+
+    def __init__(
+        self,
+        shard: TopicPartition,
+        producer: ShardProducer,
+        *,
+        is_owner: Callable[[], bool],
+        leader: Callable[[], RelayStream | None],
+    ) -> None:
+        self.shard = shard
+        self.producer = producer
+        self.end_offset = 0
+        self.next_sequence = FENCING_SEQUENCE
+        self.is_owner = is_owner
+        self._leader = leader
+        self._asked: RelayStream | None = None
+        self._answers: list[asyncio.Future[Any]] = []
+        self._pause_s = RETRY_PAUSE_S_MIN
+        self._trouble_since_s: float | None = None
+        self._warned_at_s = -WARNING_INTERVAL_S
+
+    def check_owner(self) -> None:
+        """See that the shard is still ours.
+
+        Raises:
+            OwnershipLost: it may be another's.
+        """
+        if not self.is_owner():
+            raise OwnershipLost(f"the registration under which shard {self.shard} was assigned is over")
+
+    async def fence(self, now_ms: int) -> None:
+        """Keep former owners from writing; then `end_offset` is behind all that they wrote.
+
+        Raises:
+            OwnershipLost, SequenceLost, BatchRefused: see `append`.
+        """
+        await self.append([fencing_batch(self.producer, now_ms)])
+
+    def forget_fence(self) -> None:
+        """Let the shard be fenced again: the log ends before what it has stored for this ownership.
+
+        If nothing but the fence is missing, it is stored anew; otherwise fencing fails with `SequenceLost`.
+        """
+        self.next_sequence = FENCING_SEQUENCE
+        self.end_offset = 0
+
+    async def append(self, batches: Sequence[bytes]) -> None:
+        """Store batches in their order, however long it takes.
+
+        Raises:
+            OwnershipLost: the shard has another owner, or may have.
+            SequenceLost: the log does not know what went before.
+            BatchRefused: a batch will never be stored; those before it are.
+        """
+        stored = 0
+        while stored < len(batches):
+            self.check_owner()
+            count = await self._append_window(batches[stored : stored + APPENDS_IN_FLIGHT_MAX])
+            stored += count
+
+    async def read(self, offset: int, bytes_max: int) -> pb.LogRecords:
+        """Return stored batches from an offset on, however long it takes to reach a leader.
+
+        An offset before the log's start gives no batches and the log's start.
+
+        Raises:
+            OwnershipLost: the shard may have another owner.
+        """
+        while True:
+            self.check_owner()
+            stream = self._leader()
+            if stream is None:
+                await self._pause("read", "the leader has no stream")
+                continue
+            answer = stream.read(self.shard, offset, bytes_max)
+            self._asked, self._answers = stream, [answer]
+            try:
+                records = await answer
+            except StreamClosed as error:
+                await self._pause("read", str(error))
+                continue
+            if records.error_code in {ErrorCode.none, ErrorCode.offset_out_of_range}:
+                self._trouble_is_over()
+                return records
+            await self._pause("read", _describe(records))
+
+    async def confirm(self, now_ms: int) -> None:
+        """Return when the leader says that nobody has written behind us; a later owner begins by doing that.
+
+        A leader that was just elected may not know yet how much is replicated; one that has lost what was stored
+        never will. They differ in what they say when they are to append what follows.
+
+        Raises:
+            OwnershipLost: the shard has another owner, or may have.
+            SequenceLost: the log lacks what was stored there.
+        """
+        loop = asyncio.get_running_loop()
+        patient_until_s = loop.time() + CONFIRM_PATIENCE_S
+        while True:
+            records = await self.read(self.end_offset, NO_BYTES)
+            if records.high_watermark > self.end_offset:
+                raise OwnershipLost(f"somebody has written behind the owner of shard {self.shard}")
+            if records.high_watermark == self.end_offset:
+                return
+            if loop.time() >= patient_until_s:
+                await self.append([empty_batch(self.producer, self.next_sequence, now_ms)])
+                return
+            await self._pause("confirm", f"the leader shows {records.high_watermark} of {self.end_offset} offsets")
+
+    def on_leaders(self) -> None:
+        """Turn to the new leader if there is one; a broker that was cut off may never answer."""
+        if self._answers and self._leader() is not self._asked:
+            for answer in self._answers:
+                if not answer.done():
+                    answer.set_exception(LeaderMoved("another broker leads the partition"))
+
+    async def _append_window(self, batches: Sequence[bytes]) -> int:
+        """Try to store batches, and return how many were."""
+        stream = self._leader()
+        if stream is None:
+            await self._pause("append", "the leader has no stream")
+            return 0
+        answers = [stream.append(self.shard, batch) for batch in batches]
+        self._asked, self._answers = stream, list(answers)
+        stored = 0
+        problem = None
+        try:
+            for answer, batch in zip(answers, batches, strict=True):
+                problem = await self._outcome(answer, batch)
+                if problem is not None:
+                    break
+                stored += 1
+        finally:
+            self._answers = []
+            for answer in answers:
+                answer.cancel()
+        if problem is None:
+            self._trouble_is_over()
+        else:
+            await self._pause("append", problem)
+        return stored
+
+    async def _outcome(self, answer: asyncio.Future[pb.LogAppended], batch: bytes) -> str | None:
+        """Return None when the batch is stored, or why it is to be sent again."""
+        try:
+            appended = await answer
+        except StreamClosed as error:
+            return str(error)
+        code = appended.error_code
+        if not code:
+            if appended.base_offset < self.end_offset:
+                raise SequenceLost(f"the log of shard {self.shard} has lost what was stored before {self.end_offset}")
+            header = parse_header(batch)
+            offset_count = header.last_offset_delta + 1
+            self.end_offset = appended.base_offset + offset_count
+            self.next_sequence = increment_sequence(header.base_sequence, offset_count)
+            return None
+        if code in FENCED:
+            seen_epoch = appended.seen_producer_epoch if appended.HasField("seen_producer_epoch") else None
+            raise OwnershipLost(f"shard {self.shard} has a later owner: {_describe(appended)}", seen_epoch)
+        if code in SEQUENCE_UNKNOWN:
+            raise SequenceLost(f"the log of shard {self.shard} lacks what was stored there: {_describe(appended)}")
+        if code in UNSTORABLE:
+            raise BatchRefused(f"a batch of shard {self.shard} cannot be stored: {_describe(appended)}")
+        return _describe(appended)
+
+    def _trouble_is_over(self) -> None:
+        self._pause_s = RETRY_PAUSE_S_MIN
+        self._trouble_since_s = None
+
+    async def _pause(self, what: str, problem: str) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if self._trouble_since_s is None:
+            self._trouble_since_s = now_s
+        lasted_s = now_s - self._trouble_since_s
+        if lasted_s >= WARNING_PATIENCE_S and now_s >= self._warned_at_s + WARNING_INTERVAL_S:
+            self._warned_at_s = now_s
+            log.warning("trying again", shard=str(self.shard), what=what, problem=problem, for_s=round(lasted_s, 1))
+        await asyncio.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, RETRY_PAUSE_S_MAX)
+
+
+def _describe(answer: pb.LogAppended | pb.LogRecords) -> str:
+    try:
+        name = ErrorCode(answer.error_code).name
+    except ValueError:
+        name = f"error {answer.error_code}"
+    return f"{name}: {answer.error_message}" if answer.error_message else name

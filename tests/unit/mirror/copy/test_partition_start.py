@@ -1,0 +1,64 @@
+"""Where to begin again when the target has lost what it had."""
+
+from uuid import UUID
+
+import pytest
+
+from ottla_mirror.copy.partition_start import PartitionStart, cut_of, session_start, source_offset_of
+from ottla_mirror.offsets.offset_map import OffsetMap
+from ottla_mirror.offsets.stored_copy import Session, SessionName, StoredCopy
+
+
+def test_the_first_record_that_the_target_lacks_is_found():
+    offset_map = OffsetMap(10, 0)
+    offset_map.append(10, 0, 5)
+    offset_map.append(20, 7, 5)
+    offset_map.skip_to(30)
+    assert source_offset_of(offset_map, 0) == 10
+    assert source_offset_of(offset_map, 3) == 13
+    assert source_offset_of(offset_map, 5) == 20
+    assert source_offset_of(offset_map, 9) == 22
+    assert source_offset_of(offset_map, 12) == 30
+
+
+def copy_of_forty() -> StoredCopy:
+    """Forty records, at the same offsets on both sides."""
+    offset_map = OffsetMap(0, 0)
+    offset_map.append(0, 0, 40)
+    session = Session(
+        producer_id=9, producer_epoch=0, source_topic_id=UUID(int=1), source_start_offset=0,
+        target_topic_id=UUID(int=2), target_start_offset=0, replaces=None,
+    )  # fmt: skip
+    return StoredCopy(session=session, next_sequence=40, map=offset_map)
+
+
+@pytest.mark.parametrize(
+    ("target_end", "stored_at", "of", "cut_at"),
+    [
+        (40, -1, 9, None),
+        (39, -1, 9, 39),
+        (60, 12, 9, 12),
+        (30, 12, 9, 12),
+        (10, 12, 9, 10),
+        (60, 12, 8, None),
+    ],
+)
+def test_the_target_has_lost_what_is_behind_its_end_or_was_replaced(
+    target_end: int, stored_at: int, of: int, cut_at: int | None
+):
+    copied = copy_of_forty()
+    beginning = PartitionStart(replaces=SessionName(of, 0), target_cut_at=stored_at)
+    assert cut_of(copied, beginning, target_end) == cut_at
+
+
+def test_a_new_session_begins_where_it_is_asked_for_or_where_the_target_has_lost_records():
+    copied = copy_of_forty()
+    asked, of_another = (
+        PartitionStart(new_session_at=40, replaces=SessionName(9, 0)),
+        PartitionStart(new_session_at=40, replaces=SessionName(8, 0)),
+    )
+    assert session_start(copied, asked, None) == 40
+    assert session_start(copied, asked, 30) == 30
+    assert session_start(copied, of_another, None) is None
+    assert session_start(copied, of_another, 30) == 30
+    assert session_start(copied, PartitionStart(), None) is None
