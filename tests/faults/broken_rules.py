@@ -63,7 +63,7 @@ def deposed_controller_not_fenced() -> None:
 
 def fetches_beyond_the_high_watermark() -> None:
     """A leader gives consumers what no follower has yet."""
-    from ottla_broker.log.read_isolation import ReadIsolation  # noqa: PLC0415 - only for the broker
+    from ottla_broker.log.partition.read_isolation import ReadIsolation  # noqa: PLC0415 - only for the broker
     from ottla_broker.partition import Partition  # noqa: PLC0415
 
     read = Partition.read
@@ -129,8 +129,8 @@ def records_deleted_on_the_leader_only() -> None:
 
 def compaction_drops_the_last_value() -> None:
     """Compaction takes the newest record of a key for superseded, like all the others."""
-    from ottla_broker.log import cleaning_process  # noqa: PLC0415 - only for the broker
-    from ottla_broker.log.offset_map import NO_OFFSET, OffsetMap  # noqa: PLC0415
+    from ottla_broker.log.cleaning import cleaning_process  # noqa: PLC0415 - only for the broker
+    from ottla_broker.log.compaction.offset_map import NO_OFFSET, OffsetMap  # noqa: PLC0415
 
     get = OffsetMap.get
 
@@ -139,7 +139,7 @@ def compaction_drops_the_last_value() -> None:
         return found if found == NO_OFFSET else found + 1
 
     replace_rule(OffsetMap, "get", one_later)
-    worker = program("compaction-drops-the-last-value", "ottla_broker.log.cleaning_worker")
+    worker = program("compaction-drops-the-last-value", "ottla_broker.log.cleaning.cleaning_worker")
     replace_rule(cleaning_process, "_COMMAND", (sys.executable, "-m", *worker))
 
 
@@ -159,8 +159,8 @@ def obsolete_epochs_survive() -> None:
     """What was cut off stands in the epochs' file until some later flush, and recovery only adds what that lacks."""
     from collections.abc import Iterable  # noqa: PLC0415
 
-    from ottla_broker.log.flush import LogFlush  # noqa: PLC0415 - only for the broker
-    from ottla_broker.log.leader_epoch_checkpoint import EpochRun, LeaderEpochs  # noqa: PLC0415
+    from ottla_broker.log.files.leader_epoch_checkpoint import EpochRun, LeaderEpochs  # noqa: PLC0415
+    from ottla_broker.log.flushing.flush import LogFlush  # noqa: PLC0415 - only for the broker
 
     def agree_with(self: LeaderEpochs, runs: Iterable[EpochRun]) -> None:
         for run in runs:
@@ -175,7 +175,8 @@ def failed_fsyncs_are_forgotten() -> None:
     """A broker goes on after an fsync that has failed, as if the next one could make up for it."""
     import os  # noqa: PLC0415
 
-    from ottla_broker.log import checkpoint_file, flush_plan  # noqa: PLC0415 - only for the broker
+    from ottla_broker.log.files import checkpoint_file  # noqa: PLC0415 - only for the broker
+    from ottla_broker.log.flushing import flush_plan  # noqa: PLC0415 - only for the broker
 
     def sync_descriptor(descriptor: int) -> None:
         os.fsync(descriptor)
@@ -200,8 +201,8 @@ def half_written_batches_stay() -> None:
     """What a refused write has left stands between the batches before and behind it."""
     import os  # noqa: PLC0415
 
-    from ottla_broker.log.segment import LogSegment  # noqa: PLC0415 - only for the broker
-    from ottla_broker.log.segment_file import SegmentFile  # noqa: PLC0415
+    from ottla_broker.log.segments.segment import LogSegment  # noqa: PLC0415 - only for the broker
+    from ottla_broker.log.segments.segment_file import SegmentFile  # noqa: PLC0415
 
     def keep(self: LogSegment, file: SegmentFile) -> None:
         self.size_bytes = os.fstat(file.fileno()).st_size
@@ -253,7 +254,7 @@ def one_acknowledgement_before_the_write() -> None:
     """Of what one replica shall acknowledge, some is acknowledged unwritten."""
     from itertools import count  # noqa: PLC0415
 
-    from ottla_broker.log.append_result import AppendResult  # noqa: PLC0415 - only for the broker
+    from ottla_broker.log.appends.append_result import AppendResult  # noqa: PLC0415 - only for the broker
     from ottla_broker.partition import Partition  # noqa: PLC0415
 
     append = Partition.append

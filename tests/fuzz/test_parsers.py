@@ -16,7 +16,7 @@ from kio.index import load_request_schema
 from kio.serial import entity_writer
 
 from ottla_broker.dispatch import APIS
-from ottla_broker.log.append_validation import check_batch, check_keys, sole_batch
+from ottla_broker.log.appends.append_validation import check_batch, check_keys, sole_batch
 from ottla_core.errors import InvalidRequest, KafkaError
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition

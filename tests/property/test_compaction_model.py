@@ -20,9 +20,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ottla_broker.log.log_compaction import RoundLimits
-from ottla_broker.log.segment_cleaning import NoPace
-from ottla_broker.log.segment_swap import Rename, carry_out
+from ottla_broker.log.compaction.segment_cleaning import NoPace
+from ottla_broker.log.partition.log_compaction import RoundLimits
+from ottla_broker.log.segments.segment_swap import Rename, carry_out
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.records import Record, encode_batch
 from tests.support.compactions import DELETE_RETENTION_MS, LIMITS, SCARCE, compact, compacted, last_values, records_of
@@ -326,7 +326,7 @@ def interrupted_swaps(steps: int, swaps: int, error: BaseException) -> Iterator[
 
         carry_out(renames, rename)
 
-    with mock.patch("ottla_broker.log.local_log.carry_out", interrupted):
+    with mock.patch("ottla_broker.log.partition.local_log.carry_out", interrupted):
         yield begun
 
 

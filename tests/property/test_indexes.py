@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla_broker.log.offset_index import OffsetIndex
-from ottla_broker.log.time_index import TimeIndex
+from ottla_broker.log.segments.offset_index import OffsetIndex
+from ottla_broker.log.segments.time_index import TimeIndex
 
 BASE_OFFSET = 1000
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla_broker.log.producer_snapshot import decode_snapshot, encode_snapshot
-from ottla_broker.log.producer_state import RETAINED_BATCHES, ProducerStates
+from ottla_broker.log.producers.producer_snapshot import decode_snapshot, encode_snapshot
+from ottla_broker.log.producers.producer_state import RETAINED_BATCHES, ProducerStates
 from ottla_core.errors import DuplicateSequenceNumber, InvalidProducerEpoch, OutOfOrderSequenceNumber
 from ottla_core.wire.record_batch import RecordBatchHeader
 from tests.support.partition_logs import NOW_MS, PARTITION, append, open_log, small_segments

@@ -17,7 +17,7 @@ from unittest.mock import patch
 import pytest
 
 from ottla_broker.log.background import InlineBackground, Work
-from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_core.errors import KafkaStorageError
 from tests.support.partition_logs import NOW_MS, append, open_log, problems_in, read_values, small_segments
 

@@ -13,8 +13,8 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from ottla_broker import fetch_reading, partition
-from ottla_broker.log.leader_epoch_checkpoint import LeaderEpochs
-from ottla_broker.log.log_disposal import LogDisposal
+from ottla_broker.log.files.leader_epoch_checkpoint import LeaderEpochs
+from ottla_broker.log.files.log_disposal import LogDisposal
 from ottla_broker.partition import Partition
 from ottla_broker.reconciliation import Reconciler
 from ottla_broker.replication import following, isr_updates, leader_fetcher, offset_search

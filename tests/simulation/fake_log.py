@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
 
-from ottla_broker.log.append_result import AppendResult
-from ottla_broker.log.leader_epoch_checkpoint import EpochEntry, EpochRun, LeaderEpochs
+from ottla_broker.log.appends.append_result import AppendResult
+from ottla_broker.log.files.leader_epoch_checkpoint import EpochEntry, EpochRun, LeaderEpochs
 from ottla_core.errors import KafkaStorageError, OffsetOutOfRange, UnknownLeaderEpoch
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from ottla_broker.log.log_compaction import RoundLimits
-from ottla_broker.log.partition_log import PartitionLog
-from ottla_broker.log.segment_cleaning import CleanedSegment, MappedKeys, NoPace, Pace, clean
+from ottla_broker.log.compaction.segment_cleaning import CleanedSegment, MappedKeys, NoPace, Pace, clean
+from ottla_broker.log.partition.log_compaction import RoundLimits
+from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_core.topic_config import TopicConfig
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.records import Record, encode_batch, iterate_records

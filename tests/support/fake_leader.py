@@ -23,7 +23,7 @@ from kio.schema.list_offsets.v9.response import (
 )
 from kio.static.primitive import Records, i32, i32Timedelta, i64
 
-from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_core.wire.messages import message_codec, read_request_header
 from tests.support.partition_logs import read_batches
 

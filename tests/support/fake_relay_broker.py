@@ -14,7 +14,7 @@ from grpc import aio
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Entity
 
-from ottla_broker.log.producer_state import ProducerStates
+from ottla_broker.log.producers.producer_state import ProducerStates
 from ottla_core.errors import InvalidProducerEpoch, KafkaError
 from ottla_core.rpc.dialing import dial
 from ottla_core.rpc.frame_queue import MESSAGE_BYTES_MAX, FrameQueue

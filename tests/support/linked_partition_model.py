@@ -17,8 +17,8 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.fetch_reading import diverging_epoch
 from ottla_broker.links.linked_leading import begin_log_at, cut_to_source
 from ottla_broker.links.linked_partition import LinkedPartition, Next, SourceRange
-from ottla_broker.log.leader_epoch_checkpoint import EpochEntry, LeaderEpochs
-from ottla_broker.log.read_isolation import ReadIsolation
+from ottla_broker.log.files.leader_epoch_checkpoint import EpochEntry, LeaderEpochs
+from ottla_broker.log.partition.read_isolation import ReadIsolation
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.replication.follower_replica import FetchPosition, truncation_offset

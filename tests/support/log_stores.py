@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from ottla_broker.log.log_disposal import LogDisposal
-from ottla_broker.log.log_duties import LogSettings
-from ottla_broker.log.log_store import LogStore
+from ottla_broker.log.files.log_disposal import LogDisposal
+from ottla_broker.log.store.log_duties import LogSettings
+from ottla_broker.log.store.log_store import LogStore
 from ottla_core.clock import SystemClock
 from ottla_core.throttle_config import UNLIMITED
 from ottla_core.topic_config import TopicConfig

@@ -10,12 +10,12 @@ from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
-from ottla_broker.log.append_result import AppendResult
+from ottla_broker.log.appends.append_result import AppendResult
 from ottla_broker.log.background import Background, Failed, InlineBackground, Work
-from ottla_broker.log.dump import dump_file
-from ottla_broker.log.log_loading import LoadRequest
-from ottla_broker.log.partition_log import PartitionLog
-from ottla_broker.log.segment_file import OpenFiles
+from ottla_broker.log.directories.dump import dump_file
+from ottla_broker.log.loading.log_loading import LoadRequest
+from ottla_broker.log.partition.partition_log import PartitionLog
+from ottla_broker.log.segments.segment_file import OpenFiles
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.compression import Codec

@@ -8,8 +8,8 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 from ottla_broker.config import BrokerConfig
-from ottla_broker.log.log_duties import LogSettings
-from ottla_broker.log.log_store import LogStore
+from ottla_broker.log.store.log_duties import LogSettings
+from ottla_broker.log.store.log_store import LogStore
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable

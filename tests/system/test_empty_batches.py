@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla_broker.log.append_validation import AppendOrigin
+from ottla_broker.log.appends.append_validation import AppendOrigin
 from tests.compat.aiokafka.client import AioKafkaClient
 from tests.compat.cases import ClientUnderTest
 from tests.compat.confluent.client import ConfluentClient

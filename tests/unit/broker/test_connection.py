@@ -13,8 +13,8 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker.channel import PlainChannel
 from ottla_broker.connection import PIPELINED_REQUESTS_MAX, Connection
-from ottla_broker.log.log_slice import FileSlice
-from ottla_broker.log.segment_file import SegmentFile
+from ottla_broker.log.segments.log_slice import FileSlice
+from ottla_broker.log.segments.segment_file import SegmentFile
 from ottla_broker.outcome import Outcome
 from ottla_broker.receive_buffer import BufferPool, RequestBudget
 from ottla_core.errors import InvalidRequest

@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker.fetch_reading import FetchTerms, Found, Reading, look, note_told
 from ottla_broker.fetch_sessions import FetchSession
-from ottla_broker.log.read_isolation import ReadIsolation
+from ottla_broker.log.partition.read_isolation import ReadIsolation
 from ottla_broker.partition import Partition
 from ottla_broker.replication.fetch_plan import FetchPlan
 from ottla_broker.replication.following import append_from_leader

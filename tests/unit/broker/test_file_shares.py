@@ -3,7 +3,7 @@
 import pytest
 
 from ottla_broker.file_shares import RESERVED_FILES, share_files
-from ottla_broker.log.segment_file import OPEN_FILES_MAX
+from ottla_broker.log.segments.segment_file import OPEN_FILES_MAX
 
 
 @pytest.mark.parametrize("limit", [4, 256, 1024, 65_536, 1_048_576])

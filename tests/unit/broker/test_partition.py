@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ottla_broker.log.read_isolation import ReadIsolation
+from ottla_broker.log.partition.read_isolation import ReadIsolation
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import NotEnoughReplicas, NotEnoughReplicasAfterAppend
 from ottla_broker.replication.following import append_from_leader, truncate_to

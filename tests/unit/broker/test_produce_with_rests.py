@@ -15,7 +15,7 @@ from kio.static.primitive import i32
 from ottla_broker.broker import Broker
 from ottla_broker.handlers import produce
 from ottla_broker.handlers.produce import LEADER_ONLY
-from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable

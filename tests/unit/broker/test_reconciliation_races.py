@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla_broker.log import batched_creation, log_store
+from ottla_broker.log.directories import batched_creation
+from ottla_broker.log.store import log_store
 from ottla_broker.reconciliation import LOGS_CREATED_AT_ONCE_MAX
 from ottla_broker.replication.following import append_from_leader
 from ottla_core.cluster.model import Topic

@@ -4,7 +4,7 @@ from traceback import walk_tb
 
 import pytest
 
-from ottla_broker.log.producer_state import ProducerStates
+from ottla_broker.log.producers.producer_state import ProducerStates
 from ottla_broker.partition_context import NotEnoughReplicas
 from ottla_broker.refused_batches import REMEMBERED_MAX, REMEMBERED_SECONDS, RefusedBatches
 from ottla_core.errors import NotLeaderOrFollower

@@ -16,7 +16,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
 from ottla_broker.broker import Broker
-from ottla_broker.log.read_isolation import READ_COMMITTED
+from ottla_broker.log.partition.read_isolation import READ_COMMITTED
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ottla_broker import partition
-from ottla_broker.log import offset_map
-from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.compaction import offset_map
+from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.partition import Partition
 from ottla_broker.replication import following, truncation
 from ottla_broker.replication.leader_replica import LeaderReplica

@@ -163,7 +163,7 @@ def local(
 
 
 def _inspected(directories: "Sequence[Path]") -> "BrokerFacts":
-    from ottla_broker.log.directory_facts import inspect_broker  # noqa: PLC0415
+    from ottla_broker.log.directories.directory_facts import inspect_broker  # noqa: PLC0415
     from ottla_core.errors import OttlaError  # noqa: PLC0415
 
     try:

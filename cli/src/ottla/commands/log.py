@@ -12,7 +12,7 @@ from ottla.output import note, write_result
 from ottla.records.field_codec import bytes_field
 
 if TYPE_CHECKING:
-    from ottla_broker.log.dump import DumpRow
+    from ottla_broker.log.directories.dump import DumpRow
 
 ROWS_PER_WRITE = 500
 LOG_SUFFIXES = frozenset({".log", ".index", ".timeindex", ".txnindex", ".snapshot"})
@@ -89,7 +89,7 @@ def is_log_file(path: Path) -> bool:
 
 
 def _rows_of(file: Path, *, records: bool) -> "Iterator[DumpRow]":
-    from ottla_broker.log.dump import dump_file  # noqa: PLC0415
+    from ottla_broker.log.directories.dump import dump_file  # noqa: PLC0415
     from ottla_core.errors import KafkaError  # noqa: PLC0415
 
     try:

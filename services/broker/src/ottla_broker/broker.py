@@ -16,8 +16,8 @@ from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.links.link_fetchers import LinkFetchers
 from ottla_broker.links.link_keeper_pool import LinkKeeperPool
 from ottla_broker.links.link_statuses import LinkStatuses
-from ottla_broker.log.cluster_copies import ClusterCopies
-from ottla_broker.log.log_store import LogStore
+from ottla_broker.log.directories.cluster_copies import ClusterCopies
+from ottla_broker.log.store.log_store import LogStore
 from ottla_broker.outcome import Parts
 from ottla_broker.partition_table import PartitionTable
 from ottla_broker.producer_ids import ProducerIds

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Sequence
 from typing import Protocol
 
-from ottla_broker.log.log_slice import FileSlice
+from ottla_broker.log.segments.log_slice import FileSlice
 
 Buffer = bytes | bytearray | memoryview
 

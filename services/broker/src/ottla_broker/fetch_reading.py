@@ -15,8 +15,8 @@ from typing import NamedTuple, Protocol
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.fetch_sessions import NEVER_TOLD, FetchSession, Named, SessionPartition
-from ottla_broker.log.log_slice import LogSlice
-from ottla_broker.log.read_isolation import ReadIsolation, isolation_of
+from ottla_broker.log.partition.read_isolation import ReadIsolation, isolation_of
+from ottla_broker.log.segments.log_slice import LogSlice
 from ottla_broker.partition import Partition
 from ottla_broker.replication.doubtful_log import check_may_be_followed_by, heard_of_log
 from ottla_broker.replication.follower_replica import NO_BYTES

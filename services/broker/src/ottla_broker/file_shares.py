@@ -8,7 +8,7 @@ producers, and one that cannot fsync fails them all.
 from dataclasses import dataclass
 from typing import Final
 
-from ottla_broker.log.segment_file import OPEN_FILES_MAX
+from ottla_broker.log.segments.segment_file import OPEN_FILES_MAX
 
 RESERVED_FILES: Final = 256
 """For index files and checkpoints while they are written, new segments, other brokers, etcd, listeners and pipes."""

@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from typing import Any, Protocol
 
 from ottla_broker.callback_answer import CallbackAnswer
-from ottla_broker.log.log_slice import LogSlice
+from ottla_broker.log.segments.log_slice import LogSlice
 from ottla_broker.request_times import MeasuredRequest
 
 Part = bytes | LogSlice

@@ -10,12 +10,12 @@ from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
-from ottla_broker.log.append_result import AppendResult
-from ottla_broker.log.append_validation import AppendOrigin
-from ottla_broker.log.log_slice import LogSlice
-from ottla_broker.log.partition_log import PartitionLog
-from ottla_broker.log.read_isolation import ReadIsolation
-from ottla_broker.log.unpacking import LookedInto
+from ottla_broker.log.appends.append_result import AppendResult
+from ottla_broker.log.appends.append_validation import AppendOrigin
+from ottla_broker.log.appends.unpacking import LookedInto
+from ottla_broker.log.partition.partition_log import PartitionLog
+from ottla_broker.log.partition.read_isolation import ReadIsolation
+from ottla_broker.log.segments.log_slice import LogSlice
 from ottla_broker.partition_context import PartitionWatcher, ReplicationContext, ReplicationNotice
 from ottla_broker.partition_refusals import check_leader_epoch, not_leader, takes_no_writes, too_few_replicas
 from ottla_broker.replication.follower_replica import FetchPosition

@@ -23,9 +23,9 @@ from uuid import UUID
 import structlog
 
 from ottla_broker.config import BrokerConfig
-from ottla_broker.log.log_disposal import LogDisposal
-from ottla_broker.log.log_store import LogStore
-from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.files.log_disposal import LogDisposal
+from ottla_broker.log.partition.partition_log import PartitionLog
+from ottla_broker.log.store.log_store import LogStore
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable

@@ -15,7 +15,7 @@ from copy import copy
 from dataclasses import dataclass
 from uuid import UUID
 
-from ottla_broker.log.producer_state import ProducerEntry, ProducerStates
+from ottla_broker.log.producers.producer_state import ProducerEntry, ProducerStates
 from ottla_core.errors import KafkaError
 from ottla_core.wire.record_batch import HEADER_SIZE_BYTES, Buffer
 

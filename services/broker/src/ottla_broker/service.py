@@ -36,12 +36,12 @@ from ottla_broker.links.link_fetchers import LinkFetchers
 from ottla_broker.links.link_settings import resolver
 from ottla_broker.links.local_group_offsets import LocalGroupOffsets
 from ottla_broker.listener import Listener, bind
-from ottla_broker.log.cleaner import CleanerSettings
-from ottla_broker.log.cluster_copies import ClusterCopies
-from ottla_broker.log.log_compaction import RoundLimits
-from ottla_broker.log.log_directories import LogDirectories, take_directories
-from ottla_broker.log.log_duties import LogSettings
-from ottla_broker.log.log_store import LogStore
+from ottla_broker.log.cleaning.cleaner import CleanerSettings
+from ottla_broker.log.directories.cluster_copies import ClusterCopies
+from ottla_broker.log.directories.log_directories import LogDirectories, take_directories
+from ottla_broker.log.partition.log_compaction import RoundLimits
+from ottla_broker.log.store.log_duties import LogSettings
+from ottla_broker.log.store.log_store import LogStore
 from ottla_broker.metrics.serving import serve_metrics
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable

@@ -6,7 +6,7 @@ Bytes leave together; pieces of files go as pieces, which a plain channel sends 
 from collections import deque
 
 from ottla_broker.channel import Channel
-from ottla_broker.log.log_slice import FileSlice
+from ottla_broker.log.segments.log_slice import FileSlice
 from ottla_broker.outcome import Parts
 from ottla_broker.request_times import MeasuredRequest
 

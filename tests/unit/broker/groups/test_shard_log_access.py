@@ -13,7 +13,7 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.groups import relay_session, shard_log_access
 from ottla_broker.groups.relay import GroupRelay
 from ottla_broker.groups.shard_log_access import READ_BYTES_MAX, ShardLogAccess
-from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from ottla_broker.links.linked_leading import append_from_source, cut_to_source
-from ottla_broker.log.producer_snapshot import snapshot_path
+from ottla_broker.log.producers.producer_snapshot import snapshot_path
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.replication.following import append_from_leader

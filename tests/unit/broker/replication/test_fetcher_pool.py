@@ -12,8 +12,8 @@ from kio.schema.errors import ErrorCode
 from structlog.testing import capture_logs
 
 from ottla_broker.config import BrokerConfig
-from ottla_broker.log.partition_log import PartitionLog
-from ottla_broker.log.truncation import LogTruncation, TruncationContext
+from ottla_broker.log.partition.partition_log import PartitionLog
+from ottla_broker.log.partition.truncation import LogTruncation, TruncationContext
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.replication import leader_fetcher

@@ -1,6 +1,6 @@
 """Where a follower cuts its log."""
 
-from ottla_broker.log.leader_epoch_checkpoint import EpochEntry, LeaderEpochs
+from ottla_broker.log.files.leader_epoch_checkpoint import EpochEntry, LeaderEpochs
 from ottla_broker.replication.follower_replica import truncation_offset
 
 

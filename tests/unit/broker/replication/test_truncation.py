@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from ottla_broker.log.truncation import TruncationContext
+from ottla_broker.log.partition.truncation import TruncationContext
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.replication.following import append_from_leader

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla_broker.log.append_validation import AppendOrigin, check_batch
-from ottla_broker.log.producer_state import ProducerStates
+from ottla_broker.log.appends.append_validation import AppendOrigin, check_batch
+from ottla_broker.log.producers.producer_state import ProducerStates
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.record_batch import HEADER_SIZE_BYTES, INT32_MAX, parse_header

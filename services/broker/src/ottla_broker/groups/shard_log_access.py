@@ -15,8 +15,8 @@ from uuid import UUID
 import structlog
 from kio.schema.errors import ErrorCode
 
-from ottla_broker.log.append_result import AppendResult
-from ottla_broker.log.append_validation import AppendOrigin
+from ottla_broker.log.appends.append_result import AppendResult
+from ottla_broker.log.appends.append_validation import AppendOrigin
 from ottla_broker.partition import Partition
 from ottla_broker.partition_table import PartitionTable
 from ottla_core.clock import Clock

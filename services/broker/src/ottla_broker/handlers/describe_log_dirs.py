@@ -19,7 +19,7 @@ from kio.static.primitive import i32, i64
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers.api_versions import NO_THROTTLE
-from ottla_broker.log.log_store import DirectoryDescription
+from ottla_broker.log.store.log_store import DirectoryDescription
 from ottla_broker.long_responses import respond_in_thread
 from ottla_broker.outcome import Outcome, Parts
 from ottla_core.slices import in_slices, started

@@ -23,8 +23,8 @@ from ottla_broker.fetch_sessions import (
     InvalidFetchSessionEpoch,
     Named,
 )
-from ottla_broker.log.log_slice import LogSlice
-from ottla_broker.log.read_isolation import READ_COMMITTED
+from ottla_broker.log.partition.read_isolation import READ_COMMITTED
+from ottla_broker.log.segments.log_slice import LogSlice
 from ottla_broker.outcome import Outcome, Parts
 from ottla_broker.partition import Partition
 from ottla_broker.replica_selection import replica_in_rack

@@ -21,8 +21,8 @@ from kio.static.primitive import i32, i64
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers.api_versions import NO_THROTTLE
-from ottla_broker.log.read_isolation import READ_COMMITTED, ReadIsolation, isolation_of
-from ottla_broker.log.unpacking import Found, LongSearch
+from ottla_broker.log.appends.unpacking import Found, LongSearch
+from ottla_broker.log.partition.read_isolation import READ_COMMITTED, ReadIsolation, isolation_of
 from ottla_broker.outcome import Outcome, Parts
 from ottla_broker.partition import Partition
 from ottla_core.errors import KafkaError, UnsupportedVersion

@@ -14,8 +14,8 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.delayed_produce import PRODUCE_KEY, DelayedProduce, PendingAck
-from ottla_broker.log.append_result import AppendResult
-from ottla_broker.log.unpacking import LookedInto
+from ottla_broker.log.appends.append_result import AppendResult
+from ottla_broker.log.appends.unpacking import LookedInto
 from ottla_broker.outcome import Answer, Outcome, Parts
 from ottla_broker.partition import Partition
 from ottla_core.errors import (

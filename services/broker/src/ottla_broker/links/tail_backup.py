@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from ottla_broker.log.partition_log import PartitionLog
+from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_core.errors import KafkaStorageError
 from ottla_core.wire.record_batch import iterate_batches
 

@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ottla_broker.log.cluster_copies import ClusterCopies
-from ottla_broker.log.log_store import LogStore
+from ottla_broker.log.directories.cluster_copies import ClusterCopies
+from ottla_broker.log.store.log_store import LogStore
 from ottla_broker.metrics.disk_forecast import DiskForecast
 from ottla_core.observe.metrics import Labels, Metrics
 

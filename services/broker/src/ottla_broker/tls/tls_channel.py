@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla_broker.channel import Buffer
-from ottla_broker.log.log_slice import FileSlice
+from ottla_broker.log.segments.log_slice import FileSlice
 
 SLICE_BYTES_MAX: Final = 128 * 1024
 GATHERED_BYTES_MAX: Final = 128 * 1024

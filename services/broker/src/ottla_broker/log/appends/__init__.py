@@ -1,0 +1,1 @@
+"""What a batch must fulfil before it is appended, and what settings make of it."""

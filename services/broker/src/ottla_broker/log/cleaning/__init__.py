@@ -1,0 +1,1 @@
+"""Compaction of all logs, in processes of its own."""

@@ -1,0 +1,1 @@
+"""What a round of compaction cleans in one log, and how."""

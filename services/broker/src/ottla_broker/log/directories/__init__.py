@@ -1,0 +1,1 @@
+"""Log directories, the logs in them, and what they tell of a stopped broker."""

@@ -1,0 +1,1 @@
+"""Opening a log, and mending it after a crash."""

@@ -1,0 +1,1 @@
+"""Moving logs between the directories of a broker."""

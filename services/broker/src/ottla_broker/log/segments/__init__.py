@@ -1,0 +1,1 @@
+"""Segments, the files of which they consist, and their indexes."""

@@ -1,0 +1,1 @@
+"""All logs of a broker, and what recurs for them."""
