@@ -46,8 +46,8 @@ def no_truncation() -> None:
 def deposed_controller_not_fenced() -> None:
     """A controller writes without looking at its lease, at who leads, and at what it overwrites."""
     from ottla_controller.fenced_writer import FencedWriter, Write  # noqa: PLC0415 - only for the controller
-    from ottla_core.cluster import etcd_operations as op  # noqa: PLC0415
-    from ottla_core.cluster.etcd import TransactionResult  # noqa: PLC0415
+    from ottla_core.cluster.etcd import operations as op  # noqa: PLC0415
+    from ottla_core.cluster.etcd.client import TransactionResult  # noqa: PLC0415
 
     async def attempt(self: FencedWriter, chunk: Sequence[Write], fence: int) -> TransactionResult:
         operations = [op.delete(w.key) if w.value is None else op.put(w.key, w.value) for w in chunk]
@@ -146,7 +146,7 @@ def compaction_drops_the_last_value() -> None:
 def no_broker_is_named() -> None:
     """A broker names to clients whoever is registered, be it nobody."""
     from ottla_broker.broker import Broker  # noqa: PLC0415 - only for the broker
-    from ottla_core.cluster.model import Endpoint, Member  # noqa: PLC0415
+    from ottla_core.cluster.state.model import Endpoint, Member  # noqa: PLC0415
 
     def registered(self: Broker, listener: str) -> list[tuple[Member, Endpoint]]:
         members = self.state.brokers.values()
@@ -189,7 +189,7 @@ def lapsed_registrations_stay_so() -> None:
     """A process whose lease has run out does not register anew."""
     import asyncio  # noqa: PLC0415
 
-    from ottla_core.cluster.membership import Membership  # noqa: PLC0415
+    from ottla_core.cluster.membership.membership import Membership  # noqa: PLC0415
 
     async def stay_registered(self: Membership) -> None:
         await asyncio.Event().wait()

@@ -11,8 +11,8 @@ from uuid import UUID
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ottla_core.cluster import codec
-from ottla_core.cluster.keys import PartitionKey
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.keys import PartitionKey
 from tests.faults.checker import FinalContents
 from tests.faults.cluster import CLUSTER_NAME, Cluster
 from tests.faults.cluster_files import Settled

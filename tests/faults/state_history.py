@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from uuid import UUID
 
-from ottla_core.cluster.model import NO_LEADER, PartitionState
+from ottla_core.cluster.state.model import NO_LEADER, PartitionState
 
 
 class Version(NamedTuple):

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kio.schema.errors import ErrorCode
 
-from ottla_core.cluster.model import ClusterState, PartitionState, Topic
+from ottla_core.cluster.state.model import ClusterState, PartitionState, Topic
 from ottla_core.wire.group_responses import CONSUMER_GROUP_HEARTBEAT
 from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.group_request import GroupRequest

@@ -18,7 +18,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
 from kio.static.protocol import Entity
 
-from ottla_core.cluster.model import ClusterState, PartitionState, Topic
+from ottla_core.cluster.state.model import ClusterState, PartitionState, Topic
 from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.group_request import GroupRequest

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ottla_controller.configs import ConfigPlan, TopicTarget
 from ottla_controller.topic_rules import MIN_INSYNC_REPLICAS, partitions_to_clear
-from ottla_core.cluster.controller_api import AlteredResource, ElectionType
-from ottla_core.cluster.model import ClusterState, PartitionState, Topic
+from ottla_core.cluster.controller_rpc.controller_api import AlteredResource, ElectionType
+from ottla_core.cluster.state.model import ClusterState, PartitionState, Topic
 from tests.support.replicated_partition import BROKER_IDS, ID, ReplicatedPartition
 
 EVENTS = (

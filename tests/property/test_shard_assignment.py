@@ -13,7 +13,7 @@ from ottla_controller.shard_assignment import (
     reassigned_shards,
     with_producer_ids,
 )
-from ottla_core.cluster.model import NO_COORDINATOR, NO_EPOCH, Member, Role, Shard
+from ottla_core.cluster.state.model import NO_COORDINATOR, NO_EPOCH, Member, Role, Shard
 from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
 

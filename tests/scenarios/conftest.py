@@ -7,12 +7,12 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from ottla_core.cluster.controller_client import ControllerClient
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.features import SUPPORTED
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.membership import Membership
-from ottla_core.cluster.model import NO_EPOCH, Member, Role
+from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.membership.membership import Membership
+from ottla_core.cluster.state.features import SUPPORTED
+from ottla_core.cluster.state.model import NO_EPOCH, Member, Role
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from tests.support.controller_process import ControllerProcess
 from tests.support.etcd_process import EtcdProcess
 from tests.support.faulty_proxy import FaultyProxy

@@ -10,18 +10,19 @@ from uuid import uuid4
 
 import pytest
 
-from ottla_core.cluster import codec, etcd_connection
-from ottla_core.cluster import etcd_operations as op
-from ottla_core.cluster.cluster_id import ensure_cluster_id
-from ottla_core.cluster.codec import TopicRecord
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.etcd_errors import EtcdUnavailable, WatchHistoryLost
-from ottla_core.cluster.feature_check import LevelUnsupported
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.key_value import KeyChange, KeyValue
-from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.model import ClusterState, PartitionState
-from ottla_core.cluster.state import ClusterReplaced
+from ottla_core.cluster.etcd import connection as etcd_connection
+from ottla_core.cluster.etcd import operations as op
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.etcd.errors import EtcdUnavailable, WatchHistoryLost
+from ottla_core.cluster.etcd.key_value import KeyChange, KeyValue
+from ottla_core.cluster.membership.cluster_id import ensure_cluster_id
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.codec import TopicRecord
+from ottla_core.cluster.state.feature_check import LevelUnsupported
+from ottla_core.cluster.state.keys import KeySpace
+from ottla_core.cluster.state.model import ClusterState, PartitionState
+from ottla_core.cluster.state.state_tracker import ClusterReplaced
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import RequestTimedOut
 from tests.scenarios.conftest import CLUSTER
 from tests.support.etcd_process import EtcdProcess

@@ -9,9 +9,8 @@ import pytest
 from grpc import aio
 from kio.schema.errors import ErrorCode
 
-from ottla_core.cluster import codec, controller_messages
-from ottla_core.cluster import etcd_operations as op
-from ottla_core.cluster.controller_api import (
+from ottla_core.cluster.controller_rpc import controller_messages
+from ottla_core.cluster.controller_rpc.controller_api import (
     ConfigChange,
     ConfigOperation,
     ConfigResourceChange,
@@ -20,11 +19,13 @@ from ottla_core.cluster.controller_api import (
     NewTopic,
     TopicReference,
 )
-from ottla_core.cluster.controller_client import ControllerClient
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.model import NO_LEADER, ClusterState, PartitionState
+from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
+from ottla_core.cluster.etcd import operations as op
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.keys import KeySpace
+from ottla_core.cluster.state.model import NO_LEADER, ClusterState, PartitionState
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import KafkaError, NotController, RequestTimedOut, StaleBrokerEpoch
 from ottla_core.rpc.channel import ChannelPool
 from ottla_core.rpc.status import kafka_error

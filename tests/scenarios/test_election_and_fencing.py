@@ -9,14 +9,14 @@ import pytest
 
 from ottla_controller.fenced_writer import COMPARES_PER_TRANSACTION, FencedWriter, Write, WriteConflict
 from ottla_core.clock import Clock
-from ottla_core.cluster import etcd_operations as op
-from ottla_core.cluster.codec import encode_controller
-from ottla_core.cluster.election import Election, Leadership
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.etcd_lease import EtcdLease, LeaseSession
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.model import Role
+from ottla_core.cluster.etcd import operations as op
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.etcd.lease import EtcdLease, LeaseSession
+from ottla_core.cluster.membership.election import Election, Leadership
+from ottla_core.cluster.state.codec import encode_controller
+from ottla_core.cluster.state.keys import KeySpace
+from ottla_core.cluster.state.model import Role
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import NotController
 from tests.scenarios.conftest import CLUSTER
 from tests.support.etcd_process import EtcdProcess

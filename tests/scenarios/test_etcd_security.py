@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from ottla_core.cluster import codec, etcd_connection
-from ottla_core.cluster import etcd_operations as op
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.etcd_errors import EtcdAccessDenied, EtcdError
-from ottla_core.cluster.etcd_lease import LeaseSession
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.keys import KeySpace
+from ottla_core.cluster.etcd import connection as etcd_connection
+from ottla_core.cluster.etcd import operations as op
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.etcd.errors import EtcdAccessDenied, EtcdError
+from ottla_core.cluster.etcd.lease import LeaseSession
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.keys import KeySpace
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.config import EtcdSettings
 from ottla_core.errors import ConfigurationError
 from tests.scenarios.conftest import CLUSTER

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from ottla_core.cluster import codec
-from ottla_core.cluster import etcd_operations as op
-from ottla_core.cluster.cluster_id import ensure_cluster_id
-from ottla_core.cluster.controller_api import FeatureUpdate, FeatureUpdateType
-from ottla_core.cluster.controller_client import ControllerClient
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.feature_check import LevelUnsupported
-from ottla_core.cluster.features import NEWEST_LEVEL, OTTLA_VERSION, SUPPORTED, UNSAID
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.keys import KeySpace
+from ottla_core.cluster.controller_rpc.controller_api import FeatureUpdate, FeatureUpdateType
+from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
+from ottla_core.cluster.etcd import operations as op
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.membership.cluster_id import ensure_cluster_id
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.feature_check import LevelUnsupported
+from ottla_core.cluster.state.features import NEWEST_LEVEL, OTTLA_VERSION, SUPPORTED, UNSAID
+from ottla_core.cluster.state.keys import KeySpace
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import InvalidUpdateVersion
 from tests.scenarios.conftest import CLUSTER, Join, MakeController, broker_member
 

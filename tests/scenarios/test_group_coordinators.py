@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ottla_core.cluster.controller_api import NewTopic
-from ottla_core.cluster.controller_client import ControllerClient
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.controller_rpc.controller_api import NewTopic
+from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
+from ottla_core.cluster.state.model import ClusterState
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from tests.scenarios.conftest import CLUSTER, SHORT_TTL_MS, Join, MakeController, broker_member

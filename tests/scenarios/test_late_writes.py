@@ -11,15 +11,15 @@ import pytest
 from ottla_controller.change_encoder import ChangeEncoder
 from ottla_controller.change_sequence import ChangeSequence
 from ottla_controller.fenced_writer import FencedWriter, Write, WriteConflict
-from ottla_core.cluster import etcd_operations as op
-from ottla_core.cluster.codec import encode_controller
-from ottla_core.cluster.election import Election, Leadership
-from ottla_core.cluster.etcd import EtcdClient, TransactionResult
-from ottla_core.cluster.etcd_errors import WriteOutcomeUnknown
-from ottla_core.cluster.etcd_lease import LeaseSession
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.model import Role
+from ottla_core.cluster.etcd import operations as op
+from ottla_core.cluster.etcd.client import EtcdClient, TransactionResult
+from ottla_core.cluster.etcd.errors import WriteOutcomeUnknown
+from ottla_core.cluster.etcd.lease import LeaseSession
+from ottla_core.cluster.membership.election import Election, Leadership
+from ottla_core.cluster.state.codec import encode_controller
+from ottla_core.cluster.state.keys import KeySpace
+from ottla_core.cluster.state.model import Role
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_proto.gen.etcd.rpc_pb2 import Compare, RequestOp
 from tests.scenarios.conftest import CLUSTER, LONG_TTL_MS
 from tests.support.etcd_process import EtcdProcess

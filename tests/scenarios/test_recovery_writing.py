@@ -8,13 +8,13 @@ import pytest
 
 from ottla.recover.merging import RecoveryPlan
 from ottla.recover.writing import TargetInUse, write_state
-from ottla_core.cluster import codec
-from ottla_core.cluster import etcd_operations as op
-from ottla_core.cluster.cluster_id import ensure_cluster_id
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.model import Recovery, Role
-from ottla_core.cluster.recovery_check import RecoveryUnfinished, read_finished_recovery
+from ottla_core.cluster.etcd import operations as op
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.membership.cluster_id import ensure_cluster_id
+from ottla_core.cluster.membership.recovery_check import RecoveryUnfinished, read_finished_recovery
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.keys import KeySpace
+from ottla_core.cluster.state.model import Recovery, Role
 from tests.scenarios.conftest import CLUSTER
 from tests.support.controller_process import ControllerProcess
 from tests.support.etcd_process import EtcdProcess

@@ -7,9 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 from kio.schema.errors import ErrorCode
 
-from ottla_core.cluster import codec
-from ottla_core.cluster import etcd_operations as op
-from ottla_core.cluster.controller_api import (
+from ottla_core.cluster.controller_rpc.controller_api import (
     ConfigChange,
     ConfigResourceChange,
     ConfigResourceType,
@@ -20,12 +18,14 @@ from ottla_core.cluster.controller_api import (
     PartitionAssignment,
     Reassignment,
 )
-from ottla_core.cluster.controller_client import ControllerClient
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.membership import Membership
-from ottla_core.cluster.model import NO_LEADER, ClusterState, PartitionState, Role
+from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
+from ottla_core.cluster.etcd import operations as op
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.membership.membership import Membership
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.keys import KeySpace
+from ottla_core.cluster.state.model import NO_LEADER, ClusterState, PartitionState, Role
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import BrokerIdNotRegistered, InvalidRequest, StaleBrokerEpoch
 from ottla_core.topic_partition import TopicPartition
 from tests.scenarios.conftest import CLUSTER, Join, MakeController, broker_member

@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from ottla_core.cluster import codec
-from ottla_core.cluster import etcd_operations as op
-from ottla_core.cluster.controller_api import NewTopic, TopicReference
-from ottla_core.cluster.controller_client import ControllerClient
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.model import NO_COORDINATOR, ClusterState, Shard
+from ottla_core.cluster.controller_rpc.controller_api import NewTopic, TopicReference
+from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
+from ottla_core.cluster.etcd import operations as op
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.keys import KeySpace
+from ottla_core.cluster.state.model import NO_COORDINATOR, ClusterState, Shard
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from tests.scenarios.conftest import CLUSTER, Join, MakeController, broker_member, coordinator_member

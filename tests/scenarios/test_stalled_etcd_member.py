@@ -12,14 +12,14 @@ from uuid import uuid4
 
 import pytest
 
-from ottla_core.cluster import codec
-from ottla_core.cluster import etcd_operations as op
-from ottla_core.cluster.cluster_id import ensure_cluster_id
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.etcd_errors import EtcdError
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.membership import Membership
+from ottla_core.cluster.etcd import operations as op
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.etcd.errors import EtcdError
+from ottla_core.cluster.membership.cluster_id import ensure_cluster_id
+from ottla_core.cluster.membership.membership import Membership
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.keys import KeySpace
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from tests.scenarios.conftest import CLUSTER, LONG_TTL_MS, broker_member, coordinator_member
 from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually_async import eventually_async

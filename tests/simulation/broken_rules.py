@@ -29,14 +29,14 @@ from ottla_controller.broker_standing import standings
 from ottla_controller.change_sequence import ChangeSequence
 from ottla_controller.fenced_writer import NO_FENCE, FencedWriter
 from ottla_controller.partition_change import TopicRules
-from ottla_core.cluster import etcd_operations as op
-from ottla_core.cluster.election import Leadership
-from ottla_core.cluster.etcd_errors import EtcdError
-from ottla_core.cluster.etcd_lease import EtcdLease
-from ottla_core.cluster.etcd_watch import EtcdWatch
-from ottla_core.cluster.freshness import ViewFreshness
-from ottla_core.cluster.membership import Membership
-from ottla_core.cluster.model import ClusterState, PartitionState
+from ottla_core.cluster.etcd import operations as op
+from ottla_core.cluster.etcd.errors import EtcdError
+from ottla_core.cluster.etcd.lease import EtcdLease
+from ottla_core.cluster.etcd.watch import EtcdWatch
+from ottla_core.cluster.membership.election import Leadership
+from ottla_core.cluster.membership.membership import Membership
+from ottla_core.cluster.state.model import ClusterState, PartitionState
+from ottla_core.cluster.view.freshness import ViewFreshness
 from tests.simulation import fake_log, simulated_broker
 from tests.simulation.fake_etcd import KEYS
 from tests.simulation.replication import FollowerService

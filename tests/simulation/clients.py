@@ -7,7 +7,7 @@ idempotent, so it never repeats one.
 
 from kio.schema.errors import ErrorCode
 
-from ottla_core.cluster.model import NO_LEADER
+from ottla_core.cluster.state.model import NO_LEADER
 from ottla_core.topic_partition import TopicPartition
 from tests.simulation.network import Network
 from tests.simulation.process import Process

@@ -18,10 +18,10 @@ from ottla_controller.change_encoder import ChangeEncoder
 from ottla_controller.fenced_writer import Write
 from ottla_controller.leader_election import first_state
 from ottla_core import slices
-from ottla_core.cluster import feed
-from ottla_core.cluster.codec import encode_cluster_id
-from ottla_core.cluster.etcd_operations import ABSENT
-from ottla_core.cluster.model import NO_LEADER, PartitionState, Topic
+from ottla_core.cluster.etcd.operations import ABSENT
+from ottla_core.cluster.state.codec import encode_cluster_id
+from ottla_core.cluster.state.model import NO_LEADER, PartitionState, Topic
+from ottla_core.cluster.view import feed
 from ottla_core.topic_partition import TopicPartition
 from tests.simulation.clients import Consumer, Producer
 from tests.simulation.etcd_members import members_of

@@ -7,8 +7,8 @@ from typing import Any
 import grpc
 from grpc import aio
 
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.etcd_connection import ATTEMPT_TIMEOUT_S
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.etcd.connection import ATTEMPT_TIMEOUT_S
 from ottla_proto.gen.etcd.rpc_pb2 import WatchResponse
 from tests.simulation.etcd_members import EtcdMember
 from tests.simulation.fake_etcd import Asked, FakeEtcd, refused

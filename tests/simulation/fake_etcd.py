@@ -11,10 +11,10 @@ import grpc
 from grpc import aio
 
 from ottla_controller.fenced_writer import Write
-from ottla_core.cluster.etcd_messages import key_change
-from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.model import ClusterState, PartitionState
-from ottla_core.cluster.state import StateTracker
+from ottla_core.cluster.etcd.messages import key_change
+from ottla_core.cluster.state.keys import KeySpace
+from ottla_core.cluster.state.model import ClusterState, PartitionState
+from ottla_core.cluster.state.state_tracker import StateTracker
 from ottla_proto.gen.etcd import kv_pb2
 from ottla_proto.gen.etcd.rpc_pb2 import (
     Compare,

@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ottla_core.cluster.controller_api import (
+from ottla_core.cluster.controller_rpc.controller_api import (
     ElectionType,
     NewTopic,
     PartitionAssignment,

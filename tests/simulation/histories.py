@@ -6,8 +6,8 @@ Each is named after its rule in `broken_rules.py`. They need so many steps, in a
 import asyncio
 from collections.abc import Mapping
 
-from ottla_core.cluster.controller_api import ElectionType, Reassignment
-from ottla_core.cluster.model import NO_LEADER
+from ottla_core.cluster.controller_rpc.controller_api import ElectionType, Reassignment
+from ottla_core.cluster.state.model import NO_LEADER
 from tests.simulation.cluster import NAME
 from tests.simulation.scripted import CONTROLLERS, ETCD, LAG_MAX_MS, History, ScriptCannotGoOn, ScriptedCluster
 from tests.simulation.service_process import LEASE_TTL_MS

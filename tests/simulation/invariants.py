@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from ottla_broker.partition import Partition
-from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, BrokerRegistration, ClusterState, PartitionState
+from ottla_core.cluster.state.model import NO_EPOCH, NO_LEADER, BrokerRegistration, ClusterState, PartitionState
 from ottla_core.topic_partition import TopicPartition
 from tests.simulation.fake_etcd import KEYS
 from tests.simulation.fake_log import InvariantViolated, Record, Records, SimulatedLog

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 from ottla_broker.replication.leader_replica import LeaderReplica
-from ottla_core.cluster.model import PartitionState
+from ottla_core.cluster.state.model import PartitionState
 from tests.simulation import simulated_controller
 from tests.simulation.cluster import NAME, Outcome, SimulatedCluster
 from tests.simulation.fake_log import SimulatedLog

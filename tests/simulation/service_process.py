@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.state.model import ClusterState
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import KafkaError, OttlaError, RequestTimedOut
 from tests.simulation.etcd_stubs import etcd_client
 from tests.simulation.fake_etcd import KEYS, FakeEtcd

@@ -8,11 +8,11 @@ is found out at once.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ottla_core.cluster.json_fields import BadValue
-from ottla_core.cluster.key_value import KeyChange, KeyValue
-from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.model import ClusterState, PartitionState, Shard
-from ottla_core.cluster.state import ClusterReplaced
+from ottla_core.cluster.etcd.key_value import KeyChange, KeyValue
+from ottla_core.cluster.state.json_fields import BadValue
+from ottla_core.cluster.state.keys import KeySpace
+from ottla_core.cluster.state.model import ClusterState, PartitionState, Shard
+from ottla_core.cluster.state.state_tracker import ClusterReplaced
 from tests.simulation.fake_etcd import FakeEtcd
 from tests.simulation.fake_log import InvariantViolated
 

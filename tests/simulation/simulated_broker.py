@@ -28,11 +28,11 @@ from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.replication.longest_log_searches import LongestLogSearches
 from ottla_broker.service import shows_registration
 from ottla_core.background import start_awaited
-from ottla_core.cluster.controller_api import AlteredIsr, IsrChange
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.membership import Membership
-from ottla_core.cluster.model import NO_EPOCH, ClusterState, Endpoint, Member, Role, Topic
+from ottla_core.cluster.controller_rpc.controller_api import AlteredIsr, IsrChange
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.membership.membership import Membership
+from ottla_core.cluster.state.model import NO_EPOCH, ClusterState, Endpoint, Member, Role, Topic
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import KafkaError, NotController, NotLeaderOrFollower, RequestTimedOut
 from ottla_core.topic_config import TopicConfig, parse_topic_configs
 from ottla_core.topic_partition import TopicPartition

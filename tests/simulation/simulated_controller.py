@@ -11,7 +11,7 @@ from uuid import UUID
 
 from ottla_controller.active_controller import ActiveController
 from ottla_controller.leadership_loop import LeadershipLoop
-from ottla_core.cluster.controller_api import (
+from ottla_core.cluster.controller_rpc.controller_api import (
     ConfigChange,
     ConfigResourceChange,
     ConfigResourceType,
@@ -21,10 +21,10 @@ from ottla_core.cluster.controller_api import (
     Reassignment,
     TopicReference,
 )
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.membership import Membership
-from ottla_core.cluster.model import NO_EPOCH, Member, Role
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.membership.membership import Membership
+from ottla_core.cluster.state.model import NO_EPOCH, Member, Role
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import NotController
 from ottla_core.group_config import ConsumerGroupLimits
 from ottla_core.topic_partition import TopicPartition

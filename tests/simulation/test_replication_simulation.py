@@ -18,8 +18,8 @@ from shlex import quote
 import pytest
 
 from ottla_broker.replication.leader_fetcher import LeaderFetcher
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.feed import ClusterStateFeed
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from tests.simulation.broken_rules import BROKEN_RULES, broken, without_defence
 from tests.simulation.clients import Consumer
 from tests.simulation.cluster import Outcome, SimulatedCluster, SimulationFailed, simulate

@@ -13,7 +13,7 @@ from ottla_broker.outcome import Delayed
 from ottla_broker.refused_batches import RefusedBatches
 from ottla_broker.request_times import MeasuredRequest
 from ottla_core.clock import SystemClock
-from ottla_core.cluster.model import Member
+from ottla_core.cluster.state.model import Member
 from ottla_core.principal import ANONYMOUS, Principal
 from tests.support.group_cluster import BROKER, LISTENER, broker_member
 from tests.support.raw_client import decode_response, encode_request, response_type_of

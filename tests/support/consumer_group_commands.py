@@ -31,7 +31,7 @@ from kio.serial import entity_writer
 from kio.static.primitive import i32
 from kio.static.protocol import Entity
 
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.wire import group_responses as api
 from ottla_core.wire.conversion import item_type, message_of
 from ottla_group_coordinator.classic.group import ClassicGroup

@@ -11,7 +11,7 @@ from kio.schema.offset_fetch.v8 import request as fetch_v8
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i64
 
-from ottla_core.cluster.model import NO_EPOCH, PartitionState, Shard, Topic
+from ottla_core.cluster.state.model import NO_EPOCH, PartitionState, Shard, Topic
 from ottla_core.rpc.server import RpcServer
 from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from ottla_core.cluster.model import ClusterState, Endpoint, Member, PartitionState, Role, Shard, Topic
+from ottla_core.cluster.state.model import ClusterState, Endpoint, Member, PartitionState, Role, Shard, Topic
 from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
 

@@ -24,7 +24,7 @@ from ottla_core.client.links import (
     promote,
 )
 from ottla_core.client.security import ClientSecurity
-from ottla_core.cluster.link_api import (
+from ottla_core.cluster.controller_rpc.link_api import (
     LinkChange,
     LinkedPartitionState,
     MorePartitions,
@@ -33,7 +33,7 @@ from ottla_core.cluster.link_api import (
     PartitionStatus,
     PromotedPartition,
 )
-from ottla_core.cluster.model import Link
+from ottla_core.cluster.state.model import Link
 from ottla_core.errors import KafkaError
 from ottla_core.wire.record_batch import iterate_batches
 from tests.support.eventually import eventually

@@ -24,7 +24,7 @@ from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.replication.follower_replica import FetchPosition, truncation_offset
 from ottla_broker.replication.following import append_from_leader, diverging_offset, restart_at, truncate_to
 from ottla_broker.replication.leader_replica import FollowerContact
-from ottla_core.cluster.model import PartitionState
+from ottla_core.cluster.state.model import PartitionState
 from ottla_core.errors import KafkaError, OffsetOutOfRange
 from ottla_core.promotion import PROMOTION_LEAP
 from ottla_core.wire.replica_fetch_response import PartitionFetched

@@ -15,7 +15,7 @@ from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable
 from ottla_broker.reconciliation import Reconciler
 from ottla_core.clock import SystemClock
-from ottla_core.cluster.model import ClusterState, Member, PartitionState, Role, Topic
+from ottla_core.cluster.state.model import ClusterState, Member, PartitionState, Role, Topic
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 from tests.support.partition_logs import batch_of

@@ -10,11 +10,11 @@ import random
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from ottla_core.cluster import codec
-from ottla_core.cluster.codec import TopicRecord
-from ottla_core.cluster.model import NO_LEADER, BrokerRegistration, PartitionState
-from ottla_core.cluster.recovery_facts import BrokerFacts, DirectoryFacts, LogFacts
-from ottla_core.cluster.state_copy import StateCopy, StoredValue
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.codec import TopicRecord
+from ottla_core.cluster.state.model import NO_LEADER, BrokerRegistration, PartitionState
+from ottla_core.cluster.state.recovery_facts import BrokerFacts, DirectoryFacts, LogFacts
+from ottla_core.cluster.state.state_copy import StateCopy, StoredValue
 
 CLUSTER_ID = "cluster"
 TOPIC, TOPIC_ID = "flights", UUID(int=7)

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from ottla_controller.broker_standing import Standings, due_registrations, standings
 from ottla_controller.partition_change import TopicRules
-from ottla_core.cluster.model import (
+from ottla_core.cluster.state.model import (
     NO_EPOCH,
     NO_LEADER,
     BrokerRegistration,

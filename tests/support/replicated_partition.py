@@ -20,8 +20,8 @@ from ottla_controller.partition_change import TopicRules, has_valid_leader
 from ottla_controller.preferred_leaders import plan_elections
 from ottla_controller.reassignment import plan_reassignments
 from ottla_controller.unregistration import plan_unregistration
-from ottla_core.cluster.controller_api import ElectionType, InSyncReplica, IsrChange, Reassignment
-from ottla_core.cluster.model import (
+from ottla_core.cluster.controller_rpc.controller_api import ElectionType, InSyncReplica, IsrChange, Reassignment
+from ottla_core.cluster.state.model import (
     NO_LEADER,
     BrokerRegistration,
     ClusterState,

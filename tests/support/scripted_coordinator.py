@@ -8,7 +8,7 @@ from uuid import UUID
 
 from grpc import aio
 
-from ottla_core.cluster.model import Member, Role
+from ottla_core.cluster.state.model import Member, Role
 from ottla_core.rpc.frame_queue import FrameQueue
 from ottla_core.rpc.server import SERVER_OPTIONS
 from ottla_proto.gen.ottla import group_relay_pb2 as pb

@@ -16,7 +16,7 @@ from kio.index import load_request_schema
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Entity
 
-from ottla_core.cluster.model import ClusterState, PartitionState, Topic
+from ottla_core.cluster.state.model import ClusterState, PartitionState, Topic
 from ottla_core.wire import group_responses as api
 from ottla_core.wire.conversion import item_type, message_of
 from ottla_core.wire.messages import message_codec

@@ -24,7 +24,7 @@ from kio.serial import entity_reader
 from kio.static.primitive import i32Timedelta
 from kio.static.protocol import Entity
 
-from ottla_core.cluster.model import ClusterState, Topic
+from ottla_core.cluster.state.model import ClusterState, Topic
 from ottla_group_coordinator.consumer.embedded_protocol import read_assignment, read_subscription, write_assignment
 from ottla_group_coordinator.consumer.partitions import Partitions
 from tests.support.consumer_group_commands import encoded_subscription

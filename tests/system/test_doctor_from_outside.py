@@ -22,7 +22,7 @@ CLOCK_FILE = "clock"
 OLDER_RELEASE = "older-release"
 """A folder in which a program may be found that Python runs first: broker 3 is of another release then."""
 HAS_LEVEL_1_ONLY = """
-from ottla_core.cluster import features
+from ottla_core.cluster.state import features
 
 features.SUPPORTED = (features.FeatureRange(features.OTTLA_VERSION, 1, 1),)
 """

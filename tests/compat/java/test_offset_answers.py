@@ -11,7 +11,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Entity
 
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.wire import group_responses as api
 from ottla_core.wire.conversion import convert, item_type, message_of
 from tests.support.eventually import eventually

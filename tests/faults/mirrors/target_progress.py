@@ -8,7 +8,7 @@ import httpx
 
 from ottla.mirror.mirror_client import flow_path
 from ottla_core.client.links import link_status
-from ottla_core.cluster.link_api import LinkedPartitionState
+from ottla_core.cluster.controller_rpc.link_api import LinkedPartitionState
 from ottla_mirror.offsets.offset_map import OffsetMap
 from tests.faults.cluster_files import Partitions
 from tests.faults.mirrors.mirror_operators import LinkOfTrial, MirrorOperators

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kio.schema.errors import ErrorCode
 
 from ottla_core.client.links import follow_existing_topics
-from ottla_core.cluster.link_api import NewLinkedTopic
+from ottla_core.cluster.controller_rpc.link_api import NewLinkedTopic
 from tests.support.eventually import eventually
 from tests.support.linked_clusters import LinkClient, Target, topic_in
 from tests.support.ottla_cluster import OttlaCluster

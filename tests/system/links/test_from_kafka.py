@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ottla_core.cluster.link_api import LinkedPartitionState
+from ottla_core.cluster.controller_rpc.link_api import LinkedPartitionState
 from tests.support.linked_clusters import Target, fetched_bytes
 from tests.support.replicated_cluster import ReplicatedCluster
 from tests.support.secured_kafka import PASSWORD, SecuredKafka, secured_kafka

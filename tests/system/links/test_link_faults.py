@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 from kio.schema.errors import ErrorCode
 
-from ottla_core.cluster.link_api import LinkedPartitionState
+from ottla_core.cluster.controller_rpc.link_api import LinkedPartitionState
 from tests.support.eventually import eventually
 from tests.support.linked_clusters import Target
 from tests.support.raw_requests import create_topic_request, delete_topic_request

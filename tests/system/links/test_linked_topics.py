@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kio.schema.errors import ErrorCode
 
 from ottla_core.client.links import delete_link
-from ottla_core.cluster.link_api import LinkedPartitionState
+from ottla_core.cluster.controller_rpc.link_api import LinkedPartitionState
 from ottla_core.errors import KafkaError
 from ottla_core.promotion import PROMOTION_LEAP
 from tests.support.eventually import eventually

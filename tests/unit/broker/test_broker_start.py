@@ -6,8 +6,8 @@ from typing import cast
 import pytest
 
 from ottla_broker.service import shows_registration
-from ottla_core.cluster.membership import Membership
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.membership.membership import Membership
+from ottla_core.cluster.state.model import ClusterState
 from tests.support.replica_rules import live
 
 

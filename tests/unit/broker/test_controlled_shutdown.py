@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from ottla_broker.controlled_shutdown import must_wait
-from ottla_core.cluster.model import ClusterState, Member, PartitionState, Role, Topic
+from ottla_core.cluster.state.model import ClusterState, Member, PartitionState, Role, Topic
 
 LEAVING = 1
 

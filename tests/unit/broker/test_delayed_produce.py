@@ -12,7 +12,7 @@ from ottla_broker.delayed_produce import DelayedProduce, PendingAck
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.replication.leader_replica import FollowerContact
-from ottla_core.cluster.model import PartitionState
+from ottla_core.cluster.state.model import PartitionState
 from ottla_core.topic_config import TopicConfig
 from ottla_core.wire.produce_response import PartitionProduced
 from tests.support.eventually_async import eventually_async

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.dynamic_config import as_started, keep_applied, with_dynamic
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.dynamic_broker_config import APPLIED, AT_START, KEPT, PROCESS_DEFINITIONS, check_process_configs
 from ottla_core.errors import InvalidConfig
 from tests.support.group_cluster import StatedFeed

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ottla_broker.loggers import LOGGERS, change_levels, check_broker_id, check_level_changes, describe_loggers
-from ottla_core.cluster.controller_api import ConfigChange, ConfigOperation
+from ottla_core.cluster.controller_rpc.controller_api import ConfigChange, ConfigOperation
 from ottla_core.errors import InvalidConfig, InvalidRequest, KafkaError
 from ottla_core.observe.log_levels import ROOT, LogLevels
 

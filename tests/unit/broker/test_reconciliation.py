@@ -10,7 +10,7 @@ import pytest
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.replication.leader_replica import FollowerContact
-from ottla_core.cluster.model import NO_LEADER
+from ottla_core.cluster.state.model import NO_LEADER
 from ottla_core.errors import NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition

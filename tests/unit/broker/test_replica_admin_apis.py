@@ -22,13 +22,13 @@ from kio.schema.types import BrokerId, TopicName
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.static.primitive import i8, i32, i32Timedelta
 
-from ottla_core.cluster.controller_api import (
+from ottla_core.cluster.controller_rpc.controller_api import (
     AlteredReassignment,
     ElectedLeader,
     ElectionType,
     Reassignment,
 )
-from ottla_core.cluster.model import ClusterState, ControllerLeader, Member, PartitionState, Role, Topic
+from ottla_core.cluster.state.model import ClusterState, ControllerLeader, Member, PartitionState, Role, Topic
 from ottla_core.errors import BrokerIdNotRegistered, KafkaError, RequestTimedOut
 from ottla_core.topic_partition import TopicPartition
 from tests.support.broker_parts import ask, broker_of

@@ -10,7 +10,7 @@ import pytest
 from ottla_broker.partition import Partition
 from ottla_broker.replica_selection import replica_in_rack
 from ottla_broker.replication.leader_replica import FollowerContact
-from ottla_core.cluster.model import Endpoint, Member, Role
+from ottla_core.cluster.state.model import Endpoint, Member, Role
 from ottla_core.wire.fetch_response import NO_PREFERRED_REPLICA
 from tests.support.readable_partitions import BROKER, FOLLOWER, OTHER_FOLLOWER, ReadablePartitions, append
 

@@ -7,7 +7,7 @@ import pytest
 from ottla.errors import CommandError
 from ottla.local import broker_removal_check
 from ottla.local.broker_removal_check import BrokerRemovalCheck, Undecided, describe_loss, lost_partitions
-from ottla_core.cluster.model import PartitionState
+from ottla_core.cluster.state.model import PartitionState
 
 
 def partition(replicas: tuple[int, ...], isr: tuple[int, ...], eligible: tuple[int, ...] = ()) -> PartitionState:

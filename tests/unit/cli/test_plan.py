@@ -9,7 +9,7 @@ from ottla.local.health import HttpHealth
 from ottla.local.plan import ClusterOptions, ClusterPlan, ProcessSpec, internal_port_count, plan_cluster
 from ottla.local.settings import parse_setting
 from ottla_connect.config import WorkerConfig
-from ottla_core.cluster.etcd_connection import ATTEMPT_TIMEOUT_S
+from ottla_core.cluster.etcd.connection import ATTEMPT_TIMEOUT_S
 from ottla_core.rest.settings import Listener
 from ottla_mirror.config.mirror_config import MirrorConfig
 from ottla_sdk.runtime.java_properties import parse_properties

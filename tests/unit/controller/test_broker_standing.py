@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from ottla_controller.broker_standing import due_registrations, standings
-from ottla_core.cluster.model import NO_EPOCH
+from ottla_core.cluster.state.model import NO_EPOCH
 from tests.support.replica_rules import live, remembered
 
 

@@ -14,13 +14,13 @@ from ottla_controller.configs import (
     plan_config_changes,
 )
 from ottla_core.client_metrics_config import SUBSCRIPTIONS_MAX
-from ottla_core.cluster.controller_api import (
+from ottla_core.cluster.controller_rpc.controller_api import (
     ConfigChange,
     ConfigOperation,
     ConfigResourceChange,
     ConfigResourceType,
 )
-from ottla_core.cluster.model import ClusterState, Topic
+from ottla_core.cluster.state.model import ClusterState, Topic
 
 TOPIC = Topic(name="t", id=UUID(int=1), partitions=(), configs={"retention.ms": "5", "cleanup.policy": "compact"})
 STATE = ClusterState(

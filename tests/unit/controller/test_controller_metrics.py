@@ -4,7 +4,7 @@ from uuid import UUID
 
 from ottla_controller.controller_metrics import under_min_isr_partitions
 from ottla_controller.partition_change import TopicRules
-from ottla_core.cluster.model import ClusterState, PartitionState, Topic
+from ottla_core.cluster.state.model import ClusterState, PartitionState, Topic
 
 RULES = TopicRules(min_insync_replicas=2, allows_unclean=False)
 

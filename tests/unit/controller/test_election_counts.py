@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from ottla_controller.election_counts import ElectionCounts
-from ottla_core.cluster.model import NO_LEADER, ClusterState, PartitionState, Topic
+from ottla_core.cluster.state.model import NO_LEADER, ClusterState, PartitionState, Topic
 
 ID = UUID(int=1)
 BEFORE = PartitionState(

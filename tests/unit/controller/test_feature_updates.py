@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from ottla_controller.feature_updates import updated_levels
-from ottla_core.cluster.controller_api import FeatureUpdate, FeatureUpdateType
-from ottla_core.cluster.features import OTTLA_VERSION, SUPPORTED, UNSAID, FinalizedFeatures
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.controller_rpc.controller_api import FeatureUpdate, FeatureUpdateType
+from ottla_core.cluster.state.features import OTTLA_VERSION, SUPPORTED, UNSAID, FinalizedFeatures
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import InvalidRequest, InvalidUpdateVersion
 from tests.support.replica_rules import live, remembered
 

@@ -7,8 +7,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from ottla_controller.isr_changes import IsrPlan, plan_isr_changes
-from ottla_core.cluster.controller_api import AlteredIsr, InSyncReplica, IsrChange
-from ottla_core.cluster.model import Member, PartitionState
+from ottla_core.cluster.controller_rpc.controller_api import AlteredIsr, InSyncReplica, IsrChange
+from ottla_core.cluster.state.model import Member, PartitionState
 from tests.support.replica_rules import ID, live, partition, remembered, rules, stand, state_of
 
 BROKERS = live("1@5", "2@6", "3@7")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from ottla_controller.leader_election import elections, first_state, needs_attention, partitions_to_examine
 from ottla_controller.partition_change import TopicRules
 from ottla_controller.topic_rules import rules_of_topics
-from ottla_core.cluster.model import ClusterState, PartitionState, Topic
+from ottla_core.cluster.state.model import ClusterState, PartitionState, Topic
 from tests.support.replica_rules import ID, live, partition, remembered, rules, stand
 
 

@@ -19,8 +19,8 @@ from ottla_controller.linked_topics import (
 )
 from ottla_controller.links import UnknownLink, plan_change, plan_link, plan_link_deletion
 from ottla_controller.topics import TopicDefaults, plan_growths
-from ottla_core.cluster.controller_api import NewPartitions
-from ottla_core.cluster.link_api import (
+from ottla_core.cluster.controller_rpc.controller_api import NewPartitions
+from ottla_core.cluster.controller_rpc.link_api import (
     UNLIMITED,
     LeaderEpochRaise,
     LinkChange,
@@ -29,7 +29,7 @@ from ottla_core.cluster.link_api import (
     NewLinkedTopic,
     SourceLink,
 )
-from ottla_core.cluster.model import ClusterState, Link, PartitionState, Topic, TopicOrigin
+from ottla_core.cluster.state.model import ClusterState, Link, PartitionState, Topic, TopicOrigin
 from ottla_core.errors import InvalidRequest, KafkaError, PolicyViolation, TopicAlreadyExists
 from ottla_core.promotion import PROMOTION_LEAP
 from tests.unit.controller.test_topics import BROKERS

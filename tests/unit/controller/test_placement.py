@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from ottla_controller.placement import check_assignment, place_replicas
-from ottla_core.cluster.model import Member, Role
+from ottla_core.cluster.state.model import Member, Role
 from ottla_core.errors import InvalidReplicaAssignment, InvalidReplicationFactor
 
 

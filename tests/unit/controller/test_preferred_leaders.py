@@ -3,8 +3,8 @@
 from kio.schema.errors import ErrorCode
 
 from ottla_controller.preferred_leaders import ElectionPlan, due_elections, plan_elections
-from ottla_core.cluster.controller_api import ElectionType
-from ottla_core.cluster.model import Member, PartitionState
+from ottla_core.cluster.controller_rpc.controller_api import ElectionType
+from ottla_core.cluster.state.model import Member, PartitionState
 from ottla_core.topic_partition import TopicPartition
 from tests.support.replica_rules import live, partition, rules, stand, state_of
 

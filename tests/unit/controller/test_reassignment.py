@@ -6,7 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from ottla_controller.reassignment import cancelled, plan_reassignments, reassigned
-from ottla_core.cluster.controller_api import Reassignment
+from ottla_core.cluster.controller_rpc.controller_api import Reassignment
 from ottla_core.errors import InvalidReplicaAssignment, NoReassignmentInProgress
 from tests.support.replica_rules import ids, live, partition, remembered, rules, stand, state_of
 

@@ -12,13 +12,13 @@ from kio.schema.errors import ErrorCode
 from ottla_controller import topics
 from ottla_controller.leader_election import first_state
 from ottla_controller.topics import PARTITIONS_PER_REQUEST_MAX, CreationPlan, DeletionPlan, GrowthPlan, TopicDefaults
-from ottla_core.cluster.controller_api import (
+from ottla_core.cluster.controller_rpc.controller_api import (
     NewPartitions,
     NewTopic,
     PartitionAssignment,
     TopicReference,
 )
-from ottla_core.cluster.model import ClusterState, Member, Role, Topic
+from ottla_core.cluster.state.model import ClusterState, Member, Role, Topic
 from ottla_core.errors import PolicyViolation
 from ottla_core.shards import GROUP_TOPIC
 

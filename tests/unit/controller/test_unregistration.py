@@ -3,7 +3,7 @@
 import pytest
 
 from ottla_controller.unregistration import plan_unregistration
-from ottla_core.cluster.model import BrokerRegistration, PartitionState
+from ottla_core.cluster.state.model import BrokerRegistration, PartitionState
 from ottla_core.errors import BrokerIdNotRegistered, InvalidRequest
 from tests.support.replica_rules import live, partition, remembered, rules, stand, state_of
 

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from ottla_core.cluster.model import NO_LEADER, PartitionState
+from ottla_core.cluster.state.model import NO_LEADER, PartitionState
 from tests.faults.state_history import Version, led_by_one, state_problems
 
 TOPIC = UUID(int=1)

@@ -13,8 +13,8 @@ from ottla_broker.config import BrokerConfig
 from ottla_connect.config import WorkerConfig
 from ottla_connect.task.settings.connector_settings import SinkSettings, SourceSettings
 from ottla_controller.config import ControllerConfig
-from ottla_core.cluster.link_api import LinkedPartitionState
-from ottla_core.cluster.link_properties import DEFAULTS, PROPERTY_NAMES
+from ottla_core.cluster.controller_rpc.link_api import LinkedPartitionState
+from ottla_core.cluster.state.link_properties import DEFAULTS, PROPERTY_NAMES
 from ottla_core.config import ServiceConfig
 from ottla_core.dynamic_broker_config import PROCESS_DEFINITIONS
 from ottla_core.group_config import GROUP_CONFIG_DEFINITIONS

@@ -17,7 +17,7 @@ from ottla.kafka_client import Json
 from ottla.output import counted, note, print_json
 
 if TYPE_CHECKING:
-    from ottla_core.cluster.etcd import EtcdClient
+    from ottla_core.cluster.etcd.client import EtcdClient
 
 OLDER_THAN_LOGS = (
     "a backup is older than the logs: topics, settings and in-sync replicas that have changed since are as they were,"
@@ -47,7 +47,7 @@ def backup(
     """
     from ottla.recover.backups import NoState, encode_backup, state_of  # noqa: PLC0415
     from ottla.recover.files import write_private  # noqa: PLC0415
-    from ottla_core.cluster.keys import KeySpace  # noqa: PLC0415
+    from ottla_core.cluster.state.keys import KeySpace  # noqa: PLC0415
     from ottla_core.errors import OttlaError  # noqa: PLC0415
 
     name = _cluster_name(etcd, config, cluster_name)

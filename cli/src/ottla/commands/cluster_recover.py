@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ottla.recover.merging import RecoveryPlan
-    from ottla_core.cluster.recovery_facts import BrokerFacts
+    from ottla_core.cluster.state.recovery_facts import BrokerFacts
 
 FactsFiles = Annotated[
     list[Path], typer.Argument(metavar="FACTS…", help="Files that `ottla cluster recover inspect` has written.")
@@ -43,7 +43,7 @@ def inspect(
       ottla cluster recover inspect /var/lib/ottla/data --output broker-1.facts
     """
     from ottla.recover.files import write_private  # noqa: PLC0415
-    from ottla_core.cluster.recovery_facts import encode_facts  # noqa: PLC0415
+    from ottla_core.cluster.state.recovery_facts import encode_facts  # noqa: PLC0415
 
     facts = _inspected(directories)
     write_private(output, json.dumps(encode_facts(facts)).encode())

@@ -62,7 +62,7 @@ def throttle(
 
       ottla mirror link throttle west none
     """
-    from ottla_core.cluster.link_api import UNLIMITED  # noqa: PLC0415
+    from ottla_core.cluster.controller_rpc.link_api import UNLIMITED  # noqa: PLC0415
 
     limit = parse_rate(rate)
     change = {"bytes_per_second": UNLIMITED if limit is None else limit}
@@ -208,7 +208,7 @@ def _alter(
     as_json: bool,
 ) -> None:
     from ottla_core.client.links import alter_link  # noqa: PLC0415
-    from ottla_core.cluster.link_api import LinkChange  # noqa: PLC0415
+    from ottla_core.cluster.controller_rpc.link_api import LinkChange  # noqa: PLC0415
 
     admin = link_admin(bootstrap, properties)
 

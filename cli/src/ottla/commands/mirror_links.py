@@ -33,7 +33,7 @@ from ottla.output import note, print_json, print_table
 if TYPE_CHECKING:
     from ottla.mirror.link_admin import LinkAdmin
     from ottla.mirror.link_source import LinkSource
-    from ottla_core.cluster.link_api import DescribedLink, LinkKeeping, PartitionStatus
+    from ottla_core.cluster.controller_rpc.link_api import DescribedLink, LinkKeeping, PartitionStatus
 
 PROBLEMS_SHOWN_MAX = 50
 
@@ -87,7 +87,7 @@ def create(
     """
     from ottla.mirror.new_link import link_and_source  # noqa: PLC0415 - help has no use for connections
     from ottla_core.client.links import create_link  # noqa: PLC0415
-    from ottla_core.cluster.link_api import NewLink  # noqa: PLC0415
+    from ottla_core.cluster.controller_rpc.link_api import NewLink  # noqa: PLC0415
 
     admin = link_admin(bootstrap, properties)
     link, found = link_and_source(
@@ -128,7 +128,7 @@ def refresh(
       ottla mirror link refresh west --again orders
     """
     from ottla_core.client.links import alter_link  # noqa: PLC0415
-    from ottla_core.cluster.link_api import LinkChange  # noqa: PLC0415
+    from ottla_core.cluster.controller_rpc.link_api import LinkChange  # noqa: PLC0415
 
     admin = link_admin(bootstrap, properties)
     before = {each.name: each.partition_count for each in described_links(admin, [name])[0].topics}

@@ -22,7 +22,7 @@ from ottla.output import note, print_json, print_table
 if TYPE_CHECKING:
     from ottla.mirror.diverged_tails import Tail
     from ottla.mirror.link_source import LinkSource
-    from ottla_core.cluster.model import Link
+    from ottla_core.cluster.state.model import Link
 
 
 def reverse(
@@ -51,7 +51,7 @@ def reverse(
     """
     from ottla.mirror.new_link import link_and_source  # noqa: PLC0415 - help has no use for connections
     from ottla_core.client.links import create_link, follow_existing_topics  # noqa: PLC0415
-    from ottla_core.cluster.link_api import NewLink  # noqa: PLC0415
+    from ottla_core.cluster.controller_rpc.link_api import NewLink  # noqa: PLC0415
 
     admin = link_admin(bootstrap, properties)
     link, found = link_and_source(name, source, topics, source_properties)

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from ottla.errors import CommandError
 from ottla.local import tied_exec
-from ottla_core.cluster.model import PartitionState
+from ottla_core.cluster.state.model import PartitionState
 
 ASKED_WITHIN_S = 30.0
 NAMED_MAX = 5
@@ -136,9 +136,9 @@ class BrokerRemovalCheck:
 
 
 async def _lost_names(properties: Mapping[str, str], leaving: Collection[int]) -> list[str]:
-    from ottla_core.cluster.codec import decode_partition, decode_topic  # noqa: PLC0415 - for the program only
-    from ottla_core.cluster.etcd import EtcdClient  # noqa: PLC0415
-    from ottla_core.cluster.keys import KeySpace, PartitionKey, TopicKey  # noqa: PLC0415
+    from ottla_core.cluster.etcd.client import EtcdClient  # noqa: PLC0415
+    from ottla_core.cluster.state.codec import decode_partition, decode_topic  # noqa: PLC0415 - for the program only
+    from ottla_core.cluster.state.keys import KeySpace, PartitionKey, TopicKey  # noqa: PLC0415
     from ottla_core.config import EtcdSettings  # noqa: PLC0415
 
     known = EtcdSettings.known_keys()

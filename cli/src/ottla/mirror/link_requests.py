@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ottla.mirror.link_admin import LinkAdmin
     from ottla.mirror.link_source import LinkSource
     from ottla_core.client.links import LinkStatus
-    from ottla_core.cluster.link_api import DescribedLink, LinkKeeping
-    from ottla_core.cluster.model import Link
+    from ottla_core.cluster.controller_rpc.link_api import DescribedLink, LinkKeeping
+    from ottla_core.cluster.state.model import Link
 
 LOOK_INTERVAL_S: Final = 0.5
 IN_STEP_WITHIN_S: Final = 20.0
@@ -106,7 +106,7 @@ def link_property_settings(assignments: Sequence[str] | None) -> dict[str, str]:
     Raises:
         UsageProblem: one is no KEY=VALUE, or none of a link.
     """
-    from ottla_core.cluster.link_properties import link_properties  # noqa: PLC0415
+    from ottla_core.cluster.state.link_properties import link_properties  # noqa: PLC0415
     from ottla_core.errors import InvalidRequest  # noqa: PLC0415
 
     found = parse_assignments(assignments or (), "--set")
@@ -205,7 +205,7 @@ def look_at(link: "Link", replication_factor: int | None) -> "LinkSource":
         CommandError: it does not answer, or a reference leads nowhere here.
     """
     from ottla.mirror.link_source import look_at_source  # noqa: PLC0415
-    from ottla_core.cluster.link_api import USE_DEFAULT  # noqa: PLC0415
+    from ottla_core.cluster.controller_rpc.link_api import USE_DEFAULT  # noqa: PLC0415
 
     plain = looked_up(dict(link.settings))
     address = ",".join(link.bootstrap_servers)

@@ -14,10 +14,10 @@ from ottla_core.client.errors import Unreachable
 from ottla_core.client.links import ask_links, describe_links
 from ottla_core.client.security import ClientSecurity
 from ottla_core.client.topic_settings import topic_settings
-from ottla_core.cluster.link_api import NewLinkedTopic, SourceLink
-from ottla_core.cluster.link_properties import follows_topic
-from ottla_core.cluster.linked_topic_settings import followed_settings
-from ottla_core.cluster.model import Link
+from ottla_core.cluster.controller_rpc.link_api import NewLinkedTopic, SourceLink
+from ottla_core.cluster.state.link_properties import follows_topic
+from ottla_core.cluster.state.linked_topic_settings import followed_settings
+from ottla_core.cluster.state.model import Link
 from ottla_core.errors import ConfigurationError, KafkaError, OttlaError
 
 LINKS_WITHIN_S: Final = 5.0

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from ottla.mirror.link_requests import ALL_GROUPS, link_property_settings, look_at, source_settings
 from ottla.mirror.link_source import check_patterns
-from ottla_core.cluster.model import Link
+from ottla_core.cluster.state.model import Link
 
 if TYPE_CHECKING:
     from ottla.mirror.link_source import LinkSource

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ottla_core.cluster.key_value import KeyValue
-from ottla_core.cluster.recovery_facts import BadFacts, checked_document, decode_state, encode_state
-from ottla_core.cluster.state_copy import RECOVERY_KEY, StateCopy, StoredValue, cluster_id_in, is_lasting
+from ottla_core.cluster.etcd.key_value import KeyValue
+from ottla_core.cluster.state.recovery_facts import BadFacts, checked_document, decode_state, encode_state
+from ottla_core.cluster.state.state_copy import RECOVERY_KEY, StateCopy, StoredValue, cluster_id_in, is_lasting
 from ottla_core.errors import OttlaError
 
 BACKUP_KIND = "ottla-cluster-backup"

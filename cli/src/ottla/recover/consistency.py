@@ -6,8 +6,8 @@ from itertools import pairwise
 from uuid import UUID
 
 from ottla.recover.recovery_draft import registered_in
-from ottla_core.cluster.recovery_facts import BrokerFacts
-from ottla_core.cluster.state_copy import StateCopy
+from ottla_core.cluster.state.recovery_facts import BrokerFacts
+from ottla_core.cluster.state.state_copy import StateCopy
 from ottla_core.errors import OttlaError
 
 

@@ -21,7 +21,7 @@ from ottla.local.plan import ClusterPlan, internal_port_count, plan_cluster
 from ottla.local.process import ProcessFailed
 from ottla.local.process_identity import is_alive
 from ottla.local.supervisor import StopSignal, Supervisor
-from ottla_core.cluster.etcd import EtcdClient
+from ottla_core.cluster.etcd.client import EtcdClient
 from ottla_core.config import EtcdSettings, read_properties, validated
 from ottla_core.environment_settings import Keys, environment_settings
 from ottla_core.errors import ConfigurationError

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ottla.errors import CommandError
 from ottla.recover.backups import decode_backup
-from ottla_core.cluster.recovery_facts import BadFacts, BrokerFacts, decode_facts
-from ottla_core.cluster.state_copy import StateCopy
+from ottla_core.cluster.state.recovery_facts import BadFacts, BrokerFacts, decode_facts
+from ottla_core.cluster.state.state_copy import StateCopy
 
 
 def write_private(path: Path, content: bytes) -> None:

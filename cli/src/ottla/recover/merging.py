@@ -19,12 +19,12 @@ from ottla.recover.consistency import check_all_there, check_consistent
 from ottla.recover.partition_rules import Logs, PartitionPlan, settle
 from ottla.recover.rebuilding import rebuild_unknown
 from ottla.recover.recovery_draft import KEYS, RecoveryDraft, changed, registered_in, topics_in
-from ottla_core.cluster import codec
-from ottla_core.cluster.features import UNSAID
-from ottla_core.cluster.keys import PartitionKey, ShardKey
-from ottla_core.cluster.model import NO_COORDINATOR, NO_EPOCH, BrokerRegistration, PartitionState, Recovery
-from ottla_core.cluster.recovery_facts import BrokerFacts, LogFacts
-from ottla_core.cluster.state_copy import StateCopy
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.features import UNSAID
+from ottla_core.cluster.state.keys import PartitionKey, ShardKey
+from ottla_core.cluster.state.model import NO_COORDINATOR, NO_EPOCH, BrokerRegistration, PartitionState, Recovery
+from ottla_core.cluster.state.recovery_facts import BrokerFacts, LogFacts
+from ottla_core.cluster.state.state_copy import StateCopy
 
 PRODUCER_ID_LEAP = 1 << 32
 """By so much producer ids are leapt: blocks of them may have been handed out of which no copy knows."""

@@ -15,8 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, PartitionState
-from ottla_core.cluster.recovery_facts import LogFacts
+from ottla_core.cluster.state.model import NO_EPOCH, NO_LEADER, PartitionState
+from ottla_core.cluster.state.recovery_facts import LogFacts
 
 LEADER_EPOCH_LEAP = 1000
 """By so much leader epochs grow: a broker that is away may have led in epochs of which nobody else knows."""

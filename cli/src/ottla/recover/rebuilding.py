@@ -9,9 +9,9 @@ from uuid import UUID
 
 from ottla.recover.partition_rules import Logs, rebuild
 from ottla.recover.recovery_draft import RecoveryDraft, changed, topics_in
-from ottla_core.cluster import codec
-from ottla_core.cluster.codec import TopicRecord
-from ottla_core.cluster.model import NO_LEADER, PartitionState
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.codec import TopicRecord
+from ottla_core.cluster.state.model import NO_LEADER, PartitionState
 from ottla_core.shards import GROUP_TOPIC
 
 KEPT_FOR_EVER: Mapping[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}

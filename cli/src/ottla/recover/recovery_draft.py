@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ottla.recover.partition_rules import PartitionPlan
-from ottla_core.cluster import codec
-from ottla_core.cluster.codec import TopicRecord
-from ottla_core.cluster.keys import KeySpace, RegistrationKey, TopicKey
-from ottla_core.cluster.model import BrokerRegistration
-from ottla_core.cluster.state_copy import StateCopy
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.codec import TopicRecord
+from ottla_core.cluster.state.keys import KeySpace, RegistrationKey, TopicKey
+from ottla_core.cluster.state.model import BrokerRegistration
+from ottla_core.cluster.state.state_copy import StateCopy
 
 KEYS = KeySpace("any")
 """Keys of copies are relative to the prefix; this one is put before them to have them parsed."""

@@ -6,10 +6,10 @@ from ottla.errors import CommandError
 from ottla.output import progress_bar
 from ottla.recover.merging import RecoveryPlan
 from ottla.recover.writing import check_target, write_state
-from ottla_core.cluster import codec
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.feature_check import check_supported
-from ottla_core.cluster.keys import KeySpace
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.feature_check import check_supported
+from ottla_core.cluster.state.keys import KeySpace
 from ottla_core.errors import OttlaError
 
 

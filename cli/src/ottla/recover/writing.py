@@ -15,16 +15,16 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
 from ottla.recover.merging import RecoveryPlan
-from ottla_core.cluster import codec
-from ottla_core.cluster import etcd_operations as op
-from ottla_core.cluster.codec import encode_controller
-from ottla_core.cluster.etcd import EtcdClient, Listing, TransactionResult
-from ottla_core.cluster.etcd_connection import RETRY_DELAY_S
-from ottla_core.cluster.etcd_errors import EtcdError, WriteOutcomeUnknown
-from ottla_core.cluster.etcd_lease import LeaseSession
-from ottla_core.cluster.keys import KeySpace, MemberKey
-from ottla_core.cluster.model import Recovery, Role
-from ottla_core.cluster.state_copy import CLUSTER_ID_KEY, RECOVERY_KEY, is_lasting
+from ottla_core.cluster.etcd import operations as op
+from ottla_core.cluster.etcd.client import EtcdClient, Listing, TransactionResult
+from ottla_core.cluster.etcd.connection import RETRY_DELAY_S
+from ottla_core.cluster.etcd.errors import EtcdError, WriteOutcomeUnknown
+from ottla_core.cluster.etcd.lease import LeaseSession
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.codec import encode_controller
+from ottla_core.cluster.state.keys import KeySpace, MemberKey
+from ottla_core.cluster.state.model import Recovery, Role
+from ottla_core.cluster.state.state_copy import CLUSTER_ID_KEY, RECOVERY_KEY, is_lasting
 from ottla_core.errors import OttlaError
 from ottla_proto.gen.etcd.rpc_pb2 import RequestOp
 

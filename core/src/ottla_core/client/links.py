@@ -16,8 +16,8 @@ from kio.static.primitive import i16
 
 from ottla_core.client.async_connection import AsyncConnection
 from ottla_core.client.blocking_connection import BlockingConnection
-from ottla_core.cluster import link_messages as messages
-from ottla_core.cluster.link_api import (
+from ottla_core.cluster.controller_rpc import link_messages as messages
+from ottla_core.cluster.controller_rpc.link_api import (
     DescribedLink,
     LinkChange,
     LinkedTopicResult,
@@ -28,7 +28,7 @@ from ottla_core.cluster.link_api import (
     PartitionStatus,
     PromotedPartition,
 )
-from ottla_core.cluster.model import Link
+from ottla_core.cluster.state.model import Link
 from ottla_core.errors import CodedError
 from ottla_core.wire.links_messages import LinksMethod, LinksRequest, LinksResponse
 from ottla_proto.gen.ottla import links_pb2 as pb

@@ -28,10 +28,10 @@ from ottla_broker.replication.isr_updates import IsrUpdates
 from ottla_broker.telemetry.client_telemetry import ClientTelemetry
 from ottla_broker.topic_traffic import TrafficByTopic
 from ottla_core.clock import Clock
-from ottla_core.cluster.controller_client import ControllerClient
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.membership import Membership
-from ottla_core.cluster.model import ClusterState, Endpoint, Member
+from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
+from ottla_core.cluster.membership.membership import Membership
+from ottla_core.cluster.state.model import ClusterState, Endpoint, Member
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.observe.request_errors import count_errors
 from ottla_core.principal import Principal
 from ottla_core.wire.leader_hint import CurrentLeader, NodeEndpoint

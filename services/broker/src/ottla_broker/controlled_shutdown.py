@@ -8,10 +8,10 @@ nobody else is in sync for cannot be handed over; it is without a leader until t
 import structlog
 
 from ottla_broker.reconciliation import Reconciler
-from ottla_core.cluster.etcd_errors import EtcdError
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.membership import Membership
-from ottla_core.cluster.model import ClusterState, PartitionState
+from ottla_core.cluster.etcd.errors import EtcdError
+from ottla_core.cluster.membership.membership import Membership
+from ottla_core.cluster.state.model import ClusterState, PartitionState
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import RequestTimedOut
 
 HAND_OVER_SECONDS_MAX = 30.0

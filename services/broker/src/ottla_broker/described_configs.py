@@ -12,7 +12,7 @@ from enum import IntEnum
 from ottla_broker.config import TOPIC_DEFAULT_KEYS, BrokerConfig
 from ottla_broker.tls import tls_settings
 from ottla_core.client_metrics_config import CLIENT_METRICS_CONFIG_DEFINITIONS
-from ottla_core.cluster.model import Topic
+from ottla_core.cluster.state.model import Topic
 from ottla_core.config import SECRET_KEYS
 from ottla_core.config_definition import BrokerSynonym, ConfigDefinition, ConfigType
 from ottla_core.dynamic_broker_config import PROCESS_DEFINITIONS

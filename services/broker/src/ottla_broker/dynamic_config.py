@@ -11,8 +11,8 @@ import structlog
 from pydantic import ValidationError
 
 from ottla_broker.config import BrokerConfig
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.state.model import ClusterState
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.dynamic_broker_config import APPLIED, AT_START
 
 BrokerConfigs = Mapping[int | None, Mapping[str, str]]

@@ -6,7 +6,7 @@ not know of, must not keep the broker from serving the topic: the dynamic defaul
 """
 
 from ottla_broker.config import BrokerConfig
-from ottla_core.cluster.model import ClusterState, Topic
+from ottla_core.cluster.state.model import ClusterState, Topic
 from ottla_core.errors import InvalidConfig
 from ottla_core.topic_config import TopicConfig, parse_topic_configs, topic_defaults
 

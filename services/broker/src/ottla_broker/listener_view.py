@@ -6,7 +6,7 @@ cannot be reached, and as a replica it is offline. Source: Kafka's KRaftMetadata
 
 from kio.schema.errors import ErrorCode
 
-from ottla_core.cluster.model import NO_LEADER, ClusterState, PartitionState
+from ottla_core.cluster.state.model import NO_LEADER, ClusterState, PartitionState
 
 
 class ListenerView:

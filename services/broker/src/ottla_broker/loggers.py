@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ottla_broker.described_configs import CONFIG_TYPE_CODES, ConfigSource, DescribedConfig
-from ottla_core.cluster.controller_api import ConfigChange, ConfigOperation
+from ottla_core.cluster.controller_rpc.controller_api import ConfigChange, ConfigOperation
 from ottla_core.config_definition import ConfigType
 from ottla_core.errors import InvalidConfig, InvalidRequest
 from ottla_core.observe.log_levels import LEVEL_NUMBERS, LEVELS, ROOT, LogLevels

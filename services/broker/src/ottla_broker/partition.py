@@ -23,7 +23,7 @@ from ottla_broker.replication.leader_replica import FollowerContact, IsrProposal
 from ottla_broker.replication.longest_log import LogReach, LongestLogSearch
 from ottla_broker.replication.loss_read_limit import end_at_loss
 from ottla_broker.replication_waits import ReplicationWaits
-from ottla_core.cluster.model import NO_EPOCH, PartitionState
+from ottla_core.cluster.state.model import NO_EPOCH, PartitionState
 from ottla_core.errors import KafkaError, NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.topic_traffic import TrafficByTopic
-from ottla_core.cluster.model import PartitionState
+from ottla_core.cluster.state.model import PartitionState
 from ottla_core.errors import KafkaError
 
 if TYPE_CHECKING:

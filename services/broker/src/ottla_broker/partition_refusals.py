@@ -1,7 +1,7 @@
 """Why a partition refuses a request, as the errors that clients are told."""
 
 from ottla_broker.partition_context import NotEnoughReplicas, NotEnoughReplicasAfterAppend
-from ottla_core.cluster.model import NO_LEADER, PartitionState
+from ottla_core.cluster.state.model import NO_LEADER, PartitionState
 from ottla_core.errors import FencedLeaderEpoch, NotLeaderOrFollower, PolicyViolation, UnknownLeaderEpoch
 from ottla_core.topic_partition import TopicPartition
 

@@ -12,9 +12,9 @@ from uuid import UUID
 from ottla_broker.config import BrokerConfig
 from ottla_broker.effective_topic_config import effective_topic_config
 from ottla_broker.partition import Partition
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.membership import Membership
-from ottla_core.cluster.model import ClusterState, Topic
+from ottla_core.cluster.membership.membership import Membership
+from ottla_core.cluster.state.model import ClusterState, Topic
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import (
     KafkaError,
     NotLeaderOrFollower,

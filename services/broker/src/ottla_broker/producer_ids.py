@@ -8,8 +8,8 @@ broker has found in its logs says so (`Member.highest_producer_id`), and a block
 import asyncio
 from collections.abc import Callable
 
-from ottla_core.cluster.controller_client import ControllerClient
-from ottla_core.cluster.membership import Membership
+from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
+from ottla_core.cluster.membership.membership import Membership
 
 BELIEVABLE_ID_MAX = 2**62
 """Clients may write any producer id; higher ones than this say nothing about those that were given away."""

@@ -30,9 +30,9 @@ from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable
 from ottla_core.background import start_recurring
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.membership import Membership
-from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, ClusterState, Member, PartitionState, Topic
+from ottla_core.cluster.membership.membership import Membership
+from ottla_core.cluster.state.model import NO_EPOCH, NO_LEADER, ClusterState, Member, PartitionState, Topic
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import KafkaStorageError
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition

@@ -9,7 +9,7 @@ Source of the rules: Kafka's RackAwareReplicaSelector and ReplicaManager.findPre
 from collections.abc import Mapping
 
 from ottla_broker.partition import Partition
-from ottla_core.cluster.model import Member
+from ottla_core.cluster.state.model import Member
 from ottla_core.wire.fetch_response import NO_PREFERRED_REPLICA
 
 

@@ -59,15 +59,15 @@ from ottla_broker.topic_traffic import TrafficByTopic
 from ottla_core import health_names
 from ottla_core.background import start_detached, start_recurring
 from ottla_core.clock import Clock, SystemClock
-from ottla_core.cluster.cluster_id import ensure_cluster_id
-from ottla_core.cluster.controller_client import ControllerClient
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.features import SUPPORTED
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.membership import Membership
-from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, ClusterState, Endpoint, Member, Role
-from ottla_core.cluster.recovery_check import read_finished_recovery
+from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.membership.cluster_id import ensure_cluster_id
+from ottla_core.cluster.membership.membership import Membership
+from ottla_core.cluster.membership.recovery_check import read_finished_recovery
+from ottla_core.cluster.state.features import SUPPORTED
+from ottla_core.cluster.state.keys import KeySpace
+from ottla_core.cluster.state.model import NO_EPOCH, NO_LEADER, ClusterState, Endpoint, Member, Role
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import RequestTimedOut
 from ottla_core.lifecycle import open_files_limit, wait_for_end
 from ottla_core.observe.traces import TracedProcess, begin_traces

@@ -30,8 +30,7 @@ from ottla_controller.shard_assignment import (
 )
 from ottla_controller.topic_rules import partitions_to_clear
 from ottla_controller.topics import TopicDefaults
-from ottla_core.cluster import codec
-from ottla_core.cluster.controller_api import (
+from ottla_core.cluster.controller_rpc.controller_api import (
     AlteredResource,
     ConfigResourceChange,
     CreatedTopic,
@@ -42,11 +41,12 @@ from ottla_core.cluster.controller_api import (
     ProducerIdBlock,
     TopicReference,
 )
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.etcd_operations import ABSENT
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.model import NO_COORDINATOR, ClusterState, Shard, Topic
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.etcd.operations import ABSENT
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.keys import KeySpace
+from ottla_core.cluster.state.model import NO_COORDINATOR, ClusterState, Shard, Topic
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.dynamic_broker_config import KEPT
 from ottla_core.errors import StaleBrokerEpoch
 from ottla_core.group_config import ConsumerGroupLimits

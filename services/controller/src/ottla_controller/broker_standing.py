@@ -11,7 +11,7 @@ a log directory they had before).
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ottla_core.cluster.model import NO_EPOCH, BrokerRegistration, Member
+from ottla_core.cluster.state.model import NO_EPOCH, BrokerRegistration, Member
 
 Brokers = Mapping[int, Member]
 Registrations = Mapping[int, BrokerRegistration]

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ottla_controller.fenced_writer import Write
-from ottla_core.cluster import codec
-from ottla_core.cluster.codec import TopicRecord
-from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.model import BrokerRegistration, Link, Member, PartitionState, Shard, Topic
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.codec import TopicRecord
+from ottla_core.cluster.state.keys import KeySpace
+from ottla_core.cluster.state.model import BrokerRegistration, Link, Member, PartitionState, Shard, Topic
 
 
 @dataclass(frozen=True, slots=True)

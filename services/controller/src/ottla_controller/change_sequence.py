@@ -16,9 +16,9 @@ from ottla_controller.change_encoder import ChangeEncoder
 from ottla_controller.fenced_writer import FencedWriter, Write, WriteConflict
 from ottla_controller.priority_lock import PriorityLock, Urgency
 from ottla_core.background import start_awaited
-from ottla_core.cluster.etcd_errors import EtcdError
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.etcd.errors import EtcdError
+from ottla_core.cluster.state.model import ClusterState
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import KafkaError, RequestTimedOut
 
 OWN_WRITE_TIMEOUT_S = 10.0

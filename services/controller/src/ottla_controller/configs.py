@@ -21,14 +21,14 @@ from ottla_core.client_metrics_config import (
     client_metrics_definition,
     read_subscription,
 )
-from ottla_core.cluster.controller_api import (
+from ottla_core.cluster.controller_rpc.controller_api import (
     AlteredResource,
     ConfigChange,
     ConfigOperation,
     ConfigResourceChange,
     ConfigResourceType,
 )
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.config_definition import ConfigDefinition, ConfigType
 from ottla_core.dynamic_broker_config import PROCESS_DEFINITIONS
 from ottla_core.errors import InvalidConfig, InvalidRequest, KafkaError, PolicyViolation, UnknownTopicOrPartition

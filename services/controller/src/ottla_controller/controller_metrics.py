@@ -10,9 +10,9 @@ from ottla_controller.leadership_loop import LeadershipLoop
 from ottla_controller.partition_change import TopicRules
 from ottla_controller.reassignment import is_being_reassigned
 from ottla_controller.topic_rules import rules_of_topics
-from ottla_core.cluster.etcd_times import show_etcd
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.model import NO_COORDINATOR, NO_LEADER, ClusterState, PartitionState
+from ottla_core.cluster.etcd.times import show_etcd
+from ottla_core.cluster.state.model import NO_COORDINATOR, NO_LEADER, ClusterState, PartitionState
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.observe.catalogue.definition import ProcessRole
 from ottla_core.observe.metrics import Metrics, counted
 from ottla_core.observe.publishing import publish_metrics

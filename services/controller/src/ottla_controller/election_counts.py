@@ -8,7 +8,7 @@ controller has not seen happen, because it was not there or its view began anew,
 from collections import Counter
 from typing import Final
 
-from ottla_core.cluster.model import NO_LEADER, ClusterState, PartitionState
+from ottla_core.cluster.state.model import NO_LEADER, ClusterState, PartitionState
 
 CLEAN: Final = "clean"
 UNCLEAN: Final = "unclean"

@@ -7,9 +7,9 @@ import structlog
 from ottla_controller.change_sequence import ChangeSequence
 from ottla_controller.feature_updates import updated_levels
 from ottla_controller.fenced_writer import Write
-from ottla_core.cluster import codec
-from ottla_core.cluster.controller_api import FeatureUpdate
-from ottla_core.cluster.keys import KeySpace
+from ottla_core.cluster.controller_rpc.controller_api import FeatureUpdate
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.keys import KeySpace
 
 log = structlog.get_logger("controller")
 

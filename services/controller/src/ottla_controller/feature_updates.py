@@ -6,9 +6,9 @@ asked for as one. It is refused while a format of a higher level may be in use; 
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ottla_core.cluster.controller_api import FeatureUpdate, FeatureUpdateType
-from ottla_core.cluster.features import SUPPORTED, FeatureRanges, range_of
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.controller_rpc.controller_api import FeatureUpdate, FeatureUpdateType
+from ottla_core.cluster.state.features import SUPPORTED, FeatureRanges, range_of
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import InvalidRequest, InvalidUpdateVersion
 
 

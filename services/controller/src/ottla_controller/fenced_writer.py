@@ -12,13 +12,13 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ottla_core.cluster import etcd_operations as op
-from ottla_core.cluster.election import Leadership
-from ottla_core.cluster.etcd import EtcdClient, TransactionResult
-from ottla_core.cluster.etcd_connection import RETRY_DELAY_S
-from ottla_core.cluster.etcd_errors import WriteOutcomeUnknown
-from ottla_core.cluster.key_value import KeyValue
-from ottla_core.cluster.keys import KeySpace
+from ottla_core.cluster.etcd import operations as op
+from ottla_core.cluster.etcd.client import EtcdClient, TransactionResult
+from ottla_core.cluster.etcd.connection import RETRY_DELAY_S
+from ottla_core.cluster.etcd.errors import WriteOutcomeUnknown
+from ottla_core.cluster.etcd.key_value import KeyValue
+from ottla_core.cluster.membership.election import Leadership
+from ottla_core.cluster.state.keys import KeySpace
 from ottla_core.errors import NotController, OttlaError
 
 COMPARES_PER_TRANSACTION = op.MAX_TRANSACTION_OPERATIONS - 1

@@ -30,8 +30,8 @@ from ottla_controller.partition_change import (
     without_failed_log,
     without_log,
 )
-from ottla_core.cluster.controller_api import AlteredIsr, InSyncReplica, IsrChange
-from ottla_core.cluster.model import NO_EPOCH, PartitionState, Topic
+from ottla_core.cluster.controller_rpc.controller_api import AlteredIsr, InSyncReplica, IsrChange
+from ottla_core.cluster.state.model import NO_EPOCH, PartitionState, Topic
 from ottla_core.errors import (
     FencedLeaderEpoch,
     IneligibleReplica,

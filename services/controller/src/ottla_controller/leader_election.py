@@ -9,7 +9,7 @@ from uuid import UUID
 
 from ottla_controller.broker_standing import Brokers, Standings
 from ottla_controller.partition_change import RulesOf, conclude, has_valid_leader
-from ottla_core.cluster.model import ClusterState, PartitionState, Topic
+from ottla_core.cluster.state.model import ClusterState, PartitionState, Topic
 
 
 def first_state(topic_id: UUID, index: int, replicas: tuple[int, ...], brokers: Brokers) -> PartitionState:

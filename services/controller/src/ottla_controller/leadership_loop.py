@@ -17,13 +17,13 @@ from ottla_controller.partition_change import TopicRules
 from ottla_controller.replica_controller import ReplicaController
 from ottla_controller.topics import TopicDefaults
 from ottla_core.background import start_recurring, start_vital
-from ottla_core.cluster.codec import encode_controller
-from ottla_core.cluster.election import Election, Leadership
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.etcd_lease import LeaseSession
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.etcd.lease import LeaseSession
+from ottla_core.cluster.membership.election import Election, Leadership
+from ottla_core.cluster.state.codec import encode_controller
+from ottla_core.cluster.state.keys import KeySpace
+from ottla_core.cluster.state.model import ClusterState
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import NotController, OttlaError, RequestTimedOut
 
 STATE_TIMEOUT_S = 10.0

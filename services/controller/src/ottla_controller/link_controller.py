@@ -18,7 +18,7 @@ from ottla_controller.link_keeping import check_registered, plan_keeping
 from ottla_controller.linked_topics import LinkedTopicPlan
 from ottla_controller.priority_lock import Urgency
 from ottla_controller.topics import TopicDefaults
-from ottla_core.cluster.link_api import (
+from ottla_core.cluster.controller_rpc.link_api import (
     LeaderEpochRaise,
     LinkChange,
     LinkedTopicResult,
@@ -27,7 +27,7 @@ from ottla_core.cluster.link_api import (
     NewLinkedTopic,
     PromotedPartition,
 )
-from ottla_core.cluster.model import Link
+from ottla_core.cluster.state.model import Link
 
 log = structlog.get_logger("controller")
 

@@ -13,10 +13,10 @@ from ottla_controller.effective_configs import check_topic_configs
 from ottla_controller.linked_topics import LinkedTopicPlan, plan_linked_topics, plan_more_partitions
 from ottla_controller.links import UnknownLink
 from ottla_controller.topics import TopicDefaults
-from ottla_core.cluster.link_api import LinkedTopicResult, MorePartitions, NewLinkedTopic
-from ottla_core.cluster.link_properties import follows_topic, keeper_of, properties_of
-from ottla_core.cluster.linked_topic_settings import with_followed
-from ottla_core.cluster.model import ClusterState, Link, Topic, TopicOrigin
+from ottla_core.cluster.controller_rpc.link_api import LinkedTopicResult, MorePartitions, NewLinkedTopic
+from ottla_core.cluster.state.link_properties import follows_topic, keeper_of, properties_of
+from ottla_core.cluster.state.linked_topic_settings import with_followed
+from ottla_core.cluster.state.model import ClusterState, Link, Topic, TopicOrigin
 from ottla_core.errors import InvalidRequest, KafkaError, PolicyViolation, StaleBrokerEpoch
 
 

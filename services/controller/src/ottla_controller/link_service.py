@@ -7,7 +7,7 @@ from grpc import aio
 
 from ottla_controller.active_controller import ActiveController
 from ottla_controller.leadership_loop import LeadershipLoop
-from ottla_core.cluster import link_messages as messages
+from ottla_core.cluster.controller_rpc import link_messages as messages
 from ottla_core.errors import NotController
 from ottla_proto.gen.ottla import links_pb2 as pb
 from ottla_proto.gen.ottla.controller_pb2_grpc import ControllerServicer

@@ -14,10 +14,15 @@ from ottla_controller.broker_standing import Standings
 from ottla_controller.links import find_link
 from ottla_controller.partition_change import has_valid_leader
 from ottla_controller.topics import CreationPlan, TopicDefaults, added_partitions, plan_creations
-from ottla_core.cluster.controller_api import NewPartitions, NewTopic
-from ottla_core.cluster.link_api import LeaderEpochRaise, LinkedTopicResult, MorePartitions, NewLinkedTopic
-from ottla_core.cluster.link_properties import follows_topic
-from ottla_core.cluster.model import ClusterState, Link, PartitionState, Topic, TopicOrigin
+from ottla_core.cluster.controller_rpc.controller_api import NewPartitions, NewTopic
+from ottla_core.cluster.controller_rpc.link_api import (
+    LeaderEpochRaise,
+    LinkedTopicResult,
+    MorePartitions,
+    NewLinkedTopic,
+)
+from ottla_core.cluster.state.link_properties import follows_topic
+from ottla_core.cluster.state.model import ClusterState, Link, PartitionState, Topic, TopicOrigin
 from ottla_core.errors import (
     InvalidPartitions,
     InvalidRequest,

@@ -8,13 +8,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ottla_core.cluster.link_api import (
+from ottla_core.cluster.controller_rpc.link_api import (
     UNLIMITED,
     LinkChange,
     NewLink,
 )
-from ottla_core.cluster.link_properties import follows_topic, link_properties, matches
-from ottla_core.cluster.model import ClusterState, Link, Topic
+from ottla_core.cluster.state.link_properties import follows_topic, link_properties, matches
+from ottla_core.cluster.state.model import ClusterState, Link, Topic
 from ottla_core.errors import (
     InvalidRequest,
     PolicyViolation,

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ottla_controller.broker_standing import Standings
-from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, PartitionState, Topic
+from ottla_core.cluster.state.model import NO_EPOCH, NO_LEADER, PartitionState, Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ replicas only where the others are too few.
 from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
 
-from ottla_core.cluster.model import Member
+from ottla_core.cluster.state.model import Member
 from ottla_core.errors import InvalidReplicaAssignment, InvalidReplicationFactor
 
 

@@ -14,8 +14,8 @@ from kio.schema.errors import ErrorCode
 
 from ottla_controller.broker_standing import Standings
 from ottla_controller.partition_change import RulesOf, TopicRules, conclude, has_valid_leader
-from ottla_core.cluster.controller_api import ElectedLeader, ElectionType
-from ottla_core.cluster.model import NO_LEADER, ClusterState, PartitionState, Topic
+from ottla_core.cluster.controller_rpc.controller_api import ElectedLeader, ElectionType
+from ottla_core.cluster.state.model import NO_LEADER, ClusterState, PartitionState, Topic
 from ottla_core.errors import (
     ElectionNotNeeded,
     EligibleLeadersNotAvailable,

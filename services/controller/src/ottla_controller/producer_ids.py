@@ -4,7 +4,7 @@ A broker numbers its idempotent producers from its block without asking; what it
 lost, which 2^63 ids allow. Source: Kafka's ProducerIdControlManager.
 """
 
-from ottla_core.cluster.controller_api import ProducerIdBlock
+from ottla_core.cluster.controller_rpc.controller_api import ProducerIdBlock
 from ottla_core.errors import KafkaError
 
 BLOCK_LENGTH = 1000

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from ottla_controller.broker_standing import Standings
 from ottla_controller.partition_change import RulesOf, TopicRules, conclude
-from ottla_core.cluster.controller_api import AlteredReassignment, Reassignment
-from ottla_core.cluster.model import NO_LEADER, ClusterState, PartitionState, Topic
+from ottla_core.cluster.controller_rpc.controller_api import AlteredReassignment, Reassignment
+from ottla_core.cluster.state.model import NO_LEADER, ClusterState, PartitionState, Topic
 from ottla_core.errors import (
     InvalidReplicaAssignment,
     InvalidReplicationFactor,

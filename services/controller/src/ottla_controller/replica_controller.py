@@ -21,7 +21,7 @@ from ottla_controller.priority_lock import Urgency
 from ottla_controller.reassignment import plan_reassignments
 from ottla_controller.topic_rules import rules_of_topics
 from ottla_controller.unregistration import plan_unregistration
-from ottla_core.cluster.controller_api import (
+from ottla_core.cluster.controller_rpc.controller_api import (
     AlteredIsr,
     AlteredReassignment,
     ElectedLeader,
@@ -29,7 +29,7 @@ from ottla_core.cluster.controller_api import (
     IsrChange,
     Reassignment,
 )
-from ottla_core.cluster.model import NO_LEADER, ClusterState, Member, PartitionState
+from ottla_core.cluster.state.model import NO_LEADER, ClusterState, Member, PartitionState
 from ottla_core.errors import StaleBrokerEpoch
 from ottla_core.topic_partition import TopicPartition
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from grpc import aio
 
 from ottla_controller.link_service import LinkService
-from ottla_core.cluster import controller_messages as messages
-from ottla_core.cluster.controller_api import ElectionType, FeatureUpdate
+from ottla_core.cluster.controller_rpc import controller_messages as messages
+from ottla_core.cluster.controller_rpc.controller_api import ElectionType, FeatureUpdate
 from ottla_core.topic_partition import TopicPartition
 from ottla_proto.gen.ottla import controller_pb2 as pb
 

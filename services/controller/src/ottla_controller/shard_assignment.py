@@ -17,7 +17,7 @@ owner, and that registers anew with the epoch that it was refused for: the next 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ottla_core.cluster.model import NO_COORDINATOR, NO_EPOCH, ClusterState, Member, Shard
+from ottla_core.cluster.state.model import NO_COORDINATOR, NO_EPOCH, ClusterState, Member, Shard
 from ottla_core.shards import SHARDED_TOPICS
 from ottla_core.topic_partition import TopicPartition
 

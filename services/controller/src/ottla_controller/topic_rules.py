@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ottla_controller.configs import BrokerTarget, ConfigPlan, TopicTarget
 from ottla_controller.partition_change import RulesOf, TopicRules
-from ottla_core.cluster.model import NO_LEADER, ClusterState, PartitionState, Topic
+from ottla_core.cluster.state.model import NO_LEADER, ClusterState, PartitionState, Topic
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"

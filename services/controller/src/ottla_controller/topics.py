@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ottla_controller.effective_configs import BrokerConfigs, check_topic_configs
 from ottla_controller.leader_election import first_state
 from ottla_controller.placement import check_assignment, place_replicas
-from ottla_core.cluster.controller_api import (
+from ottla_core.cluster.controller_rpc.controller_api import (
     USE_DEFAULT,
     CreatedTopic,
     DeletedTopic,
@@ -21,7 +21,7 @@ from ottla_core.cluster.controller_api import (
     NewTopic,
     TopicReference,
 )
-from ottla_core.cluster.model import ClusterState, PartitionState, Topic
+from ottla_core.cluster.state.model import ClusterState, PartitionState, Topic
 from ottla_core.errors import (
     InvalidConfig,
     InvalidPartitions,

@@ -11,7 +11,7 @@ from itertools import islice
 
 from ottla_controller.broker_standing import Standings
 from ottla_controller.partition_change import RulesOf, conclude
-from ottla_core.cluster.model import BrokerRegistration, ClusterState, PartitionState
+from ottla_core.cluster.state.model import BrokerRegistration, ClusterState, PartitionState
 from ottla_core.errors import BrokerIdNotRegistered, InvalidRequest
 
 PARTITIONS_NAMED_MAX = 10

@@ -18,12 +18,12 @@ import structlog
 
 import ottla_group_coordinator
 from ottla_core.background import start_recurring
-from ottla_core.cluster.cluster_id import ensure_cluster_id
-from ottla_core.cluster.etcd import EtcdClient
-from ottla_core.cluster.features import SUPPORTED
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.membership import Membership
-from ottla_core.cluster.model import NO_EPOCH, Member, Role
+from ottla_core.cluster.etcd.client import EtcdClient
+from ottla_core.cluster.membership.cluster_id import ensure_cluster_id
+from ottla_core.cluster.membership.membership import Membership
+from ottla_core.cluster.state.features import SUPPORTED
+from ottla_core.cluster.state.model import NO_EPOCH, Member, Role
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.config import load_config
 from ottla_core.lifecycle import run_service, wait_for_end
 from ottla_core.observe.logs import configure_logs

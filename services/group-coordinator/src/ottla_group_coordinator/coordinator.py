@@ -11,8 +11,8 @@ from typing import Protocol
 from uuid import uuid4
 
 from ottla_core.clock import Clock, SystemClock
-from ottla_core.cluster.feed import Listener
-from ottla_core.cluster.model import NO_LEADER, ClusterState, Shard
+from ottla_core.cluster.state.model import NO_LEADER, ClusterState, Shard
+from ottla_core.cluster.view.feed import Listener
 from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.lag.lag_watch import LagWatch

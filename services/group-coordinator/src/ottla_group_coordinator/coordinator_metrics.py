@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
 
-from ottla_core.cluster.etcd_times import show_etcd
+from ottla_core.cluster.etcd.times import show_etcd
 from ottla_core.observe.catalogue.definition import ProcessRole
 from ottla_core.observe.metrics import Labels, Metrics, counted
 from ottla_core.observe.publishing import publish_metrics

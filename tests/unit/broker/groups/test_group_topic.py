@@ -11,8 +11,8 @@ from kio.schema.types import TopicName
 
 from ottla_broker.groups.group_topic import RETRY_SECONDS, GroupTopicCreation
 from ottla_core.clock import SystemClock
-from ottla_core.cluster.controller_api import CreatedTopic, NewTopic
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.controller_rpc.controller_api import CreatedTopic, NewTopic
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import RequestTimedOut
 from ottla_core.kafka_uuid import ZERO_UUID
 from tests.support.broker_parts import ask, broker_of

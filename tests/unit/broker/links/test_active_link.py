@@ -13,7 +13,7 @@ from ottla_broker.links.active_link import ActiveLink
 from ottla_broker.replication.fetch_settings import FetchLimits, FetchSettings
 from ottla_core.client.cluster_metadata import ClusterMetadata
 from ottla_core.clock import SystemClock
-from ottla_core.cluster.model import Link
+from ottla_core.cluster.state.model import Link
 
 LINK = Link(name="west", id=UUID(int=70), source_cluster_id="source", bootstrap_servers=("127.0.0.1:1",))
 SETTINGS = FetchSettings(

@@ -7,7 +7,7 @@ import pytest
 from ottla_broker.links.group_offsets import offsets_to_store
 from ottla_broker.links.keeping_report import PROBLEMS_TOLD_MAX, KeepingReport
 from ottla_core.client.group.offset_requests import CommittedOffset
-from ottla_core.cluster.link_api import (
+from ottla_core.cluster.controller_rpc.link_api import (
     UNKNOWN,
     LinkedPartitionState,
     LinkProblem,

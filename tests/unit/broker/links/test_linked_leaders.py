@@ -14,7 +14,7 @@ from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.replication.following import append_from_leader
 from ottla_broker.replication.leader_replica import FollowerContact
-from ottla_core.cluster.model import PartitionState
+from ottla_core.cluster.state.model import PartitionState
 from ottla_core.errors import (
     FencedLeaderEpoch,
     KafkaError,

@@ -12,8 +12,8 @@ from ottla_broker.links.linked_partition import LinkedPartition, Next, SourceRan
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.replication.follower_replica import FetchPosition
-from ottla_core.cluster.link_api import UNKNOWN, LinkedPartitionState
-from ottla_core.cluster.model import PartitionState
+from ottla_core.cluster.controller_rpc.link_api import UNKNOWN, LinkedPartitionState
+from ottla_core.cluster.state.model import PartitionState
 from ottla_core.wire.replica_fetch_response import PartitionFetched
 from tests.support.partition_logs import PARTITION, batch_of, open_log
 

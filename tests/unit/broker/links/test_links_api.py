@@ -16,7 +16,7 @@ from ottla_broker.tls.connecting import PeerAccess
 from ottla_core.client import links
 from ottla_core.client.framing import LENGTH_SIZE, request_frame
 from ottla_core.client.links import Answer, Question
-from ottla_core.cluster.link_api import (
+from ottla_core.cluster.controller_rpc.link_api import (
     LinkChange,
     LinkedPartitionState,
     LinkKeeping,
@@ -24,7 +24,7 @@ from ottla_core.cluster.link_api import (
     LinkProblemKind,
     PartitionStatus,
 )
-from ottla_core.cluster.model import ClusterState, Link, PartitionState, Topic, TopicOrigin
+from ottla_core.cluster.state.model import ClusterState, Link, PartitionState, Topic, TopicOrigin
 from ottla_core.errors import CodedError, PolicyViolation
 from ottla_core.wire.links_messages import LINKS_KEY, LinksMethod, LinksRequest
 from ottla_core.wire.messages import message_codec

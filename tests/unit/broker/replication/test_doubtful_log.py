@@ -10,7 +10,7 @@ from ottla_broker.replication.doubtful_log import heard_of_log, longest_log, mus
 from ottla_broker.replication.following import append_from_leader
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_broker.replication.longest_log import LogReach
-from ottla_core.cluster.model import PartitionState
+from ottla_core.cluster.state.model import PartitionState
 from ottla_core.errors import (
     NotLeaderOrFollower,
 )

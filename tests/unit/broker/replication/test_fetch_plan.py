@@ -16,7 +16,7 @@ from ottla_broker.replication.fetch_plan import (
     PlannedFetch,
 )
 from ottla_broker.replication.follower_replica import FetchPosition
-from ottla_core.cluster.model import PartitionState
+from ottla_core.cluster.state.model import PartitionState
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.replica_fetch_request import PartitionAsked
 

@@ -20,7 +20,7 @@ from ottla_broker.replication import leader_fetcher
 from ottla_broker.replication.fetcher_pool import FetcherPool
 from ottla_broker.replication.leader_fetcher import LeaderFetcher
 from ottla_core.clock import SystemClock
-from ottla_core.cluster.model import Endpoint, Member, PartitionState, Role
+from ottla_core.cluster.state.model import Endpoint, Member, PartitionState, Role
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.replica_fetch_response import FetchedHead

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from ottla_broker.replication.leader_replica import FollowerContact, IsrProposal, LeaderReplica
-from ottla_core.cluster.model import NO_EPOCH, PartitionState
+from ottla_core.cluster.state.model import NO_EPOCH, PartitionState
 
 LAG_MAX_MS = 30_000
 LIVE = frozenset({1, 2, 3})

@@ -12,7 +12,7 @@ from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.replication.following import append_from_leader
 from ottla_broker.replication.truncation import cut_log, restart_log
-from ottla_core.cluster.model import PartitionState
+from ottla_core.cluster.state.model import PartitionState
 from ottla_core.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition
 from tests.support.partition_logs import NOW_MS, PARTITION, batch_of, open_log

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from ottla.recover.backups import NoState, decode_backup, encode_backup, state_of
-from ottla_core.cluster import codec
-from ottla_core.cluster.key_value import KeyValue
-from ottla_core.cluster.model import Recovery
-from ottla_core.cluster.recovery_facts import BadFacts
+from ottla_core.cluster.etcd.key_value import KeyValue
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.model import Recovery
+from ottla_core.cluster.state.recovery_facts import BadFacts
 
 PREFIX = "/ottla/test/"
 

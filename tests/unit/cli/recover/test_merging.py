@@ -9,10 +9,10 @@ import pytest
 from ottla.recover.consistency import Contradiction
 from ottla.recover.merging import PRODUCER_ID_LEAP, RecoveryPlan, plan_recovery
 from ottla.recover.partition_rules import LEADER_EPOCH_LEAP, Verdict
-from ottla_core.cluster import codec
-from ottla_core.cluster.codec import TopicRecord
-from ottla_core.cluster.model import NO_EPOCH, BrokerRegistration, PartitionState, Recovery, Shard
-from ottla_core.cluster.recovery_facts import (
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.codec import TopicRecord
+from ottla_core.cluster.state.model import NO_EPOCH, BrokerRegistration, PartitionState, Recovery, Shard
+from ottla_core.cluster.state.recovery_facts import (
     BadFacts,
     BrokerFacts,
     DirectoryFacts,
@@ -20,7 +20,7 @@ from ottla_core.cluster.recovery_facts import (
     decode_facts,
     encode_facts,
 )
-from ottla_core.cluster.state_copy import StateCopy, StoredValue
+from ottla_core.cluster.state.state_copy import StateCopy, StoredValue
 from ottla_core.topic_partition import TopicPartition
 
 FLIGHTS = UUID(int=1)

@@ -9,7 +9,7 @@ from kio.index import load_entity_schema
 from kio.serial import entity_writer
 from kio.static.constants import EntityType
 
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.wire.conversion import message_of
 from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.classic.join import Joining, join

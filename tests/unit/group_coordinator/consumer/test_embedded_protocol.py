@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla_core.cluster.model import ClusterState, Topic
+from ottla_core.cluster.state.model import ClusterState, Topic
 from ottla_group_coordinator.consumer import embedded_protocol
 from ottla_group_coordinator.consumer.embedded_protocol import (
     MalformedConsumerProtocol,

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from ottla_core.cluster.model import PartitionState, Topic
+from ottla_core.cluster.state.model import PartitionState, Topic
 from ottla_group_coordinator.consumer.subscribed_metadata import NO_TOPICS, metadata_hash
 
 

@@ -9,7 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.list_groups.v4.request import ListGroupsRequest
 
-from ottla_core.cluster.model import NO_COORDINATOR
+from ottla_core.cluster.state.model import NO_COORDINATOR
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.records import Record, encode_batch

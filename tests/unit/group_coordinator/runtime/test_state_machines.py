@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla_core.clock import SystemClock
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import KafkaError
 from ottla_core.rpc.server import RpcServer
 from ottla_core.topic_partition import TopicPartition

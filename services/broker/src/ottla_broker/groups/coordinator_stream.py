@@ -12,7 +12,7 @@ from grpc import aio
 from ottla_broker.groups.relay_session import RelaySession
 from ottla_broker.groups.shard_log_access import ShardLogAccess
 from ottla_core.background import start_detached, start_recurring
-from ottla_core.cluster.model import Member
+from ottla_core.cluster.state.model import Member
 from ottla_core.rpc.dialing import dial
 from ottla_core.rpc.frame_queue import MESSAGE_BYTES_MAX
 from ottla_core.rpc.group_relay import BROKER_EPOCH_METADATA, BROKER_ID_METADATA

@@ -8,9 +8,9 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.config import BrokerConfig
 from ottla_core.background import start_detached
 from ottla_core.clock import Clock
-from ottla_core.cluster.controller_api import NewTopic
-from ottla_core.cluster.controller_client import ControllerClient
-from ottla_core.cluster.feed import ClusterStateFeed
+from ottla_core.cluster.controller_rpc.controller_api import NewTopic
+from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import KafkaError
 from ottla_core.shards import GROUP_TOPIC
 

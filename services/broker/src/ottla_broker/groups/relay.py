@@ -15,8 +15,8 @@ from ottla_broker.groups.relay_session import Finish, RelaySession
 from ottla_broker.groups.routing import owner_of, owners
 from ottla_broker.groups.shard_log_access import ShardLogAccess
 from ottla_core.background import start_detached
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.model import ClusterState, Member
+from ottla_core.cluster.state.model import ClusterState, Member
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import MessageTooLarge
 from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
 from ottla_core.rpc.group_relay import ALL_SHARDS

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 from ottla_broker.groups.errors import NotCoordinator
-from ottla_core.cluster.model import ClusterState, Member
+from ottla_core.cluster.state.model import ClusterState, Member
 from ottla_core.shards import GROUP_TOPIC, shard_named, shard_of
 from ottla_core.topic_partition import TopicPartition
 

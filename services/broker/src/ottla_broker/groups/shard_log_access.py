@@ -20,7 +20,7 @@ from ottla_broker.log.appends.append_validation import AppendOrigin
 from ottla_broker.partition import Partition
 from ottla_broker.partition_table import PartitionTable
 from ottla_core.clock import Clock
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import (
     InvalidProducerEpoch,
     KafkaError,

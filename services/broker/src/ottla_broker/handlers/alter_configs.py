@@ -9,7 +9,7 @@ from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.handlers.incremental_alter_configs import alter
 from ottla_broker.outcome import Parts
-from ottla_core.cluster.controller_api import ConfigChange, ConfigResourceChange
+from ottla_core.cluster.controller_rpc.controller_api import ConfigChange, ConfigResourceChange
 
 
 async def handle(broker: Broker, request: Request) -> Parts:

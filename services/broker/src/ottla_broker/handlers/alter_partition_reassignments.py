@@ -15,7 +15,7 @@ from kio.static.primitive import i32
 from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.outcome import Parts
-from ottla_core.cluster.controller_api import AlteredReassignment, Reassignment
+from ottla_core.cluster.controller_rpc.controller_api import AlteredReassignment, Reassignment
 from ottla_core.errors import KafkaError
 
 

@@ -18,7 +18,7 @@ from kio.static.primitive import i16, i32Timedelta, i64
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.outcome import Parts
-from ottla_core.cluster.features import SUPPORTED, FinalizedFeatures
+from ottla_core.cluster.state.features import SUPPORTED, FinalizedFeatures
 from ottla_core.wire.conversion import convert
 from ottla_core.wire.messages import RequestHeader, message_codec
 

@@ -16,8 +16,8 @@ from ottla_broker.described_configs import describe_topic
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.handlers.describe_configs import broker_settings
 from ottla_broker.outcome import Parts
-from ottla_core.cluster.controller_api import CreatedTopic, NewTopic, PartitionAssignment
-from ottla_core.cluster.model import Topic
+from ottla_core.cluster.controller_rpc.controller_api import CreatedTopic, NewTopic, PartitionAssignment
+from ottla_core.cluster.state.model import Topic
 from ottla_core.errors import KafkaError
 
 UNKNOWN = -1

@@ -24,7 +24,7 @@ from ottla_broker.described_configs import (
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.loggers import check_broker_id, describe_loggers
 from ottla_broker.outcome import Parts
-from ottla_core.cluster.controller_api import ConfigResourceType
+from ottla_core.cluster.controller_rpc.controller_api import ConfigResourceType
 from ottla_core.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from ottla_core.topic_name import check_topic_name
 

@@ -23,7 +23,7 @@ from kio.static.primitive import i32, i64, u16
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.outcome import Parts
-from ottla_core.cluster.model import NO_EPOCH, NO_LEADER, ClusterState, Member
+from ottla_core.cluster.state.model import NO_EPOCH, NO_LEADER, ClusterState, Member
 from ottla_core.config import parse_address
 
 METADATA_TOPIC = "__cluster_metadata"

@@ -11,7 +11,7 @@ from kio.static.primitive import i32
 from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.outcome import Parts
-from ottla_core.cluster.controller_api import ElectedLeader, ElectionType
+from ottla_core.cluster.controller_rpc.controller_api import ElectedLeader, ElectionType
 from ottla_core.errors import InvalidRequest, KafkaError
 from ottla_core.topic_partition import TopicPartition
 

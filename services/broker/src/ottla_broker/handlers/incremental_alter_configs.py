@@ -17,7 +17,7 @@ from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.loggers import change_levels, check_broker_id, check_level_changes
 from ottla_broker.outcome import Parts
-from ottla_core.cluster.controller_api import (
+from ottla_core.cluster.controller_rpc.controller_api import (
     AlteredResource,
     ConfigChange,
     ConfigOperation,

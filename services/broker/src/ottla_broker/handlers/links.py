@@ -10,9 +10,9 @@ from ottla_broker.broker import Broker, Request
 from ottla_broker.links.link_settings import is_reference
 from ottla_broker.outcome import Parts
 from ottla_core.client.links import LinkStatus
-from ottla_core.cluster import link_messages as messages
-from ottla_core.cluster.link_api import DescribedLink, LinkedTopic
-from ottla_core.cluster.model import ClusterState, Link
+from ottla_core.cluster.controller_rpc import link_messages as messages
+from ottla_core.cluster.controller_rpc.link_api import DescribedLink, LinkedTopic
+from ottla_core.cluster.state.model import ClusterState, Link
 from ottla_core.errors import InvalidRequest, KafkaError
 from ottla_core.wire.links_messages import LinksMethod, LinksResponse
 from ottla_proto.gen.ottla import links_pb2 as pb

@@ -8,7 +8,7 @@ from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.long_responses import respond_in_thread
 from ottla_broker.outcome import Outcome, Parts
-from ottla_core.cluster.controller_api import ConfigResourceType
+from ottla_core.cluster.controller_rpc.controller_api import ConfigResourceType
 from ottla_core.slices import in_slices, started
 
 KNOWN = frozenset(ConfigResourceType)

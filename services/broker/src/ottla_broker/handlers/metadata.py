@@ -17,8 +17,8 @@ from ottla_broker.groups.group_topic import new_group_topic
 from ottla_broker.listener_view import ListenerView
 from ottla_broker.outcome import Answer, Outcome, Parts
 from ottla_core.authorized_operations import CLUSTER_NAME, NOT_ASKED, ResourceKind
-from ottla_core.cluster.controller_api import NewTopic
-from ottla_core.cluster.model import ClusterState, PartitionState, Topic
+from ottla_core.cluster.controller_rpc.controller_api import NewTopic
+from ottla_core.cluster.state.model import ClusterState, PartitionState, Topic
 from ottla_core.errors import InvalidTopic, KafkaError
 from ottla_core.kafka_uuid import ZERO_UUID
 from ottla_core.observe.request_errors import count_error

@@ -6,7 +6,7 @@ from kio.schema.update_features.v1.response import UpdatableFeatureResult, Updat
 from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.outcome import Parts
-from ottla_core.cluster.controller_api import FeatureUpdate, FeatureUpdateType
+from ottla_core.cluster.controller_rpc.controller_api import FeatureUpdate, FeatureUpdateType
 from ottla_core.errors import KafkaError
 
 

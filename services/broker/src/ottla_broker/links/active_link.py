@@ -30,8 +30,8 @@ from ottla_core.client.cluster_metadata import ClusterMetadata, TopicMetadata
 from ottla_core.client.errors import AuthenticationFailed, Refused, Unreachable, UnsupportedByBroker
 from ottla_core.client.security import ClientSecurity
 from ottla_core.clock import Clock
-from ottla_core.cluster.link_api import LinkedPartitionState, PartitionStatus
-from ottla_core.cluster.model import Link
+from ottla_core.cluster.controller_rpc.link_api import LinkedPartitionState, PartitionStatus
+from ottla_core.cluster.state.model import Link
 from ottla_core.errors import ConfigurationError, KafkaError
 from ottla_core.throttle_config import UNLIMITED
 

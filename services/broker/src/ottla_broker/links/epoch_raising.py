@@ -11,9 +11,9 @@ from uuid import UUID
 import structlog
 
 from ottla_core.background import start_recurring
-from ottla_core.cluster import link_messages
-from ottla_core.cluster.controller_client import ControllerClient
-from ottla_core.cluster.link_api import LeaderEpochRaise
+from ottla_core.cluster.controller_rpc import link_messages
+from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
+from ottla_core.cluster.controller_rpc.link_api import LeaderEpochRaise
 from ottla_core.errors import KafkaError
 from ottla_proto.gen.ottla import links_pb2 as pb
 

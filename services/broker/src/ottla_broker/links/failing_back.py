@@ -27,7 +27,7 @@ from ottla_broker.links.linked_partition import LinkedPartition
 from ottla_broker.links.tail_backup import keep_aside
 from ottla_broker.replication.follower_replica import truncation_offset
 from ottla_core.clock import Clock
-from ottla_core.cluster.link_api import LinkedPartitionState
+from ottla_core.cluster.controller_rpc.link_api import LinkedPartitionState
 from ottla_core.errors import KafkaError
 
 SetGroupsBack = Callable[[UUID, int, Cut], Awaitable[None]]

@@ -12,7 +12,7 @@ so, together with the coordinator's, which takes such an offset forward only and
 from collections.abc import Mapping
 
 from ottla_core.client.group.offset_requests import CommittedOffset
-from ottla_core.cluster.link_api import UNKNOWN, LinkedPartitionState, PartitionStatus
+from ottla_core.cluster.controller_rpc.link_api import UNKNOWN, LinkedPartitionState, PartitionStatus
 from ottla_core.topic_partition import TopicPartition
 
 

@@ -8,9 +8,9 @@ from ottla_broker.links.link_settings import resolver
 from ottla_broker.links.link_statuses import LinkStatuses
 from ottla_broker.tls.connecting import PeerAccess
 from ottla_core.clock import Clock
-from ottla_core.cluster.controller_client import ControllerClient
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.model import ClusterState, Link
+from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
+from ottla_core.cluster.state.model import ClusterState, Link
+from ottla_core.cluster.view.feed import ClusterStateFeed
 
 
 def start_keepers(

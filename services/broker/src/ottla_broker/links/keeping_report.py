@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ottla_core.cluster.link_api import UNKNOWN, LinkKeeping, LinkProblem
+from ottla_core.cluster.controller_rpc.link_api import UNKNOWN, LinkKeeping, LinkProblem
 
 PROBLEMS_TOLD_MAX: Final = 200
 REASON_CHARACTERS_MAX: Final = 500

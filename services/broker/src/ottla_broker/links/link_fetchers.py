@@ -22,8 +22,8 @@ from ottla_broker.partition import Partition
 from ottla_broker.replication.fetch_settings import FetchSettings
 from ottla_core.background import start_detached
 from ottla_core.clock import Clock
-from ottla_core.cluster.link_api import LeaderEpochRaise, PartitionStatus
-from ottla_core.cluster.model import ClusterState, Link, PartitionState
+from ottla_core.cluster.controller_rpc.link_api import LeaderEpochRaise, PartitionStatus
+from ottla_core.cluster.state.model import ClusterState, Link, PartitionState
 from ottla_core.errors import KafkaError
 
 logger = structlog.get_logger("links")

@@ -32,17 +32,17 @@ from ottla_core.client.group.offset_requests import CommitResult, CommittedOffse
 from ottla_core.client.links import LinkStatus
 from ottla_core.client.topic_settings import topic_settings
 from ottla_core.clock import Clock
-from ottla_core.cluster import link_messages
-from ottla_core.cluster.controller_client import ControllerClient
-from ottla_core.cluster.link_api import (
+from ottla_core.cluster.controller_rpc import link_messages
+from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
+from ottla_core.cluster.controller_rpc.link_api import (
     LinkKeeping,
     LinkProblem,
     LinkProblemKind,
     NewLinkedTopic,
     PartitionStatus,
 )
-from ottla_core.cluster.link_properties import follows_group, keeper_of, properties_of
-from ottla_core.cluster.model import ClusterState, Link
+from ottla_core.cluster.state.link_properties import follows_group, keeper_of, properties_of
+from ottla_core.cluster.state.model import ClusterState, Link
 from ottla_core.errors import OttlaError
 from ottla_core.topic_partition import TopicPartition
 from ottla_proto.gen.ottla import links_pb2 as pb

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from ottla_broker.links.link_keeper import LinkKeeper
 from ottla_core.background import start_awaited, start_detached
-from ottla_core.cluster.link_api import LinkKeeping
-from ottla_core.cluster.link_properties import keeper_of
-from ottla_core.cluster.model import ClusterState, Link
+from ottla_core.cluster.controller_rpc.link_api import LinkKeeping
+from ottla_core.cluster.state.link_properties import keeper_of
+from ottla_core.cluster.state.model import ClusterState, Link
 
 LOOK_TIMEOUT_S: Final = 45.0
 """For those who wait for a look; less than clients wait for an answer."""

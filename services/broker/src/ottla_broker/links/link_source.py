@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from ottla_broker.links.link_settings import Resolve
 from ottla_core.client.cluster import AsyncCluster
 from ottla_core.client.security import ClientSecurity
-from ottla_core.cluster.model import Link
+from ottla_core.cluster.state.model import Link
 from ottla_core.errors import ConfigurationError
 
 

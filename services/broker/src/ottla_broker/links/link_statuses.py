@@ -13,8 +13,8 @@ from ottla_core.client.async_connection import AsyncConnection
 from ottla_core.client.errors import AuthenticationFailed, Unreachable, UnsupportedByBroker
 from ottla_core.client.links import LinkStatus, Question, ask_links, keep_links, link_status
 from ottla_core.client.security import ClientSecurity
-from ottla_core.cluster.link_api import LinkedPartitionState, LinkKeeping, PartitionStatus
-from ottla_core.cluster.model import ClusterState, Member
+from ottla_core.cluster.controller_rpc.link_api import LinkedPartitionState, LinkKeeping, PartitionStatus
+from ottla_core.cluster.state.model import ClusterState, Member
 from ottla_core.errors import KafkaError
 
 PEER_TIMEOUT_S: Final = 5.0

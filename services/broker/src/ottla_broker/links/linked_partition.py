@@ -16,7 +16,7 @@ from ottla_broker.links.linked_leading import append_from_source
 from ottla_broker.links.source_batches import Obstacle, usable_batches
 from ottla_broker.partition import Partition
 from ottla_broker.replication.follower_replica import UNDEFINED_EPOCH, FetchPosition
-from ottla_core.cluster.link_api import UNKNOWN, LinkedPartitionState, PartitionStatus
+from ottla_core.cluster.controller_rpc.link_api import UNKNOWN, LinkedPartitionState, PartitionStatus
 from ottla_core.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.replica_fetch_response import PartitionFetched

@@ -28,7 +28,7 @@ from ottla_broker.groups.relay import GroupRelay, answer_or_raise
 from ottla_broker.groups.routing import owner_of, shard_for, shards
 from ottla_broker.links.group_rewind import Cuts, Refusals
 from ottla_core.client.group.offset_requests import IN_USE, CommitResult, CommittedOffset
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import CodedError, InvalidRequest, KafkaError
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.conversion import message_of

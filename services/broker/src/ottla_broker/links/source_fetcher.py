@@ -22,7 +22,7 @@ from ottla_core.client.errors import AuthenticationFailed, Unreachable, Unsuppor
 from ottla_core.client.pipelined_connection import Lost, PipelinedConnection
 from ottla_core.client.security import ClientSecurity
 from ottla_core.clock import Clock
-from ottla_core.cluster.link_api import UNKNOWN, LinkedPartitionState
+from ottla_core.cluster.controller_rpc.link_api import UNKNOWN, LinkedPartitionState
 from ottla_core.errors import InvalidResponse
 from ottla_core.wire.primitives import INT32
 from ottla_core.wire.replica_fetch_request import (

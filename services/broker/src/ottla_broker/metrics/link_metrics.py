@@ -4,7 +4,7 @@ from collections import Counter
 
 from ottla_broker.links.link_fetchers import LinkFetchers
 from ottla_broker.links.link_keeper_pool import LinkKeeperPool
-from ottla_core.cluster.link_api import UNKNOWN
+from ottla_core.cluster.controller_rpc.link_api import UNKNOWN
 from ottla_core.observe.metrics import Metrics
 
 

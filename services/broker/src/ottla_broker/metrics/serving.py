@@ -17,7 +17,7 @@ from ottla_broker.metrics.request_metrics import (
     show_group_relay,
     show_requests,
 )
-from ottla_core.cluster.etcd_times import show_etcd
+from ottla_core.cluster.etcd.times import show_etcd
 from ottla_core.observe.catalogue.definition import ProcessRole
 from ottla_core.observe.metrics import Metrics
 from ottla_core.observe.publishing import publish_metrics

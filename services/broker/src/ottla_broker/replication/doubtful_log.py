@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from ottla_broker.partition import Partition
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_broker.replication.longest_log import LogReach, LongestLog
-from ottla_core.cluster.model import Member
+from ottla_core.cluster.state.model import Member
 from ottla_core.errors import NotLeaderOrFollower
 
 

@@ -21,7 +21,7 @@ from ottla_broker.replication.throttle import ReplicationThrottles
 from ottla_broker.tls.connecting import connect_plain
 from ottla_core.background import start_detached
 from ottla_core.clock import Clock
-from ottla_core.cluster.model import Endpoint, Member
+from ottla_core.cluster.state.model import Endpoint, Member
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.replica_fetch_request import FetchLimits
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from ottla_broker.partition import Partition
 from ottla_broker.replication.leader_replica import IsrProposal
 from ottla_broker.replication.longest_log import LongestLog
-from ottla_core.cluster.controller_api import InSyncReplica, IsrChange
+from ottla_core.cluster.controller_rpc.controller_api import InSyncReplica, IsrChange
 
 
 def propose_isr(partition: Partition) -> IsrProposal | None:

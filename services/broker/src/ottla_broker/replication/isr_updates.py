@@ -27,10 +27,10 @@ from ottla_broker.replication.doubtful_log import must_make_way
 from ottla_broker.replication.isr_requests import change_of, failed_log_report, lost_log_report, propose_isr
 from ottla_broker.replication.leader_replica import IsrProposal
 from ottla_core.background import start_recurring
-from ottla_core.cluster.controller_api import AlteredIsr, IsrChange
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.membership import Membership
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.controller_rpc.controller_api import AlteredIsr, IsrChange
+from ottla_core.cluster.membership.membership import Membership
+from ottla_core.cluster.state.model import ClusterState
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import KafkaError, RequestTimedOut
 
 CHANGES_PER_REQUEST_MAX = 1000

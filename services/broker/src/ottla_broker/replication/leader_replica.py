@@ -21,7 +21,7 @@ Source of the rules: Kafka's Partition and Replica, KIP-497, KIP-903, KIP-966.
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ottla_core.cluster.model import NO_EPOCH, PartitionState
+from ottla_core.cluster.state.model import NO_EPOCH, PartitionState
 
 UNKNOWN_OFFSET = -1
 NEVER_MS = -(1 << 62)

@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ottla_broker.replication.leader_replica import FollowerContact
-from ottla_core.cluster.model import Member
+from ottla_core.cluster.state.model import Member
 
 NO_EPOCH = -1
 

@@ -26,8 +26,8 @@ from ottla_broker.replication.isr_updates import (
 )
 from ottla_broker.replication.longest_log import LongestLog
 from ottla_core.background import start_recurring
-from ottla_core.cluster.feed import ClusterStateFeed
-from ottla_core.cluster.membership import Membership
+from ottla_core.cluster.membership.membership import Membership
+from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import KafkaError, RequestTimedOut
 
 GATHERING_SECONDS = 0.02

@@ -22,7 +22,7 @@ from ottla_broker.telemetry.forwarding import DROPPED, SENT, UNDELIVERED, Client
 from ottla_core.background import start_recurring
 from ottla_core.client_metrics_config import CLIENT_ID, ClientMetricsSubscription, read_subscription
 from ottla_core.clock import Clock
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.config import MetricsSettings
 from ottla_core.errors import CodedError, KafkaError
 from ottla_core.wire.compression import Codec, codec_of

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 
-from ottla_core.cluster.model import ClusterState, Topic
+from ottla_core.cluster.state.model import ClusterState, Topic
 from ottla_core.errors import InvalidRequest, OttlaError
 from ottla_core.wire.bounds import ITEMS_MAX, bounds_checker
 from ottla_group_coordinator.consumer.partitions import NO_PARTITIONS, Partitions

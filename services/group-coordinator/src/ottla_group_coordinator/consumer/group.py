@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 from uuid import UUID
 
-from ottla_core.cluster.model import Topic
+from ottla_core.cluster.state.model import Topic
 from ottla_core.errors import UnsupportedVersion
 from ottla_group_coordinator.consumer.member import ConsumerMember
 from ottla_group_coordinator.consumer.partitions import NO_PARTITIONS, Partitions

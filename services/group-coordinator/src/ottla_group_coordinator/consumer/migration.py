@@ -18,7 +18,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from ottla_core.cluster.model import ClusterState, Topic
+from ottla_core.cluster.state.model import ClusterState, Topic
 from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.classic.member import ClassicMember, MemberProtocol
 from ottla_group_coordinator.classic.rebalance import forget_timers, prepare_rebalance, refuse_waiting, renew_session

@@ -9,7 +9,7 @@ Source: KIP-1101.
 import hashlib
 from collections.abc import Collection
 
-from ottla_core.cluster.model import Topic
+from ottla_core.cluster.state.model import Topic
 
 NO_TOPICS = 0
 _HASH_BYTES = 8

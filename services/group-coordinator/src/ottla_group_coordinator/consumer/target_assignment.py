@@ -6,7 +6,7 @@ Source: `TargetAssignmentBuilder` and `updateSubscriptionMetadata` in Kafka.
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ottla_core.cluster.model import Topic
+from ottla_core.cluster.state.model import Topic
 from ottla_group_coordinator.consumer.assignors import ASSIGNORS, Subscriber
 from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.consumer.partitions import Partitions, to_topics

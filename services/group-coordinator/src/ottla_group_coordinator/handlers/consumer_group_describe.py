@@ -16,7 +16,7 @@ from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i8, i32
 
 from ottla_core.authorized_operations import GROUP_OPERATIONS
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.state.model import ClusterState
 from ottla_group_coordinator.classic.responses import NO_THROTTLE
 from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.consumer.member import ConsumerMember

@@ -16,7 +16,7 @@ from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Entity
 
-from ottla_core.cluster.model import ClusterState, Topic
+from ottla_core.cluster.state.model import ClusterState, Topic
 from ottla_core.errors import KafkaError
 from ottla_core.wire.conversion import default_values, field_setters, item_type
 from ottla_core.wire.group_responses import OFFSET_COMMIT

@@ -10,7 +10,7 @@ from kio.schema.offset_delete.v0.request import OffsetDeleteRequest, OffsetDelet
 from kio.schema.offset_delete.v0.response import OffsetDeleteResponse, OffsetDeleteResponseTopic
 from kio.schema.offset_delete.v0.response import OffsetDeleteResponsePartition as ResponsePartition
 
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.wire.conversion import message_of
 from ottla_core.wire.record_batch import HEADER_SIZE_BYTES
 from ottla_group_coordinator.errors import GroupIdNotFound, InvalidCommitOffsetSize, InvalidGroupId, NonEmptyGroup

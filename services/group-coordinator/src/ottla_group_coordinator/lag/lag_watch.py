@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from ottla_core.clock import Clock
-from ottla_core.cluster.model import NO_LEADER, ClusterState
+from ottla_core.cluster.state.model import NO_LEADER, ClusterState
 from ottla_core.observe.metrics import Labels
 from ottla_core.slices import Pace
 from ottla_group_coordinator.lag.end_history import EndHistory

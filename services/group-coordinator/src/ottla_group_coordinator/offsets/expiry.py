@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.state.model import ClusterState
 from ottla_group_coordinator.group import Group
 from ottla_group_coordinator.offsets.tombstones import Tombstones
 from ottla_group_coordinator.offsets.topic_identity import is_of_former_topic

@@ -13,7 +13,7 @@ while nobody owned the shard takes such offsets over.)
 
 from dataclasses import replace
 
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.state.model import ClusterState
 from ottla_group_coordinator.records import NO_UUID, OffsetCommitKey, OffsetCommitValue
 
 

@@ -10,7 +10,7 @@ import grpc
 import structlog
 from grpc import aio
 
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.rpc.group_relay import BROKER_EPOCH_METADATA, BROKER_ID_METADATA
 from ottla_group_coordinator.runtime.relay_stream import OnRequest, RelayStream
 from ottla_proto.gen.ottla import group_relay_pb2 as pb

@@ -21,7 +21,7 @@ from typing import Generic
 import structlog
 
 from ottla_core.background import start_vital
-from ottla_core.cluster.model import ClusterState
+from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import KafkaError, OttlaError
 from ottla_group_coordinator.runtime.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator
 from ottla_group_coordinator.runtime.remote_shard_log import BatchRefused, OwnershipLost, RemoteShardLog, SequenceLost

@@ -12,7 +12,7 @@ from typing import Generic, Protocol
 
 import structlog
 
-from ottla_core.cluster.model import NO_EPOCH, ClusterState, Shard
+from ottla_core.cluster.state.model import NO_EPOCH, ClusterState, Shard
 from ottla_core.topic_partition import TopicPartition
 from ottla_group_coordinator.runtime.shard_batches import ShardProducer
 from ottla_group_coordinator.runtime.shard_context import Machine

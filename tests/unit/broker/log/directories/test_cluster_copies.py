@@ -13,11 +13,11 @@ from ottla_broker.log.directories import cluster_copies
 from ottla_broker.log.directories.cluster_copies import ClusterCopies
 from ottla_broker.log.directories.directory_facts import inspect_broker
 from ottla_broker.log.directories.log_directories import LogDirectories, take_directories
-from ottla_core.cluster import codec
-from ottla_core.cluster.etcd import Listing
-from ottla_core.cluster.etcd_errors import EtcdUnavailable
-from ottla_core.cluster.key_value import KeyValue
-from ottla_core.cluster.state_copy import COPY_FILE, StateCopy, decode_copy
+from ottla_core.cluster.etcd.client import Listing
+from ottla_core.cluster.etcd.errors import EtcdUnavailable
+from ottla_core.cluster.etcd.key_value import KeyValue
+from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.state_copy import COPY_FILE, StateCopy, decode_copy
 from tests.support.eventually_async import eventually_async
 
 PREFIX = "/ottla/test/"

@@ -1,6 +1,6 @@
 """The copies of the cluster's lasting state in the log directories, from which `ottla cluster recover` rebuilds it.
 
-Each log directory has one, `cluster-state`, a journal (`ottla_core/cluster/state_copy.py`) that begins with a
+Each log directory has one, `cluster-state`, a journal (`ottla_core/cluster/state/state_copy.py`) that begins with a
 listing. What the watch tells is appended before anybody in this process sees it, with one write(2), so that kill -9
 loses nothing; an fsync follows soon, in a thread. A journal that has grown is written anew from a listing of etcd,
 page by page, into a temporary file, while what the watch tells meanwhile goes into both.
@@ -27,11 +27,11 @@ import structlog
 
 from ottla_broker.log.directories.log_directories import LogDirectories
 from ottla_broker.log.files.checkpoint_file import TEMPORARY_SUFFIX, sync_descriptor, sync_directory
-from ottla_core.cluster.etcd import Listing
-from ottla_core.cluster.etcd_errors import EtcdError
-from ottla_core.cluster.key_value import KeyChange, KeyValue
-from ottla_core.cluster.keys import KeySpace
-from ottla_core.cluster.state_copy import (
+from ottla_core.cluster.etcd.client import Listing
+from ottla_core.cluster.etcd.errors import EtcdError
+from ottla_core.cluster.etcd.key_value import KeyChange, KeyValue
+from ottla_core.cluster.state.keys import KeySpace
+from ottla_core.cluster.state.state_copy import (
     BEHIND_SUFFIX,
     COPY_FILE,
     INCOMPLETE,

@@ -24,8 +24,8 @@ from ottla_broker.log.files.offset_checkpoint import (
     OffsetCheckpoint,
 )
 from ottla_broker.log.files.shutdown_record import may_lack_records, read_record
-from ottla_core.cluster.recovery_facts import BrokerFacts, DirectoryFacts, LogFacts
-from ottla_core.cluster.state_copy import (
+from ottla_core.cluster.state.recovery_facts import BrokerFacts, DirectoryFacts, LogFacts
+from ottla_core.cluster.state.state_copy import (
     BEHIND_SUFFIX,
     COPY_FILE,
     Ending,

@@ -12,7 +12,7 @@ from uuid import UUID
 import structlog
 
 from ottla_broker.log.directories.log_directory import LogDirectory
-from ottla_core.cluster.model import NO_EPOCH
+from ottla_core.cluster.state.model import NO_EPOCH
 from ottla_core.errors import ConfigurationError
 from ottla_core.topic_partition import TopicPartition
 

@@ -32,7 +32,7 @@ from ottla_broker.log.files.offset_checkpoint import (
     OffsetCheckpoint,
 )
 from ottla_broker.log.files.shutdown_record import begin_record, write_record
-from ottla_core.cluster.model import NO_EPOCH
+from ottla_core.cluster.state.model import NO_EPOCH
 from ottla_core.errors import ConfigurationError, CorruptMessage, InvalidTopic
 from ottla_core.kafka_uuid import ZERO_UUID, parse_uuid_text, random_uuid, uuid_text
 from ottla_core.topic_partition import TopicPartition

@@ -15,7 +15,7 @@ from ottla_broker.log.files.partition_metadata import read_partition_metadata
 from ottla_broker.log.producers.producer_snapshot import decode_snapshot, snapshot_offsets, snapshot_path
 from ottla_broker.log.segments.segment import LOG_SUFFIX, segment_path
 from ottla_broker.log.segments.segment_scan import FoundBatch, scan
-from ottla_core.cluster.recovery_facts import LogFacts
+from ottla_core.cluster.state.recovery_facts import LogFacts
 from ottla_core.errors import CorruptMessage
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.record_batch import RecordBatchHeader

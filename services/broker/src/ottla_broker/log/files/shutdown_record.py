@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from ottla_broker.log.files.checkpoint_file import replace_file, sync_directory
-from ottla_core.cluster.model import NO_EPOCH
+from ottla_core.cluster.state.model import NO_EPOCH
 
 SHUTDOWN_RECORD: Final = "shutdown-record"
 FSYNC_FAILED: Final = "fsync-failed"

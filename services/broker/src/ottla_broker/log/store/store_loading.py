@@ -21,7 +21,7 @@ from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.log.segments.segment_file import OpenFiles
 from ottla_broker.log.store.log_duties import LogSettings
 from ottla_core.clock import Clock
-from ottla_core.cluster.model import NO_EPOCH
+from ottla_core.cluster.state.model import NO_EPOCH
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 

@@ -1,0 +1,160 @@
+"""An endless watch that never skips a change.
+
+After a broken stream it resumes one past the last event it delivered. It does not resume past `header.revision`,
+which in a batch of events is merely the newest revision of the store, also while older events are still to come.
+Only in a progress notification (a response without events) does the header say that everything up to it has
+been delivered. etcd sends those by itself every few minutes; they are not asked for one by one, because etcd
+before 3.5.8 may send a requested one ahead of events.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import structlog
+from grpc import aio
+
+from ottla_core.cluster.etcd.connection import REQUIRE_LEADER, RETRY_DELAY_S, EtcdConnection
+from ottla_core.cluster.etcd.errors import StoreWentBack, WatchHistoryLost
+from ottla_core.cluster.etcd.key_value import KeyChange
+from ottla_core.cluster.etcd.messages import key_change
+from ottla_core.rpc.status import described
+from ottla_proto.gen.etcd.rpc_pb2 import RangeRequest, WatchCreateRequest, WatchRequest, WatchResponse
+
+CREATION_TIMEOUT_S = 2.0
+"""etcd confirms a watch at once; a member that stalls says nothing, while its connection stays open."""
+
+log = structlog.get_logger("etcd")
+
+
+@dataclass(frozen=True, slots=True)
+class WatchBatch:
+    """Changes that etcd reported together, in order; empty for a progress notification.
+
+    `revision`: every change up to it has been delivered with this batch.
+    """
+
+    changes: tuple[KeyChange, ...]
+    revision: int
+
+
+class _Cancelled(Exception):
+    """etcd ended a watch and kept the stream, for example because the token is stale."""
+
+
+class EtcdWatch:
+    """A watch on one key or one range of keys, resumed for as long as somebody listens.
+
+    Args:
+        connection: where to watch.
+        request: what to watch, and from which revision on.
+        on_resume: awaited when a broken watch goes on, before it delivers anything; what it raises ends the watch.
+    """
+
+    def __init__(
+        self,
+        connection: EtcdConnection,
+        request: WatchCreateRequest,
+        on_resume: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._connection = connection
+        self._request = request
+        self._request.progress_notify = True
+        self._on_resume = on_resume
+        self._interrupted = False
+        self._call: aio.StreamStreamCall[WatchRequest, WatchResponse] | None = None
+        self._is_broken_off = False
+
+    def break_off(self) -> None:
+        """Go on at another member: this one does not deliver."""
+        if self._call is not None:
+            self._is_broken_off = True
+            self._call.cancel()
+
+    async def batches(self) -> AsyncGenerator[WatchBatch, None]:
+        """Yield the changes from the request's start revision on.
+
+        Raises:
+            WatchHistoryLost: changes can no longer be told from here; list again.
+            StoreWentBack: nor were those so far ones of this store.
+        """
+        while True:
+            endpoint = self._connection.endpoint
+            try:
+                async with aclosing(self._one_stream()) as batches:
+                    async for batch in batches:
+                        self._request.start_revision = batch.revision + 1
+                        yield batch
+                reason = "the stream ended"
+            except aio.AioRpcError as error:
+                reason = described(error)
+            except TimeoutError:
+                reason = "etcd does not answer"
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if not self._is_broken_off or (task is not None and task.cancelling()):
+                    raise
+                reason = "etcd delivers nothing"
+            except (_Cancelled, asyncio.InvalidStateError) as error:
+                reason = str(error)
+                self._connection.forget_token()
+            self._is_broken_off = False
+            if not self._interrupted:
+                self._interrupted = True
+                log.warning("watch interrupted", reason=reason, resume_at=self._request.start_revision)
+            self._connection.move_on(endpoint)
+            await asyncio.sleep(RETRY_DELAY_S)
+
+    async def _one_stream(self) -> AsyncGenerator[WatchBatch, None]:
+        metadata = await self._connection.metadata(REQUIRE_LEADER)
+        call = self._call = self._connection.endpoint.watch.Watch(metadata=metadata)
+        try:
+            async with asyncio.timeout(CREATION_TIMEOUT_S):
+                await call.write(WatchRequest(create_request=self._request))
+                response = await call.read()
+            while isinstance(response, WatchResponse):
+                batch = await self._understand(response)
+                if batch is not None:
+                    yield batch
+                response = await call.read()
+        finally:
+            self._call = None
+            call.cancel()
+
+    async def _understand(self, response: WatchResponse) -> WatchBatch | None:
+        start = self._request.start_revision
+        if response.compact_revision:
+            raise WatchHistoryLost(
+                f"etcd compacted revision {start} away; it keeps {response.compact_revision} and later"
+            )
+        if response.canceled:
+            raise _Cancelled(response.cancel_reason or "etcd cancelled the watch")
+        if response.created:
+            await self._check_not_ahead(response.header.revision, start)
+            if self._interrupted:
+                if self._on_resume is not None:
+                    await self._on_resume()
+                self._interrupted = False
+                log.info("watch resumed", at=start)
+            return None
+        if response.events:
+            changes = tuple(key_change(event) for event in response.events)
+            return WatchBatch(changes, response.events[-1].kv.mod_revision)
+        return WatchBatch((), max(response.header.revision, start - 1))
+
+    async def _check_not_ahead(self, revision: int, start: int) -> None:
+        """See that the store has come as far as we have; one that was restored or made anew has not.
+
+        A single etcd member may lag behind what another has told us; so a newest revision is read.
+        """
+        if revision >= start - 1:
+            return
+        newest = await self._connection.read(
+            lambda endpoint: endpoint.kv.Range, RangeRequest(key=b"\0", keys_only=True)
+        )
+        if newest.header.revision < start - 1:
+            raise StoreWentBack(
+                f"etcd is at revision {newest.header.revision}, this process has seen {start - 1}: "
+                "was etcd restored or emptied?"
+            )
