@@ -34,9 +34,9 @@ from benchmarks.groups import ProcessMeter
 from benchmarks.summary import Measures
 from benchmarks.throughput import random_values
 from ottla_core.wire.records import Record, encode_batch
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.raw_client import RawClient
-from tests.support.raw_requests import TIMEOUT, produce_request, produced
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import TIMEOUT, produce_request, produced
+from tests.support.clusters.ottla_cluster import OttlaCluster
 
 LEADER, FOLLOWER = 1, 2
 BUFFER_BYTES = 1024 * 1024

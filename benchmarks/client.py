@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from kio.schema.metadata.v1.request import MetadataRequest
 
 from benchmarks.process_stats import CpuTime, cpu_time, listener_pid
-from tests.support.raw_client import RawClient, Silence
+from tests.support.clients.raw_client import RawClient, Silence
 
 ADMIN_TIMEOUT_S = 60.0
 METADATA_POLL_S = 0.005

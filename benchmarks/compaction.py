@@ -23,8 +23,8 @@ from benchmarks import latency
 from benchmarks.client import ADMIN_TIMEOUT_S, CLIENT_SETTINGS, BenchmarkFailed, CpuMeter, Subject, temporary_topic
 from benchmarks.process_stats import cpu_time, resident_mib
 from benchmarks.throughput import CONSUMER_SETTINGS, SILENCE_S, random_values
-from tests.support.raw_client import RawClient
-from tests.support.sparse_request import sparse_request
+from tests.support.clients.raw_client import RawClient
+from tests.support.messages.sparse_request import sparse_request
 
 RECORDS_PER_KEY = 100
 SEGMENTS = 64

@@ -24,9 +24,9 @@ from benchmarks.client import CLIENT_SETTINGS, BenchmarkFailed, temporary_topic
 from benchmarks.process_stats import cpu_time
 from benchmarks.summary import Measures
 from ottla_connect.processes.messages import RunTask
-from tests.support.connect_plugin_path import environment_with_test_plugins
-from tests.support.connect_process import ConnectProcess
-from tests.support.ottla_cluster import OttlaCluster
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.connect.connect_plugin_path import environment_with_test_plugins
+from tests.support.connect.connect_process import ConnectProcess
 
 DEADLINE_S = 300.0
 POLL_S = 0.01

@@ -12,8 +12,8 @@ from typing import Any
 from benchmarks.client import BenchmarkFailed
 from benchmarks.process_stats import cpu_time
 from benchmarks.summary import Measures
-from tests.support.connect_cluster import ConnectCluster
-from tests.support.ottla_cluster import OttlaCluster
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.connect.connect_cluster import ConnectCluster
 
 # The defaults of a worker, and topics that fit a single broker.
 SETTINGS = {

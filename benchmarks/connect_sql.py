@@ -26,7 +26,7 @@ from ottla_sdk import Schema, SinkRecord
 from ottla_sdk import schema as connect
 from ottla_sdk.conformance import MemorySinkTaskContext
 from ottla_sql.sink.task import SqlSinkTask
-from tests.support.postgres_server import running_postgres
+from tests.support.machine.postgres_server import running_postgres
 
 TABLE = "flights"
 COLUMNS = ("id", "carrier", "origin", "destination", "delay", "distance", "tail", "on_time", "departed")

@@ -24,7 +24,7 @@ from benchmarks.small_requests import RECORD_BYTES, check_answer, one_record_bat
 from benchmarks.summary import Measures, percentiles
 from benchmarks.targets import Target
 from benchmarks.warm_up import warm_up
-from tests.support.raw_client import encode_request
+from tests.support.clients.raw_client import encode_request
 
 CONNECTED_AT_ONCE_MAX = 100
 """Connections that are opened before the first of them is answered; fewer than listeners let wait."""

@@ -23,9 +23,9 @@ from tests.faults.cluster_view import ClusterView, etcd_leader, leading_controll
 from tests.faults.fault import BROKER, CLIENTS, CONTROLLER, ETCD, Members
 from tests.faults.network import LoopbackNetwork
 from tests.faults.topics import Keeps, LoadTopic
+from tests.support.clients.raw_client import RawClient, Silence
+from tests.support.clients.raw_requests import produce_request, produced
 from tests.support.eventually import eventually
-from tests.support.raw_client import RawClient, Silence
-from tests.support.raw_requests import produce_request, produced
 
 TOPIC = "failover"
 DEADLINE_S = 120.0

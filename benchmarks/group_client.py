@@ -21,7 +21,7 @@ from kio.schema.join_group.v9.request import JoinGroupRequest, JoinGroupRequestP
 from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
 
 from benchmarks.client import BenchmarkFailed
-from tests.support.raw_client import decode_response, encode_request, response_type_of
+from tests.support.clients.raw_client import decode_response, encode_request, response_type_of
 
 SESSION_TIMEOUT_S = 45.0
 REBALANCE_TIMEOUT_S = 60.0

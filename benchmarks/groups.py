@@ -25,7 +25,7 @@ from benchmarks.client import BenchmarkFailed
 from benchmarks.group_client import GroupFigures, Member, living, wait_for_coordinator
 from benchmarks.process_stats import cpu_time, resident_mib
 from benchmarks.summary import percentiles
-from tests.support.raw_client import encode_request
+from tests.support.clients.raw_client import encode_request
 
 HEARTBEAT_INTERVAL_S = 3.0
 FAST_HEARTBEAT_INTERVAL_S = 1.0

@@ -19,8 +19,8 @@ from kio.schema.metadata.v1.request import MetadataRequest
 from benchmarks.client import ADMIN_TIMEOUT_S, CLIENT_SETTINGS, BenchmarkFailed
 from benchmarks.process_stats import cpu_time, resident_mib
 from benchmarks.summary import Measures
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.raw_client import RawClient, Silence
+from tests.support.clients.raw_client import RawClient, Silence
+from tests.support.clusters.ottla_cluster import OttlaCluster
 
 BROKERS = 3
 PARTITIONS_PER_TOPIC = 100

@@ -21,7 +21,7 @@ from benchmarks.client import BenchmarkFailed, Subject, temporary_topic
 from benchmarks.small_requests import pipelined
 from benchmarks.summary import Measures
 from benchmarks.throughput import Load, produce
-from tests.support.ottla_cluster import OttlaCluster
+from tests.support.clusters.ottla_cluster import OttlaCluster
 
 SMALL: Final = "small requests"
 CASES: Final = (SMALL, "batches of 1 KB records")

@@ -32,7 +32,7 @@ from benchmarks.mirror_processes import (
 from benchmarks.process_stats import cpu_time, peak_mib, resident_mib
 from benchmarks.summary import Measures
 from benchmarks.warm_up import WARM_UP_BYTES
-from tests.support.raw_client import RawClient
+from tests.support.clients.raw_client import RawClient
 
 CODECS: Final = ("none", "lz4")
 CASES: Final = ("copies", "many", "linked")

@@ -19,7 +19,7 @@ from ottla_core.wire.compression import Codec
 from ottla_core.wire.produce_request import FIRST_FLEXIBLE_VERSION
 from ottla_core.wire.raw_produce import PRODUCE_KEY, produce_request_body, read_produce_response
 from ottla_core.wire.records import Record, encode_batch
-from tests.support.raw_client import RawClient
+from tests.support.clients.raw_client import RawClient
 
 BATCH_BYTES: Final = 16_384
 DIFFERENT_REQUESTS: Final = 16

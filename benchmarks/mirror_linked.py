@@ -21,8 +21,8 @@ from benchmarks.client import BenchmarkFailed, delete_topic
 from benchmarks.groups import ProcessMeter
 from benchmarks.mirror_fill import fill
 from benchmarks.summary import Measures
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.raw_client import RawClient
+from tests.support.clients.raw_client import RawClient
+from tests.support.clusters.ottla_cluster import OttlaCluster
 
 RECORD_BYTES: Final = 1000
 POLL_S: Final = 0.005

@@ -15,7 +15,7 @@ from benchmarks.mirror_processes import Mirror, MirroredTopic, log_ends
 from benchmarks.process_stats import cpu_time, peak_mib, resident_mib
 from benchmarks.summary import percentiles
 from benchmarks.throughput import random_values
-from tests.support.raw_client import RawClient
+from tests.support.clients.raw_client import RawClient
 
 RECORD_BYTES: Final = 100
 STEP: Final = 7

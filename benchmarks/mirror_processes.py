@@ -13,11 +13,11 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32, i64
 
 from tests.support.child_process import ChildProcess
+from tests.support.clients.raw_client import RawClient
+from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.free_ports import LOOPBACK, free_port
-from tests.support.mirror_maker import MirrorMaker
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.raw_client import RawClient
-from tests.support.reference_kafka import ReferenceKafka
+from tests.support.reference.mirror_maker import MirrorMaker
+from tests.support.reference.reference_kafka import ReferenceKafka
 
 MIRROR_MAKER: Final = "mirror-maker"
 OTTLA_MIRROR: Final = "ottla-mirror"

@@ -33,8 +33,8 @@ from benchmarks.groups import ProcessMeter
 from benchmarks.summary import Measures, ratios
 from benchmarks.throughput import CONSUMER_SETTINGS, Load
 from benchmarks.warm_up import warm_up_topic
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.reference_kafka import ReferenceKafkaCluster
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.reference.reference_kafka import ReferenceKafkaCluster
 
 BROKERS = 3
 LEADER = "broker-1"

@@ -21,8 +21,8 @@ from kio.schema.offset_fetch.v8.request import OffsetFetchRequest, OffsetFetchRe
 
 from benchmarks.client import BenchmarkFailed, create_topic
 from benchmarks.process_stats import cpu_time, resident_mib
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.raw_client import RawClient
+from tests.support.clients.raw_client import RawClient
+from tests.support.clusters.ottla_cluster import OttlaCluster
 
 PARTITIONS = 1000
 ANSWER_TIMEOUT_S = 120.0

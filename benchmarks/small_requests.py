@@ -20,7 +20,7 @@ from benchmarks.client import BenchmarkFailed, CpuMeter, Subject
 from benchmarks.floor_wire import write_uvarint
 from benchmarks.summary import percentiles
 from benchmarks.throughput import Load, produce
-from tests.support.raw_client import decode_response, encode_request
+from tests.support.clients.raw_client import decode_response, encode_request
 
 RECORD_BYTES = 100
 PIPELINE_DEPTH = 16

@@ -24,9 +24,9 @@ from typing import Any
 from benchmarks.client import BenchmarkFailed, temporary_topic
 from benchmarks.process_stats import descendants, proportional_mib
 from benchmarks.summary import Measures
-from tests.support.kafka_jars import REPOSITORY, JarsUnavailable
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.spark_kafka_jars import spark_kafka_jars
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.reference.kafka_jars import REPOSITORY, JarsUnavailable
+from tests.support.spark.spark_kafka_jars import spark_kafka_jars
 
 FORMATS = ("ottla", "kafka")
 DIRECTIONS = ("write", "read")

@@ -19,9 +19,9 @@ from confluent_kafka import Producer
 
 from benchmarks.client import CLIENT_SETTINGS, BenchmarkFailed, temporary_topic
 from benchmarks.summary import Measures
-from tests.support.kafka_jars import REPOSITORY
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.spark_cluster import SparkCluster
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.reference.kafka_jars import REPOSITORY
+from tests.support.spark.spark_cluster import SparkCluster
 
 RECORD_BYTES = 100
 FLUSH_DEADLINE_S = 60.0

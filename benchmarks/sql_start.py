@@ -22,7 +22,7 @@ from confluent_kafka import Producer
 
 from benchmarks.client import BenchmarkFailed, temporary_topic
 from benchmarks.summary import Measures
-from tests.support.ottla_cluster import OttlaCluster, ottla_command
+from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
 
 BARE = """
 from pyspark.sql import SparkSession

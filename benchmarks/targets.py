@@ -14,9 +14,9 @@ from typing import Protocol
 
 from benchmarks.client import BenchmarkFailed, Subject, wait_for_leaders
 from benchmarks.process_stats import children
+from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.free_ports import LOOPBACK, free_port
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.reference_kafka import ReferenceKafka
+from tests.support.reference.reference_kafka import ReferenceKafka
 
 STOP_TIMEOUT_S = 30.0
 OTHER = "other"

@@ -18,7 +18,7 @@ pytest.register_assert_rewrite(
     "tests.support", "tests.compat.cases", "tests.compat.group_cases", "tests.compat.group_crew"
 )
 
-from tests.support.broker_under_test import BrokerUnderTest, make_topic, running_broker  # noqa: E402
+from tests.support.clusters.broker_under_test import BrokerUnderTest, make_topic, running_broker  # noqa: E402
 from tests.support.requirements import look_for  # noqa: E402
 
 # How long an example takes says more about the machine than about the code.
@@ -81,7 +81,7 @@ def new_topic(bootstrap: str) -> TopicFactory:
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """Spark, one for the whole run; without Java its tests fail and say how to install it."""
-    from tests.support.spark_session import running_spark  # noqa: PLC0415 - only for those who use it
+    from tests.support.spark.spark_session import running_spark  # noqa: PLC0415 - only for those who use it
 
     with running_spark() as session:
         yield session

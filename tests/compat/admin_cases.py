@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.compat.cases import PublishCase, varied_messages
 from tests.compat.confluent.client import ConfluentClient
-from tests.support.broker_under_test import KEEP_FOR_EVER
+from tests.support.clusters.broker_under_test import KEEP_FOR_EVER
 from tests.support.eventually import eventually
 
 NO_SUCH_TOPIC = "no-such-topic"

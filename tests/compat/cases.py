@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from tests.support.raw_client import RawClient
-from tests.support.raw_requests import fetch_request, fetched
-from tests.support.record_batches import codec_numbers
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import fetch_request, fetched
+from tests.support.messages.record_batches import codec_numbers
 
 PARTITIONS = 3
 LARGE_VALUE_BYTES = 900 * 1024

@@ -7,7 +7,7 @@ awaited with a deadline; nothing is timed.
 from collections.abc import Callable
 
 from tests.compat.group_crew import PARTITIONS, SETTLE_DEADLINE_S, Crew, GroupMember
-from tests.support.broker_under_test import make_topic
+from tests.support.clusters.broker_under_test import make_topic
 from tests.support.eventually import eventually
 
 RECORDS = 10

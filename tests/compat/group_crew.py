@@ -25,7 +25,7 @@ from kafka import KafkaAdminClient
 
 from ottla.local import tied_exec
 from tests.compat.group_member_program import MemberSpec, Partition
-from tests.support.broker_under_test import make_topic
+from tests.support.clusters.broker_under_test import make_topic
 from tests.support.eventually import eventually
 
 PARTITIONS = 4

@@ -11,7 +11,7 @@ import docker
 import pytest
 from docker.errors import ImageNotFound
 
-from tests.support.compose_project import COMMAND_DEADLINE_S, LABELS, ComposeProject, copy_of_repository
+from tests.support.clusters.compose_project import COMMAND_DEADLINE_S, LABELS, ComposeProject, copy_of_repository
 from tests.support.requirements import require
 
 MakeProject = Callable[[str], ComposeProject]

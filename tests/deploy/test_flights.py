@@ -12,7 +12,7 @@ import pytest
 
 from tests.deploy.conftest import MakeProject
 from tests.deploy.page import commands_of
-from tests.support.compose_project import ComposeProject
+from tests.support.clusters.compose_project import ComposeProject
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import docker
 import pytest
 from docker.errors import ContainerError
 
-from tests.support.compose_project import LABELS, ROOT
+from tests.support.clusters.compose_project import LABELS, ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -4,8 +4,8 @@ import pytest
 
 from tests.deploy.conftest import MakeProject
 from tests.deploy.page import commands_of
-from tests.support.acknowledged_values import AcknowledgedValues
-from tests.support.compose_project import HEALTHY_DEADLINE_S, ComposeProject
+from tests.support.clients.acknowledged_values import AcknowledgedValues
+from tests.support.clusters.compose_project import HEALTHY_DEADLINE_S, ComposeProject
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.slow

@@ -21,8 +21,8 @@ from typing import IO, Self
 
 from tests.documents.documents import ROOT, Command, WrittenFile
 from tests.faults.network import unavailable_reason
-from tests.support.class_archive import options_for_spark
 from tests.support.eventually import eventually
+from tests.support.reference.class_archive import options_for_spark
 from tests.support.requirements import lack
 
 PORTS = (9092, 8083, 8081)
@@ -159,7 +159,7 @@ def own_namespaces() -> Iterator[list[str]]:
 @contextmanager
 def schema_registry(inside: Sequence[str]) -> Iterator[None]:
     """A schema registry at port 8081, beside the reader."""
-    program = [sys.executable, str(ROOT / "tests/support/schema_registry_server.py"), "8081"]
+    program = [sys.executable, str(ROOT / "tests/support/servers/schema_registry_server.py"), "8081"]
     server = subprocess.Popen([*inside, *program], stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None

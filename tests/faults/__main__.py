@@ -15,7 +15,7 @@ from tests.faults.fault import Kind
 from tests.faults.mirrors.mirror_trial import run_mirror_trial
 from tests.faults.plan import Outcome, Plan
 from tests.faults.trial import TrialPlan, run_trial
-from tests.support import kafka_jars
+from tests.support.reference import kafka_jars
 
 SECONDS_DEFAULT = 55.0
 JAVA_SHARE = 0.2

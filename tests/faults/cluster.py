@@ -22,9 +22,9 @@ from tests.faults.cluster_process import ClusterProcess, look_at, wait_until_rea
 from tests.faults.fault import BROKER, CONTROLLER, COORDINATOR, ETCD, Members, id_of, role_of
 from tests.faults.network import Network
 from tests.faults.synced_files import drop_unsynced
-from tests.support import watched_service
+from tests.support.clusters import watched_service
 from tests.support.eventually import eventually
-from tests.support.small_disk import fill, small_disk
+from tests.support.machine.small_disk import fill, small_disk
 
 CLUSTER_NAME = "faults"
 KAFKA_PORT, RPC_PORT, ETCD_CLIENT_PORT, ETCD_PEER_PORT = 9092, 9000, 2379, 2380

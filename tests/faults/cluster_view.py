@@ -21,7 +21,7 @@ from tests.faults.history import Content
 from tests.faults.reading import LOST_POSITION, content_of, settings_of_reader
 from tests.faults.state_history import Version
 from tests.faults.topics import COMMON_CONFIGS, KEEPS, PARTITIONS, Keeps, LoadTopic
-from tests.support.etcd_process import etcd_program
+from tests.support.clusters.etcd_process import etcd_program
 from tests.support.eventually import NotInTime, eventually
 
 ASK_TIMEOUT_S = 5.0

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.faults.history import ACKNOWLEDGED, FAILED, FROM_BEGINNING, SEEN, line
 from tests.faults.topics import JAVA_TOPIC
-from tests.support.kafka_jars import java_command
+from tests.support.reference.kafka_jars import java_command
 
 PRODUCER, CONSUMER = "java-producer", "java-consumer"
 RECORDS_PER_SECOND = 50

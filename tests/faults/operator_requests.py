@@ -13,8 +13,8 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from tests.support.raw_client import RawClient, Silence
-from tests.support.sparse_request import sparse_request
+from tests.support.clients.raw_client import RawClient, Silence
+from tests.support.messages.sparse_request import sparse_request
 
 PATIENCE_S = 90.0
 PAUSE_S = 0.2

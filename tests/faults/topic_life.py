@@ -18,9 +18,9 @@ from kio.schema.errors import ErrorCode
 
 from tests.faults.operator_requests import OperatorRequests, Partition
 from tests.faults.topic_model import PartitionModel, TopicModel, start_problems
-from tests.support.raw_requests import EARLIEST, LATEST, delete_records_request, produce_request
-from tests.support.record_batches import batch_of, read_values
-from tests.support.sparse_request import sparse_request
+from tests.support.clients.raw_requests import EARLIEST, LATEST, delete_records_request, produce_request
+from tests.support.messages.record_batches import batch_of, read_values
+from tests.support.messages.sparse_request import sparse_request
 
 PARTITIONS_FIRST = (1, 3)
 PARTITIONS_MAX = 5

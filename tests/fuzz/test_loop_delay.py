@@ -2,7 +2,7 @@
 
 Every API of the dispatch table, so new ones enter by themselves, is sent requests in which one list after the other
 is as long as a mebibyte allows: of one thing again and again, or all different. Record batches are small on the wire
-and large when unpacked. A delay is CPU time of the loop's thread (`tests/support/watched_service.py`).
+and large when unpacked. A delay is CPU time of the loop's thread (`tests/support/clusters/watched_service.py`).
 
 OTTLA_FUZZ_SECONDS bounds how long versions other than the newest are tried, in an order that OTTLA_FUZZ_SEED repeats.
 """
@@ -21,18 +21,18 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.dispatch import APIS
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.records import Record, encode_batch
-from tests.support.eventually import eventually
-from tests.support.large_requests import LargeRequest, large_requests
-from tests.support.raw_client import Closed, RawClient, encode_request, request_type
-from tests.support.raw_requests import (
+from tests.support.clients.raw_client import Closed, RawClient, encode_request, request_type
+from tests.support.clients.raw_requests import (
     create_topic_request,
     list_offsets_request,
     metadata_request,
     produce_request,
 )
-from tests.support.service_process import SingleBrokerServices, delays_file
-from tests.support.sparse_request import sparse_request
-from tests.support.watched_service import longest_delay_seconds
+from tests.support.clusters.service_process import SingleBrokerServices, delays_file
+from tests.support.clusters.watched_service import longest_delay_seconds
+from tests.support.eventually import eventually
+from tests.support.messages.large_requests import LargeRequest, large_requests
+from tests.support.messages.sparse_request import sparse_request
 
 pytestmark = pytest.mark.slow
 

@@ -24,7 +24,7 @@ from ottla_core.wire.compression import Codec
 from ottla_core.wire.messages import message_codec, read_request_header
 from ottla_core.wire.record_batch import ATTRIBUTES_OFFSET, CRC_OFFSET, iterate_batches
 from ottla_core.wire.records import Record, encode_batch, iterate_records
-from tests.support.random_messages import random_message
+from tests.support.messages.random_messages import random_message
 
 DEFAULT_SECONDS = 5.0
 CASE_SECONDS_MAX = 2.0

@@ -22,9 +22,9 @@ from confluent_kafka import Consumer, Producer
 from deploy.monitoring.rules import RULES
 from ottla.local.plan import MIRROR_ALIAS
 from tests.support.child_process import ChildProcess
+from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
-from tests.support.ottla_cluster import OttlaCluster, ottla_command
 
 PORTS = ("--connect", "1", "--connect-port", "0", "--mirror", "1", "--mirror-port", "0")
 SOURCE_ALIAS = "west"

@@ -1,8 +1,9 @@
 """Random events on a classic group: whatever clients do, and whenever the coordinator dies, the group stays sound.
 
-An example is a list of commands of `tests.support.classic_group_commands`, so a failing one reads like a transcript.
-Among single requests there are whole rounds in which some clients come to a generation; chance hardly gets there.
-After each command the group is compared with the rules below, and with what a coordinator would load from the log.
+An example is a list of commands of `tests.support.groups.classic_group_commands`, so a failing one reads like a
+transcript. Among single requests there are whole rounds in which some clients come to a generation; chance hardly
+gets there. After each command the group is compared with the rules below, and with what a coordinator would load from
+the log.
 """
 
 from collections import Counter
@@ -20,8 +21,8 @@ from ottla_group_coordinator.classic.rebalance import InitialDelay, JoinTimeout,
 from ottla_group_coordinator.classic.snapshot import restore
 from ottla_group_coordinator.classic.state import PREVIOUS_STATES, ClassicGroupState
 from ottla_group_coordinator.records import GroupMetadataKey, GroupMetadataValue, decode_key, decode_value
-from tests.support.classic_group_commands import classic_scene, remember
-from tests.support.group_transcripts import Scene
+from tests.support.groups.classic_group_commands import classic_scene, remember
+from tests.support.groups.group_transcripts import Scene
 
 DYNAMIC = ["a", "b", "c"]
 STATIC = {"d": "one", "e": "one", "f": "two"}  # two processes dispute the instance id `one`

@@ -25,8 +25,16 @@ from ottla_broker.log.partition.log_compaction import RoundLimits
 from ottla_broker.log.segments.segment_swap import Rename, carry_out
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.records import Record, encode_batch
-from tests.support.compactions import DELETE_RETENTION_MS, LIMITS, SCARCE, compact, compacted, last_values, records_of
-from tests.support.partition_logs import NOW_MS, open_log, problems_in, read_batches, segment_files
+from tests.support.broker.compactions import (
+    DELETE_RETENTION_MS,
+    LIMITS,
+    SCARCE,
+    compact,
+    compacted,
+    last_values,
+    records_of,
+)
+from tests.support.broker.partition_logs import NOW_MS, open_log, problems_in, read_batches, segment_files
 
 CONFIG = compacted(index_interval_bytes=120)
 BATCH_RECORDS_MAX = 4

@@ -1,8 +1,8 @@
 """Groups of the consumer protocol under random events: what must hold however members, topics and coordinators go.
 
-Members are simulated (see `tests.support.simulated_consumers`). Answers get lost, requests come twice, members fall
-silent, leave, stop and come back; topics come, grow and go; coordinators die before or after they have stored a turn
-and are followed by one that loads the log, or what compaction has left of it.
+Members are simulated (see `tests.support.groups.simulated_consumers`). Answers get lost, requests come twice, members
+fall silent, leave, stop and come back; topics come, grow and go; coordinators die before or after they have stored a
+turn and are followed by one that loads the log, or what compaction has left of it.
 """
 
 from datetime import timedelta
@@ -24,7 +24,7 @@ from ottla_group_coordinator.records import decode_key, decode_value, encode_key
 from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
 from ottla_group_coordinator.settings import GroupSettings
 from ottla_group_coordinator.shard import GroupShard
-from tests.support.simulated_consumers import Partition, SimulatedConsumer
+from tests.support.groups.simulated_consumers import Partition, SimulatedConsumer
 
 GROUP = "g"
 NAMES = ("alpha", "beta", "gamma")

@@ -19,7 +19,7 @@ from ottla_broker.fetch_sessions import FetchSession, FetchSessionCache
 from ottla_broker.partition import Partition
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.wire.replica_fetch_request import PartitionAsked
-from tests.support.readable_partitions import (
+from tests.support.broker.readable_partitions import (
     BROKER,
     FOLLOWER,
     OTHER_FOLLOWER,

@@ -26,8 +26,8 @@ from ottla_group_coordinator.records import decode_key, decode_value, encode_key
 from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
 from ottla_group_coordinator.settings import GroupSettings
 from ottla_group_coordinator.shard import GroupShard
-from tests.support.simulated_classic_consumers import SimulatedClassicConsumer
-from tests.support.simulated_consumers import Partition, SimulatedConsumer
+from tests.support.groups.simulated_classic_consumers import SimulatedClassicConsumer
+from tests.support.groups.simulated_consumers import Partition, SimulatedConsumer
 
 GROUP = "g"
 STEPS = 150

@@ -23,7 +23,7 @@ from ottla_group_coordinator.records.offset_commit import (
     OffsetCommitValue,
     record_bytes_max,
 )
-from tests.support.group_records import KEYS, VALUES, records
+from tests.support.groups.group_records import KEYS, VALUES, records
 
 
 @given(records)

@@ -21,7 +21,7 @@ from ottla_group_coordinator.records import NO_UUID, OffsetCommitValue
 from ottla_group_coordinator.records.offset_commit import NO_TIMESTAMP
 from ottla_group_coordinator.settings import GroupSettings
 from ottla_group_coordinator.shard import GroupShard
-from tests.support.group_events import EVENTS, GroupWorld, Numbers
+from tests.support.groups.group_events import EVENTS, GroupWorld, Numbers
 
 SEEDS = 30
 QUICK_SEEDS = 8

@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.wire.record_batch import parse_header
 from ottla_core.wire.records import iterate_records
-from tests.support.mirror_model import SourceModel, StoreModel, TargetModel, WorkerModel
+from tests.support.mirror.mirror_model import SourceModel, StoreModel, TargetModel, WorkerModel
 
 SEEDS = st.integers(0, 2**32)
 

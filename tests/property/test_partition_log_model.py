@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ottla_core.wire.compression import Codec
-from tests.support.partition_logs import (
+from tests.support.broker.partition_logs import (
     NOW_MS,
     append,
     batch_of,

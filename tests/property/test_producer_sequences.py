@@ -10,7 +10,7 @@ from ottla_broker.log.producers.producer_snapshot import decode_snapshot, encode
 from ottla_broker.log.producers.producer_state import RETAINED_BATCHES, ProducerStates
 from ottla_core.errors import DuplicateSequenceNumber, InvalidProducerEpoch, OutOfOrderSequenceNumber
 from ottla_core.wire.record_batch import RecordBatchHeader
-from tests.support.partition_logs import NOW_MS, PARTITION, append, open_log, small_segments
+from tests.support.broker.partition_logs import NOW_MS, PARTITION, append, open_log, small_segments
 
 WRAP = 2**31
 sequences = st.integers(0, 12) | st.integers(WRAP - 6, WRAP - 1)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ottla.recover.merging import RecoveryPlan, plan_recovery
 from ottla.recover.partition_rules import PartitionPlan, Verdict
 from ottla_core.cluster.state.recovery_facts import BrokerFacts
-from tests.support.recovery_model import REPLICAS, PartitionHistory
+from tests.support.controller.recovery_model import REPLICAS, PartitionHistory
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
 STEPS_MAX = 120

@@ -19,7 +19,7 @@ import pytest
 from ottla_broker.log.background import InlineBackground, Work
 from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_core.errors import KafkaStorageError
-from tests.support.partition_logs import NOW_MS, append, open_log, problems_in, read_values, small_segments
+from tests.support.broker.partition_logs import NOW_MS, append, open_log, problems_in, read_values, small_segments
 
 RUNS = 40
 STEPS_MAX = 30

@@ -1,6 +1,7 @@
 """Whatever brokers, disks, proposals and administrators do: states are sound, and no committed record is lost.
 
-The rules are the controller's own; the replicas around them are a model (`tests.support.replicated_partition`).
+The rules are the controller's own; the replicas around them are a model
+(`tests.support.broker.replicated_partition`).
 """
 
 from dataclasses import replace
@@ -12,7 +13,7 @@ from ottla_controller.configs import ConfigPlan, TopicTarget
 from ottla_controller.topic_rules import MIN_INSYNC_REPLICAS, partitions_to_clear
 from ottla_core.cluster.controller_rpc.controller_api import AlteredResource, ElectionType
 from ottla_core.cluster.state.model import ClusterState, PartitionState, Topic
-from tests.support.replicated_partition import BROKER_IDS, ID, ReplicatedPartition
+from tests.support.broker.replicated_partition import BROKER_IDS, ID, ReplicatedPartition
 
 EVENTS = (
     *("start", "die", "lose disk", "shut down", "see", "append", "fetch", "propose", "shrink", "deliver", "attend"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ottla_broker.log.files.leader_epoch_checkpoint import LEADER_EPOCH_CHECKPOINT
-from tests.support.partition_logs import NOW_MS, batch_of, open_log, small_segments
+from tests.support.broker.partition_logs import NOW_MS, batch_of, open_log, small_segments
 
 CONFIG = small_segments()
 

@@ -13,9 +13,9 @@ from ottla_core.cluster.membership.membership import Membership
 from ottla_core.cluster.state.features import SUPPORTED
 from ottla_core.cluster.state.model import NO_EPOCH, Member, Role
 from ottla_core.cluster.view.feed import ClusterStateFeed
-from tests.support.controller_process import ControllerProcess
-from tests.support.etcd_process import EtcdProcess
-from tests.support.faulty_proxy import FaultyProxy
+from tests.support.clusters.controller_process import ControllerProcess
+from tests.support.clusters.etcd_process import EtcdProcess
+from tests.support.servers.faulty_proxy import FaultyProxy
 
 CLUSTER = "test"
 SHORT_TTL_MS = 1000

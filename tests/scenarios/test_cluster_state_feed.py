@@ -25,9 +25,9 @@ from ottla_core.cluster.state.state_tracker import ClusterReplaced
 from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import RequestTimedOut
 from tests.scenarios.conftest import CLUSTER
-from tests.support.etcd_process import EtcdProcess
-from tests.support.faulty_proxy import FaultyProxy
+from tests.support.clusters.etcd_process import EtcdProcess
 from tests.support.free_ports import free_port
+from tests.support.servers.faulty_proxy import FaultyProxy
 
 SPACE = KeySpace(CLUSTER)
 WATCH_DEADLINE_S = 60

@@ -33,8 +33,8 @@ from ottla_proto.gen.ottla import controller_pb2 as pb
 from ottla_proto.gen.ottla.controller_pb2_grpc import ControllerStub
 from tests.scenarios.conftest import CLUSTER, LONG_TTL_MS, Join, MakeController, broker_member
 from tests.support.child_process import ChildProcess
-from tests.support.controller_process import ControllerProcess
-from tests.support.etcd_process import EtcdProcess
+from tests.support.clusters.controller_process import ControllerProcess
+from tests.support.clusters.etcd_process import EtcdProcess
 
 SPACE = KeySpace(CLUSTER)
 ETCD_REQUEST_BYTES_MAX = 1_572_864

@@ -19,9 +19,9 @@ from ottla_core.cluster.state.model import Role
 from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import NotController
 from tests.scenarios.conftest import CLUSTER
-from tests.support.etcd_process import EtcdProcess
+from tests.support.clusters.etcd_process import EtcdProcess
 from tests.support.eventually_async import eventually_async
-from tests.support.faulty_proxy import FaultyProxy
+from tests.support.servers.faulty_proxy import FaultyProxy
 
 SPACE = KeySpace(CLUSTER)
 

@@ -16,9 +16,9 @@ from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.config import EtcdSettings
 from ottla_core.errors import ConfigurationError
 from tests.scenarios.conftest import CLUSTER
-from tests.support.certificates import Certificates
-from tests.support.etcd_process import EtcdProcess
+from tests.support.clusters.etcd_process import EtcdProcess
 from tests.support.eventually_async import eventually_async
+from tests.support.servers.certificates import Certificates
 
 SPACE = KeySpace(CLUSTER)
 PASSWORD = "correct horse"

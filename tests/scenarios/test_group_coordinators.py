@@ -16,12 +16,12 @@ from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from tests.scenarios.conftest import CLUSTER, SHORT_TTL_MS, Join, MakeController, broker_member
-from tests.support.coordinator_under_test import commit, commit_code, committed, fetch, fetched
-from tests.support.etcd_process import EtcdProcess
+from tests.support.clusters.etcd_process import EtcdProcess
+from tests.support.clusters.group_coordinator_process import GroupCoordinatorProcess
 from tests.support.eventually_async import eventually_async
-from tests.support.fake_relay_broker import FakeRelayBroker
 from tests.support.free_ports import free_port
-from tests.support.group_coordinator_process import GroupCoordinatorProcess
+from tests.support.groups.coordinator_under_test import commit, commit_code, committed, fetch, fetched
+from tests.support.groups.fake_relay_broker import FakeRelayBroker
 
 pytestmark = pytest.mark.slow
 

@@ -22,7 +22,7 @@ from ottla_core.cluster.state.model import Role
 from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_proto.gen.etcd.rpc_pb2 import Compare, RequestOp
 from tests.scenarios.conftest import CLUSTER, LONG_TTL_MS
-from tests.support.etcd_process import EtcdProcess
+from tests.support.clusters.etcd_process import EtcdProcess
 
 SPACE = KeySpace(CLUSTER)
 Attempt = tuple[Sequence[Compare], Sequence[RequestOp], Sequence[RequestOp]]

@@ -14,9 +14,9 @@ from ottla_core.cluster.state.keys import KeySpace
 from ottla_core.cluster.state.model import NO_EPOCH, Role
 from ottla_core.cluster.view.feed import ClusterStateFeed
 from tests.scenarios.conftest import CLUSTER, SHORT_TTL_MS, Join, broker_member
-from tests.support.etcd_process import EtcdProcess
+from tests.support.clusters.etcd_process import EtcdProcess
 from tests.support.eventually_async import eventually_async
-from tests.support.faulty_proxy import FaultyProxy
+from tests.support.servers.faulty_proxy import FaultyProxy
 
 KEY = KeySpace(CLUSTER).member(Role.BROKER, 1)
 

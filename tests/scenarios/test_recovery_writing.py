@@ -16,8 +16,8 @@ from ottla_core.cluster.state import codec
 from ottla_core.cluster.state.keys import KeySpace
 from ottla_core.cluster.state.model import Recovery, Role
 from tests.scenarios.conftest import CLUSTER
-from tests.support.controller_process import ControllerProcess
-from tests.support.etcd_process import EtcdProcess
+from tests.support.clusters.controller_process import ControllerProcess
+from tests.support.clusters.etcd_process import EtcdProcess
 from tests.support.eventually_async import eventually_async
 
 KEYS = KeySpace(CLUSTER)

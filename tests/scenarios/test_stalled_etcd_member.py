@@ -21,7 +21,7 @@ from ottla_core.cluster.state import codec
 from ottla_core.cluster.state.keys import KeySpace
 from ottla_core.cluster.view.feed import ClusterStateFeed
 from tests.scenarios.conftest import CLUSTER, LONG_TTL_MS, broker_member, coordinator_member
-from tests.support.etcd_process import EtcdProcess
+from tests.support.clusters.etcd_process import EtcdProcess
 from tests.support.eventually_async import eventually_async
 from tests.support.free_ports import free_ports
 

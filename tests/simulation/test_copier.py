@@ -12,9 +12,9 @@ from ottla_mirror.copy.copier import Copier
 from ottla_mirror.copy.copy_settings import CopySettings
 from ottla_mirror.model import SourcePartition
 from tests.support.eventually_async import eventually_async
-from tests.support.memory_copy_store import MemoryCopyStore
-from tests.support.mirror_brokers import TOPIC, BrokersModel
-from tests.support.mirror_model import SourceModel, TargetModel
+from tests.support.mirror.memory_copy_store import MemoryCopyStore
+from tests.support.mirror.mirror_brokers import TOPIC, BrokersModel
+from tests.support.mirror.mirror_model import SourceModel, TargetModel
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 from unittest.mock import patch
 
-READERS: Final = ("ottla_", "tests.simulation.", "tests.support.linked_partition_model")
+READERS: Final = ("ottla_", "tests.simulation.", "tests.support.broker.linked_partition_model")
 """Beginnings of the names of modules whose code counts: ours, and what drives its rules in place of a service."""
 
 _BREAKERS: Final = frozenset({"replace_rule", "rule_replaced"})

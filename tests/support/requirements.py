@@ -15,7 +15,9 @@ import pytest
 
 from tests.faults import network
 from tests.faults.cluster import faketime_library
-from tests.support import kafka_jars, postgres_programs, releases, small_disk
+from tests.support.clusters import releases
+from tests.support.machine import postgres_programs, small_disk
+from tests.support.reference import kafka_jars
 
 REQUIRE_ALL = "OTTLA_REQUIRE_ALL"
 APICURIO = "OTTLA_TEST_APICURIO"

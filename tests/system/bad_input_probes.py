@@ -13,7 +13,7 @@ from enum import Enum
 
 from kio.schema.errors import ErrorCode
 
-from tests.support.record_batches import Batch, batch_of, old_message, record, varint
+from tests.support.messages.record_batches import Batch, batch_of, old_message, record, varint
 
 REQUEST_BYTES_MAX = 100 * 1024 * 1024
 API_VERSIONS, METADATA, PRODUCE, FETCH = 18, 3, 0, 1

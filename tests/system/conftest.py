@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.support.broker_under_test import REFERENCE_VARIABLE, make_topic
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import end_offset, metadata_request, produce_request, produced
+from tests.support.clusters.broker_under_test import REFERENCE_VARIABLE, make_topic
+from tests.support.clusters.service_process import RestartableBroker, SingleBrokerServices
 from tests.support.eventually import eventually
-from tests.support.raw_client import RawClient
-from tests.support.raw_requests import end_offset, metadata_request, produce_request, produced
-from tests.support.record_batches import batch_of
-from tests.support.reference_kafka import ReferenceKafka
-from tests.support.service_process import RestartableBroker, SingleBrokerServices
+from tests.support.messages.record_batches import batch_of
+from tests.support.reference.reference_kafka import ReferenceKafka
 
 
 @pytest.fixture

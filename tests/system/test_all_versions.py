@@ -9,10 +9,10 @@ from kio.schema.errors import ErrorCode
 from kio.schema.index import schema_name_map
 
 from tests.conftest import TopicFactory
-from tests.support.filled_request import filled_request
-from tests.support.raw_client import Closed, RawClient, request_type
-from tests.support.raw_requests import metadata_request, produce_request
-from tests.support.record_batches import batch_of
+from tests.support.clients.raw_client import Closed, RawClient, request_type
+from tests.support.clients.raw_requests import metadata_request, produce_request
+from tests.support.messages.filled_request import filled_request
+from tests.support.messages.record_batches import batch_of
 
 # Advertised from version 0 for the sake of old librdkafka, and refused below 3, as in Kafka.
 PRODUCE, PRODUCE_VERSION_SERVED_MIN = 0, 3

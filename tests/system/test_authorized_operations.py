@@ -25,8 +25,8 @@ from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i8, i32
 
 from tests.conftest import TopicFactory
+from tests.support.clients.raw_client import RawClient
 from tests.support.eventually import eventually
-from tests.support.raw_client import RawClient
 
 pytestmark = pytest.mark.slow
 

@@ -10,10 +10,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.conftest import TopicFactory
-from tests.support.broker_under_test import BrokerUnderTest
-from tests.support.raw_client import Closed, RawClient, Silence, request_type
-from tests.support.raw_requests import end_offset, fetch_request, fetched, produce_request, produced
-from tests.support.record_batches import batch_of, read_values
+from tests.support.clients.raw_client import Closed, RawClient, Silence, request_type
+from tests.support.clients.raw_requests import end_offset, fetch_request, fetched, produce_request, produced
+from tests.support.clusters.broker_under_test import BrokerUnderTest
+from tests.support.messages.record_batches import batch_of, read_values
 from tests.system.bad_input_probes import BATCH_PROBES, FRAME_PROBES, GOOD_BYTES, BatchProbe, FrameProbe, Reaction
 
 WAITS_AT_LEAST_S = 0.5

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import create_topic_request, fetch_request, fetched, produce_request, produced
+from tests.support.clusters.replicated_cluster import ReplicatedCluster
 from tests.support.eventually import eventually
-from tests.support.raw_client import RawClient
-from tests.support.raw_requests import create_topic_request, fetch_request, fetched, produce_request, produced
-from tests.support.record_batches import batch_of, read_values
-from tests.support.replicated_cluster import ReplicatedCluster
-from tests.support.sparse_request import sparse_request
+from tests.support.messages.record_batches import batch_of, read_values
+from tests.support.messages.sparse_request import sparse_request
 
 pytestmark = pytest.mark.slow
 

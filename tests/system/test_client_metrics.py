@@ -23,7 +23,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 
 from ottla_core.kafka_uuid import uuid_text
 from ottla_core.wire.compression import Codec, compress
-from tests.support.client_metrics_commands import (
+from tests.support.clients.client_metrics_commands import (
     NO_INSTANCE,
     alter_subscription,
     ask_what_is_wanted,
@@ -32,11 +32,11 @@ from tests.support.client_metrics_commands import (
     shown,
     subscriptions,
 )
+from tests.support.clients.raw_client import RawClient, request_type
+from tests.support.clusters.service_process import SingleBrokerServices
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
-from tests.support.metrics_receiver import Receiver, receiving
-from tests.support.raw_client import RawClient, request_type
-from tests.support.service_process import SingleBrokerServices
+from tests.support.servers.metrics_receiver import Receiver, receiving
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from ottla_core.client.cluster import AsyncCluster
 from ottla_core.client.errors import Unreachable
 from ottla_core.client.security import ClientSecurity
 from ottla_core.wire.conversion import message_of
-from tests.support.ottla_cluster import OttlaCluster
+from tests.support.clusters.ottla_cluster import OttlaCluster
 
 pytestmark = pytest.mark.slow
 

@@ -17,9 +17,9 @@ from confluent_kafka import Producer
 
 from ottla.cluster.cluster_admin import ClusterAdmin
 from ottla_core.topic_partition import TopicPartition
+from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
+from tests.support.clusters.ottla_command import Ottla
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster, ottla_command
-from tests.support.ottla_command import Ottla
 
 pytestmark = pytest.mark.slow
 

@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.support.broker_under_test import make_topic
+from tests.support.clusters.broker_under_test import make_topic
+from tests.support.clusters.service_process import BrokerProcess, SingleBrokerServices
 from tests.support.eventually import eventually
-from tests.support.process_stat import has_ended
-from tests.support.service_process import BrokerProcess, SingleBrokerServices
+from tests.support.machine.process_stat import has_ended
 
 pytestmark = pytest.mark.slow
 

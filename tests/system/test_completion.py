@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.clusters.ottla_cluster import ottla_command
+from tests.support.clusters.ottla_command import Ottla, ottla_and_connect
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import ottla_command
-from tests.support.ottla_command import Ottla, ottla_and_connect
 
 pytestmark = pytest.mark.slow
 

@@ -15,11 +15,8 @@ from pathlib import Path
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.support.broker_under_test import make_topic
-from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.raw_client import RawClient
-from tests.support.raw_requests import (
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import (
     create_topic_request,
     end_offset,
     fetch_request,
@@ -28,9 +25,12 @@ from tests.support.raw_requests import (
     produce_request,
     produced,
 )
-from tests.support.record_batches import batch_of, read_values
-from tests.support.service_process import SingleBrokerServices
-from tests.support.sparse_request import sparse_request
+from tests.support.clusters.broker_under_test import make_topic
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.clusters.service_process import SingleBrokerServices
+from tests.support.eventually import eventually
+from tests.support.messages.record_batches import batch_of, read_values
+from tests.support.messages.sparse_request import sparse_request
 
 pytestmark = pytest.mark.slow
 

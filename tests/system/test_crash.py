@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from tests.support.acknowledged_load import AcknowledgedLoad, read_everything
-from tests.support.broker_under_test import make_topic
-from tests.support.delivery_check import assert_delivered
-from tests.support.service_process import RestartableBroker
+from tests.support.clients.acknowledged_load import AcknowledgedLoad, read_everything
+from tests.support.clients.delivery_check import assert_delivered
+from tests.support.clusters.broker_under_test import make_topic
+from tests.support.clusters.service_process import RestartableBroker
 
 pytestmark = pytest.mark.slow
 

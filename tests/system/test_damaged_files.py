@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_under_test import make_topic
-from tests.support.raw_client import RawClient
-from tests.support.raw_requests import (
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import (
     end_offset,
     fetch_request,
     fetched,
@@ -18,10 +17,11 @@ from tests.support.raw_requests import (
     produce_request,
     produced,
 )
-from tests.support.record_batches import TIMESTAMP_MS, batch_of, read_values
-from tests.support.reference_kafka import ReferenceKafka
+from tests.support.clusters.broker_under_test import make_topic
+from tests.support.clusters.service_process import RestartableBroker
+from tests.support.messages.record_batches import TIMESTAMP_MS, batch_of, read_values
+from tests.support.reference.reference_kafka import ReferenceKafka
 from tests.support.requirements import does_not_apply
-from tests.support.service_process import RestartableBroker
 
 pytestmark = pytest.mark.slow
 

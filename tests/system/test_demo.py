@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.class_archive import options_for_spark
 from tests.support.eventually import eventually
+from tests.support.reference.class_archive import options_for_spark
 
 pytestmark = pytest.mark.slow
 

@@ -13,10 +13,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.support.doctor import Doctor, standing_still
+from tests.support.clusters.doctor import Doctor, standing_still
+from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
+from tests.support.clusters.replicated_cluster import ReplicatedCluster
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster, ottla_command
-from tests.support.replicated_cluster import ReplicatedCluster
 
 pytestmark = pytest.mark.slow
 

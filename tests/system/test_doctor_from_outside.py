@@ -10,11 +10,11 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from ottla.local.etcd_binary import RECOMMENDED_VERSION
 from tests.faults.cluster import faketime_library
 from tests.faults.faulty_disk import UNSYNCED
-from tests.support.doctor import Doctor
+from tests.support.clusters.doctor import Doctor
+from tests.support.clusters.replicated_cluster import ReplicatedCluster
+from tests.support.clusters.service_process import GroupCoordinatorProcess
 from tests.support.eventually import eventually
-from tests.support.replicated_cluster import ReplicatedCluster
 from tests.support.requirements import does_not_apply
-from tests.support.service_process import GroupCoordinatorProcess
 
 pytestmark = pytest.mark.slow
 

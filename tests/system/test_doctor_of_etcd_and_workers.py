@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from ottla.doctor.etcd_members import ask_member
-from tests.support.doctor import Doctor, standing_still
-from tests.support.etcd_process import etcd_program
+from tests.support.clusters.doctor import Doctor, standing_still
+from tests.support.clusters.etcd_process import etcd_program
+from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.free_ports import free_ports
-from tests.support.ottla_cluster import OttlaCluster
+from tests.support.machine.small_disk import fill, small_disk
 from tests.support.requirements import lack
-from tests.support.small_disk import fill, small_disk
 
 pytestmark = pytest.mark.slow
 

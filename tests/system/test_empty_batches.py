@@ -16,9 +16,9 @@ from tests.compat.java import kafka_tools
 from tests.compat.java.kafka_tools import run_tool
 from tests.compat.kafka_python.client import KafkaPythonClient
 from tests.compat.kcat.client import KcatClient
-from tests.support.broker_under_test import make_topic
-from tests.support.partition_logs import NOW_MS, append, empty_batch, open_log
-from tests.support.service_process import SingleBrokerServices
+from tests.support.broker.partition_logs import NOW_MS, append, empty_batch, open_log
+from tests.support.clusters.broker_under_test import make_topic
+from tests.support.clusters.service_process import SingleBrokerServices
 
 pytestmark = pytest.mark.slow
 

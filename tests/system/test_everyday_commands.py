@@ -5,9 +5,9 @@ import uuid
 
 import pytest
 
-from tests.support.broker_under_test import broker_count
-from tests.support.ottla_cluster import ottla_command
-from tests.support.ottla_command import Ottla
+from tests.support.clusters.broker_under_test import broker_count
+from tests.support.clusters.ottla_cluster import ottla_command
+from tests.support.clusters.ottla_command import Ottla
 
 pytestmark = pytest.mark.slow
 

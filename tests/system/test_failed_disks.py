@@ -9,12 +9,12 @@ from kio.schema.errors import ErrorCode
 
 from ottla.local.health import GrpcHealth
 from tests.faults.faulty_disk import BROKEN, UNSYNCED
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import create_topic_request, produce_request, produced
+from tests.support.clients.steady_writer import SteadyWriter, read_values
+from tests.support.clusters.replicated_cluster import ReplicatedCluster
 from tests.support.eventually import eventually
-from tests.support.raw_client import RawClient
-from tests.support.raw_requests import create_topic_request, produce_request, produced
-from tests.support.record_batches import batch_of
-from tests.support.replicated_cluster import ReplicatedCluster
-from tests.support.steady_writer import SteadyWriter, read_values
+from tests.support.messages.record_batches import batch_of
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,9 @@ from kio.schema.update_features.v1 import request as v1
 from kio.schema.update_features.v2 import request as v2
 from kio.static.primitive import i8, i16, i32Timedelta
 
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.ottla_command import Ottla
-from tests.support.raw_client import RawClient
+from tests.support.clients.raw_client import RawClient
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.clusters.ottla_command import Ottla
 
 pytestmark = pytest.mark.slow
 

@@ -8,18 +8,18 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.conftest import TopicFactory
-from tests.support.broker_under_test import BrokerUnderTest
-from tests.support.raw_client import RawClient, Silence, decode_response, response_type_of
-from tests.support.raw_requests import (
+from tests.support.clients.raw_client import RawClient, Silence, decode_response, response_type_of
+from tests.support.clients.raw_requests import (
     create_topic_request,
     delete_topic_request,
     metadata_request,
     produce_request,
     produced,
 )
-from tests.support.record_batches import batch_of, read_values
+from tests.support.clusters.broker_under_test import BrokerUnderTest
+from tests.support.messages.record_batches import batch_of, read_values
+from tests.support.messages.sparse_request import sparse_request
 from tests.support.requirements import does_not_apply
-from tests.support.sparse_request import sparse_request
 from tests.system.conftest import TwoEpochs
 
 VERSION_BY_NAME, VERSION_BY_ID = 12, 17

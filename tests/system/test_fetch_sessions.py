@@ -9,11 +9,11 @@ from kafka import KafkaConsumer, TopicPartition
 from kio.schema.errors import ErrorCode
 
 from tests.conftest import TopicFactory
+from tests.support.clients.raw_client import RawClient, Silence, decode_response, response_type_of
+from tests.support.clients.raw_requests import delete_topic_request, metadata_request, produce_request, produced
 from tests.support.eventually import eventually
-from tests.support.raw_client import RawClient, Silence, decode_response, response_type_of
-from tests.support.raw_requests import delete_topic_request, metadata_request, produce_request, produced
-from tests.support.record_batches import batch_of, read_values
-from tests.support.sparse_request import sparse_request
+from tests.support.messages.record_batches import batch_of, read_values
+from tests.support.messages.sparse_request import sparse_request
 
 VERSION_BY_NAME, VERSION_BY_ID = 12, 17
 PLENTY_BYTES = 1 << 20

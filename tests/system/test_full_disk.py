@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.support.broker_under_test import make_topic
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import end_offset, fetch_request, fetched, produce_request, produced
+from tests.support.clusters.broker_under_test import make_topic
+from tests.support.clusters.service_process import BrokerProcess, SingleBrokerServices
 from tests.support.eventually import eventually
-from tests.support.raw_client import RawClient
-from tests.support.raw_requests import end_offset, fetch_request, fetched, produce_request, produced
-from tests.support.record_batches import batch_of, read_values
+from tests.support.machine.small_disk import fill, small_disk
+from tests.support.messages.record_batches import batch_of, read_values
 from tests.support.requirements import lack
-from tests.support.service_process import BrokerProcess, SingleBrokerServices
-from tests.support.small_disk import fill, small_disk
 
 pytestmark = [
     pytest.mark.slow,

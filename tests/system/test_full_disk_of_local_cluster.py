@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster, ottla_command
+from tests.support.machine.small_disk import fill, small_disk
 from tests.support.requirements import lack
-from tests.support.small_disk import fill, small_disk
 
 pytestmark = [
     pytest.mark.slow,

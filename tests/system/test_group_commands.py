@@ -17,9 +17,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tests.support.child_process import ChildProcess
+from tests.support.clusters.ottla_cluster import ottla_command
+from tests.support.clusters.ottla_command import Ottla
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import ottla_command
-from tests.support.ottla_command import Ottla
 
 pytestmark = pytest.mark.slow
 

@@ -22,12 +22,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker_under_test import group_arguments, make_topic
+from tests.support.clusters.broker_under_test import group_arguments, make_topic
+from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
 from tests.support.eventually import eventually
-from tests.support.group_history import commit_problems, ownership_problems, stable_again_s
-from tests.support.group_load import SESSION_TIMEOUT_S, GroupLoad
-from tests.support.ottla_cluster import OttlaCluster, ottla_command
-from tests.support.producer_epochs import producer_epoch_problems
+from tests.support.groups.group_history import commit_problems, ownership_problems, stable_again_s
+from tests.support.groups.group_load import SESSION_TIMEOUT_S, GroupLoad
+from tests.support.groups.producer_epochs import producer_epoch_problems
 
 pytestmark = pytest.mark.slow
 

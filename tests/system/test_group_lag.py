@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.support.client_metrics_commands import shown
+from tests.support.clients.client_metrics_commands import shown
+from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster, ottla_command
 
 pytestmark = pytest.mark.slow
 

@@ -19,9 +19,9 @@ from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta
 
 from tests.conftest import TopicFactory
-from tests.support.broker_under_test import BrokerUnderTest
+from tests.support.clients.raw_client import RawClient
+from tests.support.clusters.broker_under_test import BrokerUnderTest
 from tests.support.eventually import eventually
-from tests.support.raw_client import RawClient
 
 pytestmark = pytest.mark.slow
 

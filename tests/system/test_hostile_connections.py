@@ -17,12 +17,12 @@ from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map
 
 from tests.conftest import TopicFactory
-from tests.support.broker_under_test import BrokerUnderTest
+from tests.support.clients.raw_client import Closed, RawClient, Silence, encode_request, request_type
+from tests.support.clients.raw_requests import end_offset, fetch_request, metadata_request, produce_request, produced
+from tests.support.clusters.broker_under_test import BrokerUnderTest
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK
-from tests.support.raw_client import Closed, RawClient, Silence, encode_request, request_type
-from tests.support.raw_requests import end_offset, fetch_request, metadata_request, produce_request, produced
-from tests.support.record_batches import batch_of
+from tests.support.messages.record_batches import batch_of
 from tests.support.requirements import does_not_apply
 
 pytestmark = pytest.mark.slow

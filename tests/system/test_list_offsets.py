@@ -8,10 +8,10 @@ from kio.schema.errors import ErrorCode
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.records import Record, encode_batch
 from tests.conftest import TopicFactory
-from tests.support.raw_client import RawClient
-from tests.support.raw_requests import EARLIEST, LATEST, produce_request, produced
-from tests.support.record_batches import TIMESTAMP_MS
-from tests.support.sparse_request import sparse_request
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import EARLIEST, LATEST, produce_request, produced
+from tests.support.messages.record_batches import TIMESTAMP_MS
+from tests.support.messages.sparse_request import sparse_request
 from tests.system.conftest import TwoEpochs
 
 VERSION = 7

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from ottla.local.process_identity import identify
-from tests.support.etcd_process import EtcdProcess
+from tests.support.clusters.etcd_process import EtcdProcess
+from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster, ottla_command
 
 pytestmark = pytest.mark.slow
 

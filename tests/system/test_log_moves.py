@@ -11,13 +11,13 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import TopicName
 from kio.static.primitive import i32
 
-from tests.support.broker_under_test import make_topic
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import produce_request, produced
+from tests.support.clients.steady_writer import read_values
+from tests.support.clusters.broker_under_test import make_topic
+from tests.support.clusters.service_process import BrokerProcess, SingleBrokerServices
 from tests.support.eventually import eventually
-from tests.support.raw_client import RawClient
-from tests.support.raw_requests import produce_request, produced
-from tests.support.record_batches import batch_of
-from tests.support.service_process import BrokerProcess, SingleBrokerServices
-from tests.support.steady_writer import read_values
+from tests.support.messages.record_batches import batch_of
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ottla_core.observe.catalogue import metrics_of
 from ottla_core.observe.catalogue.definition import TOTAL, Kind, ProcessRole
-from tests.support.ottla_cluster import OttlaCluster, ottla_command
+from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
 
 OF_HISTOGRAMS = {"le"}
 

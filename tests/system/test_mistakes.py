@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
 from tests.support.eventually import eventually
 from tests.support.free_ports import free_port
-from tests.support.ottla_cluster import OttlaCluster, ottla_command
 
 pytestmark = pytest.mark.slow
 

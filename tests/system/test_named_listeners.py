@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.support.clusters.replicated_cluster import ReplicatedCluster
 from tests.support.free_ports import free_port
-from tests.support.replicated_cluster import ReplicatedCluster
 
 pytestmark = pytest.mark.slow
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import produce_request, produced
+from tests.support.clients.steady_writer import read_values
+from tests.support.clusters.replicated_cluster import ReplicatedCluster
+from tests.support.clusters.service_process import BrokerProcess
 from tests.support.eventually import eventually
-from tests.support.raw_client import RawClient
-from tests.support.raw_requests import produce_request, produced
-from tests.support.record_batches import batch_of
-from tests.support.replicated_cluster import ReplicatedCluster
-from tests.support.service_process import BrokerProcess
-from tests.support.steady_writer import read_values
+from tests.support.messages.record_batches import batch_of
 
 pytestmark = pytest.mark.slow
 

@@ -13,10 +13,8 @@ from ottla_core.wire.compression import Codec
 from ottla_core.wire.record_batch import CRC_OFFSET, RecordBatchHeader, TimestampType, iterate_batches
 from ottla_core.wire.records import Record, encode_batch, iterate_records
 from tests.conftest import TopicFactory
-from tests.support.broker_under_test import BrokerUnderTest, make_topic
-from tests.support.eventually import eventually
-from tests.support.raw_client import RawClient, decode_response, response_type_of
-from tests.support.raw_requests import (
+from tests.support.clients.raw_client import RawClient, decode_response, response_type_of
+from tests.support.clients.raw_requests import (
     ALL_IN_SYNC,
     end_offset,
     fetch_request,
@@ -25,9 +23,11 @@ from tests.support.raw_requests import (
     produce_request,
     produced,
 )
-from tests.support.record_batches import TIMESTAMP_MS, batch_of, read_values
-from tests.support.service_process import RestartableBroker, SingleBrokerServices
-from tests.support.sparse_request import sparse_request
+from tests.support.clusters.broker_under_test import BrokerUnderTest, make_topic
+from tests.support.clusters.service_process import RestartableBroker, SingleBrokerServices
+from tests.support.eventually import eventually
+from tests.support.messages.record_batches import TIMESTAMP_MS, batch_of, read_values
+from tests.support.messages.sparse_request import sparse_request
 
 PIPELINED = 60
 DUPLICATES_RECOGNISED = 5

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster
 
 pytestmark = pytest.mark.slow
 

@@ -12,11 +12,17 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import (
+    create_topic_request,
+    end_offset,
+    produce_request,
+    produced,
+    reassign_request,
+)
+from tests.support.clusters.replicated_cluster import ReplicatedCluster
 from tests.support.eventually import eventually
-from tests.support.raw_client import RawClient
-from tests.support.raw_requests import create_topic_request, end_offset, produce_request, produced, reassign_request
-from tests.support.record_batches import batch_of
-from tests.support.replicated_cluster import ReplicatedCluster
+from tests.support.messages.record_batches import batch_of
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from tests.support.ottla_command import Ottla
-from tests.support.schema_registry_server import SchemaRegistryServer
+from tests.support.clusters.ottla_command import Ottla
+from tests.support.servers.schema_registry_server import SchemaRegistryServer
 
 pytestmark = pytest.mark.slow
 

@@ -20,12 +20,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.acknowledged_load import AcknowledgedLoad, read_everything
-from tests.support.delivery_check import DeliveryLog, assert_delivered, delivery_problems
-from tests.support.etcd_process import EtcdProcess
-from tests.support.eventually import NotInTime, eventually
-from tests.support.ottla_cluster import LauncherFailed, OttlaCluster
-from tests.support.recovered_cluster import (
+from tests.support.clients.acknowledged_load import AcknowledgedLoad, read_everything
+from tests.support.clients.delivery_check import DeliveryLog, assert_delivered, delivery_problems
+from tests.support.clusters.etcd_process import EtcdProcess
+from tests.support.clusters.ottla_cluster import LauncherFailed, OttlaCluster
+from tests.support.clusters.recovered_cluster import (
     PARTITIONS,
     TIMEOUT_S,
     CommittingGroups,
@@ -41,6 +40,7 @@ from tests.support.recovered_cluster import (
     wait_until_in_sync,
     write_one,
 )
+from tests.support.eventually import NotInTime, eventually
 
 pytestmark = pytest.mark.slow
 

@@ -21,8 +21,8 @@ from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.static.primitive import i8, i32, i32Timedelta
 
 from tests.conftest import TopicFactory
-from tests.support.raw_client import RawClient
-from tests.support.raw_requests import reassign_request
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import reassign_request
 
 pytestmark = pytest.mark.slow
 

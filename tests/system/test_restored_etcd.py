@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from tests.support.broker_under_test import group_arguments, make_topic
+from tests.support.clusters.broker_under_test import group_arguments, make_topic
+from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster
 
 pytestmark = pytest.mark.slow
 

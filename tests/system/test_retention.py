@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.support.broker_under_test import make_topic
-from tests.support.eventually import eventually
-from tests.support.raw_client import RawClient, decode_response, response_type_of
-from tests.support.raw_requests import (
+from tests.support.clients.raw_client import RawClient, decode_response, response_type_of
+from tests.support.clients.raw_requests import (
     EARLIEST,
     LATEST,
     fetch_request,
@@ -23,9 +21,11 @@ from tests.support.raw_requests import (
     produce_request,
     produced,
 )
-from tests.support.record_batches import TIMESTAMP_MS, batch_of, read_values
-from tests.support.service_process import SingleBrokerServices
-from tests.support.sparse_request import sparse_request
+from tests.support.clusters.broker_under_test import make_topic
+from tests.support.clusters.service_process import SingleBrokerServices
+from tests.support.eventually import eventually
+from tests.support.messages.record_batches import TIMESTAMP_MS, batch_of, read_values
+from tests.support.messages.sparse_request import sparse_request
 
 pytestmark = pytest.mark.slow  # the first test waits for the services
 

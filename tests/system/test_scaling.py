@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.clusters.ottla_cluster import ottla_command
+from tests.support.clusters.ottla_command import Ottla
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import ottla_command
-from tests.support.ottla_command import Ottla
 
 pytestmark = pytest.mark.slow
 

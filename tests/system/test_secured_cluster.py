@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import pytest
 
 from ottla.cluster.cluster_admin import ClusterAdmin
-from tests.support.certificates import Certificates
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.clusters.ottla_command import Ottla
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.ottla_command import Ottla
-from tests.support.secured_front import SecuredFront
+from tests.support.servers.certificates import Certificates
+from tests.support.servers.secured_front import SecuredFront
 
 pytestmark = pytest.mark.slow
 

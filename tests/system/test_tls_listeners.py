@@ -13,10 +13,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 
-from tests.support.certificates import Certificates
+from tests.support.clusters.replicated_cluster import ReplicatedCluster
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
-from tests.support.replicated_cluster import ReplicatedCluster
+from tests.support.servers.certificates import Certificates
 
 pytestmark = pytest.mark.slow
 

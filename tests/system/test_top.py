@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from tests.support.clients.steady_writer import SteadyWriter
+from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster, ottla_command
-from tests.support.steady_writer import SteadyWriter
 
 pytestmark = pytest.mark.slow
 

@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.raw_client import RawClient
-from tests.support.raw_requests import (
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import (
     create_topic_request,
     delete_topic_request,
     init_producer_id_request,
     produce_request,
     produced,
 )
-from tests.support.record_batches import TIMESTAMP_MS, batch_of
-from tests.support.sparse_request import sparse_request
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.eventually import eventually
+from tests.support.messages.record_batches import TIMESTAMP_MS, batch_of
+from tests.support.messages.sparse_request import sparse_request
 
 pytestmark = pytest.mark.slow  # the first test waits for the cluster
 

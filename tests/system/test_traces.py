@@ -5,9 +5,9 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from tests.support.clusters.service_process import SingleBrokerServices
 from tests.support.eventually import eventually
-from tests.support.service_process import SingleBrokerServices
-from tests.support.span_receiver import ReceivedSpan, SpanReceiver
+from tests.support.servers.span_receiver import ReceivedSpan, SpanReceiver
 
 CREATE_TOPICS = "ottla.controller.v1.Controller/CreateTopics"
 

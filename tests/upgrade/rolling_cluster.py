@@ -13,14 +13,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.support.child_process import ChildProcess
-from tests.support.connect_cluster import ConnectCluster
+from tests.support.clients.raw_requests import metadata_request
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.clusters.releases import Release
+from tests.support.clusters.replicated_cluster import ReplicatedCluster
+from tests.support.clusters.service_process import GroupCoordinatorProcess
+from tests.support.connect.connect_cluster import ConnectCluster
 from tests.support.eventually import eventually
-from tests.support.mirror_worker import MirrorWorkerProcess
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.raw_requests import metadata_request
-from tests.support.releases import Release
-from tests.support.replicated_cluster import ReplicatedCluster
-from tests.support.service_process import GroupCoordinatorProcess
+from tests.support.mirror.mirror_worker import MirrorWorkerProcess
 
 STEADY_TOPIC, GROUP_TOPIC = "steady", "__consumer_offsets"
 PARTITIONS = 2

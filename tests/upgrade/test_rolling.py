@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
 
+from tests.support.clients.steady_group import SteadyGroup
+from tests.support.clients.steady_writer import SteadyWriter, read_values
+from tests.support.clusters.ottla_command import Ottla
+from tests.support.clusters.releases import THIS_RELEASE, previous_release
 from tests.support.eventually import eventually
-from tests.support.ottla_command import Ottla
-from tests.support.releases import THIS_RELEASE, previous_release
-from tests.support.steady_group import SteadyGroup
-from tests.support.steady_writer import SteadyWriter, read_values
 from tests.upgrade.rolling_cluster import PARTITIONS, STEADY_TOPIC, RollingCluster, archived
 
 pytestmark = pytest.mark.slow

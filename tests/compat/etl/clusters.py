@@ -14,12 +14,12 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.compat.etl.worker_program import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS
+from tests.support.clients.raw_client import answers_api_versions
+from tests.support.clusters.replicated_cluster import ReplicatedCluster
+from tests.support.clusters.service_process import GroupCoordinatorProcess
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK
-from tests.support.raw_client import answers_api_versions
-from tests.support.reference_kafka import ReferenceKafkaCluster
-from tests.support.replicated_cluster import ReplicatedCluster
-from tests.support.service_process import GroupCoordinatorProcess
+from tests.support.reference.reference_kafka import ReferenceKafkaCluster
 
 BROKERS = 3
 COORDINATORS = 2

@@ -10,8 +10,8 @@ from pathlib import Path
 from tests.compat.etl.judgement import History, history_of
 from tests.compat.etl.worker_program import WorkerSpec
 from tests.support.child_process import ChildDied, ChildProcess
-from tests.support.class_archive import QUICK_START
-from tests.support.kafka_jars import kafka_classpath
+from tests.support.reference.class_archive import QUICK_START
+from tests.support.reference.kafka_jars import kafka_classpath
 
 JAVA_SOURCE = Path(__file__).with_name("EtlWorker.java")
 JAVA_OPTIONS = (*QUICK_START, "-Xmx96m")

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.compat.group_crew import Event
 from tests.compat.group_member_program import MemberSpec
-from tests.support.kafka_jars import java_command
+from tests.support.reference.kafka_jars import java_command
 
 VERIFIABLE_CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
 ASSIGNORS = {

@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.kafka_jars import java_command
+from tests.support.reference.kafka_jars import java_command
 
 DEADLINE_S = 120.0
 

@@ -9,11 +9,11 @@ import pytest
 
 from tests.compat.java import kafka_tools
 from tests.compat.java.kafka_tools import run_tool
-from tests.support.client_metrics_commands import shown
+from tests.support.clients.client_metrics_commands import shown
+from tests.support.clusters.service_process import SingleBrokerServices
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
-from tests.support.kafka_jars import java_command
-from tests.support.service_process import SingleBrokerServices
+from tests.support.reference.kafka_jars import java_command
 
 pytestmark = [
     pytest.mark.slow,

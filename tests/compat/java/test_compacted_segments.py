@@ -9,9 +9,9 @@ from confluent_kafka import Producer
 
 from tests.compat.cases import CODECS
 from tests.compat.java.kafka_tools import CONSOLE_CONSUMER, DUMP_LOG_SEGMENTS, run_tool
-from tests.support.broker_under_test import make_topic
+from tests.support.clusters.broker_under_test import make_topic
+from tests.support.clusters.service_process import SingleBrokerServices
 from tests.support.eventually import eventually
-from tests.support.service_process import SingleBrokerServices
 
 pytestmark = [
     pytest.mark.slow,

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.compat.java.kafka_tools import GROUPS, run_tool
+from tests.support.connect.group_workers import GroupWorker, Watch, is_even
 from tests.support.eventually import eventually
-from tests.support.group_workers import GroupWorker, Watch, is_even
-from tests.support.secured_kafka import SecuredKafka, secured_kafka
+from tests.support.reference.secured_kafka import SecuredKafka, secured_kafka
 
 pytestmark = [
     pytest.mark.slow,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.connect_cluster import ConnectCluster
+from tests.support.connect.connect_cluster import ConnectCluster
 from tests.support.eventually import eventually
-from tests.support.reference_kafka import ReferenceKafka
+from tests.support.reference.reference_kafka import ReferenceKafka
 
 pytestmark = [
     pytest.mark.slow,

@@ -16,9 +16,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.reference_connect import ReferenceConnect
+from tests.support.reference.reference_connect import ReferenceConnect
 
 pytestmark = [
     pytest.mark.slow,

@@ -9,7 +9,7 @@ from tests.compat.cases import CODECS, PARTITIONS, Message, PublishCase, varied_
 from tests.compat.confluent.client import ConfluentClient
 from tests.compat.java.kafka_tools import dump_segments
 from tests.conftest import TopicFactory
-from tests.support.broker_under_test import BrokerUnderTest
+from tests.support.clusters.broker_under_test import BrokerUnderTest
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,7 +13,7 @@ import pytest
 from ottla_core.wire.records import Record, encode_batch
 from ottla_group_coordinator.records import encode_key, encode_value
 from tests.compat.java.kafka_tools import DUMP_LOG_SEGMENTS, run_tool
-from tests.support.group_records import EXAMPLES
+from tests.support.groups.group_records import EXAMPLES
 
 pytestmark = [
     pytest.mark.slow,

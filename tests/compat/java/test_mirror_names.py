@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla_standard.mirror.replication_policies import DefaultReplicationPolicy, IdentityReplicationPolicy
-from tests.support.kafka_jars import kafka_classpath
+from tests.support.reference.kafka_jars import kafka_classpath
 
 pytestmark = [pytest.mark.slow, pytest.mark.requires("kafka")]
 

@@ -15,7 +15,7 @@ from ottla_standard.mirror.filters import (
     TopicFilterConfig,
 )
 from ottla_standard.mirror.replication_policies import ReplicationPolicyConfig
-from tests.support.kafka_jars import kafka_classpath
+from tests.support.reference.kafka_jars import kafka_classpath
 
 pytestmark = [pytest.mark.slow, pytest.mark.requires("kafka")]
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.clusters.ottla_command import Ottla
 from tests.support.eventually import eventually
-from tests.support.mirror_content import ALL_TOPICS, TRANSACTIONS, check_copies, fill, fill_with_transactions
-from tests.support.mirror_maker import MirrorMaker
-from tests.support.mirror_worker import MirrorWorkerProcess
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.ottla_command import Ottla
-from tests.support.reference_kafka import ReferenceKafka
+from tests.support.mirror.mirror_content import ALL_TOPICS, TRANSACTIONS, check_copies, fill, fill_with_transactions
+from tests.support.mirror.mirror_worker import MirrorWorkerProcess
+from tests.support.reference.mirror_maker import MirrorMaker
+from tests.support.reference.reference_kafka import ReferenceKafka
 
 pytestmark = [pytest.mark.slow, pytest.mark.requires("kafka")]
 

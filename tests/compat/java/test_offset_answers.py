@@ -14,10 +14,10 @@ from kio.static.protocol import Entity
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.wire import group_responses as api
 from ottla_core.wire.conversion import convert, item_type, message_of
+from tests.support.clients.raw_client import RawClient
 from tests.support.eventually import eventually
-from tests.support.raw_client import RawClient
-from tests.support.reference_kafka import ReferenceKafka
-from tests.support.shard_under_test import ShardUnderTest, cluster_of, commit_request, fetch_request
+from tests.support.groups.shard_under_test import ShardUnderTest, cluster_of, commit_request, fetch_request
+from tests.support.reference.reference_kafka import ReferenceKafka
 
 pytestmark = [
     pytest.mark.slow,

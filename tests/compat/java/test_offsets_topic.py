@@ -11,7 +11,7 @@ from tests.compat.conftest import CrewFactory
 from tests.compat.group_crew import Crew, PythonClient, Variant
 from tests.compat.java import kafka_tools
 from tests.compat.java.kafka_tools import run_tool, run_tool_anyhow
-from tests.support.broker_under_test import BrokerUnderTest
+from tests.support.clusters.broker_under_test import BrokerUnderTest
 from tests.support.requirements import does_not_apply
 
 pytestmark = [

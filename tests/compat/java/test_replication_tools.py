@@ -14,11 +14,11 @@ from kio.schema.errors import ErrorCode
 
 from tests.compat.java import kafka_tools
 from tests.compat.java.kafka_tools import run_tool, run_tool_anyhow
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import create_topic_request, produce_request, produced
+from tests.support.clusters.replicated_cluster import ReplicatedCluster
 from tests.support.eventually import eventually
-from tests.support.raw_client import RawClient
-from tests.support.raw_requests import create_topic_request, produce_request, produced
-from tests.support.record_batches import batch_of
-from tests.support.replicated_cluster import ReplicatedCluster
+from tests.support.messages.record_batches import batch_of
 
 pytestmark = [
     pytest.mark.slow,

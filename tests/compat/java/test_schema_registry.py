@@ -7,7 +7,7 @@ import pytest
 from ottla_schema_registry import AvroConverter, JsonSchemaConverter, ProtobufConverter
 from ottla_sdk import Converter, DataError, Role
 from ottla_sdk.schema import INT32, STRING, struct_schema
-from tests.support.apicurio_registry import running_apicurio
+from tests.support.reference.apicurio_registry import running_apicurio
 from tests.unit.plugins.schema_registry.schemas import EVERYTHING, VALUE
 
 pytestmark = [

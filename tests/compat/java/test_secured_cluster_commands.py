@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.ottla_command import Ottla
-from tests.support.secured_kafka import SecuredKafka, secured_kafka
+from tests.support.clusters.ottla_command import Ottla
+from tests.support.reference.secured_kafka import SecuredKafka, secured_kafka
 
 pytestmark = [
     pytest.mark.slow,

@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.conftest import TopicFactory
-from tests.support.class_archive import options_for_spark
-from tests.support.connect_cluster import ConnectCluster
+from tests.support.connect.connect_cluster import ConnectCluster
 from tests.support.eventually import eventually
-from tests.support.spark_kafka_jars import spark_kafka_jars
+from tests.support.reference.class_archive import options_for_spark
+from tests.support.spark.spark_kafka_jars import spark_kafka_jars
 
 pytestmark = [
     pytest.mark.slow,

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.group_history import GroupHistory, ownership_problems
-from tests.support.group_load import SESSION_TIMEOUT_S, GroupLoad
+from tests.support.groups.group_history import GroupHistory, ownership_problems
+from tests.support.groups.group_load import SESSION_TIMEOUT_S, GroupLoad
 
 
 def main() -> int:

@@ -22,8 +22,8 @@ from uuid import UUID
 from kio.schema.index import api_key_map
 
 from tests.faults.fault import HostileBehaviour
-from tests.support.raw_client import RawClient, Silence, encode_request, request_type
-from tests.support.raw_requests import fetch_request, metadata_request
+from tests.support.clients.raw_client import RawClient, Silence, encode_request, request_type
+from tests.support.clients.raw_requests import fetch_request, metadata_request
 from tests.system.bad_input_probes import FRAME_PROBES
 
 TOPIC, NO_TOPIC_ID = "fruit", UUID(int=1)
@@ -135,7 +135,7 @@ def large_requests_in_turn(frames: Sequence[bytes]) -> Callable[[Guest], int]:
 def _large_frames() -> Iterator[bytes]:
     # Seconds of a busy machine, which the others need not wait for.
     from ottla_broker.dispatch import APIS  # noqa: PLC0415
-    from tests.support.large_requests import large_requests  # noqa: PLC0415
+    from tests.support.messages.large_requests import large_requests  # noqa: PLC0415
 
     for api_key in ASKING_APIS:
         asking = request_type(api_key, APIS[api_key].newest)

@@ -21,10 +21,10 @@ from tests.faults.mirrors.sites import SOURCE_FACTOR
 from tests.faults.operator_requests import OperatorRequests
 from tests.faults.operators import OperatorThreads, elect
 from tests.faults.topics import PARTITIONS, SOURCE, TARGET
+from tests.support.clients.raw_client import Silence
+from tests.support.clients.raw_requests import delete_records_request
+from tests.support.clusters.linked_clusters import LinkClient
 from tests.support.eventually import eventually
-from tests.support.linked_clusters import LinkClient
-from tests.support.raw_client import Silence
-from tests.support.raw_requests import delete_records_request
 
 DELETE_INTERVAL_S = 0.3
 WRITE_DEADLINE_S = 90.0

@@ -21,7 +21,7 @@ from tests.faults.mirrors.operated_topics import GROWING, REBORN
 from tests.faults.network import Network
 from tests.faults.topics import COPIED_TOPICS, GROUP_LOAD_TOPIC, SOURCE, TARGET
 from tests.support.eventually import eventually
-from tests.support.mirror_worker import QUICK
+from tests.support.mirror.mirror_worker import QUICK
 
 MIRROR = "mirror"
 FLOW = f"{SOURCE}->{TARGET}"

@@ -7,7 +7,7 @@ from ottla_mirror.internal_topics.internal_topic import InternalTopic
 from ottla_mirror.offsets.map_topic import MapTopic, map_topic_name
 from ottla_mirror.offsets.offset_map import OffsetMap
 from tests.faults.topics import SOURCE
-from tests.support.client_cluster import opened_cluster
+from tests.support.clients.client_cluster import opened_cluster
 
 
 def read_maps(bootstrap: str, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], OffsetMap]:

@@ -27,15 +27,21 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.support.broker_under_test import group_arguments
-from tests.support.connect_changes import TASKS as TASKS_OF_CHANGED
-from tests.support.connect_changes import Changes, figures
-from tests.support.connect_cluster import ConnectCluster, ConnectWorker
-from tests.support.connect_delivery import SourceTaskId, collected, overlap_problems, sink_problems, source_problems
-from tests.support.connect_observer import ConnectObserver
-from tests.support.connect_plugin_path import environment_with_test_plugins
+from tests.support.clusters.broker_under_test import group_arguments
+from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
+from tests.support.connect.connect_changes import TASKS as TASKS_OF_CHANGED
+from tests.support.connect.connect_changes import Changes, figures
+from tests.support.connect.connect_cluster import ConnectCluster, ConnectWorker
+from tests.support.connect.connect_delivery import (
+    SourceTaskId,
+    collected,
+    overlap_problems,
+    sink_problems,
+    source_problems,
+)
+from tests.support.connect.connect_observer import ConnectObserver
+from tests.support.connect.connect_plugin_path import environment_with_test_plugins
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster, ottla_command
 
 pytestmark = pytest.mark.slow
 

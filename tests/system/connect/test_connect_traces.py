@@ -6,10 +6,10 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.support.connect_cluster import ConnectCluster
+from tests.support.clusters.service_process import SingleBrokerServices
+from tests.support.connect.connect_cluster import ConnectCluster
 from tests.support.eventually import eventually
-from tests.support.service_process import SingleBrokerServices
-from tests.support.span_receiver import ReceivedSpan, SpanReceiver
+from tests.support.servers.span_receiver import ReceivedSpan, SpanReceiver
 
 LINES = [f"line {number}" for number in range(3)]
 ONE_OFFSETS_REPLICA = {"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": "1"}

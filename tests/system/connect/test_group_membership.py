@@ -9,9 +9,9 @@ from itertools import count
 import pytest
 
 from ottla_connect.group.membership import MembershipFailed
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.connect.group_workers import GroupWorker, Watch, is_even
 from tests.support.eventually import eventually
-from tests.support.group_workers import GroupWorker, Watch, is_even
-from tests.support.ottla_cluster import OttlaCluster
 
 pytestmark = pytest.mark.slow
 

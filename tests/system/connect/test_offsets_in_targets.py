@@ -19,12 +19,12 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.support.broker_under_test import group_arguments
-from tests.support.connect_cluster import ConnectCluster, ConnectWorker
-from tests.support.connect_plugin_path import environment_with_test_targets
+from tests.support.clusters.broker_under_test import group_arguments
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.connect.connect_cluster import ConnectCluster, ConnectWorker
+from tests.support.connect.connect_plugin_path import environment_with_test_targets
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.process_stat import has_ended, stat
+from tests.support.machine.process_stat import has_ended, stat
 
 pytestmark = pytest.mark.slow
 

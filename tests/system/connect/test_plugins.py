@@ -19,11 +19,11 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.support.broker_under_test import group_arguments
-from tests.support.connect_cluster import ConnectCluster
-from tests.support.connect_plugin_path import BROKEN_PLUGINS
+from tests.support.clusters.broker_under_test import group_arguments
+from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
+from tests.support.connect.connect_cluster import ConnectCluster
+from tests.support.connect.connect_plugin_path import BROKEN_PLUGINS
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster, ottla_command
 
 pytestmark = pytest.mark.slow
 

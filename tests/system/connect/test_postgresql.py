@@ -18,11 +18,11 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.broker_under_test import group_arguments
-from tests.support.connect_cluster import ConnectCluster
+from tests.support.clusters.broker_under_test import group_arguments
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.connect.connect_cluster import ConnectCluster
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.postgres_server import PostgresServer, running_postgres
+from tests.support.machine.postgres_server import PostgresServer, running_postgres
 
 pytestmark = pytest.mark.slow
 

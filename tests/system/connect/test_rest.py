@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from ottla_core.build_info import source_commit
+from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster
 
 pytestmark = pytest.mark.slow
 

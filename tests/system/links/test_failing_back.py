@@ -12,12 +12,12 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.client.links import follow_existing_topics
 from ottla_core.cluster.controller_rpc.link_api import NewLinkedTopic
+from tests.support.clients.steady_writer import read_values
+from tests.support.clusters.linked_clusters import LinkClient, Target, topic_in
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.clusters.replicated_cluster import ReplicatedCluster
 from tests.support.eventually import eventually
-from tests.support.linked_clusters import LinkClient, Target, topic_in
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.record_batches import read_values as values_in
-from tests.support.replicated_cluster import ReplicatedCluster
-from tests.support.steady_writer import read_values
+from tests.support.messages.record_batches import read_values as values_in
 
 pytestmark = pytest.mark.slow
 

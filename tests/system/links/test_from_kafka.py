@@ -8,9 +8,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla_core.cluster.controller_rpc.link_api import LinkedPartitionState
-from tests.support.linked_clusters import Target, fetched_bytes
-from tests.support.replicated_cluster import ReplicatedCluster
-from tests.support.secured_kafka import PASSWORD, SecuredKafka, secured_kafka
+from tests.support.clusters.linked_clusters import Target, fetched_bytes
+from tests.support.clusters.replicated_cluster import ReplicatedCluster
+from tests.support.reference.secured_kafka import PASSWORD, SecuredKafka, secured_kafka
 
 pytestmark = pytest.mark.slow
 

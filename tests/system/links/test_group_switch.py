@@ -17,9 +17,9 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from ottla_core.client.blocking_connection import BlockingConnection
 from ottla_core.client.links import Answer, Question, ask_links_blocking, keep_links, promote
 from ottla_core.client.security import ClientSecurity
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.clusters.ottla_command import Ottla
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.ottla_command import Ottla
 
 pytestmark = pytest.mark.slow
 

@@ -8,11 +8,11 @@ from confluent_kafka import Producer
 from kio.schema.errors import ErrorCode
 
 from ottla_core.cluster.controller_rpc.link_api import LinkedPartitionState
+from tests.support.clients.raw_requests import create_topic_request, delete_topic_request
+from tests.support.clients.steady_writer import SteadyWriter, read_values
+from tests.support.clusters.linked_clusters import Target
+from tests.support.clusters.replicated_cluster import ReplicatedCluster
 from tests.support.eventually import eventually
-from tests.support.linked_clusters import Target
-from tests.support.raw_requests import create_topic_request, delete_topic_request
-from tests.support.replicated_cluster import ReplicatedCluster
-from tests.support.steady_writer import SteadyWriter, read_values
 
 pytestmark = pytest.mark.slow
 

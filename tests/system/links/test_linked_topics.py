@@ -10,16 +10,16 @@ from ottla_core.client.links import delete_link
 from ottla_core.cluster.controller_rpc.link_api import LinkedPartitionState
 from ottla_core.errors import KafkaError
 from ottla_core.promotion import PROMOTION_LEAP
-from tests.support.eventually import eventually
-from tests.support.linked_clusters import LINK, Target
-from tests.support.raw_client import RawClient
-from tests.support.raw_requests import (
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import (
     delete_records_request,
     produce_request,
     produced,
 )
-from tests.support.record_batches import batch_of
-from tests.support.replicated_cluster import ReplicatedCluster
+from tests.support.clusters.linked_clusters import LINK, Target
+from tests.support.clusters.replicated_cluster import ReplicatedCluster
+from tests.support.eventually import eventually
+from tests.support.messages.record_batches import batch_of
 
 pytestmark = pytest.mark.slow
 

@@ -18,11 +18,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ottla_mirror.copy.copier import Copier
 from ottla_mirror.copy.copy_settings import CopySettings
 from ottla_mirror.copy.partition_work import PartitionState
-from tests.support.copy_worker import cluster_of, map_topic_of, partitions_of
+from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.eventually import eventually
 from tests.support.eventually_async import eventually_async
-from tests.support.memory_copy_store import MemoryCopyStore
-from tests.support.ottla_cluster import OttlaCluster
+from tests.support.mirror.copy_worker import cluster_of, map_topic_of, partitions_of
+from tests.support.mirror.memory_copy_store import MemoryCopyStore
 
 pytestmark = pytest.mark.slow
 
@@ -195,7 +195,14 @@ class Workers:
     """Processes that copy the same partitions at the same time."""
 
     def __init__(self, source: OttlaCluster, target: OttlaCluster, topic: str, log: Path):
-        self._command = [sys.executable, "-m", "tests.support.copy_worker", source.bootstrap, target.bootstrap, topic]
+        self._command = [
+            sys.executable,
+            "-m",
+            "tests.support.mirror.copy_worker",
+            source.bootstrap,
+            target.bootstrap,
+            topic,
+        ]
         self._log = log
         self.processes: list[subprocess.Popen[bytes]] = []
 

@@ -6,9 +6,9 @@ import pytest
 from rich.progress import Progress
 
 from demo.flights import FLIGHTS, TOPIC, compare, create_topic, prepare, publish, read_back, whole_dataset
-from tests.support.mirror_worker import MirrorWorkerProcess
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.ottla_command import Ottla
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.clusters.ottla_command import Ottla
+from tests.support.mirror.mirror_worker import MirrorWorkerProcess
 
 pytestmark = pytest.mark.slow
 

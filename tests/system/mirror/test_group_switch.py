@@ -17,10 +17,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ottla_core.client.group.cluster_groups import ClusterGroups
 from ottla_core.client.group.offset_requests import CommittedOffset
 from ottla_core.topic_partition import TopicPartition as Partition
-from tests.support.client_cluster import opened_cluster
+from tests.support.clients.client_cluster import opened_cluster
 from tests.support.eventually_async import eventually_async
-from tests.support.mirror_worker import MirrorWorkerProcess, flow_path
-from tests.support.reference_kafka import ReferenceKafka
+from tests.support.mirror.mirror_worker import MirrorWorkerProcess, flow_path
+from tests.support.reference.reference_kafka import ReferenceKafka
 
 pytestmark = [pytest.mark.slow, pytest.mark.requires("kafka")]
 

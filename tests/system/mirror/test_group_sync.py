@@ -17,8 +17,8 @@ from ottla_mirror.groups.group_reports import GroupState
 from ottla_mirror.groups.group_sync import NotLeading, UnknownGroup
 from ottla_mirror.internal_topics.topic_follower import TopicFollower
 from tests.support.eventually_async import eventually_async
-from tests.support.mirror_flow import MirrorFlow, mirror_flow
-from tests.support.mirrored_topic import MirroredTopic
+from tests.support.mirror.mirror_flow import MirrorFlow, mirror_flow
+from tests.support.mirror.mirrored_topic import MirroredTopic
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,9 @@ from ottla_mirror.internal_topics.errors import InternalTopicError
 from ottla_mirror.internal_topics.internal_topic import InternalTopic
 from ottla_mirror.internal_topics.topic_follower import TopicFollower
 from ottla_mirror.internal_topics.topic_requests import BATCH_BYTES_MAX, Entry
-from tests.support.broker_under_test import make_anew
-from tests.support.client_cluster import opened_cluster
-from tests.support.service_process import RestartableBroker
+from tests.support.clients.client_cluster import opened_cluster
+from tests.support.clusters.broker_under_test import make_anew
+from tests.support.clusters.service_process import RestartableBroker
 
 Seen = list[tuple[bytes | None, bytes | None]]
 

@@ -15,7 +15,7 @@ from ottla_mirror.model import SourcePartition
 from ottla_mirror.offsets.map_topic import MapTopic
 from ottla_mirror.offsets.offset_map import Translation
 from ottla_mirror.offsets.stored_copy import Session, StoredCopy, begun
-from tests.support.client_cluster import opened_cluster
+from tests.support.clients.client_cluster import opened_cluster
 
 SOURCE_ID, TARGET_ID = UUID(int=1), UUID(int=2)
 ORDERS = SourcePartition(topic="orders", topic_id=SOURCE_ID, partition=0)

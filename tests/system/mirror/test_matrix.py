@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.mirror_content import ALL_TOPICS, check_copies, fill
-from tests.support.mirror_worker import MirrorWorkerProcess
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.ottla_command import Ottla
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.clusters.ottla_command import Ottla
+from tests.support.mirror.mirror_content import ALL_TOPICS, check_copies, fill
+from tests.support.mirror.mirror_worker import MirrorWorkerProcess
 
 pytestmark = pytest.mark.slow
 

@@ -11,9 +11,9 @@ import pytest
 from ottla_mirror.groups.heartbeats import Heartbeats
 from ottla_mirror.internal_topics.internal_topic import InternalTopic
 from ottla_mirror.offsets.offset_sync_writer import OffsetSyncWriter
-from tests.support.kafka_jars import kafka_classpath
-from tests.support.mirror_flow import MirrorFlow, mirror_flow
-from tests.support.mirrored_topic import MirroredTopic
+from tests.support.mirror.mirror_flow import MirrorFlow, mirror_flow
+from tests.support.mirror.mirrored_topic import MirroredTopic
+from tests.support.reference.kafka_jars import kafka_classpath
 
 pytestmark = [pytest.mark.slow, pytest.mark.requires("kafka")]
 

@@ -17,10 +17,10 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, Ne
 from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.mirror.mirror_client import flow_path
+from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
-from tests.support.mirror_worker import MirrorWorkerProcess, mirror_command
-from tests.support.ottla_cluster import OttlaCluster
+from tests.support.mirror.mirror_worker import MirrorWorkerProcess, mirror_command
 
 pytestmark = pytest.mark.slow
 

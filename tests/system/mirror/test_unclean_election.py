@@ -13,11 +13,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla_mirror.offsets.map_chunk import Run
 from ottla_mirror.offsets.stored_copy import StoredCopy
-from tests.support.copy_worker import cluster_of, map_topic_of
+from tests.support.clients.steady_writer import read_values
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.clusters.replicated_cluster import ReplicatedCluster
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.replicated_cluster import ReplicatedCluster
-from tests.support.steady_writer import read_values
+from tests.support.mirror.copy_worker import cluster_of, map_topic_of
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ def write(bootstrap: str, kind: str, count: int) -> None:
 @contextmanager
 def worker(source: ReplicatedCluster, target: OttlaCluster, log: Path) -> Iterator[None]:
     """A process that copies, and stores where it stands as it ends."""
-    command = [sys.executable, "-m", "tests.support.copy_worker", source.bootstrap, target.bootstrap, TOPIC]
+    command = [sys.executable, "-m", "tests.support.mirror.copy_worker", source.bootstrap, target.bootstrap, TOPIC]
     with log.open("ab") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)
     try:

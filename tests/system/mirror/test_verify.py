@@ -8,10 +8,10 @@ import pytest
 
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.records import Record, encode_batch
-from tests.support.ottla_cluster import OttlaCluster
-from tests.support.ottla_command import Ottla
-from tests.support.raw_client import RawClient
-from tests.support.raw_requests import delete_records_request, produce_request, produced
+from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_requests import delete_records_request, produce_request, produced
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.clusters.ottla_command import Ottla
 
 
 @dataclass(frozen=True, slots=True)

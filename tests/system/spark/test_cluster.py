@@ -14,11 +14,11 @@ from ottla_spark.cluster.java import JavaMissing
 from ottla_spark.cluster.master import MasterUnreachable
 from ottla_spark.session import start_session
 from tests.conftest import TopicFactory
-from tests.support import spark_cluster_job
+from tests.support.clusters.ottla_cluster import ottla_command
 from tests.support.free_ports import LOOPBACK, free_port
-from tests.support.ottla_cluster import ottla_command
-from tests.support.spark_cluster import SparkCluster
-from tests.support.spark_cluster_job import WAITS, Job, run
+from tests.support.spark import spark_cluster_job
+from tests.support.spark.spark_cluster import SparkCluster
+from tests.support.spark.spark_cluster_job import WAITS, Job, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

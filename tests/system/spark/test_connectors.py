@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.conftest import TopicFactory
-from tests.support.connect_cluster import ConnectCluster
+from tests.support.connect.connect_cluster import ConnectCluster
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.slow

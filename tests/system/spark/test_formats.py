@@ -27,7 +27,7 @@ from ottla_spark.formats.errors import UnusableFormat
 from ottla_spark.formats.format import Format
 from ottla_spark.formats.inference import inferred
 from tests.conftest import TopicFactory
-from tests.support.schema_registry_server import SchemaRegistryServer, running_schema_registry
+from tests.support.servers.schema_registry_server import SchemaRegistryServer, running_schema_registry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,7 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import TimestampType
 
 from ottla_spark.datasource.offsets import TopicOffsets
-from tests.support.broker_under_test import make_anew
+from tests.support.clusters.broker_under_test import make_anew
 from tests.support.eventually import eventually
 
 TopicFactory = Callable[..., str]

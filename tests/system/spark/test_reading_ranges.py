@@ -23,10 +23,10 @@ from ottla_spark.datasource.options import read_options
 from ottla_spark.datasource.range_reading import ReadingRules, read_range
 from ottla_spark.datasource.ranges import OffsetRange
 from ottla_spark.datasource.stream_reader import OttlaStreamReader
-from tests.support.broker_under_test import make_anew, make_topic
+from tests.support.clusters.broker_under_test import make_anew, make_topic
+from tests.support.clusters.service_process import BrokerProcess, SingleBrokerServices
 from tests.support.eventually import eventually
 from tests.support.free_ports import free_ports
-from tests.support.service_process import BrokerProcess, SingleBrokerServices
 
 QUICKLY_COMPACTED = {"log.cleaner.backoff.ms": "50", "log.retention.check.interval.ms": "100"}
 

@@ -27,12 +27,12 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
 from ottla_spark.datasource.offsets import TOPIC_ID
-from tests.support.broker_under_test import group_arguments
-from tests.support.connect_cluster import ConnectCluster, ConnectWorker
+from tests.support.clusters.broker_under_test import group_arguments
+from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
+from tests.support.connect.connect_cluster import ConnectCluster, ConnectWorker
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster, ottla_command
-from tests.support.spark_cluster import SparkCluster
-from tests.support.spark_faults_delivery import (
+from tests.support.spark.spark_cluster import SparkCluster
+from tests.support.spark.spark_faults_delivery import (
     Arrived,
     Place,
     Row,
@@ -41,9 +41,9 @@ from tests.support.spark_faults_delivery import (
     repeat_count,
     table_problems,
 )
-from tests.support.spark_faults_moments import Moment, TopicEnd, file_count, latest_batch
-from tests.support.spark_faults_processes import MARK_VARIABLE, DriverWatch, Kind, Mark
-from tests.support.spark_faults_topics import PLACE_COLUMNS, ROW_SCHEMA, KeyedWriter, read_copy, read_input
+from tests.support.spark.spark_faults_moments import Moment, TopicEnd, file_count, latest_batch
+from tests.support.spark.spark_faults_processes import MARK_VARIABLE, DriverWatch, Kind, Mark
+from tests.support.spark.spark_faults_topics import PLACE_COLUMNS, ROW_SCHEMA, KeyedWriter, read_copy, read_input
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ottla_spark.sql.starting_java import descendants
+from tests.support.clusters.ottla_cluster import ottla_command
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import ottla_command
 
 pytestmark = pytest.mark.slow
 

@@ -28,10 +28,10 @@ from ottla_spark.sql.deployment import Deployment
 from ottla_spark.sql.problems import SqlProblem
 from ottla_spark.sql.topics import Topics
 from tests.conftest import TopicFactory
-from tests.support.connect_cluster import ConnectCluster
+from tests.support.clusters.ottla_cluster import OttlaCluster, ottla_command
+from tests.support.connect.connect_cluster import ConnectCluster
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
-from tests.support.ottla_cluster import OttlaCluster, ottla_command
 
 DEADLINE_S = 240.0
 """Long enough for a busy machine on which Spark starts."""

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from ottla_spark.sql import row_streams
 from ottla_spark.sql.row_streams import ROWS_PER_BATCH_MAX, row_batches
+from tests.support.clusters.ottla_cluster import ottla_command
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import ottla_command
 
 DEADLINE_S = 300.0
 HEAP_MB = 512

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.clusters.ottla_cluster import ottla_command
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import ottla_command
 
 DEADLINE_S = 300.0
 ENDLESS = "SELECT id FROM range(0, 1000000000000, 1, 1)"

@@ -22,9 +22,9 @@ from ottla_spark.datasource.errors import MissingTopic
 from ottla_spark.datasource.writing_errors import RecordsUndelivered
 from ottla_spark.datasource.writing_producer import RecordProducer
 from tests.conftest import TopicFactory
-from tests.support.broker_under_test import make_topic
+from tests.support.clusters.broker_under_test import make_topic
+from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

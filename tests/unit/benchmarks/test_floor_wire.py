@@ -18,7 +18,7 @@ from kio.schema.errors import ErrorCode
 
 from benchmarks import floor_wire as wire
 from benchmarks.small_requests import one_record_batch, produce_frame
-from tests.support.raw_client import decode_response, encode_request
+from tests.support.clients.raw_client import decode_response, encode_request
 
 
 def decoded(body: bytes, response_type: type[Any], *, flexible: bool = False) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ottla_broker.partition import Partition
-from tests.support.partition_replicas import replica_maker
+from tests.support.broker.partition_replicas import replica_maker
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from ottla_broker.service import shows_registration
 from ottla_core.cluster.membership.membership import Membership
 from ottla_core.cluster.state.model import ClusterState
-from tests.support.replica_rules import live
+from tests.support.controller.replica_rules import live
 
 
 @pytest.mark.parametrize(("registered", "shows"), [((), False), (("1@70",), False), (("1@71", "2@60"), True)])

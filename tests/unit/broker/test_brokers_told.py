@@ -10,9 +10,9 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker.broker import Broker
 from ottla_core.cluster.state.model import ClusterState, Endpoint, Member, PartitionState, Topic
-from tests.support.broker_parts import Client, ask, broker_of
-from tests.support.group_cluster import BROKER, LISTENER, StatedFeed, broker_member
-from tests.support.sparse_request import sparse_request
+from tests.support.broker.broker_parts import Client, ask, broker_of
+from tests.support.groups.group_cluster import BROKER, LISTENER, StatedFeed, broker_member
+from tests.support.messages.sparse_request import sparse_request
 
 INNER, OUTER = LISTENER, "OUTER"
 TOPIC = "readings"

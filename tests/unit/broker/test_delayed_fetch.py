@@ -15,7 +15,7 @@ from ottla_broker.outcome import Delayed, Parts
 from ottla_broker.partition import Partition
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.errors import InvalidRequest, KafkaError
-from tests.support.readable_partitions import (
+from tests.support.broker.readable_partitions import (
     BROKER,
     FOLLOWER,
     OTHER_FOLLOWER,

@@ -15,8 +15,8 @@ from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.state.model import PartitionState
 from ottla_core.topic_config import TopicConfig
 from ottla_core.wire.produce_response import PartitionProduced
+from tests.support.broker.partition_logs import NOW_MS, PARTITION, batch_of, open_log
 from tests.support.eventually_async import eventually_async
-from tests.support.partition_logs import NOW_MS, PARTITION, batch_of, open_log
 
 STATE = PartitionState(topic_id=UUID(int=1), index=0, replicas=(1, 2), isr=(1, 2), leader=1, leader_epoch=5)
 LONG_S = 60.0

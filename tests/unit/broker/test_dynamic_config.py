@@ -10,7 +10,7 @@ from ottla_broker.dynamic_config import as_started, keep_applied, with_dynamic
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.dynamic_broker_config import APPLIED, AT_START, KEPT, PROCESS_DEFINITIONS, check_process_configs
 from ottla_core.errors import InvalidConfig
-from tests.support.group_cluster import StatedFeed
+from tests.support.groups.group_cluster import StatedFeed
 
 CONFIG = BrokerConfig.model_validate(
     {

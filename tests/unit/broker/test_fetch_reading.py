@@ -17,8 +17,8 @@ from ottla_broker.replication.fetch_plan import FetchPlan
 from ottla_broker.replication.following import append_from_leader
 from ottla_broker.replication.leader_replica import UNKNOWN_OFFSET, FollowerContact
 from ottla_core.wire.record_batch import iterate_batches
-from tests.support.partition_logs import NOW_MS, read_batches
-from tests.support.readable_partitions import (
+from tests.support.broker.partition_logs import NOW_MS, read_batches
+from tests.support.broker.readable_partitions import (
     BROKER,
     FOLLOWER,
     OTHER_FOLLOWER,
@@ -30,7 +30,7 @@ from tests.support.readable_partitions import (
     replicate,
     session_of,
 )
-from tests.support.replica_rules import live
+from tests.support.controller.replica_rules import live
 
 
 @pytest.fixture

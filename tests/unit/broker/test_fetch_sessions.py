@@ -18,7 +18,7 @@ from ottla_broker.fetch_sessions import (
     InvalidFetchSessionEpoch,
 )
 from ottla_broker.replication.leader_replica import FollowerContact
-from tests.support.readable_partitions import FOLLOWER, TOPIC, ReadablePartitions, append, asked, session_of
+from tests.support.broker.readable_partitions import FOLLOWER, TOPIC, ReadablePartitions, append, asked, session_of
 
 LONG_MS = EVICTION_MS_MIN + 1
 

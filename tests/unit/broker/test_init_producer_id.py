@@ -8,9 +8,9 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.producer_ids import ProducerIds
 from ottla_core.cluster.controller_rpc.controller_api import ProducerIdBlock
 from ottla_core.errors import BrokerIdNotRegistered, KafkaError, NotController, RequestTimedOut, StaleBrokerEpoch
-from tests.support.broker_parts import Registered, ask, broker_of
-from tests.support.group_cluster import BROKER, StatedFeed, broker_member, group_state
-from tests.support.raw_requests import init_producer_id_request
+from tests.support.broker.broker_parts import Registered, ask, broker_of
+from tests.support.clients.raw_requests import init_producer_id_request
+from tests.support.groups.group_cluster import BROKER, StatedFeed, broker_member, group_state
 
 
 class Controller:

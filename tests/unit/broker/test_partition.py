@@ -15,8 +15,8 @@ from ottla_core.errors import (
     KafkaStorageError,
     NotLeaderOrFollower,
 )
-from tests.support.partition_logs import NOW_MS, batch_of, fail
-from tests.support.partition_replicas import STATE, append, fetch
+from tests.support.broker.partition_logs import NOW_MS, batch_of, fail
+from tests.support.broker.partition_replicas import STATE, append, fetch
 
 
 class Watcher:

@@ -24,11 +24,11 @@ from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.state.model import NO_EPOCH, ClusterState, PartitionState, Topic
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
-from tests.support.broker_parts import ask, broker_of
+from tests.support.broker.broker_parts import ask, broker_of
+from tests.support.broker.partition_logs import NOW_MS, batch_of, open_log, read_values
+from tests.support.clients.raw_requests import ALL_IN_SYNC, produce_request
 from tests.support.eventually_async import eventually_async
-from tests.support.group_cluster import BROKER, StatedFeed, broker_member
-from tests.support.partition_logs import NOW_MS, batch_of, open_log, read_values
-from tests.support.raw_requests import ALL_IN_SYNC, produce_request
+from tests.support.groups.group_cluster import BROKER, StatedFeed, broker_member
 
 TOPIC = "t"
 FOLLOWER = 2

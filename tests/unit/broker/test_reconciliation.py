@@ -14,9 +14,19 @@ from ottla_core.cluster.state.model import NO_LEADER
 from ottla_core.errors import NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
+from tests.support.broker.partition_logs import failing_fsyncs
+from tests.support.broker.reconciled_node import (
+    BROKER,
+    DEADLINE_SECONDS,
+    EPOCH,
+    Feed,
+    Node,
+    member,
+    node_in,
+    topic,
+    until,
+)
 from tests.support.eventually_async import eventually_async
-from tests.support.partition_logs import failing_fsyncs
-from tests.support.reconciled_node import BROKER, DEADLINE_SECONDS, EPOCH, Feed, Node, member, node_in, topic, until
 
 
 @pytest.fixture

@@ -16,8 +16,17 @@ from ottla_broker.reconciliation import LOGS_CREATED_AT_ONCE_MAX
 from ottla_broker.replication.following import append_from_leader
 from ottla_core.cluster.state.model import Topic
 from ottla_core.topic_partition import TopicPartition
-from tests.support.partition_logs import batch_of
-from tests.support.reconciled_node import BROKER, DEADLINE_SECONDS, Feed, Node, node_in, open_store, topic, until
+from tests.support.broker.partition_logs import batch_of
+from tests.support.broker.reconciled_node import (
+    BROKER,
+    DEADLINE_SECONDS,
+    Feed,
+    Node,
+    node_in,
+    open_store,
+    topic,
+    until,
+)
 
 NAME = TopicPartition("t", 0)
 

@@ -9,7 +9,7 @@ from ottla_broker.partition_context import NotEnoughReplicas
 from ottla_broker.refused_batches import REMEMBERED_MAX, REMEMBERED_SECONDS, RefusedBatches
 from ottla_core.errors import NotLeaderOrFollower
 from ottla_core.wire.record_batch import parse_header
-from tests.support.partition_logs import PARTITION, batch_of
+from tests.support.broker.partition_logs import PARTITION, batch_of
 
 TOO_FEW = NotEnoughReplicas("too few")
 NOTHING_KNOWN = ProducerStates(PARTITION)

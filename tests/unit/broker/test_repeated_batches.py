@@ -15,10 +15,10 @@ from ottla_broker.partition_table import PartitionTable
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.state.model import NO_EPOCH, ClusterState, PartitionState, Topic
 from ottla_core.topic_partition import TopicPartition
-from tests.support.broker_parts import ask, broker_of
-from tests.support.group_cluster import BROKER, StatedFeed, broker_member
-from tests.support.partition_logs import NOW_MS, batch_of, open_log
-from tests.support.raw_requests import produce_request, produced
+from tests.support.broker.broker_parts import ask, broker_of
+from tests.support.broker.partition_logs import NOW_MS, batch_of, open_log
+from tests.support.clients.raw_requests import produce_request, produced
+from tests.support.groups.group_cluster import BROKER, StatedFeed, broker_member
 
 TOPIC = "t"
 FOLLOWER = 2

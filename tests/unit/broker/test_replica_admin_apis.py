@@ -31,10 +31,10 @@ from ottla_core.cluster.controller_rpc.controller_api import (
 from ottla_core.cluster.state.model import ClusterState, ControllerLeader, Member, PartitionState, Role, Topic
 from ottla_core.errors import BrokerIdNotRegistered, KafkaError, RequestTimedOut
 from ottla_core.topic_partition import TopicPartition
-from tests.support.broker_parts import ask, broker_of
-from tests.support.group_cluster import StatedFeed
-from tests.support.log_stores import CONFIG, FLIGHTS, TOPIC_ID, store_in, until
-from tests.support.partition_logs import append
+from tests.support.broker.broker_parts import ask, broker_of
+from tests.support.broker.log_stores import CONFIG, FLIGHTS, TOPIC_ID, store_in, until
+from tests.support.broker.partition_logs import append
+from tests.support.groups.group_cluster import StatedFeed
 
 TIMEOUT = i32Timedelta.parse(timedelta(seconds=5))
 REVISION = 77

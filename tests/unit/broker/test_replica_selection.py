@@ -12,7 +12,7 @@ from ottla_broker.replica_selection import replica_in_rack
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.state.model import Endpoint, Member, Role
 from ottla_core.wire.fetch_response import NO_PREFERRED_REPLICA
-from tests.support.readable_partitions import BROKER, FOLLOWER, OTHER_FOLLOWER, ReadablePartitions, append
+from tests.support.broker.readable_partitions import BROKER, FOLLOWER, OTHER_FOLLOWER, ReadablePartitions, append
 
 LISTENER = "PLAINTEXT"
 IN_SYNC = (BROKER, FOLLOWER, OTHER_FOLLOWER)

@@ -8,7 +8,7 @@ from kio.schema.offset_fetch.v9 import response as offset_fetch_response
 from kio.static.primitive import i32, i64
 
 from ottla_broker.request_parts import ItemLists, joined_answers, lists_in, parts_of, without_repetitions
-from tests.support.sparse_request import sparse_request
+from tests.support.messages.sparse_request import sparse_request
 
 TOPICS = (ItemLists("groups", "groups"), ItemLists("topics", "topics"))
 

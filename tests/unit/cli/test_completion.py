@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ottla import completion
+from tests.support.clusters.ottla_cluster import ottla_command
 from tests.support.free_ports import free_port
-from tests.support.ottla_cluster import ottla_command
 
 RUN_DEADLINE_S = 60
 

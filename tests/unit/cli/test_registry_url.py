@@ -9,7 +9,7 @@ from ottla.errors import CommandError, UsageProblem
 from ottla.profiles import profile_choice
 from ottla.profiles.profile import Profile
 from ottla.registry_url import registry_url
-from tests.support.schema_registry_server import running_schema_registry
+from tests.support.servers.schema_registry_server import running_schema_registry
 
 
 @pytest.mark.parametrize(

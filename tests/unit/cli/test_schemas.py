@@ -14,7 +14,7 @@ from ottla.records.field_codec import BadField, FieldFormat
 from ottla.schemas.registry import Registry
 from ottla.schemas.schema_codec import DetectingCodec, SchemaCodec
 from tests.support.free_ports import free_port
-from tests.support.schema_registry_server import SchemaRegistryServer
+from tests.support.servers.schema_registry_server import SchemaRegistryServer
 
 FLIGHT = {
     "type": "record",

@@ -15,7 +15,7 @@ from ottla.local import service_launcher
 from ottla.local.process_identity import identify
 from ottla.local.service_launcher import LaunchedProcess, ServiceLauncher
 from ottla.local.service_process import ServiceStart
-from tests.support.launched_service import EXIT_FAILED
+from tests.support.clusters.launched_service import EXIT_FAILED
 
 pytestmark = pytest.mark.slow  # real processes, which import all services
 
@@ -40,7 +40,7 @@ def _stand_in_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def start(launcher: ServiceLauncher, log: Path, what: str = "wait") -> LaunchedProcess:
     command = (sys.executable, "-m", "stand_in", what)
-    wanted = ServiceStart("tests.support.launched_service", command, {"GIVEN": "yes"}, ["HIDDEN"])
+    wanted = ServiceStart("tests.support.clusters.launched_service", command, {"GIVEN": "yes"}, ["HIDDEN"])
     with log.open("ab") as output:
         return await asyncio.wait_for(launcher.start(wanted, output.fileno()), DEADLINE_S)
 

@@ -27,7 +27,7 @@ from ottla.local.restart_policy import RESTARTS_MAX, RestartPolicy
 from ottla.local.supervisor import StopRequested, StopSignal, Supervisor
 from tests.support.eventually import eventually
 from tests.support.free_ports import free_port
-from tests.support.process_stat import has_ended
+from tests.support.machine.process_stat import has_ended
 
 pytestmark = pytest.mark.slow  # many real processes or connections
 

@@ -7,7 +7,7 @@ import pytest
 
 from ottla_controller.broker_standing import due_registrations, standings
 from ottla_core.cluster.state.model import NO_EPOCH
-from tests.support.replica_rules import live, remembered
+from tests.support.controller.replica_rules import live, remembered
 
 
 def test_kinds_of_live_brokers() -> None:

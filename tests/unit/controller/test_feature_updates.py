@@ -9,7 +9,7 @@ from ottla_core.cluster.controller_rpc.controller_api import FeatureUpdate, Feat
 from ottla_core.cluster.state.features import OTTLA_VERSION, SUPPORTED, UNSAID, FinalizedFeatures
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import InvalidRequest, InvalidUpdateVersion
-from tests.support.replica_rules import live, remembered
+from tests.support.controller.replica_rules import live, remembered
 
 UP = FeatureUpdate(feature=OTTLA_VERSION, level=2)
 DOWN = FeatureUpdate(feature=OTTLA_VERSION, level=1, type=FeatureUpdateType.SAFE_DOWNGRADE)

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from ottla_controller.isr_changes import IsrPlan, plan_isr_changes
 from ottla_core.cluster.controller_rpc.controller_api import AlteredIsr, InSyncReplica, IsrChange
 from ottla_core.cluster.state.model import Member, PartitionState
-from tests.support.replica_rules import ID, live, partition, remembered, rules, stand, state_of
+from tests.support.controller.replica_rules import ID, live, partition, remembered, rules, stand, state_of
 
 BROKERS = live("1@5", "2@6", "3@7")
 PRESENT = partition("12", "1@5", 3)

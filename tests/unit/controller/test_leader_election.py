@@ -6,7 +6,7 @@ from ottla_controller.leader_election import elections, first_state, needs_atten
 from ottla_controller.partition_change import TopicRules
 from ottla_controller.topic_rules import rules_of_topics
 from ottla_core.cluster.state.model import ClusterState, PartitionState, Topic
-from tests.support.replica_rules import ID, live, partition, remembered, rules, stand
+from tests.support.controller.replica_rules import ID, live, partition, remembered, rules, stand
 
 
 def test_all_live_replicas_of_a_new_partition_are_in_sync_and_the_first_of_them_leads() -> None:

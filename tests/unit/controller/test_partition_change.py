@@ -6,7 +6,7 @@ import pytest
 
 from ottla_controller.partition_change import TopicRules, conclude, has_valid_leader
 from ottla_core.cluster.state.model import BrokerRegistration, Member, PartitionState
-from tests.support.replica_rules import ids, live, partition, remembered, rules, stand
+from tests.support.controller.replica_rules import ids, live, partition, remembered, rules, stand
 
 Brokers = dict[int, Member]
 Registrations = dict[int, BrokerRegistration]

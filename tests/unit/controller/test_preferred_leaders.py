@@ -6,7 +6,7 @@ from ottla_controller.preferred_leaders import ElectionPlan, due_elections, plan
 from ottla_core.cluster.controller_rpc.controller_api import ElectionType
 from ottla_core.cluster.state.model import Member, PartitionState
 from ottla_core.topic_partition import TopicPartition
-from tests.support.replica_rules import live, partition, rules, stand, state_of
+from tests.support.controller.replica_rules import live, partition, rules, stand, state_of
 
 BROKERS = live("1@5", "2@6", "3@7")
 

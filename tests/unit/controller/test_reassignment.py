@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from ottla_controller.reassignment import cancelled, plan_reassignments, reassigned
 from ottla_core.cluster.controller_rpc.controller_api import Reassignment
 from ottla_core.errors import InvalidReplicaAssignment, NoReassignmentInProgress
-from tests.support.replica_rules import ids, live, partition, remembered, rules, stand, state_of
+from tests.support.controller.replica_rules import ids, live, partition, remembered, rules, stand, state_of
 
 BROKERS = live("1@5", "2@6", "3@7", "4@8")
 STAND = stand(BROKERS)

@@ -9,7 +9,7 @@ from ottla_controller.partition_change import TopicRules
 from ottla_controller.topic_rules import partitions_to_clear, rules_of_topics
 from ottla_core.cluster.controller_rpc.controller_api import ConfigChange, ConfigResourceChange
 from ottla_core.cluster.state.model import ClusterState, Topic
-from tests.support.replica_rules import ID, live, partition, state_of
+from tests.support.controller.replica_rules import ID, live, partition, state_of
 
 DEFAULTS = TopicRules(min_insync_replicas=3, allows_unclean=True)
 

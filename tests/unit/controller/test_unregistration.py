@@ -5,7 +5,7 @@ import pytest
 from ottla_controller.unregistration import plan_unregistration
 from ottla_core.cluster.state.model import BrokerRegistration, PartitionState
 from ottla_core.errors import BrokerIdNotRegistered, InvalidRequest
-from tests.support.replica_rules import live, partition, remembered, rules, stand, state_of
+from tests.support.controller.replica_rules import live, partition, remembered, rules, stand, state_of
 
 
 def unregister(broker_id: int, *partitions: PartitionState) -> tuple[list[PartitionState], BrokerRegistration]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.faults.history import Content
 from tests.faults.mirrors.link_checker import content_problems, epoch_problem, prefix_problem, replica_problem
 from tests.faults.replicas import Batch, batches_of
-from tests.support.record_batches import batch_of
+from tests.support.messages.record_batches import batch_of
 
 
 def batches(*contents: tuple[int, str], epoch: int = 0) -> list[Batch]:

@@ -4,7 +4,7 @@ import struct
 from pathlib import Path
 
 from tests.faults.replicas import Batch, batches_of, replica_batches, replica_problems, sequence_problems
-from tests.support.record_batches import batch_of
+from tests.support.messages.record_batches import batch_of
 
 
 def batch(base_offset: int, *values: bytes) -> Batch:

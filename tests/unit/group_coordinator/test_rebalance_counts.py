@@ -1,8 +1,8 @@
 """Which rebalances are counted, and how long they take."""
 
 from ottla_group_coordinator.rebalance_counts import Rebalance, RebalanceCounts
-from tests.support.classic_group_commands import classic_scene
-from tests.support.consumer_group_commands import consumer_scene
+from tests.support.groups.classic_group_commands import classic_scene
+from tests.support.groups.consumer_group_commands import consumer_scene
 
 
 def test_a_rebalance_of_a_classic_group_takes_from_its_first_member_until_the_assignment_is_stored() -> None:

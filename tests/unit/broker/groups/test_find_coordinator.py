@@ -12,9 +12,9 @@ from kio.static.primitive import i8
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.routing import broker_for, owner_of
 from ottla_core.topic_partition import TopicPartition
-from tests.support.broker_parts import ask, broker_of
-from tests.support.group_cluster import StatedFeed, broker_member, group_state
-from tests.support.scripted_coordinator import ScriptedCoordinator
+from tests.support.broker.broker_parts import ask, broker_of
+from tests.support.broker.scripted_coordinator import ScriptedCoordinator
+from tests.support.groups.group_cluster import StatedFeed, broker_member, group_state
 
 COORDINATOR = ScriptedCoordinator(1).member()
 GROUP, TRANSACTION, SHARE = i8(0), i8(1), i8(2)

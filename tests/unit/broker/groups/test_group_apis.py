@@ -33,12 +33,12 @@ from ottla_core.shards import shard_of
 from ottla_core.wire.group_responses import error_response
 from ottla_core.wire.messages import message_codec, read_request_header
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
-from tests.support.broker_parts import ask, ask_frame, broker_of
+from tests.support.broker.broker_parts import ask, ask_frame, broker_of
+from tests.support.broker.scripted_coordinator import ScriptedCoordinator, scripted_coordinator
+from tests.support.clients.raw_client import encode_request
 from tests.support.eventually_async import eventually_async
-from tests.support.filled_request import filled_request
-from tests.support.group_cluster import BROKER, StatedFeed, broker_member, group_state
-from tests.support.raw_client import encode_request
-from tests.support.scripted_coordinator import ScriptedCoordinator, scripted_coordinator
+from tests.support.groups.group_cluster import BROKER, StatedFeed, broker_member, group_state
+from tests.support.messages.filled_request import filled_request
 
 pytestmark = pytest.mark.slow  # many real processes or connections
 

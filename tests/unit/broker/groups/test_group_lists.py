@@ -11,7 +11,7 @@ from kio.static.primitive import i32Timedelta
 
 from ottla_broker.groups.group_lists import GroupLists, merge, split
 from ottla_core.topic_partition import TopicPartition
-from tests.support.group_cluster import group_shard
+from tests.support.groups.group_cluster import group_shard
 
 LISTS = GroupLists(requested="groups_names", answered="results")
 

@@ -15,8 +15,8 @@ from ottla_core.cluster.controller_rpc.controller_api import CreatedTopic, NewTo
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import RequestTimedOut
 from ottla_core.kafka_uuid import ZERO_UUID
-from tests.support.broker_parts import ask, broker_of
-from tests.support.group_cluster import StatedFeed, group_state
+from tests.support.broker.broker_parts import ask, broker_of
+from tests.support.groups.group_cluster import StatedFeed, group_state
 
 SETTINGS = {
     "offsets.topic.num.partitions": "7",

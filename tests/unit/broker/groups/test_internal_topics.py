@@ -14,10 +14,10 @@ from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable
 from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
-from tests.support.broker_parts import ask, broker_of
-from tests.support.group_cluster import BROKER, BROKER_EPOCH, StatedFeed, group_state
-from tests.support.partition_logs import batch_of, open_log
-from tests.support.raw_requests import TIMEOUT, produce_request, produced
+from tests.support.broker.broker_parts import ask, broker_of
+from tests.support.broker.partition_logs import batch_of, open_log
+from tests.support.clients.raw_requests import TIMEOUT, produce_request, produced
+from tests.support.groups.group_cluster import BROKER, BROKER_EPOCH, StatedFeed, group_state
 
 
 class Registration:

@@ -16,8 +16,9 @@ from ottla_core.clock import SystemClock
 from ottla_core.errors import MessageTooLarge
 from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
 from ottla_core.topic_partition import TopicPartition
+from tests.support.broker.scripted_coordinator import ScriptedCoordinator, scripted_coordinator
 from tests.support.eventually_async import eventually_async
-from tests.support.group_cluster import (
+from tests.support.groups.group_cluster import (
     BROKER,
     BROKER_EPOCH,
     StatedFeed,
@@ -26,7 +27,6 @@ from tests.support.group_cluster import (
     group_state,
     shards_of,
 )
-from tests.support.scripted_coordinator import ScriptedCoordinator, scripted_coordinator
 
 HOST = "/127.0.0.1"
 

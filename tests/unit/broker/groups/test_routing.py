@@ -8,8 +8,8 @@ import pytest
 from ottla_broker.groups.errors import NotCoordinator
 from ottla_broker.groups.routing import broker_for, owner_of, owners, shard_for
 from ottla_core.cluster.state.model import ClusterState
-from tests.support.group_cluster import group_shard, group_state
-from tests.support.scripted_coordinator import ScriptedCoordinator
+from tests.support.broker.scripted_coordinator import ScriptedCoordinator
+from tests.support.groups.group_cluster import group_shard, group_state
 
 FIRST = ScriptedCoordinator(1).member()
 SECOND = ScriptedCoordinator(2).member()

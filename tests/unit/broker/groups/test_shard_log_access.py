@@ -23,10 +23,10 @@ from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.record_batch import iterate_batches
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
+from tests.support.broker.partition_logs import batch_of, empty_batch, open_log
+from tests.support.broker.scripted_coordinator import ScriptedCoordinator, scripted_coordinator
 from tests.support.eventually_async import eventually_async
-from tests.support.group_cluster import BROKER, BROKER_EPOCH, PRODUCER_ID, StatedFeed, group_state, shards_of
-from tests.support.partition_logs import batch_of, empty_batch, open_log
-from tests.support.scripted_coordinator import ScriptedCoordinator, scripted_coordinator
+from tests.support.groups.group_cluster import BROKER, BROKER_EPOCH, PRODUCER_ID, StatedFeed, group_state, shards_of
 
 OWNER = ScriptedCoordinator(1).member()
 COMPACTED = replace(TopicConfig(), cleanup_policy=frozenset({"compact"}), segment_bytes=1 << 20)

@@ -24,7 +24,7 @@ from ottla_core.errors import (
 )
 from ottla_core.promotion import PROMOTION_LEAP
 from ottla_core.topic_config import TopicConfig
-from tests.support.partition_logs import NOW_MS, PARTITION, batch_of, open_log, read_batches
+from tests.support.broker.partition_logs import NOW_MS, PARTITION, batch_of, open_log, read_batches
 
 LINK = UUID(int=70)
 LINKED = PartitionState(

@@ -15,7 +15,7 @@ from ottla_broker.replication.follower_replica import FetchPosition
 from ottla_core.cluster.controller_rpc.link_api import UNKNOWN, LinkedPartitionState
 from ottla_core.cluster.state.model import PartitionState
 from ottla_core.wire.replica_fetch_response import PartitionFetched
-from tests.support.partition_logs import PARTITION, batch_of, open_log
+from tests.support.broker.partition_logs import PARTITION, batch_of, open_log
 
 LINK = UUID(int=70)
 SOURCE_TOPIC = UUID(int=71)

@@ -29,8 +29,8 @@ from ottla_core.errors import CodedError, PolicyViolation
 from ottla_core.wire.links_messages import LINKS_KEY, LinksMethod, LinksRequest
 from ottla_core.wire.messages import message_codec
 from ottla_proto.gen.ottla import links_pb2 as pb
-from tests.support.broker_parts import ask_frame, broker_of
-from tests.support.group_cluster import StatedFeed
+from tests.support.broker.broker_parts import ask_frame, broker_of
+from tests.support.groups.group_cluster import StatedFeed
 
 LINK = Link(
     name="west",

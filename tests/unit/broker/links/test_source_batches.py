@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ottla_broker.links.source_batches import Obstacle, Usable, usable_batches
-from tests.support.record_batches import Batch, batch_of, old_message
+from tests.support.messages.record_batches import Batch, batch_of, old_message
 
 TRANSACTIONAL = 0x10
 CONTROL = 0x20

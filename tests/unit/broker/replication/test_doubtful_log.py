@@ -15,9 +15,9 @@ from ottla_core.errors import (
     NotLeaderOrFollower,
 )
 from ottla_core.topic_config import TopicConfig
-from tests.support.partition_logs import NOW_MS, batch_of, fail
-from tests.support.partition_replicas import LAG_MAX_MS, STATE, append
-from tests.support.replica_rules import live
+from tests.support.broker.partition_logs import NOW_MS, batch_of, fail
+from tests.support.broker.partition_replicas import LAG_MAX_MS, STATE, append
+from tests.support.controller.replica_rules import live
 
 ALONE = replace(STATE, isr=(1,))
 MEMBERS = live("1@71", "2@72", "3@73")

@@ -24,10 +24,10 @@ from ottla_core.cluster.state.model import Endpoint, Member, PartitionState, Rol
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.replica_fetch_response import FetchedHead
+from tests.support.broker.fake_leader import FakeLeader
+from tests.support.broker.partition_logs import append, open_log, read_batches
 from tests.support.eventually_async import eventually_async
-from tests.support.fake_leader import FakeLeader
 from tests.support.free_ports import free_port
-from tests.support.partition_logs import append, open_log, read_batches
 
 TOPIC_ID = UUID(int=1)
 BROKER_EPOCH = 88

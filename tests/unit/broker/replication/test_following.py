@@ -11,8 +11,8 @@ from ottla_core.errors import (
     FencedLeaderEpoch,
     UnknownLeaderEpoch,
 )
-from tests.support.partition_logs import NOW_MS, batch_of
-from tests.support.partition_replicas import STATE, append, log_bytes
+from tests.support.broker.partition_logs import NOW_MS, batch_of
+from tests.support.broker.partition_replicas import STATE, append, log_bytes
 
 
 def test_a_follower_becomes_equal_to_its_leader(make_replica: Callable[..., Partition]) -> None:

@@ -21,8 +21,8 @@ from ottla_core.cluster.controller_rpc.controller_api import AlteredIsr, IsrChan
 from ottla_core.cluster.state.model import ClusterState, Member, PartitionState, Role, Topic
 from ottla_core.errors import RequestTimedOut
 from ottla_core.topic_partition import TopicPartition
+from tests.support.broker.partition_logs import NOW_MS, batch_of, fail, open_log
 from tests.support.eventually_async import eventually_async
-from tests.support.partition_logs import NOW_MS, batch_of, fail, open_log
 
 BROKER = 1
 BROKER_EPOCH = 71

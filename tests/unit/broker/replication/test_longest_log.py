@@ -5,7 +5,7 @@ import pytest
 from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_broker.replication.longest_log import LogReach, LongestLog, LongestLogSearch
 from ottla_core.cluster.state.model import Member
-from tests.support.replica_rules import live
+from tests.support.controller.replica_rules import live
 
 REPLICAS = (1, 2, 3)
 WAIT_MS = 30_000

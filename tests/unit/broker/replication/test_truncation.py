@@ -15,7 +15,7 @@ from ottla_broker.replication.truncation import cut_log, restart_log
 from ottla_core.cluster.state.model import PartitionState
 from ottla_core.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition
-from tests.support.partition_logs import NOW_MS, PARTITION, batch_of, open_log
+from tests.support.broker.partition_logs import NOW_MS, PARTITION, batch_of, open_log
 
 STATE = PartitionState(topic_id=UUID(int=1), index=0, replicas=(1, 2), isr=(1, 2), leader=2, leader_epoch=5)
 

@@ -6,7 +6,7 @@ from ottla_broker.telemetry.forwarding import OVERHEAD_BYTES, ClientMetricsForwa
 from ottla_core.config import MetricsSettings, validated
 from tests.support.eventually import eventually
 from tests.support.free_ports import free_ports
-from tests.support.metrics_receiver import receiving
+from tests.support.servers.metrics_receiver import receiving
 
 
 def settings(port: int) -> MetricsSettings:

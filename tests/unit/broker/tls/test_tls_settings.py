@@ -15,7 +15,7 @@ from ottla_broker.tls.tls_settings import TlsSettings, tls_settings
 from ottla_core.config import validated
 from ottla_core.errors import ConfigurationError
 from ottla_core.principal import ANONYMOUS, Principal
-from tests.support.certificates import Certificates
+from tests.support.servers.certificates import Certificates
 
 PASSWORD = "a-marker-that-no-message-has"
 

@@ -25,7 +25,7 @@ from ottla_mirror.rest.entities import (
     WorkerInfo,
     WorkerShare,
 )
-from tests.support.http_service import HttpService, Reply, Request
+from tests.support.servers.http_service import HttpService, Reply, Request
 
 FLOW = "west->east"
 PARTITION = PartitionStatus(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.simulated_connect_group import DELAY_MS, SESSION_MS, SimulatedGroup
+from tests.support.connect.simulated_connect_group import DELAY_MS, SESSION_MS, SimulatedGroup
 
 QUIET_MS = 90_000
 

@@ -7,8 +7,8 @@ import pytest
 import pytest_asyncio
 
 from ottla_connect.processes.host import ProcessHost
-from tests.support.herder_parts import HerderParts
-from tests.support.scripted_connectors import ENTRY
+from tests.support.connect.herder_parts import HerderParts
+from tests.support.connect.scripted_connectors import ENTRY
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

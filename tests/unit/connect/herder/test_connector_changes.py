@@ -26,9 +26,9 @@ from ottla_connect.state.config_records import (
 from ottla_connect.state.keyed_log import NotInTime
 from ottla_core.clock import boot_time_s
 from ottla_core.rest.errors import BadRequest, Conflict, Elsewhere, NotFound, RequestError
+from tests.support.connect.herder_parts import HerderParts
+from tests.support.connect.scripted_connectors import CLASS
 from tests.support.eventually_async import eventually_async
-from tests.support.herder_parts import HerderParts
-from tests.support.scripted_connectors import CLASS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -14,9 +14,9 @@ from ottla_connect.state.config_records import ConnectorRecord, Write
 from ottla_connect.state.config_state import ConnectorChanged, ConnectorRemoved
 from ottla_core.clock import boot_time_s
 from ottla_core.rest.errors import BadRequest, Conflict, Elsewhere, NotFound
+from tests.support.connect.herder_parts import HerderParts as Parts
+from tests.support.connect.scripted_connectors import CLASS
 from tests.support.eventually_async import eventually_async
-from tests.support.herder_parts import HerderParts as Parts
-from tests.support.scripted_connectors import CLASS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

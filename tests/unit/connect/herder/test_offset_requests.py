@@ -16,8 +16,8 @@ from ottla_connect.processes.host import ProcessHost
 from ottla_connect.state.stores import open_standalone
 from ottla_core.clock import boot_time_s
 from ottla_core.rest.errors import Conflict
+from tests.support.connect.herder_parts import SETTINGS, HerderParts
 from tests.support.eventually_async import eventually_async
-from tests.support.herder_parts import SETTINGS, HerderParts
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -3,8 +3,8 @@
 import pytest
 
 from ottla_connect.herder import plugin_catalog
-from tests.support.herder_parts import HerderParts as Parts
-from tests.support.scripted_connectors import CLASS
+from tests.support.connect.herder_parts import HerderParts as Parts
+from tests.support.connect.scripted_connectors import CLASS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

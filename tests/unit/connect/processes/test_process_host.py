@@ -27,9 +27,9 @@ from ottla_connect.processes.messages import (
     Stopped,
     TopicsUsed,
 )
+from tests.support.connect.process_behaviours import ENTRY, EXIT_CODE
 from tests.support.eventually_async import eventually_async
-from tests.support.process_behaviours import ENTRY, EXIT_CODE
-from tests.support.process_stat import has_ended
+from tests.support.machine.process_stat import has_ended
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -430,7 +430,10 @@ async def test_closing_stops_what_runs_and_starts_nothing_more() -> None:
 
 async def test_no_process_outlives_a_worker_that_is_killed() -> None:
     worker = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.process_host_program", "3"], stdout=subprocess.PIPE, text=True, cwd=ROOT
+        [sys.executable, "-m", "tests.support.connect.process_host_program", "3"],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
     )
     with worker:
         try:

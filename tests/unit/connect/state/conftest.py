@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.ottla_cluster import OttlaCluster
+from tests.support.clusters.ottla_cluster import OttlaCluster
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ottla_connect.config import WorkerConfig
 from ottla_connect.state.sink_offsets import SinkOffsets, SinkOffsetsError
 from ottla_sdk import TopicPartition
+from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.eventually import eventually
 from tests.support.free_ports import free_port_block
-from tests.support.ottla_cluster import OttlaCluster
 
 pytestmark = pytest.mark.slow
 

@@ -23,10 +23,10 @@ from ottla_connect.state.keyed_log import LogError
 from ottla_connect.state.offset_records import key_of, source_partition
 from ottla_connect.state.stores import Stores, open_distributed
 from ottla_connect.state.topic_producer import TopicProducer
+from tests.support.clusters.ottla_cluster import OttlaCluster
 from tests.support.eventually import eventually
 from tests.support.eventually_async import eventually_async
 from tests.support.free_ports import free_port_block
-from tests.support.ottla_cluster import OttlaCluster
 
 pytestmark = pytest.mark.slow
 

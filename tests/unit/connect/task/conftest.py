@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.connect_plugin_path import BROKEN_PLUGINS, WORKING_PLUGINS
+from tests.support.connect.connect_plugin_path import BROKEN_PLUGINS, WORKING_PLUGINS
 
 
 @pytest.fixture(autouse=True, scope="session")

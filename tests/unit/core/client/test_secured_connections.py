@@ -25,12 +25,12 @@ from ottla_core.client.pipelined_connection import PipelinedConnection
 from ottla_core.client.security import ClientSecurity
 from ottla_core.wire.conversion import message_of
 from ottla_core.wire.messages import RequestHeader, message_codec
-from tests.support.certificates import Certificates
 from tests.support.eventually import eventually
 from tests.support.eventually_async import eventually_async
 from tests.support.free_ports import LOOPBACK
-from tests.support.secured_front import SecuredFront, receive_frame
-from tests.support.token_endpoint import TokenServer
+from tests.support.servers.certificates import Certificates
+from tests.support.servers.secured_front import SecuredFront, receive_frame
+from tests.support.servers.token_endpoint import TokenServer
 
 API_VERSIONS, HEARTBEAT = 18, 12
 BEAT = HeartbeatRequest(group_id=GroupId("g"), generation_id=i32(1), member_id="m")

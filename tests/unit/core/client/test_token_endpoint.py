@@ -10,9 +10,9 @@ import pytest
 from ottla_core.client.errors import AuthenticationFailed, Unreachable
 from ottla_core.client.token_endpoint import TokenEndpoint, Tokens
 from ottla_core.errors import ConfigurationError
-from tests.support.certificates import Certificates
 from tests.support.free_ports import LOOPBACK, free_port
-from tests.support.token_endpoint import TokenServer
+from tests.support.servers.certificates import Certificates
+from tests.support.servers.token_endpoint import TokenServer
 
 WITHIN_S = 10.0
 OAUTH = "sasl.oauthbearer"

@@ -18,7 +18,7 @@ from ottla_core.observe.metrics import Metrics
 from ottla_core.observe.publishing import publish_metrics
 from tests.support.eventually_async import eventually_async
 from tests.support.free_ports import free_port_block, free_ports
-from tests.support.metrics_receiver import receiving
+from tests.support.servers.metrics_receiver import receiving
 
 PUSHES = "ottla_metrics_otlp_pushes_total"
 BY_PUBLISHING = {*(each.name for each in KERNEL), "ottla_event_loop_delay_seconds", PUSHES}

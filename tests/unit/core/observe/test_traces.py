@@ -17,7 +17,7 @@ from ottla_core.rpc.channel import ChannelPool
 from ottla_core.trace_settings import TraceSettings
 from tests.support.eventually import eventually
 from tests.support.free_ports import LOOPBACK, free_ports
-from tests.support.span_receiver import SpanReceiver
+from tests.support.servers.span_receiver import SpanReceiver
 
 PROCESS = TracedProcess("ottla-test", "1", "test", "0")
 

@@ -11,8 +11,8 @@ from ottla_broker.dispatch import APIS
 from ottla_core.errors import InvalidRequest
 from ottla_core.wire.bounds import ITEMS_MAX, bounds_checker, skip_tagged_fields
 from ottla_core.wire.messages import RequestHeader, message_codec
-from tests.support.random_messages import random_message
-from tests.support.raw_client import encode_request
+from tests.support.clients.raw_client import encode_request
+from tests.support.messages.random_messages import random_message
 
 COMPACT_HUGE = "ffffffff0f"
 HUGE = "7fffffff"

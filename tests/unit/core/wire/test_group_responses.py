@@ -15,8 +15,8 @@ from ottla_core.errors import CodedError
 from ottla_core.wire import group_responses
 from ottla_core.wire.group_responses import error_response
 from ottla_core.wire.messages import message_codec
-from tests.support.filled_request import filled_request
-from tests.support.random_messages import random_message
+from tests.support.messages.filled_request import filled_request
+from tests.support.messages.random_messages import random_message
 
 REFUSED = CodedError(ErrorCode.not_coordinator, "the shard has another owner")
 TOLD = {9: ErrorCode.coordinator_load_in_progress}

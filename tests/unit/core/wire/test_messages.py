@@ -9,8 +9,8 @@ from kio.schema.index import api_key_map, schema_name_map
 
 from ottla_core.errors import InvalidRequest
 from ottla_core.wire.messages import message_codec, read_request_header
-from tests.support.random_messages import random_message
-from tests.support.raw_client import encode_request
+from tests.support.clients.raw_client import encode_request
+from tests.support.messages.random_messages import random_message
 
 VERSIONS = [
     (key, version) for key in (9, 15, 16, 18, 42, 69) for version in sorted(schema_name_map[api_key_map[key]])

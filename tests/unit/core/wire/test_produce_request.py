@@ -10,8 +10,8 @@ from ottla_core.errors import InvalidRequest
 from ottla_core.kafka_uuid import ZERO_UUID
 from ottla_core.wire.messages import RequestHeader, message_codec
 from ottla_core.wire.produce_request import read_produce_request
-from tests.support.random_messages import random_message
-from tests.support.raw_client import encode_request
+from tests.support.clients.raw_client import encode_request
+from tests.support.messages.random_messages import random_message
 
 PRODUCE = 0
 HEADER_BYTES = 10

@@ -16,7 +16,7 @@ from ottla_group_coordinator.classic.member import MemberProtocol
 from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.handlers import join_group
 from ottla_group_coordinator.settings import GroupSettings
-from tests.support.classic_group_commands import classic_scene
+from tests.support.groups.classic_group_commands import classic_scene
 
 
 def versions_of(api_key: int) -> list[int]:

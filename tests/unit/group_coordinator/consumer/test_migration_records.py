@@ -25,9 +25,9 @@ from ottla_group_coordinator.records import (
 )
 from ottla_group_coordinator.runtime.shard_batches import BatchPacker, ShardProducer
 from ottla_group_coordinator.runtime.turn import CoordinatorRecord
-from tests.support.consumer_group_commands import consumer_scene, encoded_subscription
-from tests.support.group_transcripts import Scene
-from tests.support.shard_under_test import read_record
+from tests.support.groups.consumer_group_commands import consumer_scene, encoded_subscription
+from tests.support.groups.group_transcripts import Scene
+from tests.support.groups.shard_under_test import read_record
 
 CLASSIC_GROUP = [
     "topics flights=4",

@@ -10,7 +10,7 @@ from kio.index import load_request_schema
 from ottla_core.wire import group_responses as api
 from ottla_core.wire.conversion import item_type, message_of
 from ottla_group_coordinator.settings import GroupSettings
-from tests.support.shard_under_test import (
+from tests.support.groups.shard_under_test import (
     ShardUnderTest,
     cluster_of,
     commit_codes,

@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from ottla_core.wire import group_responses as api
 from ottla_group_coordinator.settings import GroupSettings
-from tests.support.shard_under_test import (
+from tests.support.groups.shard_under_test import (
     START_MS,
     ShardUnderTest,
     cluster_of,

@@ -10,7 +10,7 @@ from ottla_core.wire import group_responses as api
 from ottla_group_coordinator.offsets.expiry import is_expired
 from ottla_group_coordinator.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue, encode_key
 from ottla_group_coordinator.settings import GroupSettings
-from tests.support.shard_under_test import (
+from tests.support.groups.shard_under_test import (
     ShardUnderTest,
     cluster_of,
     commit_request,

@@ -7,7 +7,7 @@ import pytest
 
 from ottla_core.wire import group_responses as api
 from ottla_group_coordinator.settings import GroupSettings
-from tests.support.shard_under_test import (
+from tests.support.groups.shard_under_test import (
     ShardUnderTest,
     cluster_of,
     commit_codes,

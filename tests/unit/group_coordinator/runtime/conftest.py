@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ottla_core.cluster.state.model import ClusterState
-from tests.support.coordinator_under_test import COORDINATOR_EPOCH, FLIGHTS, CoordinatorUnderTest
-from tests.support.fake_relay_broker import FakeRelayBroker
-from tests.support.group_cluster import BROKER_EPOCH, StatedFeed, broker_member, group_topic
+from tests.support.groups.coordinator_under_test import COORDINATOR_EPOCH, FLIGHTS, CoordinatorUnderTest
+from tests.support.groups.fake_relay_broker import FakeRelayBroker
+from tests.support.groups.group_cluster import BROKER_EPOCH, StatedFeed, broker_member, group_topic
 
 
 @pytest.fixture

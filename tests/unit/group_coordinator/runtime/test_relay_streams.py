@@ -10,7 +10,8 @@ from kio.schema.errors import ErrorCode
 
 from ottla_group_coordinator.runtime import relay_stream, waiting_request
 from ottla_proto.gen.ottla.group_relay_pb2_grpc import GroupRelayStub
-from tests.support.coordinator_under_test import (
+from tests.support.eventually_async import eventually_async
+from tests.support.groups.coordinator_under_test import (
     CoordinatorUnderTest,
     assign,
     commit,
@@ -20,9 +21,8 @@ from tests.support.coordinator_under_test import (
     fetch_of,
     shard_of,
 )
-from tests.support.eventually_async import eventually_async
-from tests.support.fake_relay_broker import FakeRelayBroker
-from tests.support.group_cluster import BROKER_EPOCH, StatedFeed, broker_member
+from tests.support.groups.fake_relay_broker import FakeRelayBroker
+from tests.support.groups.group_cluster import BROKER_EPOCH, StatedFeed, broker_member
 
 Start = Callable[..., Any]
 

@@ -17,7 +17,8 @@ from ottla_group_coordinator import coordinator as coordinator_module
 from ottla_group_coordinator.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from ottla_group_coordinator.runtime import remote_shard_log, shard_loading, shard_runtime
 from ottla_group_coordinator.runtime.shard_batches import ShardProducer, fencing_batch
-from tests.support.coordinator_under_test import (
+from tests.support.eventually_async import eventually_async
+from tests.support.groups.coordinator_under_test import (
     FLIGHTS,
     PRODUCER_ID,
     CoordinatorUnderTest,
@@ -30,9 +31,8 @@ from tests.support.coordinator_under_test import (
     set_leader,
     shard_of,
 )
-from tests.support.eventually_async import eventually_async
-from tests.support.fake_relay_broker import FakeRelayBroker
-from tests.support.group_cluster import BROKER_EPOCH, StatedFeed, group_topic
+from tests.support.groups.fake_relay_broker import FakeRelayBroker
+from tests.support.groups.group_cluster import BROKER_EPOCH, StatedFeed, group_topic
 
 Start = Callable[..., Any]
 ALL_SHARDS = -1

@@ -19,7 +19,8 @@ from kio.schema.sync_group.v3.request import SyncGroupRequest
 from ottla_group_coordinator import shard as shard_module
 from ottla_group_coordinator.runtime import requests_ahead, shard_runtime
 from ottla_group_coordinator.runtime.shard_batches import BatchPacker
-from tests.support.coordinator_under_test import (
+from tests.support.eventually_async import eventually_async
+from tests.support.groups.coordinator_under_test import (
     CoordinatorUnderTest,
     assign,
     commit,
@@ -29,9 +30,8 @@ from tests.support.coordinator_under_test import (
     fetched,
     shard_of,
 )
-from tests.support.eventually_async import eventually_async
-from tests.support.fake_relay_broker import FakeRelayBroker
-from tests.support.group_cluster import BROKER_EPOCH, StatedFeed, group_shard
+from tests.support.groups.fake_relay_broker import FakeRelayBroker
+from tests.support.groups.group_cluster import BROKER_EPOCH, StatedFeed, group_shard
 
 Start = Callable[..., Any]
 OFFSET_COMMIT = 8

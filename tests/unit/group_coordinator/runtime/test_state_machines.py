@@ -26,8 +26,8 @@ from ottla_group_coordinator.runtime.timers import Timers
 from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
 from ottla_proto.gen.ottla.group_relay_pb2_grpc import add_GroupRelayServicer_to_server
 from tests.support.eventually_async import eventually_async
-from tests.support.fake_relay_broker import FakeRelayBroker
-from tests.support.group_cluster import BROKER_EPOCH
+from tests.support.groups.fake_relay_broker import FakeRelayBroker
+from tests.support.groups.group_cluster import BROKER_EPOCH
 
 SHARD = TopicPartition("__said_names", 2)
 NAMES = RecordFormat(

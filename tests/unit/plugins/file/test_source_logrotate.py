@@ -11,7 +11,7 @@ import pytest
 from ottla_file import FileSource
 from ottla_file.births import UNKNOWN_US
 from ottla_sdk.conformance import MemoryOffsets, SourceRun
-from tests.support.log_rotation import Logrotate, require_reused_inodes
+from tests.support.machine.log_rotation import Logrotate, require_reused_inodes
 
 pytestmark = [pytest.mark.requires("logrotate"), pytest.mark.slow]
 

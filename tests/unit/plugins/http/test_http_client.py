@@ -11,9 +11,9 @@ import pytest
 from ottla_http.client import Answer, AnswerTooLong, Client, NoAnswer, tls_problem
 from ottla_http.client_config import HttpClientConfig
 from ottla_sdk import FatalError
-from tests.support.certificates import Certificates
 from tests.support.eventually import eventually
-from tests.support.http_service import HttpService, Reply, Request, server_context
+from tests.support.servers.certificates import Certificates
+from tests.support.servers.http_service import HttpService, Reply, Request, server_context
 
 
 @pytest.fixture

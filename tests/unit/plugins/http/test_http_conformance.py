@@ -11,7 +11,7 @@ import pytest
 
 from ottla_http import HttpSink, HttpSource
 from ottla_sdk.conformance import sink_connector_suite, sink_records, source_connector_suite
-from tests.support.http_service import HttpService, Reply, Request
+from tests.support.servers.http_service import HttpService, Reply, Request
 
 PROMPT = {"http.retry.backoff.ms": "1", "http.retry.backoff.max.ms": "20", "http.request.timeout.ms": "2000"}
 ITEMS = [{"id": number, "text": "ü" * number} for number in range(11)]

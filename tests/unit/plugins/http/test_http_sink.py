@@ -16,7 +16,7 @@ from ottla_http import HttpSink
 from ottla_sdk import ConnectError, DataError, FatalError, InvalidConfig, RetriableError, SinkRecord, TopicPartition
 from ottla_sdk.conformance import SinkRun, sink_records
 from tests.support.eventually import eventually
-from tests.support.http_service import RESET, HttpService, Reply, Request
+from tests.support.servers.http_service import RESET, HttpService, Reply, Request
 
 PROMPT = {"http.retry.backoff.ms": "1", "http.retry.backoff.max.ms": "20", "http.batch.linger.ms": "0"}
 

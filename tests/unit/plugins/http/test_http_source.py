@@ -13,7 +13,7 @@ from ottla_http.source import source_partition
 from ottla_sdk import ConnectError, FatalError, InvalidConfig, RetriableError
 from ottla_sdk.conformance import MemoryOffsets, MemorySourceTaskContext, SourceRun
 from tests.support.eventually import eventually
-from tests.support.http_service import RESET, HttpService, Reply, Request
+from tests.support.servers.http_service import RESET, HttpService, Reply, Request
 
 PROMPT = {
     "topic": "t",

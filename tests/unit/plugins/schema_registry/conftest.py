@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla_sdk import Converter, Role
-from tests.support.schema_registry_server import SchemaRegistryServer, running_schema_registry
+from tests.support.servers.schema_registry_server import SchemaRegistryServer, running_schema_registry
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from ottla_schema_registry import AvroConverter, JsonSchemaConverter, ProtobufCo
 from ottla_sdk import Role
 from ottla_sdk.conformance import converter_suite
 from ottla_sdk.schema import BYTES, INT32, STRING, decimal_schema, struct_schema
-from tests.support.schema_registry_server import running_schema_registry
+from tests.support.servers.schema_registry_server import running_schema_registry
 
 STRUCT = struct_schema({"id": INT32, "name": STRING, "price": decimal_schema(2)}, name="acme.Order")
 VALUES = [(STRUCT, {"id": 1, "name": "x", "price": Decimal("1.50")}), (STRING, "x"), (BYTES, b"\0\xff")]

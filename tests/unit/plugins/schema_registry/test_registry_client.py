@@ -13,8 +13,8 @@ from ottla_schema_registry.subject_names import SubjectNameStrategy, subject_nam
 from ottla_schema_registry.wire_format import read_id, read_indexes, write_id, write_indexes
 from ottla_sdk import DataError, FatalError, InvalidConfig, RetriableError, Role
 from ottla_sdk.schema import INT32, STRING, struct_schema
-from tests.support.certificates import Certificates
 from tests.support.free_ports import free_port
+from tests.support.servers.certificates import Certificates
 
 SCHEMA = RegisteredSchema(text='"string"')
 

@@ -13,8 +13,8 @@ from ottla_sdk import ConnectError, FatalError, RetriableError, TopicPartition
 from ottla_sdk import schema as connect
 from ottla_sdk.conformance import MemoryOffsets, sink_connector_suite, sink_records
 from ottla_sql import SqlSink
-from tests.support.postgres_server import running_postgres
-from tests.support.sql_runs import fed_sink, polled, running_source
+from tests.support.connect.sql_runs import fed_sink, polled, running_source
+from tests.support.machine.postgres_server import running_postgres
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,9 @@ from ottla_sql.connection import open_engine
 from ottla_sql.sink.config import SqlSinkConfig
 from ottla_sql.sink.tables import Tables, table_name
 from ottla_sql.sink.writer import Writer
-from tests.support.postgres_database import PostgresDatabase
-from tests.support.postgres_server import running_postgres
-from tests.support.sql_runs import SqliteFile, fed_sink
+from tests.support.connect.sql_runs import SqliteFile, fed_sink
+from tests.support.machine.postgres_database import PostgresDatabase
+from tests.support.machine.postgres_server import running_postgres
 
 UPSERT = {"insert_mode": "upsert", "pk_mode": "record_key", "pk_fields": "k", "delete_enabled": "true"}
 

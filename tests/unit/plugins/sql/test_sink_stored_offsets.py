@@ -11,7 +11,7 @@ from sqlalchemy.schema import CreateTable
 from ottla_sdk import ChangePermit, ConnectError, FatalError, NotPermitted, RetriableError, TopicPartition
 from ottla_sql import SqlSink
 from ottla_sql.sink.stored_offsets import StoredOffsets
-from tests.support.sql_runs import SqliteFile, fed_sink
+from tests.support.connect.sql_runs import SqliteFile, fed_sink
 
 PARTITION = TopicPartition("t", 0)
 SETTINGS = {"auto_create": "true", "offsets_table": "progress"}

@@ -5,7 +5,7 @@ import pytest
 from ottla_sdk import FatalError
 from ottla_sdk import schema as connect
 from ottla_sql.sink.tables import TableName, table_name
-from tests.support.sql_runs import SqliteFile, fed_sink
+from tests.support.connect.sql_runs import SqliteFile, fed_sink
 
 ID = {"id": connect.INT32}
 KEYED = {"insert_mode": "upsert", "pk_mode": "record_value", "pk_fields": "id"}

@@ -9,7 +9,7 @@ import pytest
 
 from ottla_sdk import ConnectError, DataError, FatalError, Header, RetriableError
 from ottla_sdk import schema as connect
-from tests.support.sql_runs import SqliteFile, fed_sink
+from tests.support.connect.sql_runs import SqliteFile, fed_sink
 
 ROW = connect.struct_schema({"id": connect.INT64, "name": connect.STRING.as_optional()})
 KEY = connect.struct_schema({"id": connect.INT64})

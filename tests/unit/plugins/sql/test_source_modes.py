@@ -4,7 +4,7 @@ import pytest
 
 from ottla_sdk import DataError, FatalError
 from ottla_sdk.conformance import MemoryOffsets
-from tests.support.sql_runs import SqliteFile, polled, running_source
+from tests.support.connect.sql_runs import SqliteFile, polled, running_source
 
 
 @pytest.fixture

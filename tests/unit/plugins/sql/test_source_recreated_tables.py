@@ -4,7 +4,7 @@ import pytest
 
 from ottla_sdk import FatalError
 from ottla_sdk.conformance import MemoryOffsets
-from tests.support.sql_runs import SqliteFile, polled, running_source
+from tests.support.connect.sql_runs import SqliteFile, polled, running_source
 
 TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, changed TIMESTAMP NOT NULL)"
 MODES = ("incrementing", "timestamp", "timestamp+incrementing")

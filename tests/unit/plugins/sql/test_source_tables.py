@@ -5,8 +5,8 @@ import json
 import pytest
 
 from ottla_sql.source.tables import TableId, divided, schema_filter, table_filter, topic_of
+from tests.support.connect.sql_runs import SqliteFile, polled, running_source
 from tests.support.eventually import eventually
-from tests.support.sql_runs import SqliteFile, polled, running_source
 
 NOTHING = {"whitelist": (), "blacklist": (), "include": (), "exclude": ()}
 ORDERS, USERS, OTHER = TableId("shop", "orders"), TableId("shop", "users"), TableId("private", "users")

@@ -21,7 +21,7 @@ from ottla_core.topic_config import TopicConfig
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.record_batch import pack_header, parse_header
 from ottla_core.wire.records import Record, encode_batch
-from tests.support.partition_logs import NOW_MS, PARTITION, batch_of
+from tests.support.broker.partition_logs import NOW_MS, PARTITION, batch_of
 
 GOOD = batch_of(b"one", b"two")
 CONFIG = TopicConfig()

@@ -14,7 +14,7 @@ from ottla_core.topic_config import TopicConfig
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.record_batch import parse_header
 from ottla_core.wire.records import Record, encode_batch
-from tests.support.partition_logs import NOW_MS, open_log
+from tests.support.broker.partition_logs import NOW_MS, open_log
 
 COMPACTED = replace(TopicConfig(), cleanup_policy=frozenset({"compact"}))
 COUNT = unpacking.RECORDS_AT_ONCE_MAX + 1

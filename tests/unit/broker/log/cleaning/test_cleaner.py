@@ -15,9 +15,9 @@ from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.log.store.log_store import LogStore
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
-from tests.support.compactions import compacted, last_values, pairs_of, put, records_of
-from tests.support.log_stores import FLIGHTS, TOPIC_ID, crash, retire, store_in, until
-from tests.support.partition_logs import NOW_MS
+from tests.support.broker.compactions import compacted, last_values, pairs_of, put, records_of
+from tests.support.broker.log_stores import FLIGHTS, TOPIC_ID, crash, retire, store_in, until
+from tests.support.broker.partition_logs import NOW_MS
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from ottla_broker.log.files.offset_checkpoint import OffsetCheckpoint
 from ottla_broker.log.files.partition_metadata import write_partition_metadata
 from ottla_core.errors import InvalidRequest
 from ottla_core.wire.compression import Codec
-from tests.support.partition_logs import (
+from tests.support.broker.partition_logs import (
     NOW_MS,
     PARTITION,
     append,

@@ -21,8 +21,8 @@ from ottla_broker.log.segments.segment_file import OpenFiles
 from ottla_core.errors import KafkaStorageError
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
-from tests.support.log_stores import CONFIG, FLIGHTS, TOPIC_ID, crash, store_in
-from tests.support.partition_logs import NOW_MS, HeldBackground, append, read_values
+from tests.support.broker.log_stores import CONFIG, FLIGHTS, TOPIC_ID, crash, store_in
+from tests.support.broker.partition_logs import NOW_MS, HeldBackground, append, read_values
 
 NAME = str(FLIGHTS)
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"

@@ -10,7 +10,7 @@ import pytest
 from ottla_broker.log.directories.log_facts import read_log_facts
 from ottla_broker.log.files.partition_metadata import write_partition_metadata
 from ottla_core.cluster.state.recovery_facts import LogFacts
-from tests.support.partition_logs import PARTITION, append, open_log, segment_files, small_segments
+from tests.support.broker.partition_logs import PARTITION, append, open_log, segment_files, small_segments
 
 TOPIC_ID = UUID(int=9)
 

@@ -23,8 +23,8 @@ from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.log.store.log_store import LogStore
 from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition
-from tests.support.log_stores import CONFIG, DEADLINE_S, FLIGHTS, TOPIC_ID, crash, retire, store_in, until
-from tests.support.partition_logs import NOW_MS, append, read_values, small_segments
+from tests.support.broker.log_stores import CONFIG, DEADLINE_S, FLIGHTS, TOPIC_ID, crash, retire, store_in, until
+from tests.support.broker.partition_logs import NOW_MS, append, read_values, small_segments
 
 
 def refuse(*_arguments: object, **_keywords: object) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ottla_core.errors import ConfigurationError
-from tests.support.log_stores import FLIGHTS, TOPIC_ID, crash, store_in
-from tests.support.partition_logs import append, problems_in, read_values, small_segments
+from tests.support.broker.log_stores import FLIGHTS, TOPIC_ID, crash, store_in
+from tests.support.broker.partition_logs import append, problems_in, read_values, small_segments
 
 CONFIG = small_segments(file_delete_delay_ms=0)
 CHECKPOINTS = (

@@ -8,7 +8,7 @@ from ottla_broker.log.directories.log_directory import LogDirectory
 from ottla_broker.log.files import shutdown_record
 from ottla_broker.log.files.shutdown_record import SHUTDOWN_RECORD, note_failed_fsync
 from ottla_core.cluster.state.model import NO_EPOCH
-from tests.support.log_stores import store_in
+from tests.support.broker.log_stores import store_in
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 
 from ottla_broker.log.files.storage_problems import StorageProblems
 from ottla_core.errors import KafkaStorageError
-from tests.support.log_stores import CONFIG, FLIGHTS, TOPIC_ID, store_in
-from tests.support.partition_logs import append
+from tests.support.broker.log_stores import CONFIG, FLIGHTS, TOPIC_ID, store_in
+from tests.support.broker.partition_logs import append
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 DAMAGED = OSError(errno.EIO, "Input/output error")

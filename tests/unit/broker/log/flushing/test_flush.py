@@ -19,7 +19,7 @@ from ottla_broker.log.flushing import flush, flush_plan
 from ottla_broker.log.producers.producer_snapshot import snapshot_path
 from ottla_core.errors import KafkaStorageError, NotLeaderOrFollower
 from ottla_core.topic_config import TopicConfig
-from tests.support.partition_logs import NOW_MS, HeldBackground, append, open_log, read_values, small_segments
+from tests.support.broker.partition_logs import NOW_MS, HeldBackground, append, open_log, read_values, small_segments
 
 
 def refuse(*_arguments: object, **_keywords: object) -> None:

@@ -14,8 +14,8 @@ from ottla_broker.log.files.shutdown_record import FSYNC_FAILED, SHUTDOWN_RECORD
 from ottla_broker.log.store.log_store import LogStore
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
-from tests.support.log_stores import FLIGHTS, TOPIC_ID, crash, store_in
-from tests.support.partition_logs import append, small_segments
+from tests.support.broker.log_stores import FLIGHTS, TOPIC_ID, crash, store_in
+from tests.support.broker.partition_logs import append, small_segments
 
 CHECKPOINT = "lost-records-checkpoint"
 CONFIG = small_segments(file_delete_delay_ms=0)

@@ -9,8 +9,8 @@ from ottla_broker.log.loading.lost_records import LOST_FROM, note_lost_from, rea
 from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition
-from tests.support.log_stores import CONFIG, FLIGHTS, TOPIC_ID, crash, store_in
-from tests.support.partition_logs import NOW_MS, append, open_log, small_segments
+from tests.support.broker.log_stores import CONFIG, FLIGHTS, TOPIC_ID, crash, store_in
+from tests.support.broker.partition_logs import NOW_MS, append, open_log, small_segments
 
 RECORDS = 9
 DAMAGED = 4

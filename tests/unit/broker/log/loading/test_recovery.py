@@ -12,7 +12,7 @@ from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.log.segments.segment_scan import DamagedBytes, FoundBatch, scan
 from ottla_core.errors import CorruptMessage
 from ottla_core.wire.record_batch import parse_header
-from tests.support.partition_logs import (
+from tests.support.broker.partition_logs import (
     NOW_MS,
     append,
     batch_of,

@@ -18,9 +18,16 @@ from ottla_broker.log.store.log_store import LogStore
 from ottla_core.errors import InvalidTopic, KafkaStorageError, LogDirectoryNotFound, ReplicaNotAvailable
 from ottla_core.throttle_config import UNLIMITED
 from ottla_core.topic_partition import TopicPartition
-from tests.support.compactions import compacted, put
-from tests.support.log_stores import CONFIG, FLIGHTS, TOPIC_ID, crash, retire, store_in, until
-from tests.support.partition_logs import NOW_MS, append, problems_in, read_values, segment_files, small_segments
+from tests.support.broker.compactions import compacted, put
+from tests.support.broker.log_stores import CONFIG, FLIGHTS, TOPIC_ID, crash, retire, store_in, until
+from tests.support.broker.partition_logs import (
+    NOW_MS,
+    append,
+    problems_in,
+    read_values,
+    segment_files,
+    small_segments,
+)
 
 SMALL = small_segments(file_delete_delay_ms=0)
 

@@ -12,7 +12,7 @@ from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.log.segments.segment import LogSegment
 from ottla_core.errors import CorruptMessage, InvalidRecord, KafkaStorageError
 from ottla_core.topic_config import TopicConfig
-from tests.support.partition_logs import NOW_MS, batch_of, open_log, read_values, small_segments
+from tests.support.broker.partition_logs import NOW_MS, batch_of, open_log, read_values, small_segments
 
 
 def batches(seed: int, count: int) -> list[bytes]:

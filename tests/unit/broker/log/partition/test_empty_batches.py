@@ -14,7 +14,7 @@ from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_core.errors import InvalidProducerEpoch, InvalidRecord
 from ottla_core.topic_config import TopicConfig
 from ottla_core.wire.record_batch import RecordBatchHeader
-from tests.support.partition_logs import (
+from tests.support.broker.partition_logs import (
     NOW_MS,
     append,
     empty_batch,

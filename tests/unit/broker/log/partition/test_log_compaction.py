@@ -24,7 +24,7 @@ from ottla_core.wire.record_batch import (
     parse_header,
 )
 from ottla_core.wire.records import Record, encode_batch, iterate_records
-from tests.support.compactions import (
+from tests.support.broker.compactions import (
     DELETE_RETENTION_MS,
     LIMITS,
     SCARCE,
@@ -35,7 +35,14 @@ from tests.support.compactions import (
     put,
     records_of,
 )
-from tests.support.partition_logs import NOW_MS, HeldBackground, open_log, problems_in, read_batches, segment_files
+from tests.support.broker.partition_logs import (
+    NOW_MS,
+    HeldBackground,
+    open_log,
+    problems_in,
+    read_batches,
+    segment_files,
+)
 
 A, B, C = b"a", b"b", b"c"
 

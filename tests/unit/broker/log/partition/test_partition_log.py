@@ -20,7 +20,7 @@ from ottla_core.topic_config import TopicConfig
 from ottla_core.wire.compression import Codec
 from ottla_core.wire.record_batch import TimestampType, crc_is_valid
 from ottla_core.wire.records import iterate_records
-from tests.support.partition_logs import (
+from tests.support.broker.partition_logs import (
     NOW_MS,
     HeldBackground,
     append,

@@ -16,8 +16,8 @@ from ottla_broker.log.producers.producer_snapshot import snapshot_offsets
 from ottla_broker.log.store.log_store import LogStore
 from ottla_core.errors import KafkaStorageError
 from ottla_core.topic_config import TopicConfig
-from tests.support.log_stores import FLIGHTS, TOPIC_ID, crash, store_in
-from tests.support.partition_logs import (
+from tests.support.broker.log_stores import FLIGHTS, TOPIC_ID, crash, store_in
+from tests.support.broker.partition_logs import (
     NOW_MS,
     HeldBackground,
     append,

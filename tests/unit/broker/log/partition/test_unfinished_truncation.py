@@ -10,7 +10,7 @@ import pytest
 
 from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_core.errors import KafkaStorageError
-from tests.support.partition_logs import NOW_MS, append, batch_of, open_log, read_values, small_segments
+from tests.support.broker.partition_logs import NOW_MS, append, batch_of, open_log, read_values, small_segments
 
 CUT = 7
 RECORDS = 40

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from ottla_broker.log.partition.partition_log import PartitionLog
-from tests.support.partition_logs import (
+from tests.support.broker.partition_logs import (
     NOW_MS,
     PRODUCER_EXPIRATION_MS,
     append,

@@ -13,7 +13,7 @@ from ottla_broker.log.producers.producer_snapshot import decode_snapshot, encode
 from ottla_broker.log.producers.producer_state import ProducerBatch
 from ottla_core.errors import OutOfOrderSequenceNumber
 from ottla_core.topic_config import TopicConfig
-from tests.support.partition_logs import NOW_MS, append, batch_of, open_log, segment_files, small_segments
+from tests.support.broker.partition_logs import NOW_MS, append, batch_of, open_log, segment_files, small_segments
 
 PRODUCER = 7
 OTHERS = (8, 9)

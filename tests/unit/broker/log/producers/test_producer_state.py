@@ -8,7 +8,7 @@ from ottla_broker.log.producers.producer_snapshot import decode_snapshot, encode
 from ottla_broker.log.producers.producer_state import ProducerBatch, ProducerEntry, ProducerStates
 from ottla_core.errors import CorruptMessage, DuplicateSequenceNumber, InvalidProducerEpoch, OutOfOrderSequenceNumber
 from ottla_core.wire.record_batch import RecordBatchHeader
-from tests.support.partition_logs import PARTITION
+from tests.support.broker.partition_logs import PARTITION
 
 INT32_MAX = 2**31 - 1
 

@@ -10,8 +10,8 @@ import pytest
 from ottla_broker.log.compaction.segment_cleaning import MappedKeys, NoPace, clean
 from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.log.segments.segment_swap import carry_out, finish_swaps, remove_cleaned, swap_steps
-from tests.support.compactions import LIMITS, compacted, put
-from tests.support.partition_logs import NOW_MS, open_log, problems_in
+from tests.support.broker.compactions import LIMITS, compacted, put
+from tests.support.broker.partition_logs import NOW_MS, open_log, problems_in
 
 STEPS = 3 + 3 * 3 + 3
 COMMITTED_AFTER = 3

@@ -8,8 +8,8 @@ from ottla_broker.log.store.log_duties import LogDuties
 from ottla_core import background
 from ottla_core.background import failures
 from ottla_core.topic_partition import TopicPartition
-from tests.support.log_stores import CONFIG, TOPIC_ID, store_in, until
-from tests.support.partition_logs import append
+from tests.support.broker.log_stores import CONFIG, TOPIC_ID, store_in, until
+from tests.support.broker.partition_logs import append
 
 CONSTANTLY_MS = 1
 

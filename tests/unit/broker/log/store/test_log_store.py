@@ -16,8 +16,8 @@ from ottla_broker.log.files.log_disposal import LogDisposal
 from ottla_broker.log.files.partition_metadata import read_partition_metadata
 from ottla_core.errors import ConfigurationError, KafkaStorageError
 from ottla_core.topic_partition import TopicPartition
-from tests.support.log_stores import CONFIG, FLIGHTS, TOPIC_ID, crash, retire, store_in, until
-from tests.support.partition_logs import append, read_values, small_segments
+from tests.support.broker.log_stores import CONFIG, FLIGHTS, TOPIC_ID, crash, retire, store_in, until
+from tests.support.broker.partition_logs import append, read_values, small_segments
 
 
 async def test_a_log_survives_a_clean_stop_and_a_crash(tmp_path: Path) -> None:

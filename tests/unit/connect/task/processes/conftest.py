@@ -14,10 +14,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from ottla_connect.processes.messages import RunConnector, RunTask
-from tests.support.broker_under_test import group_arguments
-from tests.support.connect_process import ConnectProcess
+from tests.support.clusters.broker_under_test import group_arguments
+from tests.support.clusters.ottla_cluster import OttlaCluster
+from tests.support.connect.connect_process import ConnectProcess
 from tests.support.eventually import eventually
-from tests.support.ottla_cluster import OttlaCluster
 
 numbers = itertools.count()
 

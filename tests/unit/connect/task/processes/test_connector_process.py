@@ -20,7 +20,7 @@ from ottla_connect.processes.messages import (
     Validate,
     Validated,
 )
-from tests.support.connect_process import ConnectProcess
+from tests.support.connect.connect_process import ConnectProcess
 
 SOURCE = {"connector_class": "ListSource", "topic": "t", "tasks_max": "3"}
 

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from ottla_connect.processes.messages import CommitOffsets, Failed, Outlook, Progressed, Stop
-from tests.support.connect_process import ConnectProcess
+from tests.support.connect.connect_process import ConnectProcess
 from tests.support.eventually import eventually
 from tests.unit.connect.task.processes.conftest import Connect
 

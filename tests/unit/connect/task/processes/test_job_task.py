@@ -17,7 +17,7 @@ from ottla_connect.processes.messages import (
     Stopped,
     TopicsUsed,
 )
-from tests.support.connect_process import ConnectProcess
+from tests.support.connect.connect_process import ConnectProcess
 from tests.support.eventually import eventually
 from tests.unit.connect.task.processes.conftest import Connect, Kafka
 

@@ -6,7 +6,7 @@ from ottla_core.cluster.controller_rpc.controller_api import ElectionType
 from ottla_core.cluster.controller_rpc.controller_client import ControllerClient
 from ottla_core.cluster.state.model import ClusterState, ControllerLeader
 from ottla_core.errors import RequestTimedOut
-from tests.support.group_cluster import StatedFeed
+from tests.support.groups.group_cluster import StatedFeed
 
 LED = ClusterState(controller=ControllerLeader(id=3, epoch=9, rpc_address="[::1]:1"))
 

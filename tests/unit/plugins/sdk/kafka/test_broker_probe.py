@@ -23,8 +23,8 @@ from ottla_sdk.kafka.broker_probe import (
     problems_of,
     what_answers,
 )
-from tests.support.certificates import Certificates
 from tests.support.free_ports import free_port
+from tests.support.servers.certificates import Certificates
 
 ANSWER = b"\x00\x00\x00\x0a\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00"
 """An ApiVersions response that names no API."""

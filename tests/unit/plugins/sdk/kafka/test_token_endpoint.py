@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from ottla_sdk.kafka.client_settings import ClientRules, librdkafka_settings
 from tests.support.eventually import eventually
-from tests.support.token_endpoint import TokenServer
+from tests.support.servers.token_endpoint import TokenServer
 
 OAUTH = "org.apache.kafka.common.security.oauthbearer"
 
