@@ -1,33 +1,33 @@
 """The list of every API the broker serves, and the way from a frame to its handler.
 
 `APIS` is the only such list: what is advertised by ApiVersions is derived from it. `OWN_APIS` is not advertised.
+An API has a file in `handlers/`; one that a group's coordinator answers as it stands has only its row, with `relay`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Connection
+from ottla_broker.groups.group_lists import GroupLists
+from ottla_broker.groups.group_requests import relay, relay_several
 from ottla_broker.handlers import (
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
     api_versions,
-    consumer_group_describe,
-    consumer_group_heartbeat,
     create_acls,
     create_partitions,
     create_topics,
     delete_acls,
-    delete_groups,
     delete_records,
     delete_topics,
     describe_acls,
     describe_cluster,
     describe_configs,
-    describe_groups,
     describe_log_dirs,
     describe_producers,
     describe_quorum,
@@ -36,24 +36,18 @@ from ottla_broker.handlers import (
     fetch,
     find_coordinator,
     get_telemetry_subscriptions,
-    heartbeat,
     incremental_alter_configs,
     init_producer_id,
-    join_group,
-    leave_group,
     links,
     list_config_resources,
     list_groups,
     list_offsets,
     list_partition_reassignments,
     metadata,
-    offset_commit,
-    offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
     produce,
     push_telemetry,
-    sync_group,
     unregister_broker,
     update_features,
 )
@@ -147,20 +141,32 @@ def _frequent_group_api(key: int, handler: Handler, lists: Sequence[tuple[str, s
     return key, replace(_group_api(key, handler, lists)[1], reads_group_id=True)
 
 
+def _several_groups_api(key: int, requested: str, answered: str) -> tuple[int, Api]:
+    """Return the entry of an API whose requests name several groups; each group's coordinator answers for it.
+
+    Args:
+        key: the API's key.
+        requested: the list of groups in its requests.
+        answered: the list of answers in its responses.
+    """
+    handler = partial(relay_several, lists=GroupLists(requested=requested, answered=answered))
+    return _group_api(key, handler, [(requested, answered)])
+
+
 APIS: Mapping[int, Api] = dict(
     [
         _api(0, produce.handle, advertised_from=0, reader=read_produce_request),
         _api(FETCH_KEY, fetch.handle),
         _api(2, list_offsets.handle, lists=[("topics", "topics")]),
         _api(3, metadata.handle, works_in_slices=True),
-        _frequent_group_api(8, offset_commit.handle, [("topics", "topics")]),
+        _frequent_group_api(8, relay, [("topics", "topics")]),  # OffsetCommit
         _group_api(9, offset_fetch.handle, [("groups", "groups"), ("topics", "topics")]),
         _api(10, find_coordinator.handle, lists=[("coordinator_keys", "coordinators")]),
-        _group_api(11, join_group.handle),
-        _frequent_group_api(12, heartbeat.handle),
-        _group_api(13, leave_group.handle, [("members", "members")]),
-        _group_api(14, sync_group.handle),
-        _group_api(15, describe_groups.handle, [("groups", "groups")]),
+        _group_api(11, relay),  # JoinGroup
+        _frequent_group_api(12, relay),  # Heartbeat
+        _group_api(13, relay, [("members", "members")]),  # LeaveGroup
+        _group_api(14, relay),  # SyncGroup
+        _several_groups_api(15, "groups", "groups"),  # DescribeGroups
         _group_api(16, list_groups.handle),
         _api(API_VERSIONS_KEY, lambda broker, request: api_versions.handle(broker, request, APIS.values())),
         _api(19, create_topics.handle),
@@ -176,19 +182,19 @@ APIS: Mapping[int, Api] = dict(
         _api(34, alter_replica_log_dirs.handle),
         _api(35, describe_log_dirs.handle),
         _api(37, create_partitions.handle),
-        _group_api(42, delete_groups.handle, [("groups_names", "results")]),
+        _several_groups_api(42, "groups_names", "results"),  # DeleteGroups
         _api(43, elect_leaders.handle),
         _api(44, incremental_alter_configs.handle),
         _api(45, alter_partition_reassignments.handle),
         _api(46, list_partition_reassignments.handle, lists=[("topics", "topics")]),
-        _group_api(47, offset_delete.handle, [("topics", "topics")]),
+        _group_api(47, relay, [("topics", "topics")]),  # OffsetDelete
         _api(55, describe_quorum.handle),
         _api(57, update_features.handle),
         _api(60, describe_cluster.handle),
         _api(61, describe_producers.handle, lists=[("topics", "topics")]),
         _api(64, unregister_broker.handle),
-        _frequent_group_api(68, consumer_group_heartbeat.handle),
-        _group_api(69, consumer_group_describe.handle, [("group_ids", "groups")]),
+        _frequent_group_api(68, relay),  # ConsumerGroupHeartbeat
+        _several_groups_api(69, "group_ids", "groups"),  # ConsumerGroupDescribe
         _api(71, get_telemetry_subscriptions.handle),
         _api(72, push_telemetry.handle),
         _api(74, list_config_resources.handle),

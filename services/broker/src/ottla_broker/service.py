@@ -9,11 +9,11 @@ the logs.
 import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from secrets import randbelow
 from typing import TYPE_CHECKING
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import structlog
 
@@ -64,14 +64,13 @@ from ottla_core.cluster.etcd.client import EtcdClient
 from ottla_core.cluster.membership.cluster_id import ensure_cluster_id
 from ottla_core.cluster.membership.membership import Membership
 from ottla_core.cluster.membership.recovery_check import read_finished_recovery
-from ottla_core.cluster.state.features import SUPPORTED
 from ottla_core.cluster.state.keys import KeySpace
-from ottla_core.cluster.state.model import NO_EPOCH, NO_LEADER, ClusterState, Endpoint, Member, Role
+from ottla_core.cluster.state.model import NO_LEADER, ClusterState, Endpoint, Member, Role
 from ottla_core.cluster.view.feed import ClusterStateFeed
+from ottla_core.cluster_process import own_member, serve_until_end
 from ottla_core.errors import RequestTimedOut
-from ottla_core.lifecycle import open_files_limit, wait_for_end
+from ottla_core.lifecycle import open_files_limit
 from ottla_core.observe.traces import TracedProcess, begin_traces
-from ottla_core.readiness import announce_ready
 from ottla_core.rpc.server import RpcServer
 from ottla_core.throttle_config import LOG_DIRECTORY_MOVE_RATE, throttle_rate
 
@@ -141,10 +140,17 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
         closing.push_async_callback(listener.close)
         if certificates is not None:
             closing.callback(start_recurring("certificates", certificates.keep).cancel)
-        await rpc_server.set_serving(serving=True)
-        logger.info("ready", id=broker.id, listeners=ports, rpc_port=rpc_port, partitions=len(broker.partitions))
-        announce_ready()
-        await wait_for_end(stop, broker.membership.wait_failed(), broker.feed.wait_failed())
+        await serve_until_end(
+            rpc_server,
+            stop,
+            broker.feed,
+            broker.membership,
+            logger,
+            id=broker.id,
+            listeners=ports,
+            rpc_port=rpc_port,
+            partitions=len(broker.partitions),
+        )
         if config.controlled_shutdown_enable:
             await hand_over(broker.id, broker.membership, broker.feed, broker.reconciler)
 
@@ -479,17 +485,11 @@ def _describe_self(config: BrokerConfig, ports: Mapping[str, int], rpc_port: int
         host, port = advertised.get(name, (listen_host, 0))
         security = protocols[name]
         endpoints.append(Endpoint(listener=name, host=host, port=port or ports[name], security_protocol=security))
-    return Member(
-        role=Role.BROKER,
-        id=config.node_id,
-        epoch=NO_EPOCH,
-        incarnation=uuid4(),
-        rpc_address=config.rpc_address(rpc_port),
-        version=version("ottla-broker"),
+    return replace(
+        own_member(config, Role.BROKER, config.rpc_address(rpc_port), version("ottla-broker")),
         rack=config.broker_rack,
         endpoints=tuple(endpoints),
         directory_ids=tuple(store.directories.ids.values()),
         highest_producer_id=store.highest_producer_id,
         intact_since=store.directories.intact_since,
-        features=SUPPORTED,
     )

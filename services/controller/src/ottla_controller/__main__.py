@@ -2,15 +2,12 @@
 
 import sys
 
-from ottla_core.lean_imports import leave_out_extras
+from ottla_core.lean_imports import run_lean
 
 
 def main() -> int:
     """Run a controller until SIGTERM; returns the exit code."""
-    leave_out_extras()
-    from ottla_controller import app  # noqa: PLC0415 - imports what looks for the extras
-
-    return app.main()
+    return run_lean("ottla_controller.app")
 
 
 if __name__ == "__main__":

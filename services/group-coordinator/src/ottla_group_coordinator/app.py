@@ -12,22 +12,14 @@ no difference to what a heartbeat or a commit costs (measured).
 
 import asyncio
 from contextlib import AsyncExitStack
-from uuid import uuid4
 
 import structlog
 
 import ottla_group_coordinator
 from ottla_core.background import start_recurring
-from ottla_core.cluster.etcd.client import EtcdClient
-from ottla_core.cluster.membership.cluster_id import ensure_cluster_id
 from ottla_core.cluster.membership.membership import Membership
-from ottla_core.cluster.state.features import SUPPORTED
-from ottla_core.cluster.state.model import NO_EPOCH, Member, Role
-from ottla_core.cluster.view.feed import ClusterStateFeed
-from ottla_core.config import load_config
-from ottla_core.lifecycle import run_service, wait_for_end
-from ottla_core.observe.logs import configure_logs
-from ottla_core.readiness import announce_ready
+from ottla_core.cluster.state.model import Role
+from ottla_core.cluster_process import follow_cluster, own_member, run_cluster_process, serve_until_end
 from ottla_core.rpc.server import RpcServer
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.coordinator import GroupCoordinator
@@ -41,13 +33,7 @@ log = structlog.get_logger("group coordinator")
 
 def main() -> int:
     """Run a group coordinator until SIGTERM; returns the exit code."""
-
-    async def serve(stop: asyncio.Event) -> None:
-        config = load_config(GroupCoordinatorConfig, program=PROGRAM)
-        configure_logs(f"group-coordinator-{config.node_id}", level=config.log_level)
-        await run_group_coordinator(config, stop)
-
-    return run_service(PROGRAM, serve)
+    return run_cluster_process(PROGRAM, Role.GROUP_COORDINATOR, GroupCoordinatorConfig, run_group_coordinator)
 
 
 async def run_group_coordinator(config: GroupCoordinatorConfig, stop: asyncio.Event) -> None:
@@ -60,12 +46,7 @@ async def run_group_coordinator(config: GroupCoordinatorConfig, stop: asyncio.Ev
         ClusterReplaced: etcd was emptied or restored, or holds another cluster, since this coordinator has started.
     """
     async with AsyncExitStack() as closing:
-        etcd = EtcdClient.from_settings(config)
-        closing.push_async_callback(etcd.close)
-        await ensure_cluster_id(etcd, config.cluster_name)
-        feed = ClusterStateFeed(etcd, config.cluster_name, age_max_ms=config.view_age_max_ms)
-        await feed.start()
-        closing.push_async_callback(feed.close)
+        etcd, feed = await follow_cluster(config, closing)
 
         server = RpcServer()
         rpc_address = config.rpc_address(server.bind(*config.rpc_listener))
@@ -77,7 +58,7 @@ async def run_group_coordinator(config: GroupCoordinatorConfig, stop: asyncio.Ev
         membership = Membership(
             etcd,
             config.cluster_name,
-            _member(config, rpc_address),
+            own_member(config, Role.GROUP_COORDINATOR, rpc_address, ottla_group_coordinator.__version__),
             lease_ttl_ms=config.member_lease_ttl_ms,
             on_change=on_place_changed,
             view_is_fresh=feed.is_fresh,
@@ -108,20 +89,5 @@ async def run_group_coordinator(config: GroupCoordinatorConfig, stop: asyncio.Ev
                 lag=lag,
             )
             closing.callback(metrics.close)
-        await server.set_serving(serving=True)
-        log.info("ready", id=config.node_id, rpc_address=rpc_address)
-        announce_ready()
-        await wait_for_end(stop, feed.wait_failed(), membership.wait_failed())
+        await serve_until_end(server, stop, feed, membership, log, id=config.node_id, rpc_address=rpc_address)
         await server.set_serving(serving=False)
-
-
-def _member(config: GroupCoordinatorConfig, rpc_address: str) -> Member:
-    return Member(
-        role=Role.GROUP_COORDINATOR,
-        id=config.node_id,
-        epoch=NO_EPOCH,
-        incarnation=uuid4(),
-        rpc_address=rpc_address,
-        version=ottla_group_coordinator.__version__,
-        features=SUPPORTED,
-    )
