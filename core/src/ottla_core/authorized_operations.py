@@ -1,4 +1,4 @@
-"""What a client may do with a topic, a group or the cluster: operations, and how responses tell them.
+"""What a client may do with a topic, a group or the cluster: operations, and how responses tell them. Pure.
 
 A response has one bit for each operation that the client may do, and `NOT_ASKED` if the client did not want to know.
 

@@ -5,6 +5,8 @@ client has to match (`match`), such as ``client_id=orders-.*``; without any it i
 RE2's and match the whole text, so matching takes time linear in what a client says of itself.
 
 Source: Kafka's ClientMetricsConfigs (4.2).
+
+Pure.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What is known of one setting: its name, how its values are written and checked, and what it falls back to.
+"""What is known of one setting: its name, how its values are written and checked, and what it falls back to. Pure.
 
 Settings of topics, groups and brokers are listed as definitions; errors are worded as Kafka's.
 

@@ -1,4 +1,4 @@
-"""Settings of brokers' processes that change at run time, for one broker or for all.
+"""Settings of brokers' processes that change at run time, for one broker or for all. Pure.
 
 Of those that Kafka can change there are three kinds. `APPLIED` take effect in the running broker. Those in `AT_START`
 are stored, and a broker goes by them when it is started. What has no meaning here (`KEPT`) is stored and shown, so

@@ -1,4 +1,4 @@
-"""The settings that a single group can have: Kafka's names, limits and defaults.
+"""The settings that a single group can have: Kafka's names, limits and defaults. Pure.
 
 Those of the consumer protocol (KIP-848) take effect in the coordinator that owns the group's shard, within limits
 that hold for all groups (`ConsumerGroupLimits`). Those of share and streams groups are checked and kept, for

@@ -1,24 +1,15 @@
-"""UUIDs the way Kafka draws and prints them: topic ids, directory ids and cluster ids.
+"""UUIDs the way Kafka prints them: topic ids, directory ids and cluster ids. Pure.
 
-Kafka prints the 16 bytes in URL-safe base64 without padding, 22 characters. It never draws one that would begin
-with ``-``, which command lines would take for an option, nor one of the low values it keeps for special purposes.
+Kafka prints the 16 bytes in URL-safe base64 without padding, 22 characters. `random_ids.py` draws them.
 """
 
 import base64
-from uuid import UUID, uuid4
+from uuid import UUID
 
 RESERVED_UUIDS_MAX = 100
 """Kafka's DirectoryId reserves the UUIDs whose number is below this; the zero UUID means "none" everywhere."""
 
 ZERO_UUID = UUID(int=0)
-
-
-def random_uuid() -> UUID:
-    """Return a fresh UUID that Kafka would accept as an id."""
-    while True:
-        drawn = uuid4()
-        if drawn.int >= RESERVED_UUIDS_MAX and not uuid_text(drawn).startswith("-"):
-            return drawn
 
 
 def uuid_text(uuid: UUID) -> str:

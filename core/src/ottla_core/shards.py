@@ -1,4 +1,4 @@
-"""The topics that are shared out among coordinators by partition, and which partition keeps what.
+"""The topics that are shared out among coordinators by partition, and which partition keeps what. Pure.
 
 A partition of such a topic is a *shard*, and goes by its `TopicPartition`. Which shard keeps a group is Kafka's rule,
 so its tools look in the right place.

@@ -1,4 +1,4 @@
-"""The settings of a topic: Kafka's names, defaults, limits, and the broker setting each falls back to.
+"""The settings of a topic: Kafka's names, defaults, limits, and the broker setting each falls back to. Pure.
 
 `TopicConfig` is the one list of them. A topic stores only what somebody set (its overrides); everything else
 comes from the broker's own settings, whose names differ for historic reasons (`retention.ms` falls back to

@@ -1,4 +1,4 @@
-"""Kafka's rules for topic names."""
+"""Kafka's rules for topic names. Pure."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Who does not keep up: groups behind what is produced, links and flows that stand still, levels not raised; pure."""
+"""Who does not keep up: groups behind what is produced, links and flows that stand still, levels not raised. Pure."""
 
 from collections.abc import Iterator
 

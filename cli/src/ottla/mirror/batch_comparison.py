@@ -3,6 +3,8 @@
 Both sides are read one after the other and offered as they come. A batch's CRC covers all of it but its first 16
 bytes: base offset, length and leader epoch, which are compared by themselves. CRCs are compared with the bytes first,
 because two equal CRCs over bytes that are damaged at one side would tell nothing.
+
+Pure.
 """
 
 from collections import deque

@@ -1,4 +1,4 @@
-"""Which batches of a fetch response a reader of committed records takes: no markers, no aborted records.
+"""Which batches of a fetch response a reader of committed records takes: no markers, no aborted records. Pure.
 
 A response to a fetch of committed records names the aborted transactions that begin or go on in it, by producer and
 first offset. A producer's batches from that offset on belong to the transaction, until the marker that ended it.

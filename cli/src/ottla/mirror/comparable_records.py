@@ -1,4 +1,4 @@
-"""Records in a form in which those of two clusters can be compared without decoding them.
+"""Records in a form in which those of two clusters can be compared without decoding them. Pure.
 
 What is equal at both sides is a record's bytes from the length of its key on: key, value and headers. Before these
 stand its length, its attributes, and its timestamp and offset as differences to those of its batch, which tell

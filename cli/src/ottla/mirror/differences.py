@@ -1,4 +1,4 @@
-"""What a comparison of two partitions finds. Data only."""
+"""What a comparison of two partitions finds. Data only. Pure."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum

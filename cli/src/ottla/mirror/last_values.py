@@ -6,6 +6,8 @@ memory is bounded whatever the number of keys.
 
 A source that is being written to is read up to an end, then the target to its end, and then the source to where it
 ends now. A key is equal if the target has the value that the source had at the first end, or one that it had since.
+
+Pure.
 """
 
 from collections.abc import Iterable

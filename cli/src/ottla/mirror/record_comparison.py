@@ -1,4 +1,4 @@
-"""Comparing a partition with its copy, record by record in their order; offsets and batches may differ.
+"""Comparing a partition with its copy, record by record in their order; offsets and batches may differ. Pure.
 
 Both sides are read one after the other and offered as they come. As long as a batch of the source and one of the
 target begin with the same record and have the same bytes, which is so where a mirror copies batches as they are, no

@@ -1,4 +1,4 @@
-"""Backups of a cluster's lasting state: one JSON file each, with its version, its time and a checksum; pure."""
+"""Backups of a cluster's lasting state: one JSON file each, with its version, its time and a checksum. Pure."""
 
 import hashlib
 import json

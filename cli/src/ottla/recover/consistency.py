@@ -1,4 +1,4 @@
-"""Whether facts of several brokers can be true of one cluster, and whether all brokers are there; pure."""
+"""Whether facts of several brokers can be true of one cluster, and whether all brokers are there. Pure."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence

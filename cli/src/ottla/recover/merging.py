@@ -1,4 +1,4 @@
-"""The state of a cluster from what its brokers have on their disks: which keys etcd is to get; pure.
+"""The state of a cluster from what its brokers have on their disks: which keys etcd is to get. Pure.
 
 1. Facts that contradict each other make no plan (`Contradiction`).
 2. The newest copy of the state is taken as a whole: etcd tells everything in order, so each copy is the state of one

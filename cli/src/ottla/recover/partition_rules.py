@@ -1,4 +1,4 @@
-"""Who may lead a partition after its cluster's state was lost, by the newest copy of the state and the logs; pure.
+"""Who may lead a partition after its cluster's state was lost, by the newest copy of the state and the logs. Pure.
 
 A broker's copy of the state is never behind what the broker has done. So where the copies of all replicas of a
 partition are at hand, and nothing speaks against them, the newest one has the in-sync set under which records were

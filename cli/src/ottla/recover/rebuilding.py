@@ -1,4 +1,4 @@
-"""Topics, and partitions, of which only the logs are known: made of what lies in the log directories; pure.
+"""Topics, and partitions, of which only the logs are known: made of what lies in the log directories. Pure.
 
 Their settings are lost. So that nothing is deleted before somebody has said what may be, they keep everything.
 """

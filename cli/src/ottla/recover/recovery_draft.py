@@ -1,4 +1,4 @@
-"""A recovery plan in the making: the keys that etcd is to get, and how they are read and changed; pure."""
+"""A recovery plan in the making: the keys that etcd is to get, and how they are read and changed. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -14,6 +14,7 @@ from ottla_core.client.framing import LENGTH_SIZE
 from ottla_core.client.protocol import ClientProtocol
 from ottla_core.client.security import ClientSecurity
 from ottla_core.client.tls import tls_problem
+from ottla_core.random_ids import random_nonce
 
 CONNECT_TIMEOUT_S = 3.0
 
@@ -113,7 +114,7 @@ class AsyncConnection:
         return self._protocol.version_of(api_key)
 
     async def _begin(self, timeout_s: float) -> None:
-        opening = self._protocol.opening()
+        opening = self._protocol.opening(random_nonce())
         frame = next(opening)
         with suppress(StopIteration):
             while True:

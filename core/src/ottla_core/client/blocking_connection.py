@@ -13,6 +13,7 @@ from ottla_core.client.errors import CLOSED_THERE, AuthenticationFailed, Unreach
 from ottla_core.client.framing import LENGTH_SIZE
 from ottla_core.client.protocol import ClientProtocol
 from ottla_core.client.security import ClientSecurity
+from ottla_core.random_ids import random_nonce
 
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 60.0
@@ -106,7 +107,7 @@ class BlockingConnection:
         return self._protocol.version_of(api_key)
 
     def _begin(self) -> None:
-        opening = self._protocol.opening()
+        opening = self._protocol.opening(random_nonce())
         frame = next(opening)
         with suppress(StopIteration):
             while True:

@@ -1,4 +1,4 @@
-"""What can go wrong between a client and a broker; every message begins with the broker's address."""
+"""What can go wrong between a client and a broker; every message begins with the broker's address. Pure."""
 
 from ottla_core.errors import OttlaError
 

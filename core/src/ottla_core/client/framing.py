@@ -1,4 +1,4 @@
-"""What every client of the protocol frames alike: requests, the size of what is coming, correlation ids."""
+"""What every client of the protocol frames alike: requests, the size of what is coming, correlation ids. Pure."""
 
 import struct
 from typing import Final

@@ -26,6 +26,7 @@ from ottla_core.client.protocol import RESPONSE_BYTES_MAX, ClientProtocol
 from ottla_core.client.security import ClientSecurity
 from ottla_core.client.tls import tls_problem
 from ottla_core.errors import InvalidResponse
+from ottla_core.random_ids import random_nonce
 from ottla_core.wire.record_batch import Buffer
 
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -191,7 +192,7 @@ class PipelinedConnection(asyncio.BufferedProtocol):
     # The opening
 
     async def _begin(self, timeout_s: float) -> None:
-        opening = self._protocol.opening()
+        opening = self._protocol.opening(random_nonce())
         frame = next(opening)
         with suppress(StopIteration):
             while True:

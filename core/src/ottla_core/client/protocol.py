@@ -3,6 +3,8 @@
 A connection begins with `opening`, which asks for the broker's versions and logs in (KIP-152, KIP-368). Afterwards
 the newest version that both sides know is used, and requests and responses are in the newest message classes whatever
 the version. A broker answers in order, so a response belongs to the oldest request without one.
+
+Pure.
 """
 
 from collections import deque
@@ -66,8 +68,11 @@ class ClientProtocol:
         self._versions: dict[int, tuple[int, int]] = {}
         self._expected: deque[_Expected] = deque()
 
-    def opening(self) -> Opening:
+    def opening(self, nonce: str) -> Opening:
         """Return what has to be said before anything else.
+
+        Args:
+            nonce: drawn for this connection alone; a login by SCRAM needs it.
 
         Raises:
             AuthenticationFailed: from `send`: one of both sides is not whom the other expects.
@@ -77,7 +82,7 @@ class ClientProtocol:
         served = yield self.request_exactly(codec.request_type())
         self._versions = {each.api_key: (each.min_version, each.max_version) for each in served.api_keys}
         if self._login is not None:
-            yield from self._logging_in(self._login)
+            yield from self._logging_in(self._login, nonce)
 
     def request(self, request: Any) -> bytes:
         """Return the frame of a request of the newest class; its response will be of the newest class.
@@ -155,7 +160,7 @@ class ClientProtocol:
         self._expected.append(_Expected(correlation_id, api_key, version, wanted_type))
         return frame
 
-    def _logging_in(self, login: "Login") -> Opening:
+    def _logging_in(self, login: "Login", nonce: str) -> Opening:
         """SaslHandshake, then SaslAuthenticate until both sides are content."""
         from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest  # noqa: PLC0415 - see the package
         from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest  # noqa: PLC0415
@@ -166,7 +171,7 @@ class ClientProtocol:
         if handshake.error_code is not ErrorCode.none:
             has = ", ".join(handshake.mechanisms)
             raise AuthenticationFailed(f"{self.address} does not take {login.mechanism}, but {has}")
-        conversation = begin(login.mechanism, login.username, login.password, login.extensions)
+        conversation = begin(login.mechanism, login.username, login.password, login.extensions, nonce=nonce)
         message: bytes | None = conversation.first()
         for _ in range(SASL_ROUNDS_MAX):
             if message is None:

@@ -1,4 +1,4 @@
-"""The client's side of SASL, as Kafka's brokers speak it.
+"""The client's side of SASL, as Kafka's brokers speak it. Pure.
 
 PLAIN (RFC 4616), SCRAM (RFC 5802, RFC 7677) and OAUTHBEARER (RFC 7628).
 
@@ -9,14 +9,12 @@ import base64
 import binascii
 import hashlib
 import hmac
-import secrets
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol
 
 from ottla_core.client.errors import AuthenticationFailed
 
-NONCE_BYTES = 24
 ITERATIONS_MIN = 4096
 ITERATIONS_MAX = 1_000_000
 """More than this would keep a worker busy for a second: no broker asks for it, an impostor might."""
@@ -41,14 +39,27 @@ class Conversation(Protocol):
 
 
 def begin(
-    mechanism: str, username: str, password: str, extensions: Mapping[str, str] = MappingProxyType({})
+    mechanism: str,
+    username: str,
+    password: str,
+    extensions: Mapping[str, str] = MappingProxyType({}),
+    *,
+    nonce: str,
 ) -> Conversation:
-    """Return a new conversation of a mechanism that is in `security.MECHANISMS`; a token stands for the password."""
+    """Return a new conversation of a mechanism that is in `security.MECHANISMS`.
+
+    Args:
+        mechanism: its name.
+        username: who logs in.
+        password: proves it; of OAUTHBEARER the token.
+        extensions: of the token.
+        nonce: drawn for this conversation alone.
+    """
     if mechanism == "OAUTHBEARER":
         return Bearer(password, extensions)
     if mechanism == "PLAIN":
         return Plain(username, password)
-    return Scram(_HASHES[mechanism], username, password, secrets.token_urlsafe(NONCE_BYTES))
+    return Scram(_HASHES[mechanism], username, password, nonce)
 
 
 class Plain:

@@ -1,4 +1,4 @@
-"""What an owner asks of its launcher, and what the launcher reports: records of fixed size on a stream socket.
+"""What an owner asks of its launcher, and what the launcher reports: records of fixed size on a stream socket. Pure.
 
 A request to start a process carries two descriptors beside it (SCM_RIGHTS): the process's end of its channel and the
 end of a pipe for its output. Requests and reports name a process by a number that the owner gives, so none can mean

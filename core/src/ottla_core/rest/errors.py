@@ -1,4 +1,4 @@
-"""Why a request is not carried out, in the terms of a REST API."""
+"""Why a request is not carried out, in the terms of a REST API. Pure."""
 
 
 class RequestError(Exception):

@@ -1,4 +1,4 @@
-"""Paths whose segments may hold any character, escaped.
+"""Paths whose segments may hold any character, escaped. Pure.
 
 ASGI servers give the path with its escapes resolved, in which what is named ``a/b`` would be two segments.
 `EncodedPaths` has the routes look at the path as it was sent instead, and the convertor ``segment``, which every

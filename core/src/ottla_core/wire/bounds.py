@@ -1,4 +1,4 @@
-"""A check of every length in a message before kio decodes it.
+"""A check of every length in a message before kio decodes it. Pure.
 
 kio's reader allocates room for as many array items as the message announces. Seven hostile bytes can announce four
 thousand million, and the failing allocation ends the process. `bounds_checker` walks over a message without

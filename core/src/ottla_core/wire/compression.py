@@ -1,4 +1,4 @@
-"""The four codecs of record batches, each in the framing that Kafka's Java clients use.
+"""The four codecs of record batches, each in the framing that Kafka's Java clients use. Pure.
 
 gzip, LZ4 frames and Zstandard frames are what any library of that name reads and writes. Snappy is wrapped in
 the block framing of the xerial Java library; librdkafka writes bare Snappy, so both are read. LZ4 frames are

@@ -1,4 +1,4 @@
-"""Encoding of FetchResponse, versions 4 to 18, around record data that never enters Python.
+"""Encoding of FetchResponse, versions 4 to 18, around record data that never enters Python. Pure.
 
 The response is a list of parts: bytes for everything but the records, and for the records what the log
 returned: mostly ranges of files, to be sent with sendfile.

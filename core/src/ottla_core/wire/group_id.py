@@ -1,4 +1,4 @@
-"""The group that a request is about, read without the rest of the message.
+"""The group that a request is about, read without the rest of the message. Pure.
 
 The requests that members send all the time begin with their group's id. A broker needs no more of them to pass them
 on; the group's coordinator reads and checks them whole, and to do it twice would cost a tenth of the whole way.

@@ -1,4 +1,4 @@
-"""The response that refuses a group request: the error in every place where its API and version keep one.
+"""The response that refuses a group request: the error in every place where its API and version keep one. Pure.
 
 Most APIs of groups have one error code for the whole response. Others have one per group, and OffsetCommit and the
 older OffsetFetch one per partition, so that the answer has to name all that was asked for.

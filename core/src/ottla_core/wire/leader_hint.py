@@ -1,4 +1,4 @@
-"""Where the present leader is, in the answer to a client that asked another broker (KIP-951).
+"""Where the present leader is, in the answer to a client that asked another broker (KIP-951). Pure.
 
 Produce (from version 10) and Fetch (from version 16, the leader itself from 12) carry it in tagged fields, so that
 the client needs no metadata request to find its way.

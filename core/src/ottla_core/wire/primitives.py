@@ -1,4 +1,4 @@
-"""The few Kafka primitives that hand-written encoders need; everything else is encoded by kio.
+"""The few Kafka primitives that hand-written encoders need; everything else is encoded by kio. Pure.
 
 `flexible` chooses between the compact forms of KIP-482 (lengths as unsigned varints, plus one) and the older ones.
 """

@@ -1,4 +1,4 @@
-"""Encoding of ProduceResponse, versions 3 to 13.
+"""Encoding of ProduceResponse, versions 3 to 13. Pure.
 
 Written by hand because it is on the path of every produce: kio's general writer takes about 13 µs for the smallest
 response, this one about 2 µs.

@@ -1,4 +1,4 @@
-"""The header of a record batch, version 2: the one unit in which records are sent, stored and replicated.
+"""The header of a record batch, version 2: the one unit in which records are sent, stored and replicated. Pure.
 
 A batch is a 61-byte header and a section of records, which is compressed as a whole or not at all. A broker
 treats the section as opaque: everything it needs is in the header, and the CRC-32C in the header covers all

@@ -1,4 +1,4 @@
-"""Walking the records of a batch by their keys, without decoding them: what compaction does with every record.
+"""Walking the records of a batch by their keys, without decoding them: what compaction does with every record. Pure.
 
 `walk_records` reads the few bytes at the beginning of each record and skips the rest by its length. It is written
 for speed: numbers of one or two bytes, which nearly all are, are decoded in place. A record that stays is copied as

@@ -1,4 +1,4 @@
-"""The records inside a batch: varint-coded, each relative to the batch's base offset and base timestamp.
+"""The records inside a batch: varint-coded, each relative to the batch's base offset and base timestamp. Pure.
 
 Brokers avoid this code; it runs where records must be looked at (a search by timestamp, compacted topics), in
 the command line, and in tests. Whatever bytes come in, only the typed errors below go out, and no length field

@@ -1,4 +1,4 @@
-"""Encoding of FetchRequest, version 17, as a follower sends it to the leader of its partitions.
+"""Encoding of FetchRequest, version 17, as a follower sends it to the leader of its partitions. Pure.
 
 Leaders of linked partitions ask with it too, in older versions where their source knows no other.
 

@@ -1,4 +1,4 @@
-"""Decoding of FetchResponse, versions 13 to 17, while it arrives and without copying the records.
+"""Decoding of FetchResponse, versions 13 to 17, while it arrives and without copying the records. Pure.
 
 A response to a follower may have ten megabytes. The reader is given one buffer for the whole frame and told how much
 of it is there; it returns each partition as soon as its last byte has come, and one with many records in several

@@ -1,4 +1,4 @@
-"""What the settings of topics and brokers are, and where each value comes from.
+"""What the settings of topics and brokers are, and where each value comes from. Pure.
 
 A setting has one value and several places it may come from, the most specific first: the topic, this broker's
 dynamic settings, the dynamic defaults of all brokers, the broker's file, the built-in default. DescribeConfigs

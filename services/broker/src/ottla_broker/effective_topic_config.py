@@ -1,4 +1,4 @@
-"""Which settings hold for a topic on this broker.
+"""Which settings hold for a topic on this broker. Pure.
 
 A topic's own settings come before the dynamic settings of brokers, those before this broker's file, and that before
 what is built in. Settings that contradict each other only through a broker's defaults, which the controller could

@@ -1,4 +1,4 @@
-"""Memory for requests that are still arriving.
+"""Memory for requests that are still arriving. Pure.
 
 Most requests fit into one read and are handled straight out of the listener's shared buffer, so a connection that
 is idle holds no memory at all. A larger frame gets a buffer of its own, which grows with what has really arrived

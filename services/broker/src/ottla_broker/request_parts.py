@@ -1,4 +1,4 @@
-"""Long requests taken apart, so that each part is handled in a moment, and their answers put together; pure.
+"""Long requests taken apart, so that each part is handled in a moment, and their answers put together. Pure.
 
 In most APIs every item of a list is answered on its own: a topic, a partition, a group. `parts_of` cuts such a
 request into requests with at most so many items. Where one item is too long itself (a topic with thousands of

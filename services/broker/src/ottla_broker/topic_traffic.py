@@ -1,4 +1,4 @@
-"""What was produced to and fetched from each topic: plain integers, which metrics read.
+"""What was produced to and fetched from each topic: plain integers, which metrics read. Pure.
 
 The partitions of a topic here share one count. It goes with the last of them, so that what is counted never falls as
 partitions move to other brokers. Beyond a number of topics the others share one.

@@ -1,4 +1,4 @@
-"""What the live brokers are worth as replicas; pure.
+"""What the live brokers are worth as replicas. Pure.
 
 A broker is live while it is registered. What it said when it registered is compared with what the controller
 remembers of it (`BrokerRegistration`), and that makes four kinds of live brokers special until the controller has

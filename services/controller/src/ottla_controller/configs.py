@@ -1,4 +1,4 @@
-"""What changes of settings come to; pure.
+"""What changes of settings come to. Pure.
 
 Topics take the settings of `ottla_core.topic_config`, groups those of `ottla_core.group_config`, and subscriptions to
 clients' metrics those of `ottla_core.client_metrics_config`. Brokers take, dynamically, those that provide the

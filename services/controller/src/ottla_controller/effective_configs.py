@@ -1,4 +1,4 @@
-"""Whether settings go together once everything that provides a topic's settings is put over each other; pure.
+"""Whether settings go together once everything that provides a topic's settings is put over each other. Pure.
 
 A topic's effective settings are its own over the broker's dynamic ones over the cluster-wide dynamic ones. Each may
 be fine by itself and still contradict another (`min.compaction.lag.ms` above `max.compaction.lag.ms`), so a change

@@ -1,4 +1,4 @@
-"""Which updates of feature levels are carried out (KIP-584, as Kafka's FeatureControlManager has it); pure.
+"""Which updates of feature levels are carried out (KIP-584, as Kafka's FeatureControlManager has it). Pure.
 
 A level is finalised only if every live process has it, and every broker that is remembered. A downgrade has to be
 asked for as one. It is refused while a format of a higher level may be in use; no level has one yet.

@@ -1,4 +1,4 @@
-"""What becomes of the in-sync sets that leaders propose; pure.
+"""What becomes of the in-sync sets that leaders propose. Pure.
 
 A proposal names the state that it replaces, by leader epoch and partition epoch, and every member of the set under
 the registration that the leader knows it by. So nothing that was decided on an outdated view takes effect. An

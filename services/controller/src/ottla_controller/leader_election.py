@@ -1,4 +1,4 @@
-"""Which partitions need another leader or in-sync set because brokers or settings came, went or were changed; pure.
+"""Which partitions need another leader or in-sync set because brokers or settings came, went or were changed. Pure.
 
 `partition_change.conclude` has the rules; this file says which partitions they are applied to. A look costs next to
 nothing for a partition whose leader and in-sync replicas are all fit.

@@ -1,4 +1,4 @@
-"""What the promotion of linked topics comes to; pure.
+"""What the promotion of linked topics comes to. Pure.
 
 Promotion ends the following and raises the leader epoch in one change of the partition. The new epoch is far above
 (`PROMOTION_LEAP`): the source may hold elections after it was given up, and what it writes then must not bear an

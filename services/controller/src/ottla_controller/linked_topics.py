@@ -1,4 +1,4 @@
-"""What creating and growing linked topics comes to, having existing ones follow, and raising leader epochs; pure.
+"""What creating and growing linked topics comes to, having existing ones follow, and raising leader epochs. Pure.
 
 The leader epoch here is never below that of a batch in the log, since clients reject metadata that is older than
 what they have read. Leaders ask for it to be raised before they append (`plan_raises`).

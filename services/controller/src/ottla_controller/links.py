@@ -1,4 +1,4 @@
-"""What creating, changing and deleting links comes to; pure.
+"""What creating, changing and deleting links comes to. Pure.
 
 A linked partition follows its source: its leader takes batches from there, leader epochs included, and none from
 clients. What that means for topics is in `linked_topics.py` and `link_promotion.py`.

@@ -1,4 +1,4 @@
-"""What every change of a partition comes to in the end; pure.
+"""What every change of a partition comes to in the end. Pure.
 
 Whatever is wanted of a partition (another in-sync set, other replicas, another leader, or just a look because brokers
 came or went), `conclude` makes a consistent state of it, in this order:

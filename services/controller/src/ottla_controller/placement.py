@@ -1,4 +1,4 @@
-"""Which brokers get the replicas of new partitions; pure.
+"""Which brokers get the replicas of new partitions. Pure.
 
 Brokers stand on a ring in which racks take turns (A1 B1 C1 A2 B2 …). Each partition's first replica, its preferred
 leader, is the next broker of the ring, so that leaders spread evenly over brokers. The other replicas follow on the

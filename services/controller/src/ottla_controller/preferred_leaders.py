@@ -1,4 +1,4 @@
-"""Elections that somebody asks for, and those that keep leaders where they were meant to be; pure.
+"""Elections that somebody asks for, and those that keep leaders where they were meant to be. Pure.
 
 A partition's preferred leader is its first replica. After failures leaders gather on the brokers that stayed up; a
 preferred election brings them back. It is held on request, and by itself for brokers that should lead much more than

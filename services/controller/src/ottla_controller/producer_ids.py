@@ -1,4 +1,4 @@
-"""How producer ids are handed out: in blocks, each to one broker, none twice; pure.
+"""How producer ids are handed out: in blocks, each to one broker, none twice. Pure.
 
 A broker numbers its idempotent producers from its block without asking; what it has not used when it stops is
 lost, which 2^63 ids allow. Source: Kafka's ProducerIdControlManager.

@@ -1,4 +1,4 @@
-"""Moving partitions to other brokers (KIP-455); pure.
+"""Moving partitions to other brokers (KIP-455). Pure.
 
 A reassignment begins by adding the new replicas to the old ones: `replicas` is the target followed by those that
 will go, `adding` and `removing` say which are which. The new ones fetch, and when all target replicas are in sync,

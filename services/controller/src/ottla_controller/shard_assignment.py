@@ -1,4 +1,4 @@
-"""Which coordinator owns which shard, that is, which partition of a sharded topic; pure.
+"""Which coordinator owns which shard, that is, which partition of a sharded topic. Pure.
 
 Each topic is shared out by itself, as its shards cost as much as each other, and those of another topic may not.
 

@@ -1,4 +1,4 @@
-"""What topics' settings say about their replicas, and what a change of these settings does to eligible leaders; pure.
+"""What topics' settings say about their replicas, and what a change of these settings does to eligible leaders. Pure.
 
 The controller has to know a topic's `min.insync.replicas` as its leaders do: the topic's own, else the cluster-wide
 dynamic one, else the one of the processes' own files, which hence must be the same everywhere. (A dynamic one for a

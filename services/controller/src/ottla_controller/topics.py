@@ -1,4 +1,4 @@
-"""What creating, deleting and growing topics comes to; pure.
+"""What creating, deleting and growing topics comes to. Pure.
 
 Each function looks at a request and the cluster's state and returns one plan per item: the answer, and for an item
 that is to be carried out the topic as it shall be. Nothing here writes. Plans are made one at a time as they are

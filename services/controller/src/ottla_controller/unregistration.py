@@ -1,4 +1,4 @@
-"""Forgetting a broker that has left for good; pure.
+"""Forgetting a broker that has left for good. Pure.
 
 Its registration goes, and so does every claim that it has some partition's newest records: whoever registers under
 its id later on is a new broker, and nothing would tell whether it still has the data. The partitions' replica lists

@@ -1,4 +1,4 @@
-"""What the rules of groups refuse with; each error carries the code that clients understand."""
+"""What the rules of groups refuse with; each error carries the code that clients understand. Pure."""
 
 from kio.schema.errors import ErrorCode
 

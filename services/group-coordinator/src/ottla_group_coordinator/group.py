@@ -1,4 +1,7 @@
-"""What the classic and the consumer protocol's groups have in common, as seen by offsets and by administration."""
+"""What the classic and the consumer protocol's groups have in common, as seen by offsets and by administration.
+
+Pure.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping

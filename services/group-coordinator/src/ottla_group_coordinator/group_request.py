@@ -1,4 +1,4 @@
-"""A client's request about groups, as the rules take it."""
+"""A client's request about groups, as the rules take it. Pure."""
 
 from dataclasses import dataclass
 from typing import Any

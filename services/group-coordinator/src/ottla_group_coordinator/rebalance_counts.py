@@ -1,4 +1,4 @@
-"""Rebalances, as turns tell of them and as metrics count them."""
+"""Rebalances, as turns tell of them and as metrics count them. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable

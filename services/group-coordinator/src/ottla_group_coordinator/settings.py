@@ -1,4 +1,7 @@
-"""What the rules of groups depend on, as plain values; `config.py` reads them. Names and defaults are Kafka's."""
+"""What the rules of groups depend on, as plain values; `config.py` reads them. Names and defaults are Kafka's.
+
+Pure.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

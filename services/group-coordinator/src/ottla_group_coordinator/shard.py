@@ -1,4 +1,4 @@
-"""One shard: the groups and offsets kept in one partition of ``__consumer_offsets``, as a pure state machine.
+"""One shard: the groups and offsets kept in one partition of ``__consumer_offsets``, as a pure state machine. Pure.
 
 Events come in through `handle` (a client's request), `advance` (time has passed) and `on_cluster_state` (topics have
 changed); each gives a `Turn`. Loading is `replay` for every record of the partition, in order, then `loaded`.

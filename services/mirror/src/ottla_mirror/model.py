@@ -1,4 +1,4 @@
-"""What mirroring is about, as plain values."""
+"""What mirroring is about, as plain values. Pure."""
 
 from dataclasses import dataclass
 from uuid import UUID

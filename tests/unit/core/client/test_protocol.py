@@ -44,7 +44,7 @@ def versions(served: dict[int, tuple[int, int]]) -> ApiVersionsResponse:
 def opened(login: Login | None, *responses: Any, served: dict[int, tuple[int, int]] | None = None) -> ClientProtocol:
     """A connection that has begun, by these responses after the one of ApiVersions."""
     protocol = ClientProtocol("b:1", "test", login)
-    opening = protocol.opening()
+    opening = protocol.opening("nonce")
     frame = next(opening)
     for response in (versions(SERVED if served is None else served), *responses):
         try:

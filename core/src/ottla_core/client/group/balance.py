@@ -1,4 +1,4 @@
-"""Even shares: what to take from workers that have too much of one kind, and who gets what nobody has.
+"""Even shares: what to take from workers that have too much of one kind, and who gets what nobody has. Pure.
 
 Source: `loadBalancingRevocations`, `assignConnectors` and `assignTasks` of IncrementalCooperativeAssignor in Kafka.
 """

@@ -1,4 +1,4 @@
-"""Until when nobody else runs what this worker runs.
+"""Until when nobody else runs what this worker runs. Pure.
 
 The coordinator gives a member's work away when it has not heard of it for the session timeout, or when it has not
 joined a rebalance, or not fetched its assignment, within the rebalance timeout. It counts from when it hears a

@@ -1,4 +1,4 @@
-"""The requests about groups and their offsets, and what is read from the answers.
+"""The requests about groups and their offsets, and what is read from the answers. Pure.
 
 Offsets are asked for and written in versions that name topics instead of giving their ids, and that all brokers since
 Kafka 2.1 know. They serve groups of both protocols.

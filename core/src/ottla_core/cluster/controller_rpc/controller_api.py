@@ -1,7 +1,8 @@
 """What brokers ask of the controller and what it answers, as plain values.
 
 `ControllerClient` takes and returns these; the controller's rules work on them too. Every item of a request has its
-own result with a Kafka error code; `ErrorCode.none` is success. Pure.
+own result with a Kafka error code; `ErrorCode.none` is success. Nothing here does I/O, but a `NewTopic` that is given
+no id draws one.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,8 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from ottla_core.kafka_uuid import ZERO_UUID, random_uuid
+from ottla_core.kafka_uuid import ZERO_UUID
+from ottla_core.random_ids import random_uuid
 
 USE_DEFAULT = -1
 """As partition count or replication factor: the cluster's default, or what the assignments imply."""

@@ -1,4 +1,4 @@
-"""The values of `controller_api` as the protobuf messages of the controller's service, and back; pure."""
+"""The values of `controller_api` as the protobuf messages of the controller's service, and back. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol

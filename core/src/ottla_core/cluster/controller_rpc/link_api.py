@@ -1,6 +1,7 @@
-"""What is asked about links and linked topics, and answered, as plain values; pure. See `links.proto`.
+"""What is asked about links and linked topics, and answered, as plain values. See `links.proto`.
 
-A *link* names a source cluster; a *linked topic* is a topic of it that is followed here, offset by offset.
+A *link* names a source cluster; a *linked topic* is a topic of it that is followed here, offset by offset. Nothing
+here does I/O, but a `NewLinkedTopic` that is given no id draws one.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from ottla_core.cluster.state.model import Link
-from ottla_core.kafka_uuid import random_uuid
+from ottla_core.random_ids import random_uuid
 
 USE_DEFAULT = -1
 UNKNOWN = -1

@@ -1,4 +1,4 @@
-"""The values of `link_api` as protobuf messages, and back; pure."""
+"""The values of `link_api` as protobuf messages, and back. Pure."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""etcd's keys and values as plain data, so that pure code can work on them without the gRPC client."""
+"""etcd's keys and values as plain data, so that pure code can work on them without the gRPC client. Pure."""
 
 from dataclasses import dataclass
 

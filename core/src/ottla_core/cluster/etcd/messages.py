@@ -1,4 +1,4 @@
-"""etcd's protobuf messages as plain data; pure."""
+"""etcd's protobuf messages as plain data. Pure."""
 
 from ottla_core.cluster.etcd.key_value import KeyChange, KeyDeletion, KeyValue
 from ottla_proto.gen.etcd import kv_pb2

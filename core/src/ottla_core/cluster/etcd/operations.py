@@ -1,4 +1,4 @@
-"""The compares and operations that etcd transactions are made of, as short constructors; pure."""
+"""The compares and operations that etcd transactions are made of, as short constructors. Pure."""
 
 from ottla_core.cluster.etcd.key_range import range_end
 from ottla_proto.gen.etcd.rpc_pb2 import Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp

@@ -12,7 +12,8 @@ from ottla_core.cluster.etcd.errors import EtcdUnavailable, WriteOutcomeUnknown
 from ottla_core.cluster.state import codec
 from ottla_core.cluster.state.features import newest_features
 from ottla_core.cluster.state.keys import KeySpace
-from ottla_core.kafka_uuid import random_uuid, uuid_text
+from ottla_core.kafka_uuid import uuid_text
+from ottla_core.random_ids import random_uuid
 
 
 async def ensure_cluster_id(etcd: EtcdClient, cluster_name: str) -> str:

@@ -1,4 +1,4 @@
-"""What stands in etcd's values: the model as JSON objects.
+"""What stands in etcd's values: the model as JSON objects. Pure.
 
 Readers skip fields they do not know, so that a newer writer can add some; a field that is missing or of the wrong
 type is refused with the key's name, because acting on half a partition would be worse than not acting. What the

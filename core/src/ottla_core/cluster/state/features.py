@@ -1,4 +1,4 @@
-"""Feature levels (KIP-584): which formats a cluster may use, and which a process knows; pure.
+"""Feature levels (KIP-584): which formats a cluster may use, and which a process knows. Pure.
 
 A *level* of a feature stands for a set of formats in etcd, on disk and over gRPC. Every process registers the range
 of levels that it has. An operator *finalises* a level once every process has it. From then on its formats are

@@ -1,4 +1,4 @@
-"""The key space in etcd: where each piece of cluster state stands below ``/ottla/<cluster>/``.
+"""The key space in etcd: where each piece of cluster state stands below ``/ottla/<cluster>/``. Pure.
 
 `KeySpace` writes keys, `KeySpace.parse` reads them back as one of the small key classes. The key space of one
 cluster never overlaps another's, since a cluster's name holds no slash.

@@ -1,4 +1,4 @@
-"""The cluster's state as plain immutable values; this file knows nothing of etcd.
+"""The cluster's state as plain immutable values; this file knows nothing of etcd. Pure.
 
 Names follow Kafka: a *topic* has *partitions*, each with an ordered list of *replicas* (broker ids), an
 *in-sync replica set* (ISR), a *leader* and a *leader epoch*. Epochs of members and of the controller are etcd

@@ -1,4 +1,4 @@
-"""What is known of a cluster outside etcd: from the log directories of its brokers; pure.
+"""What is known of a cluster outside etcd: from the log directories of its brokers. Pure.
 
 Facts are gathered on each broker's host (`ottla cluster recover inspect`), written to a file, and put together where
 the cluster's state is recovered. The file is JSON with a version; the state's values are the texts that etcd had.

@@ -1,4 +1,4 @@
-"""A copy of a cluster's lasting state outside etcd, as bytes: a journal of raw key events; pure.
+"""A copy of a cluster's lasting state outside etcd, as bytes: a journal of raw key events. Pure.
 
 Everything below the cluster's prefix is lasting but for the keys that hang on leases (`members/`, `controller`). The
 journal begins with its format and whose state it is. Entries follow, each with its length and CRC-32s. An entry holds

@@ -1,4 +1,4 @@
-"""How `ClusterState` advances with the changes that etcd reports; no etcd client in sight.
+"""How `ClusterState` advances with the changes that etcd reports; no etcd client in sight. Pure.
 
 `StateTracker` remembers every topic record and partition it was told of and publishes, after each group of changes
 that etcd reported together, one new immutable `ClusterState`. A topic is visible only while its record and all the

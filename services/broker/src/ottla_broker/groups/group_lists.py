@@ -1,4 +1,4 @@
-"""Requests that name several groups, taken apart by shard and put together again from the answers."""
+"""Requests that name several groups, taken apart by shard and put together again from the answers. Pure."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping

@@ -2,6 +2,8 @@
 
 Any broker passes a request on to the owner. Nevertheless each group has one broker that FindCoordinator names and
 that lists it, so that load is spread and a client that asks all brokers for their groups hears of each once.
+
+Pure.
 """
 
 from collections.abc import Iterable

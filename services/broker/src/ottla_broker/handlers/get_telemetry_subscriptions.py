@@ -21,7 +21,8 @@ from ottla_core.client_metrics_config import (
     SOURCE_PORT,
 )
 from ottla_core.errors import KafkaError
-from ottla_core.kafka_uuid import ZERO_UUID, random_uuid, uuid_text
+from ottla_core.kafka_uuid import ZERO_UUID, uuid_text
+from ottla_core.random_ids import random_uuid
 from ottla_core.wire.compression import Codec
 
 CODECS: Final = tuple(i8(codec) for codec in (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY))

@@ -1,6 +1,6 @@
 """When a disk will be full, if it fills as it did of late.
 
-Pure: who asks brings the time and what is free.
+Who asks brings the time and what is free. A lock guards it, as metrics are read in a thread of their own.
 """
 
 import math

@@ -1,1 +1,1 @@
-"""The classic group protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
+"""The classic group protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup. Pure."""

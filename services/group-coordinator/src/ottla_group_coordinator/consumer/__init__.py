@@ -1,1 +1,1 @@
-"""The consumer group protocol of KIP-848."""
+"""The consumer group protocol of KIP-848. Pure."""

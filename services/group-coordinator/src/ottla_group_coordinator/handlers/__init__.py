@@ -1,1 +1,1 @@
-"""One file per Kafka API; `shard.HANDLERS` is the list."""
+"""One file per Kafka API; `shard.HANDLERS` is the list. Pure."""

@@ -1,4 +1,4 @@
-"""The records of ``__consumer_offsets`` in Kafka's formats.
+"""The records of ``__consumer_offsets`` in Kafka's formats. Pure.
 
 Each type of record has a key class and a value class, named as Kafka's schemas; a record without a value is a
 tombstone. `encode_key`, `encode_value`, `decode_key` and `decode_value` turn them into bytes and back.

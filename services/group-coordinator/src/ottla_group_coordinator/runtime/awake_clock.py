@@ -1,4 +1,4 @@
-"""The time by which members' deadlines are counted: monotonic, and only as far as this process was awake.
+"""The time by which members' deadlines are counted: monotonic, and only as far as this process was awake. Pure.
 
 Members are judged by what is heard of them. A process that did not run for a while (a stopped process, a stalled
 disk or host) has heard nothing of them, however often they spoke, and what they said is still on its way through

@@ -1,4 +1,4 @@
-"""What a coordinator counts while it works: plain integers, which metrics read when somebody asks."""
+"""What a coordinator counts while it works: plain integers, which metrics read when somebody asks. Pure."""
 
 from collections import Counter
 from dataclasses import dataclass, field

@@ -1,4 +1,7 @@
-"""What a request is refused with before any rule is asked; each error carries the code that clients understand."""
+"""What a request is refused with before any rule is asked; each error carries the code that clients understand.
+
+Pure.
+"""
 
 from kio.schema.errors import ErrorCode
 

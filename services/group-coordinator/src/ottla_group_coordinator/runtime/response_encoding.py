@@ -1,4 +1,4 @@
-"""Writing responses: by kio's writers, and the two that coordinators write most by hand.
+"""Writing responses: by kio's writers, and the two that coordinators write most by hand. Pure.
 
 A Heartbeat's response is a handful of bytes, an OffsetCommit's one error code per partition; kio's writers, which
 look at every field's type, would take a quarter of the time that such a request costs. What is unusual in them (a

@@ -1,4 +1,4 @@
-"""The batches that a shard's owner writes.
+"""The batches that a shard's owner writes. Pure.
 
 The records of many turns are packed into as few batches as possible, each turn into one batch, so that its
 records are stored together or not at all. Only a turn too large for any batch is spread over several.

@@ -1,4 +1,4 @@
-"""What came of the turns that are stored together: records, packed into batches, and answers."""
+"""What came of the turns that are stored together: records, packed into batches, and answers. Pure."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The two times of a shard: one for deadlines, one for what is written into records; pure.
+"""The two times of a shard: one for deadlines, one for what is written into records. Pure.
 
 Deadlines of members and rebalances go by `AwakeClock`, whatever the system's clock is set to, and stand still while
 members cannot be answered, because a round of the shard takes long to be stored (`hold`).

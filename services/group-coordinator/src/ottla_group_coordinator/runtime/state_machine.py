@@ -1,4 +1,4 @@
-"""What a kind of coordinator brings along: the state machine of a shard, and the format of its records; pure.
+"""What a kind of coordinator brings along: the state machine of a shard, and the format of its records. Pure.
 
 The runtime makes one state machine for each ownership of a shard. It replays every record of the shard's partition,
 then takes turns: each event gives a `Turn`, of which the runtime stores the records before it gives the answers.

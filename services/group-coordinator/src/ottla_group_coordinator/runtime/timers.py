@@ -1,4 +1,4 @@
-"""Deadlines as data: which timer is due is a question that takes the time as an argument.
+"""Deadlines as data: which timer is due is a question that takes the time as an argument. Pure.
 
 A timer is named by a hashable value (a frozen dataclass such as "session of member m of group g"). Setting it again
 moves it. The heap keeps entries that were moved or cancelled until they come up, and is rebuilt when they prevail.

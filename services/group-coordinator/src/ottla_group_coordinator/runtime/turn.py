@@ -1,4 +1,4 @@
-"""One turn of a shard: an event comes in; records to store and answers to give go out.
+"""One turn of a shard: an event comes in; records to store and answers to give go out. Pure.
 
 The records of a turn are stored together or not at all, and none of its answers leaves before they are stored.
 What an answer tells is therefore always safe. An answer is given to a *token*: the shell's name for a request that

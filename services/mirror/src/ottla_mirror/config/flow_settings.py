@@ -1,4 +1,4 @@
-"""Settings of a flow: those of MirrorMaker 2's connectors (Kafka 4.2) and our own.
+"""Settings of a flow: those of MirrorMaker 2's connectors (Kafka 4.2) and our own. Pure.
 
 Each may be written for one flow (`A->B.topics`), or without a prefix for all. What the filters and the naming policy
 read of them is their own affair: they are given all settings as they were written.

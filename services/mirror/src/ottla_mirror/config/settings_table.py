@@ -1,4 +1,4 @@
-"""What settings mean that MirrorMaker 2 has and a mirror worker has no field for. Pure, and mostly data.
+"""What settings mean that MirrorMaker 2 has and a mirror worker has no field for. Pure, and mostly data. Pure.
 
 Each is either without effect, because what it tunes does not exist here and users notice no difference, or
 refused, because copies would be others than somebody expects who has written it. A test compares these tables, and

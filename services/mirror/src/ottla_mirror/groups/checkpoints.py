@@ -1,4 +1,4 @@
-"""Checkpoints as MirrorMaker 2 writes them: what a group's offset is at the target. Its tools read them there.
+"""Checkpoints as MirrorMaker 2 writes them: what a group's offset is at the target. Its tools read them there. Pure.
 
 Source of the format: `Checkpoint` in Kafka's connect/mirror-client.
 """

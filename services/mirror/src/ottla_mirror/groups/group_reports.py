@@ -1,4 +1,4 @@
-"""The results of translating the groups of a flow, as plain values."""
+"""The results of translating the groups of a flow, as plain values. Pure."""
 
 from dataclasses import dataclass, field
 from enum import Enum

@@ -1,4 +1,4 @@
-"""Whether a translated offset becomes the offset of the target's group.
+"""Whether a translated offset becomes the offset of the target's group. Pure.
 
 Only of a group without members: its coordinator says that, and says it again when it is to store the offset.
 

@@ -1,4 +1,4 @@
-"""What a group's committed offset is at the target: the first record of it that the group has not consumed.
+"""What a group's committed offset is at the target: the first record of it that the group has not consumed. Pure.
 
 The map says it exactly. It is held within the log that the target has now, so that neither is a consumer sent where
 the log has nothing any more, and starts anew by its own rule, nor does a lag become negative.

@@ -1,4 +1,4 @@
-"""Fields as Kafka's `Schema` writes them, of which MirrorMaker 2 makes its records: numbers are big-endian."""
+"""Fields as Kafka's `Schema` writes them, of which MirrorMaker 2 makes its records: numbers are big-endian. Pure."""
 
 import struct
 from typing import Final

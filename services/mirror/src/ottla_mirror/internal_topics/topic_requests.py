@@ -1,4 +1,4 @@
-"""The requests about a topic with one partition, and what is read from their answers.
+"""The requests about a topic with one partition, and what is read from their answers. Pure.
 
 They are in the oldest versions that all brokers since Kafka 0.11 know; topics have names in them, not ids.
 """

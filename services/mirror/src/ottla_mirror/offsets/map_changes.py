@@ -1,4 +1,4 @@
-"""Which records have to be written for a copy to be stored, given what of it is stored already.
+"""Which records have to be written for a copy to be stored, given what of it is stored already. Pure.
 
 A writer stores the chunks of its map that have changed, then the position, then deletes what nobody needs any more:
 chunks of its own that are gone, and the sessions, positions and chunks that it has superseded.

@@ -1,4 +1,4 @@
-"""A stretch of an offset map as a few bytes: the unit in which maps are kept in memory and stored.
+"""A stretch of an offset map as a few bytes: the unit in which maps are kept in memory and stored. Pure.
 
 A *run* says that `count` records of the source, at consecutive offsets from `source` on, are at consecutive offsets
 of the target from `target` on. A chunk begins where the last run of the chunk before it ended, so whether a chunk is

@@ -1,4 +1,4 @@
-"""The records of the topic in which copies are kept, as bytes.
+"""The records of the topic in which copies are kept, as bytes. Pure.
 
 ==========  ==========================================  ======================================================
 record      key, after version and kind                 value

@@ -1,4 +1,4 @@
-"""What the records of the offset map's topic say together, read in the order of the log.
+"""What the records of the offset map's topic say together, read in the order of the log. Pure.
 
 Which session holds: the first in the log, then the first that replaces it, and so on. Which position counts: that of
 the last writer. Which chunks make up its map: those of the writers that the position names.

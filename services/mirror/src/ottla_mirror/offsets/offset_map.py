@@ -1,4 +1,4 @@
-"""Which offset of the target belongs to an offset of the source, for one partition, exactly.
+"""Which offset of the target belongs to an offset of the source, for one partition, exactly. Pure.
 
 The map is a list of *runs* (`map_chunk.py`) in the order of both logs. Offsets of the source between runs have no
 record at the target: transaction markers, aborted records, gaps of compaction, refused and lost records. Offsets of

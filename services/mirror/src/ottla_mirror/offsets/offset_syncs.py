@@ -1,4 +1,4 @@
-"""Offset syncs as MirrorMaker 2 writes them, for programs that read its topic; groups do not need them.
+"""Offset syncs as MirrorMaker 2 writes them, for programs that read its topic; groups do not need them. Pure.
 
 A sync says of one record of a partition where it is at the target. MirrorMaker writes one whenever a record does not
 follow the one before, or `offset.lag.max` records after the last one, and one for the rest once a minute. Here it is

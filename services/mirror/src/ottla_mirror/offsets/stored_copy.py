@@ -1,4 +1,4 @@
-"""What is kept of the copy of a partition: its session and how far it has come, with the map of offsets.
+"""What is kept of the copy of a partition: its session and how far it has come, with the map of offsets. Pure.
 
 A *session* is a producer of the target that writes one life of one partition of the source, from one offset on, each
 batch with the number of records before it as its sequence. It ends when the source or the target has another history

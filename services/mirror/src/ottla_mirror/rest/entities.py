@@ -1,4 +1,4 @@
-"""The JSON documents of the REST API.
+"""The JSON documents of the REST API. Pure.
 
 A flow is named by its clusters' aliases as in MirrorMaker's configuration, `A->B`, which is `A-%3EB` in a path. Any
 worker answers: what others know it asks them, and what only the leader of the target's group can do it sends there.

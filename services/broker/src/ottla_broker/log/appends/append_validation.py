@@ -1,4 +1,4 @@
-"""What a batch from a client must fulfil before it is appended: the checks of Kafka's LogValidator.
+"""What a batch from a client must fulfil before it is appended: the checks of Kafka's LogValidator. Pure.
 
 They look at the 61-byte header, the CRC and, in an uncompressed batch, the length of each record, so that no batch
 is stored that stops its readers. Compressed records stay packed: what Kafka would find by unpacking them is not

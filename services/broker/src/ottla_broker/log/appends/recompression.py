@@ -1,4 +1,4 @@
-"""Storing batches with the codec that a topic's `compression.type` names.
+"""Storing batches with the codec that a topic's `compression.type` names. Pure.
 
 A records section is the same bytes whatever compresses it, so it is unpacked, checked record by record (as
 nothing else will look at it before a consumer does), packed again, and given a new header.

@@ -1,4 +1,4 @@
-"""What compaction leaves of one batch: all of it as it is, a smaller batch, an empty one, or nothing.
+"""What compaction leaves of one batch: all of it as it is, a smaller batch, an empty one, or nothing. Pure.
 
 A record goes if a later one has its key. A tombstone, which has no value, stays for `delete.retention.ms` after the
 first round that applied it: that round writes the time until which it stays, the delete horizon, into the batch in

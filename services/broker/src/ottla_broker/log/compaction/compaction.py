@@ -8,6 +8,8 @@ before what is younger than `min.compaction.lag.ms`. A round is due when the dir
 
 That only durable records count is stricter than Kafka: a record may supersede another one, which is then gone for
 good, only if no power failure can take it back. Source of the rest: Kafka's LogCleanerManager and LogCleaner.
+
+Pure.
 """
 
 from collections.abc import Sequence

@@ -7,6 +7,8 @@ The entries lie in one block of memory that is allocated at the start: buckets o
 A bucket is searched by `bytearray.find`, which costs less than a microsecond, where probing slot by slot in Python
 would take 50 steps in a table that is nine tenths full; a key whose bucket is full goes to the next one with room.
 A dict from digest to offset would need 150 to 200 bytes per key. Role and interface follow Kafka's SkimpyOffsetMap.
+
+Pure.
 """
 
 from hashlib import blake2b

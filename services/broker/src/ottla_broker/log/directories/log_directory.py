@@ -34,7 +34,8 @@ from ottla_broker.log.files.offset_checkpoint import (
 from ottla_broker.log.files.shutdown_record import begin_record, write_record
 from ottla_core.cluster.state.model import NO_EPOCH
 from ottla_core.errors import ConfigurationError, CorruptMessage, InvalidTopic
-from ottla_core.kafka_uuid import ZERO_UUID, parse_uuid_text, random_uuid, uuid_text
+from ottla_core.kafka_uuid import ZERO_UUID, parse_uuid_text, uuid_text
+from ottla_core.random_ids import random_uuid
 from ottla_core.topic_partition import TopicPartition
 
 META_PROPERTIES: Final = "meta.properties"

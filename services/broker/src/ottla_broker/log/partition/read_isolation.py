@@ -1,4 +1,4 @@
-"""How far into a log somebody may read; Kafka's FetchIsolation."""
+"""How far into a log somebody may read; Kafka's FetchIsolation. Pure."""
 
 from enum import Enum
 

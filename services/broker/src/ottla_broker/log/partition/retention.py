@@ -1,4 +1,4 @@
-"""Which segments a log may drop: the decisions of retention, apart from carrying them out.
+"""Which segments a log may drop: the decisions of retention, apart from carrying them out. Pure.
 
 Segments go oldest first and without gaps, so every decision is a number of segments. None goes that holds
 records at or above the high watermark, since those are not known to be replicated. Source: the deletion rules

@@ -1,4 +1,4 @@
-"""What a log remembers of idempotent producers, so that retries are written once and gaps are noticed.
+"""What a log remembers of idempotent producers, so that retries are written once and gaps are noticed. Pure.
 
 For every producer id the log keeps its epoch and its last five batches. A batch that repeats one of the five
 is a retry whose answer was lost: it gets the original offsets. More than five may be on the way where the leader
