@@ -1,4 +1,4 @@
-"""The schema of test data, as users write it in JSON: a struct, and for each of its fields how values are made.
+"""The schema of test data, as users write it in JSON: a struct, and for each of its fields how values are made. Pure.
 
     {"name": "reading", "fields": {
         "sensor": {"generator": "pattern", "pattern": "s-[0-9]{3}"},

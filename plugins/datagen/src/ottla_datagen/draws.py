@@ -1,4 +1,4 @@
-"""Random draws that depend on a seed and a record's number, and on nothing else.
+"""Random draws that depend on a seed and a record's number, and on nothing else. Pure.
 
 The generator is SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014). Python's own
 would be slower to seed for each record, and may draw otherwise in another version of Python.

@@ -1,4 +1,4 @@
-"""Makes values out of draws: each field of a data schema becomes a schema and a function."""
+"""Makes values out of draws: each field of a data schema becomes a schema and a function. Pure."""
 
 import bisect
 import datetime as dt

@@ -1,4 +1,4 @@
-r"""Patterns for strings: a small part of regular expressions, read into a tree and then written out at random.
+r"""Patterns for strings: a small part of regular expressions, read into a tree and then written out at random. Pure.
 
 There are characters, ``\d`` (a digit), ``\w`` (a letter, a digit or ``_``), a backslash before a character that
 means something else, ``[a-f0-9]``, ``(one|two)``, and behind each of these ``?``, ``{3}`` or ``{2,5}``.

@@ -1,4 +1,4 @@
-"""Types of CSV columns: how users write them, their schemas, and how whole columns of texts become values."""
+"""Types of CSV columns: how users write them, their schemas, and how whole columns of texts become values. Pure."""
 
 import datetime as dt
 import decimal

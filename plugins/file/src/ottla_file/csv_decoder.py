@@ -1,4 +1,4 @@
-"""The decoder of CSV files (RFC 4180, with any delimiter).
+"""The decoder of CSV files (RFC 4180, with any delimiter). Pure.
 
 Rows are parsed by the `csv` module; columns are converted as a whole, which is several times faster than cell by
 cell. The schema belongs to the file: its columns are those of its header.

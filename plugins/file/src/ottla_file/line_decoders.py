@@ -1,4 +1,4 @@
-"""Decoders of files whose every line is a row: text, and JSON lines."""
+"""Decoders of files whose every line is a row: text, and JSON lines. Pure."""
 
 import json
 

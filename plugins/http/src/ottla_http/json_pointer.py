@@ -1,4 +1,4 @@
-"""JSON pointers (RFC 6901), such as `/data/items` or `/links/0/href`."""
+"""JSON pointers (RFC 6901), such as `/data/items` or `/links/0/href`. Pure."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sets of HTTP statuses, as users write them: `408,429,500-599`."""
+"""Sets of HTTP statuses, as users write them: `408,429,500-599`. Pure."""
 
 import re
 from typing import Self

@@ -1,4 +1,4 @@
-"""URLs and bodies with placeholders such as `${topic}`."""
+"""URLs and bodies with placeholders such as `${topic}`. Pure."""
 
 import json
 import re

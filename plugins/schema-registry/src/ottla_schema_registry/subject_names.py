@@ -1,4 +1,4 @@
-"""Under which subject of the registry a schema is found: Confluent's strategies.
+"""Under which subject of the registry a schema is found: Confluent's strategies. Pure.
 
 | strategy | subject |
 |---|---|

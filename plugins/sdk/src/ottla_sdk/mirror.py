@@ -1,4 +1,4 @@
-"""What may be replaced in mirrors: which topics, groups and settings are copied, and what topics are called.
+"""What may be replaced in mirrors: which topics, groups and settings are copied, and what topics are called. Pure.
 
 The kinds are those of Kafka's MirrorMaker 2 (KIP-382), with its words. A flow's settings name a class for each,
 `topic.filter.class` for example, and are its configuration: a filter declares those that it reads in its

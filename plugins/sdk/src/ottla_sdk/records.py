@@ -1,4 +1,4 @@
-"""Records on their way between a topic and a system outside.
+"""Records on their way between a topic and a system outside. Pure.
 
 Records are not changed in place: `replaced` returns a changed copy. (They are not frozen only because that would
 triple what making one costs.)

@@ -1,4 +1,4 @@
-"""Schemas of keys, values and headers, and the Python values that go with them.
+"""Schemas of keys, values and headers, and the Python values that go with them. Pure.
 
 The types, the logical types and their names are Kafka Connect's (package `org.apache.kafka.connect.data`), so that
 converters can exchange them with Java. Values are plain Python:

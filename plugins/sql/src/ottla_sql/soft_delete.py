@@ -1,4 +1,4 @@
-"""Turns rows that are only marked as deleted into tombstones, which delete them where they arrive."""
+"""Turns rows that are only marked as deleted into tombstones, which delete them where they arrive. Pure."""
 
 from ottla_sdk import ConnectRecord, DataError, PluginConfig, Transform, setting
 from ottla_sdk.config import Importance

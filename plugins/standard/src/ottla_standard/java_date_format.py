@@ -1,4 +1,4 @@
-"""Dates and times written by a pattern of Java's SimpleDateFormat, such as `yyyy-MM-dd'T'HH:mm:ss.SSSXXX`.
+"""Dates and times written by a pattern of Java's SimpleDateFormat, such as `yyyy-MM-dd'T'HH:mm:ss.SSSXXX`. Pure.
 
 Understood are the letters y M d D E a H k K h m s S z Z X, quoted text, and all other characters as themselves; names
 are English, times UTC unless the text says otherwise. As in Java, text behind what the pattern describes is ignored,

@@ -1,4 +1,4 @@
-"""Regular expressions and replacements written for Java, as configurations of Kafka Connect have them.
+"""Regular expressions and replacements written for Java, as configurations of Kafka Connect have them. Pure.
 
 Python's `re` reads nearly all of them; named groups are written differently. Replacements are `$1`, `${name}`, and a
 backslash before what is meant literally.

@@ -1,4 +1,4 @@
-"""Names of the things that a worker runs."""
+"""Names of the things that a worker runs. Pure."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,7 @@
-"""Offsets of sinks as Kafka Connect's REST API writes them (its SinkUtils): topic, partition and offset by name."""
+"""Offsets of sinks as Kafka Connect's REST API writes them (its SinkUtils): topic, partition and offset by name.
+
+Pure.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Settings of the worker's internal topics, which keep configurations, source offsets and statuses."""
+"""Settings of the worker's internal topics, which keep configurations, source offsets and statuses. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a worker shows of itself.
+"""What a worker shows of itself. Pure.
 
 States are of what is assigned to this worker, so that the sum over all workers is the cluster's. Readings of tasks
 come from their processes every few seconds: the runtime's under names of their own, those that a plugin makes up

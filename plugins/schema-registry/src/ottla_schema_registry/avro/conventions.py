@@ -1,4 +1,4 @@
-"""The names by which Confluent's AvroData keeps in an Avro schema what only Connect knows, and the reverse."""
+"""The names by which Confluent's AvroData keeps in an Avro schema what only Connect knows, and the reverse. Pure."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Default values in Avro schemas: JSON, in which bytes are text of characters below 256."""
+"""Default values in Avro schemas: JSON, in which bytes are text of characters below 256. Pure."""
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Avro schemas as Connect schemas, each with what turns the values that fastavro reads into Connect's.
+"""Avro schemas as Connect schemas, each with what turns the values that fastavro reads into Connect's. Pure.
 
 fastavro gets the Avro schema without its logical types, so that it reads what is written: numbers and bytes. Of a
 union it tells the name of the type that was written if that is a record, an enum or a fixed.

@@ -1,4 +1,4 @@
-"""Connect schemas as Avro schemas, in the parsed form of their JSON.
+"""Connect schemas as Avro schemas, in the parsed form of their JSON. Pure.
 
 Avro has names for records, enums and fixed types only, and says a named type in full only once: later it is its name.
 """

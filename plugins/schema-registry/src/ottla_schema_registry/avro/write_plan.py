@@ -1,4 +1,4 @@
-"""What turns Connect's values into those that fastavro writes by an Avro schema.
+"""What turns Connect's values into those that fastavro writes by an Avro schema. Pure.
 
 The Avro schema is the one made of the Connect schema, or the latest of a subject, which may have fewer fields, more
 of them with defaults, or wider numbers. Values in unions are paired with the name of their type, so that fastavro

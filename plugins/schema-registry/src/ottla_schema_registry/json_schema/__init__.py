@@ -1,1 +1,1 @@
-"""JSON Schema, by the conventions of Confluent's JsonSchemaData."""
+"""JSON Schema, by the conventions of Confluent's JsonSchemaData. Pure."""

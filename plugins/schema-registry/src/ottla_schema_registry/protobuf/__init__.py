@@ -1,1 +1,1 @@
-"""Protobuf, by the conventions of Confluent's ProtobufData."""
+"""Protobuf, by the conventions of Confluent's ProtobufData. Pure."""

@@ -1,4 +1,4 @@
-"""Java's properties files: `key=value` lines with comments, continued lines and escapes."""
+"""Java's properties files: `key=value` lines with comments, continued lines and escapes. Pure."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The names under which a plugin class can be asked for."""
+"""The names under which a plugin class can be asked for. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Keeps what config providers resolved out of logs, error messages and answers to the worker."""
+"""Keeps what config providers resolved out of logs, error messages and answers to the worker. Pure."""
 
 import io
 import json

@@ -1,4 +1,7 @@
-"""`${provider:path:key}` in settings: found, replaced by their values, and put back (Kafka's ConfigTransformer)."""
+"""`${provider:path:key}` in settings: found, replaced by their values, and put back (Kafka's ConfigTransformer).
+
+Pure.
+"""
 
 import re
 from collections.abc import Callable, Mapping

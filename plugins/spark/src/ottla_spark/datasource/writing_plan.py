@@ -1,4 +1,4 @@
-"""What a query is to write, from its options and columns; pure.
+"""What a query is to write, from its options and columns. Pure.
 
 The rules are those of Spark's own Kafka sink (`KafkaWriter.validateQuery`): a column `value`, and perhaps `key`,
 `topic`, `partition` and `headers`, each of its type; other columns are ignored; the option `topic` wins over the

@@ -1,4 +1,4 @@
-"""How records of one shape become rows of one table; made once for a shape and used for all its records.
+"""How records of one shape become rows of one table; made once for a shape and used for all its records. Pure.
 
 A shape is a topic with the schemas of key and value, or the names of their fields where there are no schemas. The
 usual plan needs no more per record than to take the fields of its value; conversions, only where a column needs one,

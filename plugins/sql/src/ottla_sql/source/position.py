@@ -1,4 +1,4 @@
-"""Where a source is in a table: the last row it has read, as offsets hold it.
+"""Where a source is in a table: the last row it has read, as offsets hold it. Pure.
 
 The format is that of Confluent's JDBC source (its TimestampIncrementingOffset): `incrementing`, `timestamp` in
 milliseconds since the epoch, and `timestamp_nanos`, the whole fraction of that second in nanoseconds. Beside them

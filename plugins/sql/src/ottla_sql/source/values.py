@@ -1,4 +1,4 @@
-"""Turns what database drivers return into the Python values of Connect's types.
+"""Turns what database drivers return into the Python values of Connect's types. Pure.
 
 Drivers differ: SQLite returns text for times and whatever was stored for anything, MySQL a timedelta for a time of
 day and numbers for booleans. Each function takes any of these; None never comes here.

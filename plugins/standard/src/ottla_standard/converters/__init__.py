@@ -1,1 +1,1 @@
-"""Converters that need nothing but the bytes: JSON, strings, bytes, numbers, booleans, headers."""
+"""Converters that need nothing but the bytes: JSON, strings, bytes, numbers, booleans, headers. Pure."""

@@ -1,4 +1,4 @@
-"""The predicates of Kafka Connect."""
+"""The predicates of Kafka Connect. Pure."""
 
 from ottla_sdk import ConnectRecord, PluginConfig, Predicate, setting
 from ottla_standard.java_regex import JavaPattern

@@ -1,4 +1,4 @@
-"""Cast: fields, or the whole key or value, to another type."""
+"""Cast: fields, or the whole key or value, to another type. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Casting of plain values, by the rules of Java's conversions, which Kafka's Cast uses.
+"""Casting of plain values, by the rules of Java's conversions, which Kafka's Cast uses. Pure.
 
 Numbers too large for an integer type lose their upper bits; fractions are cut off, and beyond the range they become
 its end. Text must be a number that fits. Dates and times count as the numbers that stand for them, unless the target

@@ -1,4 +1,4 @@
-"""ExtractField: one field in place of the whole."""
+"""ExtractField: one field in place of the whole. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""Paths to fields: names (`field.syntax.version` V1), or names with dots between them (V2, KIP-821).
+"""Paths to fields: names (`field.syntax.version` V1), or names with dots between them (V2, KIP-821). Pure.
 
 In V2, a name that itself contains dots stands in backticks, and a backtick before a dot or at the end of such a name
 is escaped with a backslash.

@@ -1,4 +1,4 @@
-"""Filter: drops records; a predicate says which."""
+"""Filter: drops records; a predicate says which. Pure."""
 
 from ottla_sdk import ConnectRecord, PluginConfig, Transform
 from ottla_standard.transforms.part import java_names

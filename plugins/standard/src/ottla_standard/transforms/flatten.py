@@ -1,4 +1,4 @@
-"""Flatten: the fields of nested structs or maps as fields of the outermost one."""
+"""Flatten: the fields of nested structs or maps as fields of the outermost one. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import replace

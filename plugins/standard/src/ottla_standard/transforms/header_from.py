@@ -1,4 +1,4 @@
-"""HeaderFrom: fields copied or moved into headers."""
+"""HeaderFrom: fields copied or moved into headers. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""Transforms of headers alone: DropHeaders and InsertHeader."""
+"""Transforms of headers alone: DropHeaders and InsertHeader. Pure."""
 
 from collections.abc import Mapping
 

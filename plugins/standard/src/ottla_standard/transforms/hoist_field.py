@@ -1,4 +1,4 @@
-"""HoistField: the whole as the only field of a struct or map."""
+"""HoistField: the whole as the only field of a struct or map. Pure."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""InsertField: topic, partition, offset, timestamp or a fixed text as fields."""
+"""InsertField: topic, partition, offset, timestamp or a fixed text as fields. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple

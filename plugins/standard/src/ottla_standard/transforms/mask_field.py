@@ -1,4 +1,4 @@
-"""MaskField: what fields hold, replaced by nothing or by a fixed text or number."""
+"""MaskField: what fields hold, replaced by nothing or by a fixed text or number. Pure."""
 
 import datetime as dt
 from collections.abc import Callable

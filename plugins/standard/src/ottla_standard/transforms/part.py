@@ -1,4 +1,4 @@
-"""What transforms of a record's key or value have in common.
+"""What transforms of a record's key or value have in common. Pure.
 
 A transform comes as two classes that differ in the part they work on. Values are never changed in place: other
 records, or whoever made the record, may hold the same objects.

@@ -1,4 +1,4 @@
-"""ReplaceField: some fields only, or under other names."""
+"""ReplaceField: some fields only, or under other names. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple

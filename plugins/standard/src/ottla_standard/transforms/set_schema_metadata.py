@@ -1,4 +1,4 @@
-"""SetSchemaMetadata: another name or version of the schema."""
+"""SetSchemaMetadata: another name or version of the schema. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""ValueToKey: a key made of fields of the value."""
+"""ValueToKey: a key made of fields of the value. Pure."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Who runs what: the leader's part of a rebalance, incremental and cooperative (KIP-415).
+"""Who runs what: the leader's part of a rebalance, incremental and cooperative (KIP-415). Pure.
 
 Workers go on with what they run while they join, and say what it is. The leader gives away only what nobody runs, so
 that nothing ever runs twice; to move something, it is revoked in one round, and given to another worker in the next.

@@ -1,4 +1,4 @@
-"""What the leader does in a rebalance: it reads the members' states, and writes an assignment for each."""
+"""What the leader does in a rebalance: it reads the members' states, and writes an assignment for each. Pure."""
 
 from collections.abc import Mapping
 

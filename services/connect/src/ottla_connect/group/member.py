@@ -1,4 +1,4 @@
-"""A worker's membership as a state machine: no I/O, no clock; answers and times go in, actions come out.
+"""A worker's membership as a state machine: no I/O, no clock; answers and times go in, actions come out. Pure.
 
     OUTSIDE -> JOINING -> PLANNING (the leader) -> SYNCING -> INSIDE -> JOINING …
        ^-- LOSING <-- from anywhere, when the coordinator does not know the member any more

@@ -1,4 +1,4 @@
-"""What the member tells its shell to do, and what the shell tells it of the coordinator's answers."""
+"""What the member tells its shell to do, and what the shell tells it of the coordinator's answers. Pure."""
 
 from dataclasses import dataclass
 

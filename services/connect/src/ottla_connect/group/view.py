@@ -1,4 +1,4 @@
-"""What the group needs to know of the worker, and what it tells it."""
+"""What the group needs to know of the worker, and what it tells it. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a worker runs: connectors and tasks, as one value with the operations of sets."""
+"""What a worker runs: connectors and tasks, as one value with the operations of sets. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -12,6 +12,8 @@ The formats are Kafka Connect's, so that tools which know them can read an Ottla
 Fields may be missing at the end. Later versions are expected to begin like this one.
 
 Source: ConnectProtocol and IncrementalCooperativeConnectProtocol in Kafka, KIP-415, KIP-507.
+
+Pure.
 """
 
 import struct

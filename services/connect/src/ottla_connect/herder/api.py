@@ -1,4 +1,4 @@
-"""What the REST API asks of a worker. Nouns, states and rules are Kafka Connect's (its `Herder` interface)."""
+"""What the REST API asks of a worker. Nouns, states and rules are Kafka Connect's (its `Herder` interface). Pure."""
 
 import enum
 from collections.abc import Mapping, Sequence

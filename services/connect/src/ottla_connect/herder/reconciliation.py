@@ -1,4 +1,4 @@
-"""What a worker has to run, given its assignment and the cluster's configuration."""
+"""What a worker has to run, given its assignment and the cluster's configuration. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""When a failed connector or task is started again by itself.
+"""When a failed connector or task is started again by itself. Pure.
 
 Each failure in a row doubles the pause, up to a maximum; after so many in a row it stays failed. Having run for a
 while without failing begins a new row. What raised a `FatalError` is not tried again: somebody has to do something.

@@ -1,4 +1,4 @@
-"""Which of a connector and its tasks a restart request means (KIP-745)."""
+"""Which of a connector and its tasks a restart request means (KIP-745). Pure."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a worker knows of all connectors: their settings and types, statuses, topics. It changes nothing."""
+"""What a worker knows of all connectors: their settings and types, statuses, topics. It changes nothing. Pure."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""How the process of a connector or task ended, in words for people."""
+"""How the process of a connector or task ended, in words for people. Pure."""
 
 import signal
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Messages out of a stream of bytes: four bytes of length before each."""
+"""Messages out of a stream of bytes: four bytes of length before each. Pure."""
 
 from collections.abc import Iterator
 

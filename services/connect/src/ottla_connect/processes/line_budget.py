@@ -1,4 +1,4 @@
-"""How many log lines may pass in a time: a token bucket."""
+"""How many log lines may pass in a time: a token bucket. Pure."""
 
 
 class LineBudget:

@@ -1,4 +1,4 @@
-"""What a worker and the processes of its connectors and tasks say to each other.
+"""What a worker and the processes of its connectors and tasks say to each other. Pure.
 
 Both speak over one stream socket: four bytes of length, then JSON. The first message says what the process is for;
 `ToProcess` and `FromProcess` list all of them.

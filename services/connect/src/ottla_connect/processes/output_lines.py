@@ -1,4 +1,4 @@
-"""Lines out of what a process writes to its standard output and error.
+"""Lines out of what a process writes to its standard output and error. Pure.
 
 A log record of the runtime is a line of JSON, `{"level", "logger", "message", "trace"}`; whatever else comes (a
 print, a native library's or faulthandler's report) is passed on as it is, as level info.

@@ -1,4 +1,4 @@
-"""The last log lines of every connector and task, in memory, for REST and `ottla connect logs`.
+"""The last log lines of every connector and task, in memory, for REST and `ottla connect logs`. Pure.
 
 They stay when a process ends, so that one can see why. Lines, bytes and the number of connectors and tasks are
 bounded; those that have been silent longest go first.

@@ -1,4 +1,4 @@
-"""The JSON documents of the REST API: those of Kafka Connect (its `rest.entities`) and our few more."""
+"""The JSON documents of the REST API: those of Kafka Connect (its `rest.entities`) and our few more. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, Self

@@ -1,4 +1,4 @@
-"""The records of the config topic, as Kafka Connect writes them (its KafkaConfigBackingStore).
+"""The records of the config topic, as Kafka Connect writes them (its KafkaConfigBackingStore). Pure.
 
 A record's key says what it is about, its value is schemaless JSON. `decode` makes a typed record of both, or raises
 `BadRecord`; the other functions make what is written. All workers of a cluster, Kafka's too, must agree on this.

@@ -1,4 +1,4 @@
-"""The cluster's configuration, as the records of the config topic say it (Kafka's KafkaConfigBackingStore).
+"""The cluster's configuration, as the records of the config topic say it (Kafka's KafkaConfigBackingStore). Pure.
 
 The topic is compacted, and a connector's tasks take several records, so that a reader may find only some of them.
 Their settings therefore wait until a commit record says how many there are; if some are missing then, the connector

@@ -1,4 +1,4 @@
-"""The bytes of a `FileLog`'s file: a line that names the format, then records.
+"""The bytes of a `FileLog`'s file: a line that names the format, then records. Pure.
 
 A record is a marker, the CRC-32 and the length of what follows it, then its body: the key's length, the key, and the
 value if there is one. A crash while records are appended leaves the last of them incomplete: what cannot be read is

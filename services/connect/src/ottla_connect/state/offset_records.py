@@ -1,4 +1,4 @@
-"""The records of the offset topic, as Kafka Connect writes them (its OffsetStorageWriter and OffsetUtils).
+"""The records of the offset topic, as Kafka Connect writes them (its OffsetStorageWriter and OffsetUtils). Pure.
 
 Key: ``["connector",{partition}]``, value: ``{offset}``, both schemaless JSON; no value removes the offset. A
 partition and an offset are objects of text, numbers and booleans.

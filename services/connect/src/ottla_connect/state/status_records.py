@@ -1,4 +1,4 @@
-"""The records of the status topic, as Kafka Connect writes them (its KafkaStatusBackingStore).
+"""The records of the status topic, as Kafka Connect writes them (its KafkaStatusBackingStore). Pure.
 
 The status of a connector or task: ``{"state", "trace", "worker_id", "generation"}``, with the plugin's ``version``
 if it is known, and the ``progress`` that a task has reported. A topic that a connector uses: ``{"topic": {"name",

@@ -3,6 +3,8 @@
 A worker that stops a task says so late, perhaps after another has begun to run it. Two rules of Kafka Connect keep
 that from hiding the newer status: a "safe" write is left out if another worker has written in a later generation,
 and an UNASSIGNED that is read after a RUNNING of the same or a later generation is ignored.
+
+Pure.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What is done about an error with a record: try again, skip it, or fail (Kafka's RetryWithToleranceOperator).
+"""What is done about an error with a record: try again, skip it, or fail (Kafka's RetryWithToleranceOperator). Pure.
 
 `ErrorPolicy` decides; it knows no clock. Only what passes by itself is tried again, for `errors.retry.timeout`. What
 still fails is skipped under `errors.tolerance=all`, whatever it raises, because the code of transforms and converters

@@ -1,4 +1,7 @@
-"""The single message transforms of a connector, one after the other, each perhaps only where a predicate holds."""
+"""The single message transforms of a connector, one after the other, each perhaps only where a predicate holds.
+
+Pure.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

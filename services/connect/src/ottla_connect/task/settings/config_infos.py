@@ -1,4 +1,7 @@
-"""The documents in which Kafka Connect's REST API describes settings: ConfigKeyInfo, ConfigValueInfo, ConfigInfos."""
+"""The documents in which Kafka Connect's REST API describes settings: ConfigKeyInfo, ConfigValueInfo, ConfigInfos.
+
+Pure.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,7 @@
-"""The settings that every connector has, whatever its class (Kafka's ConnectorConfig and its two subclasses)."""
+"""The settings that every connector has, whatever its class (Kafka's ConnectorConfig and its two subclasses).
+
+Pure.
+"""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Validates everything that a connector's settings say, and lists all that is wrong at once (AbstractHerder).
+"""Validates everything that a connector's settings say, and lists all that is wrong at once (AbstractHerder). Pure.
 
 That is: what all connectors have; the converters, transforms and predicates that are named, with their settings; the
 connector's own settings; overrides of its Kafka clients. References to config providers are resolved for this, but

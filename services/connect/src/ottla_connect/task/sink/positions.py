@@ -1,4 +1,4 @@
-"""How far a sink task has come in each of its partitions, and what may be committed (Kafka's WorkerSinkTask).
+"""How far a sink task has come in each of its partitions, and what may be committed (Kafka's WorkerSinkTask). Pure.
 
 An offset here is always that of the next record. Of each partition there are: how far it was read, how far its
 records were put into the sink, and how far that is committed; each at most as far as the one before.

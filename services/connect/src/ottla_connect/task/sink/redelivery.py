@@ -1,4 +1,4 @@
-"""Records that a sink task could not take for now, and when it is asked again.
+"""Records that a sink task could not take for now, and when it is asked again. Pure.
 
 Kafka Connect leaves the pause to the task (`SinkTaskContext.timeout`); where a task says nothing, pauses double here.
 """

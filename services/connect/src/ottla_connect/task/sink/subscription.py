@@ -1,4 +1,4 @@
-"""Which topics a sink reads: a list, or those whose whole name matches a regular expression.
+"""Which topics a sink reads: a list, or those whose whole name matches a regular expression. Pure.
 
 librdkafka's own expressions are POSIX's and match anywhere, Kafka Connect's are like Python's and match whole names;
 so the names are matched here, and looked at again every `metadata.max.age.ms`.

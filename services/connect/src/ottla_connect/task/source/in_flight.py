@@ -3,6 +3,8 @@
 Records are acknowledged in the order of their topic partitions, not of their source partitions; so the offsets of
 each source partition wait in a queue until all before them is acknowledged too (Kafka's SubmittedRecords). They are
 kept by runs of records that came from one poll, which costs a record no more than a count.
+
+Pure.
 """
 
 import json

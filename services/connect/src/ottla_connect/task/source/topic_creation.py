@@ -1,4 +1,4 @@
-"""How topics that a source writes to are created (KIP-158): `topic.creation.*` in its settings.
+"""How topics that a source writes to are created (KIP-158): `topic.creation.*` in its settings. Pure.
 
 The first group of `topic.creation.groups` whose `include` matches a topic's whole name and whose `exclude` does not
 decides; the group `default` takes all others. Without such settings the brokers create topics, if they do.
