@@ -3,16 +3,15 @@
 Events come in through `handle` (a client's request), `advance` (time has passed) and `on_cluster_state` (topics have
 changed); each gives a `Turn`. Loading is `replay` for every record of the partition, in order, then `loaded`.
 
-State changes by `write`, which puts a record into the turn and applies it at once, exactly as `replay` will apply
-it when the partition is loaded; what an event decides next sees it. The classic protocol's groups live in memory
-between stable generations and write snapshots of themselves (`Turn.records` directly).
+State (`shard_state.py`) changes by `write`, which applies a record at once, as `replay` will when the partition is
+loaded. The classic protocol's groups live in memory between stable generations and write snapshots of themselves
+(`Turn.records` directly). Here are the tables of what handles which request, record and event.
 
 Nothing is ever rolled back: the shell keeps trying to store a turn until it is stored, or until the shard has another
 owner, and then throws the whole shard away.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
 from uuid import UUID
 
 from ottla_core.cluster.state.model import ClusterState
@@ -23,7 +22,6 @@ from ottla_group_coordinator.classic.loading import on_loaded as load_classic_gr
 from ottla_group_coordinator.classic.loading import replay_group_metadata
 from ottla_group_coordinator.consumer.departure import load_consumer_groups
 from ottla_group_coordinator.consumer.replay import CONSUMER_GROUP_REPLAYS
-from ottla_group_coordinator.group import Group
 from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.handlers import (
     consumer_group_describe,
@@ -41,54 +39,19 @@ from ottla_group_coordinator.handlers import (
 )
 from ottla_group_coordinator.offsets import expiry
 from ottla_group_coordinator.offsets.loading import replay_offset_commit
-from ottla_group_coordinator.offsets.table import OffsetTable
-from ottla_group_coordinator.records import GroupMetadataKey, OffsetCommitKey, RecordKey, RecordValue
-from ottla_group_coordinator.runtime.errors import CoordinatorLoadInProgress
-from ottla_group_coordinator.runtime.timers import Timers
-from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
+from ottla_group_coordinator.records import GroupMetadataKey, OffsetCommitKey
+from ottla_group_coordinator.runtime.turn import Turn
 from ottla_group_coordinator.settings import GroupSettings
+from ottla_group_coordinator.shard_state import Replay, ShardState
 
 
-class Timer(Protocol):
-    """A deadline: a frozen dataclass that names what it is about."""
-
-    def __hash__(self) -> int: ...
-
-    def expire(self, shard: "GroupShard", turn: Turn) -> None:
-        """Do what is due. What it is about may have gone or changed since the timer was set."""
-
-
-class GroupShard:
-    """The groups of one shard.
-
-    Args:
-        settings: of all groups.
-        cluster_state: the topics that can be consumed, to begin with.
-        draw_uuid: gives a fresh UUID for every member id.
-
-    Attributes:
-        groups: by group id.
-        groups_being_deleted: ids of groups whose deletion takes several turns; until then nobody may use them.
-        offsets: the committed offsets, of groups that exist and of those that only commit.
-        offset_cleanup: how far the search for offsets that can be forgotten has come.
-        timers: what is due when.
-        timestamps_ahead_ms: what is to be added to the time of deadlines for the time of records.
-        topic_names_revision: of the cluster state in which topics last came or went, as far as it is known.
-    """
+class GroupShard(ShardState):
+    """One shard: its state, and what happens to it. See `ShardState` for the arguments and attributes."""
 
     def __init__(
         self, *, settings: GroupSettings, cluster_state: ClusterState, draw_uuid: Callable[[], UUID]
     ) -> None:
-        self.settings = settings
-        self.cluster_state = cluster_state
-        self.topic_names_revision = cluster_state.revision
-        self.draw_uuid = draw_uuid
-        self.groups: dict[str, Group] = {}
-        self.groups_being_deleted: set[str] = set()
-        self.offsets = OffsetTable()
-        self.offset_cleanup = expiry.OffsetCleanup()
-        self.timers: Timers[Timer] = Timers()
-        self.timestamps_ahead_ms = 0
+        super().__init__(settings=settings, cluster_state=cluster_state, draw_uuid=draw_uuid, replays=REPLAYS)
 
     def handle(self, request: GroupRequest, now_ms: int) -> Turn:
         """Take a client's request; it is answered in this turn or in a later one."""
@@ -101,15 +64,6 @@ class GroupShard:
             refusal = error_response(request.api_key, request.api_version, request.message, error)
             turn.answer(request.token, refusal)
         return turn
-
-    def check_not_being_deleted(self, group_id: str | None) -> None:
-        """See that a group may be used; a request of several groups asks for each of them.
-
-        Raises:
-            CoordinatorLoadInProgress: part of it is gone already. Clients come again, and find it wholly gone.
-        """
-        if group_id in self.groups_being_deleted:
-            raise CoordinatorLoadInProgress(f"group {group_id} is being deleted")
 
     def advance(self, now_ms: int) -> Turn:
         """Do what is due at `now_ms`, up to the first timer that writes: what is stored together stays small.
@@ -132,10 +86,6 @@ class GroupShard:
                 react(self, turn)
         return turn
 
-    def replay(self, record: CoordinatorRecord) -> None:
-        """Apply a record that is stored."""
-        REPLAYS[type(record.key)](self, record.key, record.value)
-
     def loaded(self, now_ms: int) -> Turn:
         """Begin to serve after the last `replay`: every member gets a whole session timeout from here."""
         turn = self._turn(now_ms)
@@ -143,19 +93,12 @@ class GroupShard:
             begin(self, turn)
         return turn
 
-    def write(self, turn: Turn, key: RecordKey, value: RecordValue | None) -> None:
-        """Store and apply a record; without a value, a tombstone."""
-        record = CoordinatorRecord(key, value)
-        turn.records.append(record)
-        self.replay(record)
-
     def _turn(self, now_ms: int) -> Turn:
         return Turn(now_ms, now_ms + self.timestamps_ahead_ms)
 
 
-Handler = Callable[[GroupShard, GroupRequest, Turn], None]
-Replay = Callable[[GroupShard, Any, Any], None]
-Hook = Callable[[GroupShard, Turn], None]
+Handler = Callable[[ShardState, GroupRequest, Turn], None]
+Hook = Callable[[ShardState, Turn], None]
 
 HANDLERS: Mapping[int, Handler] = {
     api.JOIN_GROUP: join_group.handle,

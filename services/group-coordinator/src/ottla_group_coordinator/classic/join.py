@@ -7,7 +7,6 @@ Source: the `classicGroupJoin…` methods of GroupMetadataManager in Kafka.
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
@@ -29,9 +28,7 @@ from ottla_group_coordinator.classic.state import ClassicGroupState
 from ottla_group_coordinator.errors import InconsistentGroupProtocol, UnknownMemberId
 from ottla_group_coordinator.group import GroupType
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 NO_MEMBER_ID = ""
 FIRST_MEMBER_ID_REQUIRED = 4
@@ -60,7 +57,7 @@ class Joining:
     protocols: tuple[MemberProtocol, ...]
 
 
-def join(shard: "GroupShard", turn: Turn, joining: Joining) -> None:
+def join(shard: ShardState, turn: Turn, joining: Joining) -> None:
     """Take a JoinGroup for a classic group, for an empty one of any protocol, or for none yet.
 
     Raises:
@@ -86,7 +83,7 @@ def join(shard: "GroupShard", turn: Turn, joining: Joining) -> None:
         _join_instance(shard, turn, group, joining, joining.instance_id)
 
 
-def _create_group(shard: "GroupShard", turn: Turn, joining: Joining) -> ClassicGroup:
+def _create_group(shard: ShardState, turn: Turn, joining: Joining) -> ClassicGroup:
     """Begin a classic group with an empty record, in place of an empty group of the other protocol if there is."""
     if joining.member_id != NO_MEMBER_ID:
         raise UnknownMemberId(f"there is no group {joining.group_id}")
@@ -115,7 +112,7 @@ def _has_room(group: ClassicGroup, member_id: str, group_max_size: int) -> bool:
     return member is not None or len(group.members) < group_max_size
 
 
-def _turn_away(shard: "GroupShard", turn: Turn, group: ClassicGroup, joining: Joining) -> None:
+def _turn_away(shard: ShardState, turn: Turn, group: ClassicGroup, joining: Joining) -> None:
     refusal = join_refused(ErrorCode.group_max_size_reached, NO_MEMBER_ID, joining.parked.api_version)
     turn.answer(joining.parked.token, refusal)
     member = group.members.get(joining.member_id)
@@ -127,7 +124,7 @@ def _turn_away(shard: "GroupShard", turn: Turn, group: ClassicGroup, joining: Jo
     complete_if_joined_again(shard, turn, group)
 
 
-def _join_new(shard: "GroupShard", turn: Turn, group: ClassicGroup, joining: Joining) -> None:
+def _join_new(shard: ShardState, turn: Turn, group: ClassicGroup, joining: Joining) -> None:
     """Give a dynamic client an id; it must come again with it, so that clients which give up leave no member."""
     member_id = f"{joining.client_id}-{shard.draw_uuid()}"
     if joining.parked.api_version < FIRST_MEMBER_ID_REQUIRED:
@@ -139,7 +136,7 @@ def _join_new(shard: "GroupShard", turn: Turn, group: ClassicGroup, joining: Joi
     turn.answer(joining.parked.token, refusal)
 
 
-def _join_instance(shard: "GroupShard", turn: Turn, group: ClassicGroup, joining: Joining, instance_id: str) -> None:
+def _join_instance(shard: ShardState, turn: Turn, group: ClassicGroup, joining: Joining, instance_id: str) -> None:
     """Take a static client in, or let it take over from its former self."""
     member_id = f"{instance_id}-{shard.draw_uuid()}"
     former_id = group.static_members.get(instance_id)
@@ -153,7 +150,7 @@ def _join_instance(shard: "GroupShard", turn: Turn, group: ClassicGroup, joining
         _replace_and_rebalance(shard, turn, group, (former, successor), joining)
 
 
-def _add_member(shard: "GroupShard", turn: Turn, group: ClassicGroup, joining: Joining, member_id: str) -> None:
+def _add_member(shard: ShardState, turn: Turn, group: ClassicGroup, joining: Joining, member_id: str) -> None:
     member = ClassicMember(
         member_id=member_id,
         instance_id=joining.instance_id,
@@ -171,7 +168,7 @@ def _add_member(shard: "GroupShard", turn: Turn, group: ClassicGroup, joining: J
     rebalance_or_complete(shard, turn, group)
 
 
-def _join_known(shard: "GroupShard", turn: Turn, group: ClassicGroup, joining: Joining) -> None:
+def _join_known(shard: ShardState, turn: Turn, group: ClassicGroup, joining: Joining) -> None:
     """Take a client that has an id already: one that was given out, or that of a member."""
     if joining.member_id in group.pending_join:
         if joining.instance_id is not None:
@@ -224,7 +221,7 @@ Restart = tuple[ClassicMember, ClassicMember]
 
 
 def _replaced_quietly(
-    shard: "GroupShard", turn: Turn, group: ClassicGroup, restart: Restart, parked: ParkedRequest
+    shard: ShardState, turn: Turn, group: ClassicGroup, restart: Restart, parked: ParkedRequest
 ) -> bool:
     """Replace a static member without a rebalance; return False, with all as it was, if the protocol would change."""
     former, successor = restart
@@ -250,7 +247,7 @@ def _replaced_quietly(
 
 
 def _replace_and_rebalance(
-    shard: "GroupShard", turn: Turn, group: ClassicGroup, restart: Restart, joining: Joining
+    shard: ShardState, turn: Turn, group: ClassicGroup, restart: Restart, joining: Joining
 ) -> None:
     """Replace a static member, and let the others join with it: the leader may already be assigning to the former."""
     former, successor = restart
@@ -261,7 +258,7 @@ def _replace_and_rebalance(
     rebalance_or_complete(shard, turn, group)
 
 
-def _pass_session_on(shard: "GroupShard", turn: Turn, group: ClassicGroup, restart: Restart) -> None:
+def _pass_session_on(shard: ShardState, turn: Turn, group: ClassicGroup, restart: Restart) -> None:
     former, successor = restart
     shard.timers.cancel(MemberSession(group.group_id, former.member_id))
     renew_session(shard, group, successor, turn.now_ms)

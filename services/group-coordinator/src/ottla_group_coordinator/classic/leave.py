@@ -14,15 +14,14 @@ from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.classic.rebalance import MemberSession, rebalance_or_complete, remove_member
 from ottla_group_coordinator.errors import UnknownMemberId
 from ottla_group_coordinator.runtime.turn import Turn
+from ottla_group_coordinator.shard_state import ShardState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ottla_group_coordinator.shard import GroupShard
-
 
 def leave(
-    shard: "GroupShard", turn: Turn, group: ClassicGroup, leaving: "Sequence[MemberIdentity]"
+    shard: ShardState, turn: Turn, group: ClassicGroup, leaving: "Sequence[MemberIdentity]"
 ) -> tuple[MemberResponse, ...]:
     """Remove members, then rebalance once for all; return what has become of each."""
     responses = []
@@ -45,7 +44,7 @@ def left(identity: MemberIdentity, error: ErrorCode) -> MemberResponse:
     )
 
 
-def _remove(shard: "GroupShard", turn: Turn, group: ClassicGroup, identity: MemberIdentity) -> None:
+def _remove(shard: ShardState, turn: Turn, group: ClassicGroup, identity: MemberIdentity) -> None:
     if identity.member_id in group.pending_join:
         group.remove(identity.member_id)
         shard.timers.cancel(MemberSession(group.group_id, identity.member_id))

@@ -3,20 +3,16 @@
 Source: `GroupMetadataManager.onLoaded` in Kafka.
 """
 
-from typing import TYPE_CHECKING
-
 from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.classic.rebalance import forget_timers, prepare_rebalance, renew_session
 from ottla_group_coordinator.classic.snapshot import restore
 from ottla_group_coordinator.classic.state import ClassicGroupState
 from ottla_group_coordinator.records import GroupMetadataKey, GroupMetadataValue
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 
-def replay_group_metadata(shard: "GroupShard", key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
+def replay_group_metadata(shard: ShardState, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
     """Apply a group's snapshot, or its removal."""
     former = shard.groups.get(key.group)
     if isinstance(former, ClassicGroup):
@@ -28,7 +24,7 @@ def replay_group_metadata(shard: "GroupShard", key: GroupMetadataKey, value: Gro
         del shard.groups[key.group]
 
 
-def on_loaded(shard: "GroupShard", turn: Turn) -> None:
+def on_loaded(shard: ShardState, turn: Turn) -> None:
     """Give every member a whole session.
 
     Groups that were stored to be rebalanced are; so are those that are over the maximum, which lose who joins last.

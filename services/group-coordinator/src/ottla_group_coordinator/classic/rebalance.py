@@ -13,7 +13,6 @@ Source: the `classicGroup…`, `prepareRebalance` and `expire…` methods of Gro
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
@@ -24,9 +23,7 @@ from ottla_group_coordinator.classic.snapshot import fits, snapshot
 from ottla_group_coordinator.classic.state import ClassicGroupState
 from ottla_group_coordinator.rebalance_counts import Rebalance
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +33,7 @@ class MemberSession:
     group_id: str
     member_id: str
 
-    def expire(self, shard: "GroupShard", turn: Turn) -> None:
+    def expire(self, shard: ShardState, turn: Turn) -> None:
         """Remove the member unless it was heard of since, or waits for us."""
         group = shard.groups.get(self.group_id)
         if not isinstance(group, ClassicGroup):
@@ -64,7 +61,7 @@ class JoinTimeout:
 
     group_id: str
 
-    def expire(self, shard: "GroupShard", turn: Turn) -> None:
+    def expire(self, shard: ShardState, turn: Turn) -> None:
         """Go on with those that have."""
         group = shard.groups.get(self.group_id)
         assert isinstance(group, ClassicGroup), "cancelled when the group goes"
@@ -77,7 +74,7 @@ class InitialDelay:
 
     group_id: str
 
-    def expire(self, shard: "GroupShard", turn: Turn) -> None:
+    def expire(self, shard: ShardState, turn: Turn) -> None:
         """Wait once more if another has come, but no longer than the rebalance timeout altogether."""
         group = shard.groups.get(self.group_id)
         assert isinstance(group, ClassicGroup), "cancelled when the group goes"
@@ -95,7 +92,7 @@ class SyncTimeout:
 
     group_id: str
 
-    def expire(self, shard: "GroupShard", turn: Turn) -> None:
+    def expire(self, shard: ShardState, turn: Turn) -> None:
         """Remove them, and rebalance without them."""
         group = shard.groups.get(self.group_id)
         assert isinstance(group, ClassicGroup), "cancelled when the group goes"
@@ -105,17 +102,17 @@ class SyncTimeout:
         prepare_rebalance(shard, turn, group)
 
 
-def renew_session(shard: "GroupShard", group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
+def renew_session(shard: ShardState, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
     """Give a member a whole session timeout from now."""
     _set_session(shard, group, member, now_ms + member.session_timeout_ms)
 
 
-def begin_first_session(shard: "GroupShard", group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
+def begin_first_session(shard: ShardState, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
     """Give a new member, who cannot heartbeat before it is answered, a long time."""
     _set_session(shard, group, member, now_ms + shard.settings.new_member_join_timeout_ms)
 
 
-def _set_session(shard: "GroupShard", group: ClassicGroup, member: ClassicMember, deadline_ms: int) -> None:
+def _set_session(shard: ShardState, group: ClassicGroup, member: ClassicMember, deadline_ms: int) -> None:
     member.session_deadline_ms = deadline_ms
     timer = MemberSession(group.group_id, member.member_id)
     due_ms = shard.timers.deadline_ms(timer)
@@ -123,7 +120,7 @@ def _set_session(shard: "GroupShard", group: ClassicGroup, member: ClassicMember
         shard.timers.set(timer, deadline_ms)
 
 
-def forget_timers(shard: "GroupShard", group: ClassicGroup) -> None:
+def forget_timers(shard: ShardState, group: ClassicGroup) -> None:
     """Cancel whatever is due for a group that goes, or becomes one of another protocol."""
     for member_id in (*group.members, *group.pending_join):
         shard.timers.cancel(MemberSession(group.group_id, member_id))
@@ -132,7 +129,7 @@ def forget_timers(shard: "GroupShard", group: ClassicGroup) -> None:
     shard.timers.cancel(SyncTimeout(group.group_id))
 
 
-def prepare_rebalance(shard: "GroupShard", turn: Turn, group: ClassicGroup) -> None:
+def prepare_rebalance(shard: ShardState, turn: Turn, group: ClassicGroup) -> None:
     """Wait for all members to join; go on at once if they have."""
     if group.state is ClassicGroupState.COMPLETING_REBALANCE:
         refuse_assignments(shard, turn, group, ErrorCode.rebalance_in_progress)
@@ -153,7 +150,7 @@ def prepare_rebalance(shard: "GroupShard", turn: Turn, group: ClassicGroup) -> N
         shard.timers.set(JoinTimeout(group.group_id), turn.now_ms + group.rebalance_timeout_ms)
 
 
-def rebalance_or_complete(shard: "GroupShard", turn: Turn, group: ClassicGroup) -> None:
+def rebalance_or_complete(shard: ShardState, turn: Turn, group: ClassicGroup) -> None:
     """React to a member that has come, gone or changed: rebalance, or see whether the present one can go on."""
     if group.can_rebalance:
         prepare_rebalance(shard, turn, group)
@@ -161,18 +158,18 @@ def rebalance_or_complete(shard: "GroupShard", turn: Turn, group: ClassicGroup) 
         complete_if_joined_again(shard, turn, group)
 
 
-def complete_if_joined_again(shard: "GroupShard", turn: Turn, group: ClassicGroup) -> None:
+def complete_if_joined_again(shard: ShardState, turn: Turn, group: ClassicGroup) -> None:
     """End the joining phase if nobody is waited for; a first rebalance keeps its delay."""
     if group.previous_state is not ClassicGroupState.EMPTY:
         _complete_if_joined(shard, turn, group)
 
 
-def _complete_if_joined(shard: "GroupShard", turn: Turn, group: ClassicGroup) -> None:
+def _complete_if_joined(shard: ShardState, turn: Turn, group: ClassicGroup) -> None:
     if group.state is ClassicGroupState.PREPARING_REBALANCE and group.has_all_members_joined:
         complete_join(shard, turn, group)
 
 
-def complete_join(shard: "GroupShard", turn: Turn, group: ClassicGroup) -> None:
+def complete_join(shard: ShardState, turn: Turn, group: ClassicGroup) -> None:
     """End the joining phase: begin a generation with those that have joined, and static members that may yet."""
     shard.timers.cancel(JoinTimeout(group.group_id))
     shard.timers.cancel(InitialDelay(group.group_id))
@@ -190,7 +187,7 @@ def complete_join(shard: "GroupShard", turn: Turn, group: ClassicGroup) -> None:
         _announce_generation(shard, turn, group)
 
 
-def _announce_generation(shard: "GroupShard", turn: Turn, group: ClassicGroup) -> None:
+def _announce_generation(shard: ShardState, turn: Turn, group: ClassicGroup) -> None:
     for member in group.members.values():
         request = group.take_join(member)
         if request is not None:
@@ -201,14 +198,14 @@ def _announce_generation(shard: "GroupShard", turn: Turn, group: ClassicGroup) -
     shard.timers.set(SyncTimeout(group.group_id), turn.now_ms + group.rebalance_timeout_ms)
 
 
-def mark_synced(shard: "GroupShard", group: ClassicGroup, member: ClassicMember) -> None:
+def mark_synced(shard: ShardState, group: ClassicGroup, member: ClassicMember) -> None:
     """Wait no longer for a member's SyncGroup."""
     group.pending_sync.discard(member.member_id)
     if not group.pending_sync:
         shard.timers.cancel(SyncTimeout(group.group_id))
 
 
-def store_assignments(shard: "GroupShard", turn: Turn, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
+def store_assignments(shard: ShardState, turn: Turn, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
     """Store what the leader has assigned, and tell every member that asks; members left out get nothing.
 
     A generation that is too large to be stored is given up.
@@ -237,7 +234,7 @@ def _count_rebalance(turn: Turn, group: ClassicGroup) -> None:
         group.rebalance_began_ms = None
 
 
-def refuse_assignments(shard: "GroupShard", turn: Turn, group: ClassicGroup, error: ErrorCode) -> None:
+def refuse_assignments(shard: ShardState, turn: Turn, group: ClassicGroup, error: ErrorCode) -> None:
     """Take back the generation's assignments, and tell everybody who waits for one."""
     for member in group.members.values():
         member.assignment = b""
@@ -247,7 +244,7 @@ def refuse_assignments(shard: "GroupShard", turn: Turn, group: ClassicGroup, err
             renew_session(shard, group, member, turn.now_ms)
 
 
-def remove_member(shard: "GroupShard", turn: Turn, group: ClassicGroup, member: ClassicMember) -> None:
+def remove_member(shard: ShardState, turn: Turn, group: ClassicGroup, member: ClassicMember) -> None:
     """Take a member out; if it still waits for an answer, it learns that it is none."""
     refuse_waiting(turn, group, member, ErrorCode.unknown_member_id, member_id="")
     shard.timers.cancel(MemberSession(group.group_id, member.member_id))

@@ -3,8 +3,6 @@
 Source: `classicGroupSyncToClassicGroup` of GroupMetadataManager in Kafka.
 """
 
-from typing import TYPE_CHECKING
-
 from kio.schema.errors import ErrorCode
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 
@@ -15,13 +13,11 @@ from ottla_group_coordinator.classic.responses import sync_refused, synced
 from ottla_group_coordinator.classic.state import ClassicGroupState
 from ottla_group_coordinator.errors import InconsistentGroupProtocol, RebalanceInProgress
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 
 def sync(
-    shard: "GroupShard", turn: Turn, group: ClassicGroup, request: SyncGroupRequest, parked: ParkedRequest
+    shard: ShardState, turn: Turn, group: ClassicGroup, request: SyncGroupRequest, parked: ParkedRequest
 ) -> None:
     """Take a SyncGroup of a group that has members.
 

@@ -11,7 +11,6 @@ Source: the `classicGroup…ToConsumerGroup` methods of GroupMetadataManager in 
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
@@ -60,12 +59,10 @@ from ottla_group_coordinator.errors import (
 )
 from ottla_group_coordinator.group import CONSUMER_PROTOCOL_TYPE
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 
-def join(shard: "GroupShard", turn: Turn, group: ConsumerGroup, joining: Joining) -> None:
+def join(shard: ShardState, turn: Turn, group: ConsumerGroup, joining: Joining) -> None:
     """Take a JoinGroup for a group of the consumer protocol that has members.
 
     Raises:
@@ -110,7 +107,7 @@ def join(shard: "GroupShard", turn: Turn, group: ConsumerGroup, joining: Joining
         shard.timers.set(ClassicSyncTimeout(group.group_id, member.member_id), sync_deadline_ms)
 
 
-def _checked_subscription(shard: "GroupShard", group: ConsumerGroup, joining: Joining) -> EmbeddedSubscription:
+def _checked_subscription(shard: ShardState, group: ConsumerGroup, joining: Joining) -> EmbeddedSubscription:
     """Return what the client subscribes to, if it has an assignor that all other classic members have.
 
     It says so once for each assignor. All of that must be legible, since the group may come to agree on any of them
@@ -168,7 +165,7 @@ def _protocol_name(member: ConsumerMember) -> str:
 
 
 def _downgrade_after_replacement(
-    shard: "GroupShard", turn: Turn, group: ConsumerGroup, joined: ConsumerMember, *, has_epoch_risen: bool
+    shard: ShardState, turn: Turn, group: ConsumerGroup, joined: ConsumerMember, *, has_epoch_risen: bool
 ) -> str | None:
     """Make the group a classic one if the last member of the consumer protocol came back as a classic one.
 
@@ -193,7 +190,7 @@ def _downgrade_after_replacement(
 
 
 def sync(
-    shard: "GroupShard", turn: Turn, group: ConsumerGroup, request: SyncGroupRequest, parked: ParkedRequest
+    shard: ShardState, turn: Turn, group: ConsumerGroup, request: SyncGroupRequest, parked: ParkedRequest
 ) -> None:
     """Tell a classic member what it is assigned.
 
@@ -231,7 +228,7 @@ def sync(
     )
 
 
-def _written_assignment(shard: "GroupShard", member: ConsumerMember) -> bytes:
+def _written_assignment(shard: ShardState, member: ConsumerMember) -> bytes:
     assert member.classic is not None, "only classic members sync"
     try:
         return write_assignment(member.assigned, member.classic.supported_protocols[0].metadata, shard.cluster_state)
@@ -240,7 +237,7 @@ def _written_assignment(shard: "GroupShard", member: ConsumerMember) -> bytes:
         raise InconsistentGroupProtocol(f"the subscription is malformed: {error}") from None
 
 
-def heartbeat(shard: "GroupShard", turn: Turn, group: ConsumerGroup, request: HeartbeatRequest) -> None:
+def heartbeat(shard: ShardState, turn: Turn, group: ConsumerGroup, request: HeartbeatRequest) -> None:
     """Renew a classic member's session.
 
     Raises:
@@ -256,7 +253,7 @@ def heartbeat(shard: "GroupShard", turn: Turn, group: ConsumerGroup, request: He
 
 
 def leave(
-    shard: "GroupShard", turn: Turn, group: ConsumerGroup, leaving: Sequence[MemberIdentity]
+    shard: ShardState, turn: Turn, group: ConsumerGroup, leaving: Sequence[MemberIdentity]
 ) -> tuple[MemberResponse, ...]:
     """Remove classic members; return what has become of each that was named."""
     responses = []
@@ -295,7 +292,7 @@ def _checked_classic(member: ConsumerMember) -> ConsumerMember:
     return member
 
 
-def _expect_join(shard: "GroupShard", turn: Turn, group: ConsumerGroup, member: ConsumerMember) -> None:
+def _expect_join(shard: ShardState, turn: Turn, group: ConsumerGroup, member: ConsumerMember) -> None:
     """Set the deadline for a member that is told to join; if it was told before, that one holds."""
     timer = ClassicJoinTimeout(group.group_id, member.member_id)
     if timer not in shard.timers:

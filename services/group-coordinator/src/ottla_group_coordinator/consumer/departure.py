@@ -9,7 +9,6 @@ Source: `consumerGroupLeave`, `consumerGroupFenceMembers` and the `schedule…Ti
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.consumer.member import (
@@ -29,9 +28,7 @@ from ottla_group_coordinator.records import (
     ConsumerGroupTargetAssignmentMemberKey,
 )
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ class _MemberDeadline:
     group_id: str
     member_id: str
 
-    def expire(self, shard: "GroupShard", turn: Turn) -> None:
+    def expire(self, shard: ShardState, turn: Turn) -> None:
         """Remove the member, so that others get its partitions."""
         group = existing_group(shard, self.group_id)
         if group is not None and self.member_id in group.members:
@@ -72,20 +69,20 @@ class ClassicSyncTimeout(_MemberDeadline):
     __slots__ = ()
 
 
-def renew_session(shard: "GroupShard", group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
+def renew_session(shard: ShardState, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
     """Give a member a whole session timeout from now."""
     deadline_ms = now_ms + session_timeout_ms(shard, group, member)
     shard.timers.set(Session(group.group_id, member.member_id), deadline_ms)
 
 
-def session_timeout_ms(shard: "GroupShard", group: ConsumerGroup, member: ConsumerMember) -> int:
+def session_timeout_ms(shard: ShardState, group: ConsumerGroup, member: ConsumerMember) -> int:
     """Return how long a member may be silent."""
     if member.classic is not None:
         return member.classic.session_timeout_ms
     return shard.settings.session_timeout_ms_of(shard.cluster_state.group_configs.get(group.group_id))
 
 
-def watch_revocation(shard: "GroupShard", group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
+def watch_revocation(shard: ShardState, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
     """Set a deadline for a member that has to give up partitions; classic members have others."""
     timer = RevocationTimeout(group.group_id, member.member_id)
     if member.pending_revocation and not member.uses_classic_protocol:
@@ -94,13 +91,13 @@ def watch_revocation(shard: "GroupShard", group: ConsumerGroup, member: Consumer
         shard.timers.cancel(timer)
 
 
-def forget_timers(shard: "GroupShard", group_id: str, member_id: str) -> None:
+def forget_timers(shard: ShardState, group_id: str, member_id: str) -> None:
     """Cancel whatever is due for a member that goes."""
     for timer in (Session, RevocationTimeout, ClassicJoinTimeout, ClassicSyncTimeout):
         shard.timers.cancel(timer(group_id, member_id))
 
 
-def load_consumer_groups(shard: "GroupShard", turn: Turn) -> None:
+def load_consumer_groups(shard: ShardState, turn: Turn) -> None:
     """Give every member of a group that was loaded a whole session, and a whole rebalance timeout if it needs one."""
     for group in shard.groups.values():
         if isinstance(group, ConsumerGroup):
@@ -111,7 +108,7 @@ def load_consumer_groups(shard: "GroupShard", turn: Turn) -> None:
 
 
 def leave(
-    shard: "GroupShard", turn: Turn, group_id: str, *, member_id: str, instance_id: str | None, epoch: int
+    shard: ShardState, turn: Turn, group_id: str, *, member_id: str, instance_id: str | None, epoch: int
 ) -> None:
     """Let a member go, or a static one stop that may be back within its session timeout.
 
@@ -128,7 +125,7 @@ def leave(
     watch_revocation(shard, group, stopped, turn.now_ms)
 
 
-def check_group(shard: "GroupShard", group_id: str) -> ConsumerGroup:
+def check_group(shard: ShardState, group_id: str) -> ConsumerGroup:
     """Return the group that one of its members names.
 
     A group turns into a classic one when its last member of the consumer protocol goes. Who was removed because it
@@ -165,7 +162,7 @@ def check_identity(group: ConsumerGroup, member_id: str, instance_id: str | None
     return member
 
 
-def remove_members(shard: "GroupShard", turn: Turn, group: ConsumerGroup, member_ids: Collection[str]) -> None:
+def remove_members(shard: ShardState, turn: Turn, group: ConsumerGroup, member_ids: Collection[str]) -> None:
     """Remove members and let the others have their partitions; without any, nothing happens.
 
     If only classic members remain, the group may become a classic one, and rebalances.
@@ -185,7 +182,7 @@ def remove_members(shard: "GroupShard", turn: Turn, group: ConsumerGroup, member
     raise_epoch(shard, turn, group)
 
 
-def write_removal(shard: "GroupShard", turn: Turn, group: ConsumerGroup, member_id: str) -> None:
+def write_removal(shard: ShardState, turn: Turn, group: ConsumerGroup, member_id: str) -> None:
     """Write a member's tombstones, in the order in which Kafka's coordinator can take them."""
     group_id = group.group_id
     shard.write(turn, ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None)

@@ -33,10 +33,10 @@ from ottla_group_coordinator.consumer.migration import upgrade, upgraded
 from ottla_group_coordinator.consumer.partitions import Partitions, contains
 from ottla_group_coordinator.errors import FencedMemberEpoch, UnreleasedInstanceId
 from ottla_group_coordinator.runtime.turn import Turn
+from ottla_group_coordinator.shard_state import ShardState
 
 if TYPE_CHECKING:
     from ottla_group_coordinator.group import Group
-    from ottla_group_coordinator.shard import GroupShard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class _Admission(NamedTuple):
     replaced: ConsumerMember | None = None
 
 
-def take(shard: "GroupShard", turn: Turn, heartbeat: Heartbeat) -> Beat:
+def take(shard: ShardState, turn: Turn, heartbeat: Heartbeat) -> Beat:
     """Take a heartbeat of a member that does not leave.
 
     Raises:
@@ -132,7 +132,7 @@ def take(shard: "GroupShard", turn: Turn, heartbeat: Heartbeat) -> Beat:
     return Beat(member, heartbeat.is_full or has_assignment_changed or may_not_have_heard)
 
 
-def _may_not_have_heard(shard: "GroupShard", group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> bool:
+def _may_not_have_heard(shard: ShardState, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> bool:
     """Return whether a member that reports nothing new has reported something else than it was told since.
 
     It may be about to take over what it was told, and then hears it twice. But the answer may also have been lost: a
@@ -148,7 +148,7 @@ def _may_not_have_heard(shard: "GroupShard", group: ConsumerGroup, member: Consu
     return reported != member.assigned
 
 
-def _group(shard: "GroupShard", former: "Group | None", heartbeat: Heartbeat) -> ConsumerGroup:
+def _group(shard: ShardState, former: "Group | None", heartbeat: Heartbeat) -> ConsumerGroup:
     """Return the group, or what it will be when the member has joined."""
     if isinstance(former, ConsumerGroup):
         return former
@@ -159,7 +159,7 @@ def _group(shard: "GroupShard", former: "Group | None", heartbeat: Heartbeat) ->
     return ConsumerGroup(heartbeat.group_id)
 
 
-def _establish(shard: "GroupShard", turn: Turn, former: "Group | None", group: ConsumerGroup) -> ConsumerGroup:
+def _establish(shard: ShardState, turn: Turn, former: "Group | None", group: ConsumerGroup) -> ConsumerGroup:
     """Put a new group in the place of the classic one, if there is one."""
     if isinstance(former, ClassicGroup) and former.members:
         group = upgrade(shard, turn, former, group)

@@ -7,7 +7,6 @@ Source: `consumerGroupHeartbeat` and `classicGroupJoinToConsumerGroup` in Kafka.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ottla_core.errors import InvalidRequest
 from ottla_group_coordinator.classic.snapshot import fits
@@ -37,12 +36,10 @@ from ottla_group_coordinator.consumer.target_assignment import (
 from ottla_group_coordinator.errors import GroupMaxSizeReached
 from ottla_group_coordinator.records.field_codec import STRING_BYTES_MAX
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 
-def check_room(shard: "GroupShard", group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+def check_room(shard: ShardState, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
     """See that the group may take a client that is no member yet, or takes the place of one.
 
     Raises:
@@ -54,7 +51,7 @@ def check_room(shard: "GroupShard", group: ConsumerGroup, member_id: str, instan
     raise GroupMaxSizeReached(f"group {group.group_id} has {len(group.members)} members and may have {size_max}")
 
 
-def check_storable(shard: "GroupShard", group: ConsumerGroup, member: ConsumerMember) -> None:
+def check_storable(shard: ShardState, group: ConsumerGroup, member: ConsumerMember) -> None:
     """See that what a member says of itself can be stored.
 
     Raises:
@@ -76,7 +73,7 @@ def succeed(former: ConsumerMember, member_id: str) -> ConsumerMember:
 
 
 def replace_static_member(
-    shard: "GroupShard", turn: Turn, group: ConsumerGroup, former: ConsumerMember, successor: ConsumerMember
+    shard: ShardState, turn: Turn, group: ConsumerGroup, former: ConsumerMember, successor: ConsumerMember
 ) -> None:
     """Put a static member that comes back in the place of its former self."""
     target = group.target.get(former.member_id, NO_PARTITIONS)
@@ -88,7 +85,7 @@ def replace_static_member(
 
 
 def update_member(
-    shard: "GroupShard", turn: Turn, group: ConsumerGroup, former: ConsumerMember | None, member: ConsumerMember
+    shard: ShardState, turn: Turn, group: ConsumerGroup, former: ConsumerMember | None, member: ConsumerMember
 ) -> None:
     """Store what a member says of itself if that is new, and raise the group epoch if it calls for it."""
     if member is not former:
@@ -110,7 +107,7 @@ def has_same_subscription(former: ConsumerMember, member: ConsumerMember) -> boo
 
 
 def bring_forward(
-    shard: "GroupShard",
+    shard: ShardState,
     turn: Turn,
     group: ConsumerGroup,
     member: ConsumerMember,
@@ -142,7 +139,7 @@ def bring_forward(
 
 
 def _is_doubtful(
-    shard: "GroupShard", turn: Turn, group: ConsumerGroup, member: ConsumerMember, unreported: Partitions
+    shard: ShardState, turn: Turn, group: ConsumerGroup, member: ConsumerMember, unreported: Partitions
 ) -> bool:
     """Return whether a member may have, or be about to have, what it does not report.
 

@@ -13,7 +13,6 @@ Source: KIP-848; `convertToConsumerGroup`, `convertToClassicGroup` and what they
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -44,9 +43,7 @@ from ottla_group_coordinator.records import (
     ConsumerGroupMetadataValue,
 )
 from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 STICKY_ASSIGNORS = frozenset({"sticky", "cooperative-sticky"})
 """Assignors of which some clients put into an assignment what the member said of itself; no member ever reads it."""
@@ -55,7 +52,7 @@ UPGRADE_POLICIES = frozenset({"bidirectional", "upgrade"})
 DOWNGRADE_POLICIES = frozenset({"bidirectional", "downgrade"})
 
 
-def upgraded(shard: "GroupShard", classic: ClassicGroup) -> ConsumerGroup:
+def upgraded(shard: ShardState, classic: ClassicGroup) -> ConsumerGroup:
     """Return what a classic group would be in the consumer protocol; it is not in the shard yet.
 
     Raises:
@@ -164,7 +161,7 @@ def classic_metadata(session_timeout_ms: int, protocols: Collection[MemberProtoc
     )
 
 
-def upgrade(shard: "GroupShard", turn: Turn, classic: ClassicGroup, group: ConsumerGroup) -> ConsumerGroup:
+def upgrade(shard: ShardState, turn: Turn, classic: ClassicGroup, group: ConsumerGroup) -> ConsumerGroup:
     """Store a classic group as what `upgraded` has made of it; whoever waits in it is told to join again."""
     _send_away_who_waits(turn, classic)
     forget_timers(shard, classic)
@@ -203,9 +200,7 @@ def _upgrade_records(classic: ClassicGroup, group: ConsumerGroup) -> list[Coordi
     ]
 
 
-def downgraded(
-    shard: "GroupShard", turn: Turn, group: ConsumerGroup, leaving: Collection[str]
-) -> ClassicGroup | None:
+def downgraded(shard: ShardState, turn: Turn, group: ConsumerGroup, leaving: Collection[str]) -> ClassicGroup | None:
     """Return what a group becomes in the classic protocol when some members leave; it is not in the shard yet.
 
     Members count as assigned what they own, so that a group which is upgraded again at once is not mistaken.
@@ -264,7 +259,7 @@ def _downgraded_member(member: ConsumerMember) -> ClassicMember:
 
 
 def downgrade(
-    shard: "GroupShard", turn: Turn, group: ConsumerGroup, classic: ClassicGroup, *, must_rebalance: bool
+    shard: ShardState, turn: Turn, group: ConsumerGroup, classic: ClassicGroup, *, must_rebalance: bool
 ) -> None:
     """Store a group as what `downgraded` has made of it; the timers of its members must have been cancelled.
 

@@ -22,11 +22,10 @@ from ottla_group_coordinator.consumer.group import ConsumerGroup, ResolvedExpres
 from ottla_group_coordinator.errors import InvalidRegularExpression
 from ottla_group_coordinator.records import ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue
 from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
+from ottla_group_coordinator.shard_state import ShardState
 
 if TYPE_CHECKING:
     from typing import Protocol
-
-    from ottla_group_coordinator.shard import GroupShard
 
     class Expression(Protocol):
         """A compiled regular expression."""
@@ -70,7 +69,7 @@ def matching(pattern: str, names: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name in names if expression.fullmatch(name))
 
 
-def check_expression(shard: "GroupShard", group_id: str, pattern: str) -> None:
+def check_expression(shard: ShardState, group_id: str, pattern: str) -> None:
     """See that an expression is valid, and that what it matches can be stored.
 
     Raises:
@@ -82,7 +81,7 @@ def check_expression(shard: "GroupShard", group_id: str, pattern: str) -> None:
         raise InvalidRegularExpression(f"the regular expression {pattern!r} matches more topics than can be stored")
 
 
-def update_expressions(shard: "GroupShard", turn: Turn, group: ConsumerGroup) -> bool:
+def update_expressions(shard: ShardState, turn: Turn, group: ConsumerGroup) -> bool:
     """Resolve what is new or due, and forget what nobody subscribes to; return whether other topics match now.
 
     An expression that was stored once and is not valid any more, or never was to us, matches nothing.
@@ -108,7 +107,7 @@ def update_expressions(shard: "GroupShard", turn: Turn, group: ConsumerGroup) ->
     return has_changed
 
 
-def _is_due(shard: "GroupShard", resolved: ResolvedExpression, timestamp_ms: int) -> bool:
+def _is_due(shard: ShardState, resolved: ResolvedExpression, timestamp_ms: int) -> bool:
     age_ms = timestamp_ms - resolved.timestamp_ms
     if resolved.version < shard.topic_names_revision and age_ms > REFRESH_INTERVAL_MS_MIN:
         return True
@@ -116,7 +115,7 @@ def _is_due(shard: "GroupShard", resolved: ResolvedExpression, timestamp_ms: int
 
 
 def _resolution(
-    shard: "GroupShard", group_id: str, pattern: str, topics: frozenset[str], timestamp_ms: int
+    shard: ShardState, group_id: str, pattern: str, topics: frozenset[str], timestamp_ms: int
 ) -> tuple[ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue]:
     return (
         ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern),

@@ -1,6 +1,6 @@
 """What the records of groups of the consumer protocol do to a shard.
 
-Loading applies them in the order of the log; in operation `GroupShard.write` applies each as it is decided. A value
+Loading applies them in the order of the log; in operation `ShardState.write` applies each as it is decided. A value
 brings the group into being if need be: compaction may have removed the record that was first. A tombstone for what
 is not there means nothing. A classic group of the same id has been superseded, or only keeps offsets; it gives
 way.
@@ -8,7 +8,7 @@ way.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla_group_coordinator.consumer.group import ConsumerGroup, ResolvedExpression
 from ottla_group_coordinator.consumer.member import LEAVING_EPOCH, ConsumerMember
@@ -29,27 +29,23 @@ from ottla_group_coordinator.records import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 
-def existing_group(shard: "GroupShard", group_id: str) -> ConsumerGroup | None:
+def existing_group(shard: ShardState, group_id: str) -> ConsumerGroup | None:
     """Return a group if it is there and speaks the consumer protocol."""
     group = shard.groups.get(group_id)
     return group if isinstance(group, ConsumerGroup) else None
 
 
-def _group(shard: "GroupShard", group_id: str) -> ConsumerGroup:
+def _group(shard: ShardState, group_id: str) -> ConsumerGroup:
     group = existing_group(shard, group_id)
     if group is None:
         group = shard.groups[group_id] = ConsumerGroup(group_id)
     return group
 
 
-def replay_group(
-    shard: "GroupShard", key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None
-) -> None:
+def replay_group(shard: ShardState, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None) -> None:
     """Set the group's epoch, or remove the group."""
     if value is not None:
         group = _group(shard, key.group_id)
@@ -59,7 +55,7 @@ def replay_group(
 
 
 def replay_partition_metadata(
-    shard: "GroupShard", key: ConsumerGroupPartitionMetadataKey, value: ConsumerGroupPartitionMetadataValue | None
+    shard: ShardState, key: ConsumerGroupPartitionMetadataKey, value: ConsumerGroupPartitionMetadataValue | None
 ) -> None:
     """Note that the log has a record of Kafka 4.0 that is not needed any more."""
     if value is not None:
@@ -69,7 +65,7 @@ def replay_partition_metadata(
 
 
 def replay_member(
-    shard: "GroupShard", key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
+    shard: ShardState, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
 ) -> None:
     """Set what a member says of itself, or remove the member."""
     if value is not None:
@@ -81,7 +77,7 @@ def replay_member(
 
 
 def replay_target(
-    shard: "GroupShard",
+    shard: ShardState,
     key: ConsumerGroupTargetAssignmentMemberKey,
     value: ConsumerGroupTargetAssignmentMemberValue | None,
 ) -> None:
@@ -93,7 +89,7 @@ def replay_target(
 
 
 def replay_target_epoch(
-    shard: "GroupShard",
+    shard: ShardState,
     key: ConsumerGroupTargetAssignmentMetadataKey,
     value: ConsumerGroupTargetAssignmentMetadataValue | None,
 ) -> None:
@@ -105,7 +101,7 @@ def replay_target_epoch(
 
 
 def replay_current_assignment(
-    shard: "GroupShard",
+    shard: ShardState,
     key: ConsumerGroupCurrentMemberAssignmentKey,
     value: ConsumerGroupCurrentMemberAssignmentValue | None,
 ) -> None:
@@ -129,7 +125,7 @@ def replay_current_assignment(
 
 
 def replay_expression(
-    shard: "GroupShard", key: ConsumerGroupRegularExpressionKey, value: ConsumerGroupRegularExpressionValue | None
+    shard: ShardState, key: ConsumerGroupRegularExpressionKey, value: ConsumerGroupRegularExpressionValue | None
 ) -> None:
     """Set or forget which topics an expression matches."""
     if value is not None:
@@ -140,7 +136,7 @@ def replay_expression(
         group.expressions.pop(key.regular_expression, None)
 
 
-CONSUMER_GROUP_REPLAYS: Mapping[type, Callable[["GroupShard", Any, Any], None]] = {
+CONSUMER_GROUP_REPLAYS: Mapping[type, Callable[[ShardState, Any, Any], None]] = {
     ConsumerGroupMetadataKey: replay_group,
     ConsumerGroupPartitionMetadataKey: replay_partition_metadata,
     ConsumerGroupMemberMetadataKey: replay_member,

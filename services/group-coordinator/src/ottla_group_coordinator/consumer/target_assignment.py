@@ -3,7 +3,6 @@
 Source: `TargetAssignmentBuilder` and `updateSubscriptionMetadata` in Kafka.
 """
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from ottla_core.cluster.state.model import Topic
@@ -22,12 +21,10 @@ from ottla_group_coordinator.records import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 from ottla_group_coordinator.runtime.turn import CoordinatorRecord, Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 
-def raise_epoch(shard: "GroupShard", turn: Turn, group: ConsumerGroup) -> None:
+def raise_epoch(shard: ShardState, turn: Turn, group: ConsumerGroup) -> None:
     """Ask for another target assignment: the next heartbeat of a member, or this one, makes it."""
     topics = shard.cluster_state.topics
     shard.write(
@@ -43,7 +40,7 @@ def raise_epoch(shard: "GroupShard", turn: Turn, group: ConsumerGroup) -> None:
         shard.write(turn, ConsumerGroupPartitionMetadataKey(group_id=group.group_id), None)
 
 
-def have_topics_changed(shard: "GroupShard", group: ConsumerGroup) -> bool:
+def have_topics_changed(shard: ShardState, group: ConsumerGroup) -> bool:
     """Return whether subscribed topics have come, gone or grown since the epoch was raised; look but once."""
     topics = shard.cluster_state.topics
     if group.checked_topics is topics:
@@ -52,7 +49,7 @@ def have_topics_changed(shard: "GroupShard", group: ConsumerGroup) -> bool:
     return metadata_hash(group.existing_topics(topics).values()) != group.metadata_hash
 
 
-def update_target(shard: "GroupShard", turn: Turn, group: ConsumerGroup) -> None:
+def update_target(shard: ShardState, turn: Turn, group: ConsumerGroup) -> None:
     """Make the target assignment for the present group epoch, and store what differs from the former one."""
     topics = group.existing_topics(shard.cluster_state.topics)
     assignor = ASSIGNORS[group.preferred_assignor(shard.settings.consumer_assignors)]

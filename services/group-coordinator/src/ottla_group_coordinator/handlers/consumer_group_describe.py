@@ -1,7 +1,6 @@
 """ConsumerGroupDescribe: the state, the epochs and the members of groups of the consumer protocol (KIP-848)."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
 from kio.schema.consumer_group_describe.v1.response import (
@@ -23,15 +22,13 @@ from ottla_group_coordinator.consumer.member import ConsumerMember
 from ottla_group_coordinator.consumer.partitions import NO_PARTITIONS, Partitions, to_topics
 from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 CLASSIC_MEMBER = i8(0)
 CONSUMER_MEMBER = i8(1)
 
 
-def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
+def handle(shard: ShardState, request: GroupRequest, turn: Turn) -> None:
     """Answer a ConsumerGroupDescribe."""
     message: ConsumerGroupDescribeRequest = request.newest()
     groups = tuple(_describe(shard, group_id) for group_id in message.group_ids)
@@ -46,7 +43,7 @@ def _with_operations(group: DescribedGroup) -> DescribedGroup:
     return replace(group, authorized_operations=GROUP_OPERATIONS)
 
 
-def _describe(shard: "GroupShard", group_id: GroupId) -> DescribedGroup:
+def _describe(shard: ShardState, group_id: GroupId) -> DescribedGroup:
     group = shard.groups.get(group_id)
     if not group_id:
         return _refused(group_id, ErrorCode.invalid_group_id, "The group id is empty.")

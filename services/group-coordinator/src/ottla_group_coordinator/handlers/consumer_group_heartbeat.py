@@ -1,7 +1,6 @@
 """ConsumerGroupHeartbeat: the one request of the consumer protocol (KIP-848), with which members do everything."""
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
 from kio.schema.consumer_group_heartbeat.v1.response import (
@@ -21,16 +20,14 @@ from ottla_group_coordinator.consumer.partitions import from_topics, to_topics
 from ottla_group_coordinator.errors import UnsupportedAssignor
 from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 FIRST_CLIENT_GENERATED_MEMBER_ID = 1
 NO_INTERVAL = NO_THROTTLE
 MILLISECOND = timedelta(milliseconds=1)
 
 
-def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
+def handle(shard: ShardState, request: GroupRequest, turn: Turn) -> None:
     """Answer a ConsumerGroupHeartbeat."""
     message: ConsumerGroupHeartbeatRequest = request.newest()
     _check(message, request.api_version, shard.settings.consumer_assignors)
@@ -90,7 +87,7 @@ def _check_filled(name: str, value: str | None) -> None:
         raise InvalidRequest(f"{name} can't be empty")
 
 
-def _read(shard: "GroupShard", request: GroupRequest, message: ConsumerGroupHeartbeatRequest) -> Heartbeat:
+def _read(shard: ShardState, request: GroupRequest, message: ConsumerGroupHeartbeatRequest) -> Heartbeat:
     names = message.subscribed_topic_names
     rebalance_timeout_ms = message.rebalance_timeout // MILLISECOND
     return Heartbeat(

@@ -10,7 +10,6 @@ Source: `GroupCoordinatorShard.deleteGroups` in Kafka.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kio.schema.delete_groups.v2.response import DeletableGroupResult, DeleteGroupsResponse
 from kio.schema.errors import ErrorCode
@@ -23,12 +22,10 @@ from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.offsets.expiry import NEXT_TURN_MS
 from ottla_group_coordinator.offsets.tombstones import Tombstones
 from ottla_group_coordinator.runtime.turn import Token, Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 
-def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
+def handle(shard: ShardState, request: GroupRequest, turn: Turn) -> None:
     """Remove the groups, or begin to."""
     group_ids = tuple(dict.fromkeys(request.message.groups_names))
     GroupDeletion(request.token, group_ids, ()).expire(shard, turn)
@@ -47,7 +44,7 @@ class GroupDeletion:
     group_ids: tuple[GroupId, ...]
     codes: tuple[ErrorCode, ...]
 
-    def expire(self, shard: "GroupShard", turn: Turn) -> None:
+    def expire(self, shard: ShardState, turn: Turn) -> None:
         """Remove what fits into this turn, and answer when nothing is left."""
         tombstones = Tombstones(shard, turn)
         codes = list(self.codes)
@@ -67,7 +64,7 @@ class GroupDeletion:
         turn.answer(self.token, message_of(DeleteGroupsResponse, results=results))
 
 
-def _delete(shard: "GroupShard", tombstones: Tombstones, group_id: str) -> ErrorCode | None:
+def _delete(shard: ShardState, tombstones: Tombstones, group_id: str) -> ErrorCode | None:
     """Remove a group; return what came of it, or None if there was no room for all of it."""
     group = shard.groups.get(group_id)
     if group is None and group_id in shard.groups_being_deleted:

@@ -4,7 +4,6 @@ A group that does not exist is described as dead; from version 6 on it is an err
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.describe_groups.v6.response import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
@@ -18,14 +17,12 @@ from ottla_group_coordinator.classic.responses import NO_THROTTLE
 from ottla_group_coordinator.classic.state import ClassicGroupState
 from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 FIRST_GROUP_ID_NOT_FOUND = 6
 
 
-def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
+def handle(shard: ShardState, request: GroupRequest, turn: Turn) -> None:
     """Answer a DescribeGroups."""
     message: DescribeGroupsRequest = request.newest()
     groups = tuple(_describe(shard, group_id, request.api_version) for group_id in message.groups)
@@ -40,7 +37,7 @@ def _with_operations(group: DescribedGroup) -> DescribedGroup:
     return replace(group, authorized_operations=GROUP_OPERATIONS)
 
 
-def _describe(shard: "GroupShard", group_id: GroupId, api_version: int) -> DescribedGroup:
+def _describe(shard: ShardState, group_id: GroupId, api_version: int) -> DescribedGroup:
     group = shard.groups.get(group_id)
     if not isinstance(group, ClassicGroup):
         return _unknown(group_id, is_of_other_type=group is not None, api_version=api_version)

@@ -1,7 +1,5 @@
 """Heartbeat: a member is alive, and learns whether it must join again."""
 
-from typing import TYPE_CHECKING
-
 from kio.schema.errors import ErrorCode
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
 from kio.schema.heartbeat.v4.response import HeartbeatResponse
@@ -15,14 +13,12 @@ from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.errors import InvalidGroupId, RebalanceInProgress, UnknownMemberId
 from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 ALIVE = HeartbeatResponse(throttle_time=NO_THROTTLE, error_code=ErrorCode.none)
 
 
-def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
+def handle(shard: ShardState, request: GroupRequest, turn: Turn) -> None:
     """Answer a Heartbeat."""
     message: HeartbeatRequest = request.newest()
     if not message.group_id:
@@ -38,7 +34,7 @@ def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
     turn.answer(request.token, ALIVE)
 
 
-def _heartbeat(shard: "GroupShard", group: ClassicGroup, message: HeartbeatRequest, now_ms: int) -> None:
+def _heartbeat(shard: ShardState, group: ClassicGroup, message: HeartbeatRequest, now_ms: int) -> None:
     """Begin a member's session anew.
 
     Raises:

@@ -1,7 +1,6 @@
 """JoinGroup: become a member, or stay one in the next generation; answered when all have joined."""
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from kio.schema.join_group.v9.request import JoinGroupRequest
 
@@ -15,15 +14,13 @@ from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.records.field_codec import STRING_BYTES_MAX
 from ottla_group_coordinator.runtime.turn import Turn
 from ottla_group_coordinator.settings import GroupSettings
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 MILLISECOND = timedelta(milliseconds=1)
 UUID_LENGTH = 36
 
 
-def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
+def handle(shard: ShardState, request: GroupRequest, turn: Turn) -> None:
     """Take a JoinGroup; it is answered now or when the group's members have joined."""
     joining = read(request, shard.settings)
     group = shard.groups.get(joining.group_id)

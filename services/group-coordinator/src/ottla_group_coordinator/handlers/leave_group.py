@@ -3,8 +3,6 @@
 Up to version 2 a request names one member, and its response has one error for it; since then there are several.
 """
 
-from typing import TYPE_CHECKING
-
 from kio.schema.errors import ErrorCode
 from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
 from kio.schema.leave_group.v5.response import LeaveGroupResponse, MemberResponse
@@ -17,14 +15,12 @@ from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.errors import InvalidGroupId
 from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 FIRST_BATCHED = 3
 
 
-def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
+def handle(shard: ShardState, request: GroupRequest, turn: Turn) -> None:
     """Answer a LeaveGroup."""
     if not request.message.group_id:
         raise InvalidGroupId("a group that has members needs a name")

@@ -5,8 +5,6 @@
 Source: `GroupMetadataManager.listGroups` in Kafka.
 """
 
-from typing import TYPE_CHECKING
-
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
 from kio.schema.types import GroupId
@@ -14,12 +12,10 @@ from kio.schema.types import GroupId
 from ottla_core.wire.conversion import message_of
 from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 
-def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
+def handle(shard: ShardState, request: GroupRequest, turn: Turn) -> None:
     """Answer with the groups in the states and of the types asked for, in any case of letters; empty means any.
 
     A state or a type that does not exist is no error; no group has it.

@@ -9,7 +9,7 @@ Source: `KafkaApis.handleOffsetCommitRequest` and `OffsetMetadataManager.commitO
 from collections.abc import Callable
 from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from kio.index import load_response_schema
@@ -35,9 +35,7 @@ from ottla_group_coordinator.records.offset_commit import (
     record_bytes_max,
 )
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 FIRST_WITH_GROUP_ID_NOT_FOUND = 9
 FIRST_WITH_TOPIC_IDS = 10
@@ -50,7 +48,7 @@ _NO_RETENTION_MS = -1
 Commit = tuple[OffsetCommitKey, OffsetCommitValue]
 
 
-def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
+def handle(shard: ShardState, request: GroupRequest, turn: Turn) -> None:
     """Store the offsets that may be stored, and answer."""
     message = request.message
     topics = [(topic, find_topic(shard.cluster_state, topic)) for topic in message.topics]
@@ -84,7 +82,7 @@ def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
 
 
 def _set_all_back(
-    shard: "GroupShard", request: GroupRequest, topics: "list[tuple[Any, Topic | None]]", turn: Turn
+    shard: ShardState, request: GroupRequest, topics: "list[tuple[Any, Topic | None]]", turn: Turn
 ) -> None:
     """Set all groups back as far as this turn has room; who asks is told to come again if that was not all.
 
@@ -128,7 +126,7 @@ def _set_back_refusal(topic: Topic | None, partition: Any) -> ErrorCode:
     return ErrorCode.fenced_leader_epoch if is_later else ErrorCode.none
 
 
-def _refusal(shard: "GroupShard", request: GroupRequest, now_ms: int) -> ErrorCode:
+def _refusal(shard: ShardState, request: GroupRequest, now_ms: int) -> ErrorCode:
     try:
         _check_group(shard, request.message, request.api_version, now_ms)
     except KafkaError as error:
@@ -136,7 +134,7 @@ def _refusal(shard: "GroupShard", request: GroupRequest, now_ms: int) -> ErrorCo
     return ErrorCode.none
 
 
-def _check_group(shard: "GroupShard", message: Any, api_version: int, now_ms: int) -> None:
+def _check_group(shard: ShardState, message: Any, api_version: int, now_ms: int) -> None:
     """See that the group takes the commit; any id is a group's where no member is named."""
     if len(message.group_id.encode()) > STRING_BYTES_MAX:
         raise InvalidGroupId(f"a group id has at most {STRING_BYTES_MAX} bytes")
@@ -149,7 +147,7 @@ def _check_group(shard: "GroupShard", message: Any, api_version: int, now_ms: in
         raise GroupIdNotFound if api_version >= FIRST_WITH_GROUP_ID_NOT_FOUND else IllegalGeneration
 
 
-def _is_stored(shard: "GroupShard", group_id: str, topic: Topic, partition: Any, timestamp_ms: int) -> bool:
+def _is_stored(shard: ShardState, group_id: str, topic: Topic, partition: Any, timestamp_ms: int) -> bool:
     """Return whether a group is not behind an offset that may only take it forward.
 
     The same offset is stored again now and then: who alone stores a group's offsets keeps them from expiring.
@@ -163,7 +161,7 @@ def _is_stored(shard: "GroupShard", group_id: str, topic: Topic, partition: Any,
     return age_ms < min(STORED_AGAIN_AFTER_MS, shard.settings.offsets_retention_ms // 2)
 
 
-def _metadata_error(shard: "GroupShard", metadata: str | None) -> ErrorCode:
+def _metadata_error(shard: ShardState, metadata: str | None) -> ErrorCode:
     length_bytes = len((metadata or "").encode())
     if length_bytes > min(shard.settings.offset_metadata_max_bytes, STRING_BYTES_MAX):
         return ErrorCode.offset_metadata_too_large

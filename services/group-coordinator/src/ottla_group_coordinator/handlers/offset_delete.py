@@ -3,8 +3,6 @@
 Source: `KafkaApis.handleOffsetDeleteRequest` and `OffsetMetadataManager.deleteOffsets` in Kafka.
 """
 
-from typing import TYPE_CHECKING
-
 from kio.schema.errors import ErrorCode
 from kio.schema.offset_delete.v0.request import OffsetDeleteRequest, OffsetDeleteRequestTopic
 from kio.schema.offset_delete.v0.response import OffsetDeleteResponse, OffsetDeleteResponseTopic
@@ -19,12 +17,10 @@ from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.records import OffsetCommitKey
 from ottla_group_coordinator.records.offset_commit import record_bytes_max
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 
-def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
+def handle(shard: ShardState, request: GroupRequest, turn: Turn) -> None:
     """Write tombstones for what may be deleted, and answer.
 
     Raises:
@@ -56,7 +52,7 @@ def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
     turn.answer(request.token, message_of(OffsetDeleteResponse, topics=told))
 
 
-def _deletable_from(shard: "GroupShard", group_id: str) -> Group:
+def _deletable_from(shard: ShardState, group_id: str) -> Group:
     if not group_id:
         raise InvalidGroupId("the group id is empty")
     group = shard.groups.get(group_id)

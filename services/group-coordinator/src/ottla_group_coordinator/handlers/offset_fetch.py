@@ -9,7 +9,7 @@ Source: `KafkaApis.handleOffsetFetchRequest` and `OffsetMetadataManager.fetchOff
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from kio.index import load_response_schema
@@ -22,13 +22,11 @@ from ottla_core.wire.group_responses import OFFSET_FETCH
 from ottla_group_coordinator.errors import GroupIdNotFound
 from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.handlers.offset_commit import find_topic
-from ottla_group_coordinator.offsets.table import NO_OFFSETS
+from ottla_group_coordinator.offset_table import NO_OFFSETS
 from ottla_group_coordinator.offsets.topic_identity import is_of_former_topic
 from ottla_group_coordinator.records import OffsetCommitValue
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 FIRST_WITH_GROUPS = 8
 FIRST_WITH_TOPIC_IDS = 10
@@ -51,12 +49,12 @@ class _ResponseTypes(NamedTuple):
 class _Fetch(NamedTuple):
     """What is looked at for one group."""
 
-    shard: "GroupShard"
+    shard: ShardState
     group_id: str
     types: _ResponseTypes
 
 
-def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
+def handle(shard: ShardState, request: GroupRequest, turn: Turn) -> None:
     """Answer with the offsets of one group or of several."""
     types = _response_types(request.api_version)
     if request.api_version < FIRST_WITH_GROUPS:
@@ -71,14 +69,14 @@ def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
     turn.answer(request.token, message_of(types.response, groups=tuple(groups)))
 
 
-def _group_response(shard: "GroupShard", asked: Any, types: _ResponseTypes) -> Entity:
+def _group_response(shard: ShardState, asked: Any, types: _ResponseTypes) -> Entity:
     fetch = _Fetch(shard, asked.group_id, types)
     is_known = _check_group(shard, asked)
     topics = _all_topics(fetch, is_known) if asked.topics is None else _topics(fetch, is_known, asked.topics)
     return message_of(types.group, group_id=asked.group_id, topics=tuple(topics))
 
 
-def _check_group(shard: "GroupShard", asked: Any) -> bool:
+def _check_group(shard: ShardState, asked: Any) -> bool:
     """Return whether there is such a group.
 
     Raises:

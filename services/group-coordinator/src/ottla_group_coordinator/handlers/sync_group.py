@@ -1,7 +1,5 @@
 """SyncGroup: bring the generation's assignment, or ask for one's own; answered when the leader has brought it."""
 
-from typing import TYPE_CHECKING
-
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 
 from ottla_group_coordinator.classic.group import ClassicGroup
@@ -12,12 +10,10 @@ from ottla_group_coordinator.consumer.group import ConsumerGroup
 from ottla_group_coordinator.errors import InvalidGroupId, UnknownMemberId
 from ottla_group_coordinator.group_request import GroupRequest
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 
-def handle(shard: "GroupShard", request: GroupRequest, turn: Turn) -> None:
+def handle(shard: ShardState, request: GroupRequest, turn: Turn) -> None:
     """Take a SyncGroup; it is answered now or when the leader's has come."""
     message: SyncGroupRequest = request.newest()
     if not message.group_id:

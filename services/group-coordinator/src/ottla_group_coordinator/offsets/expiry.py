@@ -9,7 +9,6 @@ Source: `OffsetMetadataManager.cleanupExpiredOffsets`, `OffsetExpirationConditio
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ottla_core.cluster.state.model import ClusterState
 from ottla_group_coordinator.group import Group
@@ -18,9 +17,7 @@ from ottla_group_coordinator.offsets.topic_identity import is_of_former_topic
 from ottla_group_coordinator.records import OffsetCommitValue
 from ottla_group_coordinator.records.offset_commit import NO_TIMESTAMP
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 OFFSETS_PER_TURN_MAX = 5_000
 """No further group is looked at in a turn after this many offsets."""
@@ -65,26 +62,11 @@ def removable_offsets(
     return removable
 
 
-class OffsetCleanup:
-    """How far the present look through the groups has come.
-
-    Attributes:
-        waiting_groups: ids of groups still to be looked at; none between two rounds.
-        look_again: whether a topic was deleted during the present round, so that another must follow at once.
-        deletions_seen: the revision of the last deletion of a topic that a round was begun for.
-    """
-
-    def __init__(self) -> None:
-        self.waiting_groups: list[str] = []
-        self.look_again = False
-        self.deletions_seen = 0
-
-
 @dataclass(frozen=True, slots=True)
 class CleanUpOffsets:
     """The next part of a round is due, or the next round."""
 
-    def expire(self, shard: "GroupShard", turn: Turn) -> None:
+    def expire(self, shard: ShardState, turn: Turn) -> None:
         """Look through some groups."""
         cleanup = shard.offset_cleanup
         if not cleanup.waiting_groups:
@@ -102,7 +84,7 @@ class CleanUpOffsets:
         shard.timers.set(self, turn.now_ms + (NEXT_TURN_MS if goes_on else shard.settings.offsets_retention_check_ms))
 
 
-def clean_up_group(shard: "GroupShard", tombstones: Tombstones, group_id: str, timestamp_ms: int) -> bool:
+def clean_up_group(shard: ShardState, tombstones: Tombstones, group_id: str, timestamp_ms: int) -> bool:
     """Remove what is not needed of a group; return False when there was no room for all of it."""
     group = shard.groups.get(group_id)
     if group is None:
@@ -121,13 +103,13 @@ def clean_up_group(shard: "GroupShard", tombstones: Tombstones, group_id: str, t
     return True
 
 
-def on_loaded(shard: "GroupShard", turn: Turn) -> None:
+def on_loaded(shard: ShardState, turn: Turn) -> None:
     """Begin to look through the groups; at once if topics have been deleted of which offsets may be left."""
     shard.timers.set(CleanUpOffsets(), turn.now_ms + shard.settings.offsets_retention_check_ms)
     on_topics(shard, turn)
 
 
-def on_topics(shard: "GroupShard", turn: Turn) -> None:
+def on_topics(shard: ShardState, turn: Turn) -> None:
     """Look through the groups soon if a topic has been deleted."""
     cleanup = shard.offset_cleanup
     last_deletion = max(shard.cluster_state.deleted_topics.values(), default=0)

@@ -1,16 +1,12 @@
 """Applies OffsetCommit records."""
 
-from typing import TYPE_CHECKING
-
 from ottla_group_coordinator.classic.group import ClassicGroup
 from ottla_group_coordinator.offsets.topic_identity import with_topic_id
 from ottla_group_coordinator.records import OffsetCommitKey, OffsetCommitValue
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 
-def replay_offset_commit(shard: "GroupShard", key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+def replay_offset_commit(shard: ShardState, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
     """Set or forget an offset.
 
     Whoever commits without having joined makes a group by it: one without members that only keeps offsets. While

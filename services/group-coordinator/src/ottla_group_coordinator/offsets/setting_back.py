@@ -10,7 +10,6 @@ That a group is looked at again does no harm: an offset that is not behind the c
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from kio.schema.leave_group.v5.request import MemberIdentity
 
@@ -24,9 +23,7 @@ from ottla_group_coordinator.offsets.topic_identity import is_of_former_topic
 from ottla_group_coordinator.records import NO_UUID, OffsetCommitKey, OffsetCommitValue
 from ottla_group_coordinator.records.offset_commit import NO_LEADER_EPOCH, NO_TIMESTAMP, make_value, record_bytes_max
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 Ends = Mapping[tuple[str, int], int]
 """By topic and partition, the offset that no group is to be further than."""
@@ -35,7 +32,7 @@ RECORDS_PER_MEMBER_MAX = 4
 """The tombstones of a member, and what its group writes besides."""
 
 
-def set_groups_back(shard: "GroupShard", turn: Turn, ends: Ends) -> bool:
+def set_groups_back(shard: ShardState, turn: Turn, ends: Ends) -> bool:
     """Take groups back to some offsets; return whether that is done, or goes on when it is asked for again."""
     room_bytes = shard.settings.batch_bytes_max - HEADER_SIZE_BYTES
     topics = frozenset(topic for topic, _ in ends)
@@ -61,7 +58,7 @@ def set_groups_back(shard: "GroupShard", turn: Turn, ends: Ends) -> bool:
     return True
 
 
-def _is_ahead(shard: "GroupShard", place: tuple[str, int], value: OffsetCommitValue, end: int) -> bool:
+def _is_ahead(shard: ShardState, place: tuple[str, int], value: OffsetCommitValue, end: int) -> bool:
     return value.offset > end and not is_of_former_topic(shard.cluster_state, place[0], value)
 
 
@@ -77,7 +74,7 @@ def _lowered(value: OffsetCommitValue, end: int, timestamp_ms: int) -> OffsetCom
     )
 
 
-def _remove_all_members(shard: "GroupShard", turn: Turn, group: Group) -> None:
+def _remove_all_members(shard: ShardState, turn: Turn, group: Group) -> None:
     if isinstance(group, ConsumerGroup):
         remove_members(shard, turn, group, tuple(group.members))
         return

@@ -5,7 +5,6 @@ a later turn when there is no more room in this one.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ottla_core.wire.record_batch import HEADER_SIZE_BYTES
 from ottla_group_coordinator.group import Group
@@ -13,15 +12,13 @@ from ottla_group_coordinator.records import OffsetCommitKey, encode_key
 from ottla_group_coordinator.records.offset_commit import record_bytes_max
 from ottla_group_coordinator.runtime.shard_batches import RECORD_OVERHEAD_BYTES_MAX
 from ottla_group_coordinator.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from ottla_group_coordinator.shard import GroupShard
+from ottla_group_coordinator.shard_state import ShardState
 
 
 class Tombstones:
     """The tombstones of one turn, which must have no other records."""
 
-    def __init__(self, shard: "GroupShard", turn: Turn) -> None:
+    def __init__(self, shard: ShardState, turn: Turn) -> None:
         assert not turn.records, "all the room of the turn is ours"
         self._shard = shard
         self._turn = turn
