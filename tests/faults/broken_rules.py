@@ -16,7 +16,7 @@ from tests.support.replaced_rule import replace_rule
 
 def high_watermark_ignores_the_isr() -> None:
     """The leader takes a record for replicated as soon as it has it itself."""
-    from ottla_broker.replication.leader_replica import LeaderReplica  # noqa: PLC0415 - only for the broker
+    from ottla_broker.replica.leader_replica import LeaderReplica  # noqa: PLC0415 - only for the broker
 
     def high_watermark(_self: LeaderReplica, _current: int, log_end_offset: int, **_rest: Any) -> int:
         return log_end_offset
@@ -29,8 +29,8 @@ def no_truncation() -> None:
     """A follower goes on from its log's end after an election, without asking where the logs part."""
     from ottla_broker.partition import Partition  # noqa: PLC0415 - only for the broker
     from ottla_broker.partition_refusals import NO_EPOCH_GIVEN  # noqa: PLC0415
+    from ottla_broker.replica.follower_replica import FetchPosition  # noqa: PLC0415 - only for the broker
     from ottla_broker.replication import truncation  # noqa: PLC0415
-    from ottla_broker.replication.follower_replica import FetchPosition  # noqa: PLC0415 - only for the broker
 
     def fetch_position(self: Partition) -> FetchPosition:
         log = self.log

@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.fetch_reading import FetchTerms, Reading, look, note_told
 from ottla_broker.fetch_sessions import FetchSession, FetchSessionCache
 from ottla_broker.partition import Partition
-from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_core.wire.replica_fetch_request import PartitionAsked
 from tests.support.broker.readable_partitions import (
     BROKER,

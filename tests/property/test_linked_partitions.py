@@ -13,7 +13,7 @@ import pytest
 from ottla_broker.links import linked_partition
 from ottla_broker.links.linked_partition import LinkedPartition
 from ottla_broker.partition import Partition
-from ottla_broker.replication.follower_replica import FetchPosition
+from ottla_broker.replica.follower_replica import FetchPosition
 from tests.support.broker.linked_partition_model import walk
 from tests.support.replaced_rule import rule_replaced
 

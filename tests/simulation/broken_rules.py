@@ -17,13 +17,13 @@ from ottla_broker.log.files.leader_epoch_checkpoint import LeaderEpochs
 from ottla_broker.log.files.log_disposal import LogDisposal
 from ottla_broker.partition import Partition
 from ottla_broker.reconciliation import Reconciler
+from ottla_broker.replica.follower_replica import FetchPosition
+from ottla_broker.replica.leader_replica import FollowerProgress, IsrProposal, LeaderReplica
+from ottla_broker.replica.longest_log import LongestLogSearch
+from ottla_broker.replica.loss_read_limit import end_at_loss
 from ottla_broker.replication import following, isr_updates, leader_fetcher, offset_search
 from ottla_broker.replication.fetch_plan import FetchPlan
-from ottla_broker.replication.follower_replica import FetchPosition
 from ottla_broker.replication.leader_fetcher import LeaderFetcher
-from ottla_broker.replication.leader_replica import FollowerProgress, IsrProposal, LeaderReplica
-from ottla_broker.replication.longest_log import LongestLogSearch
-from ottla_broker.replication.loss_read_limit import end_at_loss
 from ottla_controller import active_controller, fenced_writer, isr_changes, replica_controller
 from ottla_controller.broker_standing import standings
 from ottla_controller.change_sequence import ChangeSequence

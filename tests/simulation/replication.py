@@ -23,9 +23,9 @@ from ottla_broker.fetch_reading import FetchTerms, Reading, look, note_told
 from ottla_broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, FetchSessionCache
 from ottla_broker.outcome import Delayed
 from ottla_broker.partition import Partition
+from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_broker.replication.fetch_connection import ConnectionLostError, FetchReceiver
 from ottla_broker.replication.fetch_plan import PlannedFetch
-from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_broker.replication.offset_search import LATEST
 from ottla_core.errors import KafkaError, RequestTimedOut, StaleBrokerEpoch
 from ottla_core.wire.replica_fetch_response import FetchedHead, PartitionFetched

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from unittest.mock import patch
 
-from ottla_broker.replication.leader_replica import LeaderReplica
+from ottla_broker.replica.leader_replica import LeaderReplica
 from ottla_core.cluster.state.model import PartitionState
 from tests.simulation import simulated_controller
 from tests.simulation.cluster import NAME, Outcome, SimulatedCluster

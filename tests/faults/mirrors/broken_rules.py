@@ -77,7 +77,7 @@ def links_go_on_at_the_sources_end() -> None:
     from dataclasses import replace  # noqa: PLC0415 - only for the broker
 
     from ottla_broker.links.linked_partition import LinkedPartition  # noqa: PLC0415
-    from ottla_broker.replication.follower_replica import FetchPosition  # noqa: PLC0415
+    from ottla_broker.replica.follower_replica import FetchPosition  # noqa: PLC0415
 
     fetch_position = LinkedPartition.fetch_position
 

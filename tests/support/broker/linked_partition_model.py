@@ -21,9 +21,9 @@ from ottla_broker.log.files.leader_epoch_checkpoint import EpochEntry, LeaderEpo
 from ottla_broker.log.partition.read_isolation import ReadIsolation
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
-from ottla_broker.replication.follower_replica import FetchPosition, truncation_offset
+from ottla_broker.replica.follower_replica import FetchPosition, truncation_offset
+from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_broker.replication.following import append_from_leader, diverging_offset, restart_at, truncate_to
-from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.state.model import PartitionState
 from ottla_core.errors import KafkaError, OffsetOutOfRange
 from ottla_core.promotion import PROMOTION_LEAP

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
-from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_core.cluster.state.model import PartitionState
 from ottla_core.topic_config import TopicConfig
 from tests.support.broker.partition_logs import NOW_MS, PARTITION, batch_of, open_log, read_batches

@@ -8,7 +8,7 @@ from uuid import UUID
 from ottla_broker.fetch_sessions import FetchSession, Named
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
-from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_core.cluster.state.model import PartitionState
 from ottla_core.errors import UnknownTopicOrPartition
 from ottla_core.topic_config import TopicConfig

@@ -13,7 +13,7 @@ from ottla_broker.fetch_reading import FetchTerms, Reading, look, note_told
 from ottla_broker.fetch_sessions import FetchSession, FetchSessionCache, SessionPartition
 from ottla_broker.outcome import Delayed, Parts
 from ottla_broker.partition import Partition
-from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_core.errors import InvalidRequest, KafkaError
 from tests.support.broker.readable_partitions import (
     BROKER,

@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.delayed_produce import DelayedProduce, PendingAck
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
-from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_core.cluster.state.model import PartitionState
 from ottla_core.topic_config import TopicConfig
 from ottla_core.wire.produce_response import PartitionProduced

@@ -13,9 +13,9 @@ from ottla_broker.fetch_reading import FetchTerms, Found, Reading, look, note_to
 from ottla_broker.fetch_sessions import FetchSession
 from ottla_broker.log.partition.read_isolation import ReadIsolation
 from ottla_broker.partition import Partition
+from ottla_broker.replica.leader_replica import UNKNOWN_OFFSET, FollowerContact
 from ottla_broker.replication.fetch_plan import FetchPlan
 from ottla_broker.replication.following import append_from_leader
-from ottla_broker.replication.leader_replica import UNKNOWN_OFFSET, FollowerContact
 from ottla_core.wire.record_batch import iterate_batches
 from tests.support.broker.partition_logs import NOW_MS, read_batches
 from tests.support.broker.readable_partitions import (

@@ -17,7 +17,7 @@ from ottla_broker.fetch_sessions import (
     FetchSessionTopicIdError,
     InvalidFetchSessionEpoch,
 )
-from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_broker.replica.leader_replica import FollowerContact
 from tests.support.broker.readable_partitions import FOLLOWER, TOPIC, ReadablePartitions, append, asked, session_of
 
 LONG_MS = EVICTION_MS_MIN + 1

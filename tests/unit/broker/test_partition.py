@@ -8,8 +8,8 @@ import pytest
 from ottla_broker.log.partition.read_isolation import ReadIsolation
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import NotEnoughReplicas, NotEnoughReplicasAfterAppend
+from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_broker.replication.following import append_from_leader, truncate_to
-from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.errors import (
     KafkaError,
     KafkaStorageError,

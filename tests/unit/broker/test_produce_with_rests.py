@@ -19,8 +19,8 @@ from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable
+from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_broker.replication.following import append_from_leader, truncate_to
-from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.state.model import NO_EPOCH, ClusterState, PartitionState, Topic
 from ottla_core.topic_config import TopicConfig
 from ottla_core.topic_partition import TopicPartition

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from ottla_broker.config import BrokerConfig
-from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_core.cluster.state.model import NO_LEADER
 from ottla_core.errors import NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from ottla_core.topic_config import TopicConfig

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from ottla_broker.partition import Partition
+from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_broker.replica_selection import replica_in_rack
-from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.state.model import Endpoint, Member, Role
 from ottla_core.wire.fetch_response import NO_PREFERRED_REPLICA
 from tests.support.broker.readable_partitions import BROKER, FOLLOWER, OTHER_FOLLOWER, ReadablePartitions, append

@@ -20,7 +20,7 @@ from ottla_broker.log.partition.read_isolation import READ_COMMITTED
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable
-from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_core.cluster.state.model import NO_EPOCH, ClusterState, PartitionState, Topic
 from ottla_core.errors import NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition

@@ -2,7 +2,7 @@
 
 import gc
 
-from ottla_broker.metrics.topic_totals import OTHER_TOPICS
+from ottla_broker.topic_totals import OTHER_TOPICS
 from ottla_broker.topic_traffic import TopicTraffic, TrafficByTopic
 
 

@@ -74,9 +74,9 @@ def test_rules_that_must_not_be_wrong_are_held_to_be_pure():
     assert {
         "ottla_broker.log.producers.producer_state",
         "ottla_broker.log.appends.append_validation",
-        "ottla_broker.replication.follower_replica",
-        "ottla_broker.replication.leader_replica",
-        "ottla_broker.replication.longest_log",
+        "ottla_broker.replica.follower_replica",
+        "ottla_broker.replica.leader_replica",
+        "ottla_broker.replica.longest_log",
         "ottla_controller.leader_election",
         "ottla_controller.partition_change",
         "ottla_core.cluster.state.state_tracker",

@@ -9,8 +9,8 @@ from ottla_broker import partition
 from ottla_broker.log.compaction import offset_map
 from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.partition import Partition
+from ottla_broker.replica.leader_replica import LeaderReplica
 from ottla_broker.replication import following, truncation
-from ottla_broker.replication.leader_replica import LeaderReplica
 from tests.support.replaced_rule import check_is_rule, replace_rule, rule_replaced
 
 

@@ -7,7 +7,7 @@ from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, Descr
 from kio.schema.errors import ErrorCode
 
 from ottla_core.client.cluster import ANSWER_TIMEOUT_S, AsyncCluster
-from ottla_core.client.described_settings import TopicSetting, described
+from ottla_core.described_settings import TopicSetting, described
 from ottla_core.wire.conversion import message_of
 
 TOPIC_RESOURCE: Final = 2

@@ -12,8 +12,8 @@ from typing import Any
 
 from ottla_broker.broker import Broker, Request
 from ottla_broker.connection import Connection
+from ottla_broker.group_requests import relay, relay_several
 from ottla_broker.groups.group_lists import GroupLists
-from ottla_broker.groups.group_requests import relay, relay_several
 from ottla_broker.handlers import (
     alter_configs,
     alter_partition_reassignments,

@@ -18,10 +18,10 @@ from ottla_broker.fetch_sessions import NEVER_TOLD, FetchSession, Named, Session
 from ottla_broker.log.partition.read_isolation import ReadIsolation, isolation_of
 from ottla_broker.log.segments.log_slice import LogSlice
 from ottla_broker.partition import Partition
+from ottla_broker.replica.follower_replica import NO_BYTES
+from ottla_broker.replica.leader_replica import FollowerContact
+from ottla_broker.replica.longest_log import LogReach
 from ottla_broker.replication.doubtful_log import check_may_be_followed_by, heard_of_log
-from ottla_broker.replication.follower_replica import NO_BYTES
-from ottla_broker.replication.leader_replica import FollowerContact
-from ottla_broker.replication.longest_log import LogReach
 from ottla_core.errors import KafkaError, OffsetOutOfRange
 from ottla_core.wire.fetch_response import NO_PREFERRED_REPLICA, PartitionFetched
 from ottla_core.wire.replica_fetch_request import PartitionAsked

@@ -26,7 +26,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.partition import Partition
-from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_core.errors import KafkaError
 from ottla_core.wire.replica_fetch_request import PartitionAsked
 

@@ -2,8 +2,8 @@
 
 A partition leads or follows as the cluster state says. Requests and fetchers reach its log only through here, so
 that every append and read is checked against the leadership that the caller believes in. As the leader it keeps the
-high watermark (`replication/leader_replica.py`); as a follower it takes over the leader's log
-(`replication/follower_replica.py`).
+high watermark (`replica/leader_replica.py`); as a follower it takes over the leader's log
+(`replica/follower_replica.py`).
 """
 
 from dataclasses import replace
@@ -18,10 +18,10 @@ from ottla_broker.log.partition.read_isolation import ReadIsolation
 from ottla_broker.log.segments.log_slice import LogSlice
 from ottla_broker.partition_context import PartitionWatcher, ReplicationContext, ReplicationNotice
 from ottla_broker.partition_refusals import check_leader_epoch, not_leader, takes_no_writes, too_few_replicas
-from ottla_broker.replication.follower_replica import FetchPosition
-from ottla_broker.replication.leader_replica import FollowerContact, IsrProposal, LeaderReplica
-from ottla_broker.replication.longest_log import LogReach, LongestLogSearch
-from ottla_broker.replication.loss_read_limit import end_at_loss
+from ottla_broker.replica.follower_replica import FetchPosition
+from ottla_broker.replica.leader_replica import FollowerContact, IsrProposal, LeaderReplica
+from ottla_broker.replica.longest_log import LogReach, LongestLogSearch
+from ottla_broker.replica.loss_read_limit import end_at_loss
 from ottla_broker.replication_waits import ReplicationWaits
 from ottla_core.cluster.state.model import NO_EPOCH, PartitionState
 from ottla_core.errors import KafkaError, NotLeaderOrFollower

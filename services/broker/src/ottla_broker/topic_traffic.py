@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 from weakref import WeakValueDictionary
 
-from ottla_broker.metrics.topic_totals import OTHER_TOPICS, TOPICS_MAX
+from ottla_broker.topic_totals import OTHER_TOPICS, TOPICS_MAX
 
 
 class TopicTraffic:

@@ -8,9 +8,9 @@ from kio.schema.errors import ErrorCode
 
 from ottla_broker.links.keeping_plan import KeepingPlan, plan_keeping, topics_to_describe
 from ottla_core.client.cluster_metadata import PartitionMetadata, TopicMetadata
-from ottla_core.client.described_settings import DEFAULT_CONFIG, TOPIC_CONFIG, TopicSetting
 from ottla_core.cluster.controller_rpc.link_api import LinkProblemKind
 from ottla_core.cluster.state.model import ClusterState, Link, PartitionState, Topic, TopicOrigin
+from ottla_core.described_settings import DEFAULT_CONFIG, TOPIC_CONFIG, TopicSetting
 
 LINK = Link(
     name="west",

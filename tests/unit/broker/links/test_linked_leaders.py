@@ -12,8 +12,8 @@ from ottla_broker.links.linked_leading import append_from_source, cut_to_source
 from ottla_broker.log.producers.producer_snapshot import snapshot_path
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
+from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_broker.replication.following import append_from_leader
-from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.state.model import PartitionState
 from ottla_core.errors import (
     FencedLeaderEpoch,

@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.links.linked_partition import LinkedPartition, Next, SourceRange
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
-from ottla_broker.replication.follower_replica import FetchPosition
+from ottla_broker.replica.follower_replica import FetchPosition
 from ottla_core.cluster.controller_rpc.link_api import UNKNOWN, LinkedPartitionState
 from ottla_core.cluster.state.model import PartitionState
 from ottla_core.wire.replica_fetch_response import PartitionFetched

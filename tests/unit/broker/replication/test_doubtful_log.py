@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from ottla_broker.partition import Partition
+from ottla_broker.replica.leader_replica import FollowerContact
+from ottla_broker.replica.longest_log import LogReach
 from ottla_broker.replication.doubtful_log import heard_of_log, longest_log, must_make_way, take_for_longest
 from ottla_broker.replication.following import append_from_leader
-from ottla_broker.replication.leader_replica import FollowerContact
-from ottla_broker.replication.longest_log import LogReach
 from ottla_core.cluster.state.model import PartitionState
 from ottla_core.errors import (
     NotLeaderOrFollower,

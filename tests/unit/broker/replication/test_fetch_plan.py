@@ -8,6 +8,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.partition import Partition
+from ottla_broker.replica.follower_replica import FetchPosition
 from ottla_broker.replication.fetch_plan import (
     FIRST_PAUSE_MS,
     SESSION_EPOCH_MAX,
@@ -15,7 +16,6 @@ from ottla_broker.replication.fetch_plan import (
     FollowedPartition,
     PlannedFetch,
 )
-from ottla_broker.replication.follower_replica import FetchPosition
 from ottla_core.cluster.state.model import PartitionState
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.replica_fetch_request import PartitionAsked

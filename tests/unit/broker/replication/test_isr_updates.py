@@ -14,9 +14,9 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable
+from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_broker.replication import isr_updates
 from ottla_broker.replication.isr_updates import IsrUpdates
-from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_core.cluster.controller_rpc.controller_api import AlteredIsr, IsrChange
 from ottla_core.cluster.state.model import ClusterState, Member, PartitionState, Role, Topic
 from ottla_core.errors import RequestTimedOut

@@ -7,7 +7,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from ottla_core.client.cluster_metadata import BrokerAddress, ClusterMetadata, PartitionMetadata, TopicMetadata
-from ottla_core.client.described_settings import TOPIC_CONFIG, TopicSetting
+from ottla_core.described_settings import TOPIC_CONFIG, TopicSetting
 from ottla_mirror.config.mirror_config import MirrorConfig
 from ottla_mirror.state.flow_records import FlowState, topic_record
 from ottla_mirror.topics.topic_admin import SettingsRefused

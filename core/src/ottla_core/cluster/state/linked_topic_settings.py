@@ -8,7 +8,7 @@ not have itself, but from its broker, is left to the defaults here.
 from collections.abc import Mapping
 from typing import Final
 
-from ottla_core.client.described_settings import TOPIC_CONFIG, TopicSetting
+from ottla_core.described_settings import TOPIC_CONFIG, TopicSetting
 
 FOLLOWED: Final = frozenset(
     {

@@ -27,8 +27,8 @@ from ottla_broker.log.partition.read_isolation import READ_COMMITTED
 from ottla_broker.log.segments.log_slice import LogSlice
 from ottla_broker.outcome import Outcome, Parts
 from ottla_broker.partition import Partition
+from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_broker.replica_selection import replica_in_rack
-from ottla_broker.replication.leader_replica import FollowerContact
 from ottla_broker.replication.throttle import is_throttled_leader
 from ottla_core.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, StaleBrokerEpoch
 from ottla_core.kafka_uuid import ZERO_UUID

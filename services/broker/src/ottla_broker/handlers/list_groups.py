@@ -10,8 +10,8 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from ottla_broker.broker import Broker, Request
+from ottla_broker.group_requests import accepted, client_host, refusal
 from ottla_broker.groups.errors import CoordinatorNotAvailable, NotCoordinator
-from ottla_broker.groups.group_requests import accepted, client_host, refusal
 from ottla_broker.groups.routing import broker_for
 from ottla_broker.long_responses import read_long, respond_in_thread
 from ottla_broker.outcome import Parts

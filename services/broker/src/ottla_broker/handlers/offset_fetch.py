@@ -1,8 +1,8 @@
 """OffsetFetch (key 9): how far groups have come; one group in older versions, several from version 8 on (KIP-709)."""
 
 from ottla_broker.broker import Broker, Request
+from ottla_broker.group_requests import relay, relay_several
 from ottla_broker.groups.group_lists import GroupLists
-from ottla_broker.groups.group_requests import relay, relay_several
 from ottla_broker.outcome import Outcome
 
 FIRST_BATCHED_VERSION = 8

@@ -25,7 +25,7 @@ from ottla_broker.links.group_rewind import Cut
 from ottla_broker.links.linked_leading import cut_to_source
 from ottla_broker.links.linked_partition import LinkedPartition
 from ottla_broker.links.tail_backup import keep_aside
-from ottla_broker.replication.follower_replica import truncation_offset
+from ottla_broker.replica.follower_replica import truncation_offset
 from ottla_core.clock import Clock
 from ottla_core.cluster.controller_rpc.link_api import LinkedPartitionState
 from ottla_core.errors import KafkaError

@@ -12,11 +12,11 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from ottla_core.client.cluster_metadata import NO_TOPIC_ID, TopicMetadata
-from ottla_core.client.described_settings import TopicSetting
 from ottla_core.cluster.controller_rpc.link_api import LinkProblem, LinkProblemKind, NewLinkedTopic
 from ottla_core.cluster.state.link_properties import follows_topic, properties_of
 from ottla_core.cluster.state.linked_topic_settings import FOLLOWED, followed_settings, with_followed
 from ottla_core.cluster.state.model import ClusterState, Link, Topic
+from ottla_core.described_settings import TopicSetting
 
 _GOING: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.leader_not_available})
 """Of topics that are being made or deleted in the source; the next look finds them as they are then."""

@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.links.linked_leading import append_from_source
 from ottla_broker.links.source_batches import Obstacle, usable_batches
 from ottla_broker.partition import Partition
-from ottla_broker.replication.follower_replica import UNDEFINED_EPOCH, FetchPosition
+from ottla_broker.replica.follower_replica import UNDEFINED_EPOCH, FetchPosition
 from ottla_core.cluster.controller_rpc.link_api import UNKNOWN, LinkedPartitionState, PartitionStatus
 from ottla_core.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower
 from ottla_core.topic_partition import TopicPartition

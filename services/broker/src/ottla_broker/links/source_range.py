@@ -14,7 +14,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i64
 
 from ottla_broker.links.linked_partition import LinkedPartition, SourceRange
-from ottla_broker.replication.follower_replica import UNDEFINED_EPOCH
+from ottla_broker.replica.follower_replica import UNDEFINED_EPOCH
 from ottla_core.errors import CodedError
 
 EARLIEST: Final = -2

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from ottla_broker.log.cleaning.cleaner import LogCleaner
 from ottla_broker.log.store.log_store import LogStore
-from ottla_broker.metrics.topic_totals import totals_by_topic
 from ottla_broker.partition_table import PartitionTable
+from ottla_broker.topic_totals import totals_by_topic
 from ottla_broker.topic_traffic import TopicTraffic, TrafficByTopic
 from ottla_core.observe.metrics import Metrics
 

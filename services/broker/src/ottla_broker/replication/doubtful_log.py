@@ -6,8 +6,8 @@ The rules of the search for the longest log are in `longest_log.py`; here they m
 from collections.abc import Collection, Mapping
 
 from ottla_broker.partition import Partition
-from ottla_broker.replication.leader_replica import FollowerContact
-from ottla_broker.replication.longest_log import LogReach, LongestLog
+from ottla_broker.replica.leader_replica import FollowerContact
+from ottla_broker.replica.longest_log import LogReach, LongestLog
 from ottla_core.cluster.state.model import Member
 from ottla_core.errors import NotLeaderOrFollower
 

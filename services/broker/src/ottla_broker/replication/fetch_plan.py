@@ -19,7 +19,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from ottla_broker.replication.follower_replica import NO_BYTES, FetchPosition
+from ottla_broker.replica.follower_replica import NO_BYTES, FetchPosition
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.replica_fetch_request import FIRST_EPOCH, NO_SESSION, PartitionAsked
 

@@ -5,7 +5,7 @@ step that changes the log: after an election somebody else may lead, or this rep
 """
 
 from ottla_broker.partition import Partition
-from ottla_broker.replication.follower_replica import truncation_offset
+from ottla_broker.replica.follower_replica import truncation_offset
 from ottla_core.errors import FencedLeaderEpoch
 
 

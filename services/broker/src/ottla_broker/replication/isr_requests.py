@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from ottla_broker.partition import Partition
-from ottla_broker.replication.leader_replica import IsrProposal
-from ottla_broker.replication.longest_log import LongestLog
+from ottla_broker.replica.leader_replica import IsrProposal
+from ottla_broker.replica.longest_log import LongestLog
 from ottla_core.cluster.controller_rpc.controller_api import InSyncReplica, IsrChange
 
 

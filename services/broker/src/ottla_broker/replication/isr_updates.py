@@ -1,6 +1,6 @@
 """Asking the controller for the in-sync sets that the leaders here would like to have.
 
-Who may join or has to leave is decided by `replication/leader_replica.py`. This is the shell around it: partitions
+Who may join or has to leave is decided by `replica/leader_replica.py`. This is the shell around it: partitions
 are looked at when a follower from outside the set has fetched, when brokers come or go, and, because a follower
 leaves by not fetching, every half of `replica.lag.time.max.ms`. All proposals that have come together go out as one
 request; while it is under way the next ones gather. The outcome reaches a partition through the cluster state, like
@@ -23,9 +23,9 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable
+from ottla_broker.replica.leader_replica import IsrProposal
 from ottla_broker.replication.doubtful_log import must_make_way
 from ottla_broker.replication.isr_requests import change_of, failed_log_report, lost_log_report, propose_isr
-from ottla_broker.replication.leader_replica import IsrProposal
 from ottla_core.background import start_recurring
 from ottla_core.cluster.controller_rpc.controller_api import AlteredIsr, IsrChange
 from ottla_core.cluster.membership.membership import Membership

@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 from ottla_broker.partition import Partition
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable
+from ottla_broker.replica.longest_log import LongestLog
 from ottla_broker.replication.doubtful_log import longest_log, take_for_longest
 from ottla_broker.replication.isr_requests import longest_log_report
 from ottla_broker.replication.isr_updates import (
@@ -24,7 +25,6 @@ from ottla_broker.replication.isr_updates import (
     IsrController,
     Roles,
 )
-from ottla_broker.replication.longest_log import LongestLog
 from ottla_core.background import start_recurring
 from ottla_core.cluster.membership.membership import Membership
 from ottla_core.cluster.view.feed import ClusterStateFeed

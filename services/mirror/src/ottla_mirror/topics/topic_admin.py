@@ -16,8 +16,8 @@ from kio.schema.incremental_alter_configs.v1.request import (
 
 from ottla_core.client.cluster import AsyncCluster
 from ottla_core.client.cluster_metadata import ClusterMetadata
-from ottla_core.client.described_settings import TopicSetting
 from ottla_core.client.topic_settings import TOPIC_RESOURCE, topic_settings
+from ottla_core.described_settings import TopicSetting
 from ottla_core.errors import OttlaError
 from ottla_core.wire.conversion import message_of
 

@@ -9,7 +9,7 @@ Source: `MirrorSourceConnector.targetConfig` and `incrementalAlterConfigs` in Ka
 from collections.abc import Mapping
 from typing import Any
 
-from ottla_core.client.described_settings import DEFAULT_CONFIG, STATIC_BROKER_CONFIG, TOPIC_CONFIG, TopicSetting
+from ottla_core.described_settings import DEFAULT_CONFIG, STATIC_BROKER_CONFIG, TOPIC_CONFIG, TopicSetting
 from ottla_sdk import ConfigPropertyFilter
 
 

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import structlog
 
 from ottla_core.client.cluster_metadata import ClusterMetadata
-from ottla_core.client.described_settings import TopicSetting
+from ottla_core.described_settings import TopicSetting
 from ottla_mirror.config.mirror_config import FlowConfig
 from ottla_mirror.internal_topics.topic_requests import Entry
 from ottla_mirror.state.flow_records import FlowState, topic_record

@@ -1,6 +1,6 @@
 """Totals by topic within a bound."""
 
-from ottla_broker.metrics.topic_totals import totals_by_topic
+from ottla_broker.topic_totals import totals_by_topic
 
 
 def test_partitions_of_a_topic_are_added_up():

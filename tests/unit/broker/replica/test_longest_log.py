@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla_broker.replication.leader_replica import FollowerContact
-from ottla_broker.replication.longest_log import LogReach, LongestLog, LongestLogSearch
+from ottla_broker.replica.leader_replica import FollowerContact
+from ottla_broker.replica.longest_log import LogReach, LongestLog, LongestLogSearch
 from ottla_core.cluster.state.model import Member
 from tests.support.controller.replica_rules import live
 

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from ottla_broker.replication.leader_replica import FollowerContact, IsrProposal, LeaderReplica
+from ottla_broker.replica.leader_replica import FollowerContact, IsrProposal, LeaderReplica
 from ottla_core.cluster.state.model import NO_EPOCH, PartitionState
 
 LAG_MAX_MS = 30_000

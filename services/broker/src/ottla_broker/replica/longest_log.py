@@ -20,7 +20,7 @@ Source: KIP-966 (unclean recovery); Raft compares logs in the same way when it v
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from ottla_broker.replication.leader_replica import FollowerContact
+from ottla_broker.replica.leader_replica import FollowerContact
 from ottla_core.cluster.state.model import Member
 
 NO_EPOCH = -1

@@ -1,7 +1,7 @@
 """Where a follower cuts its log."""
 
 from ottla_broker.log.files.leader_epoch_checkpoint import EpochEntry, LeaderEpochs
-from ottla_broker.replication.follower_replica import truncation_offset
+from ottla_broker.replica.follower_replica import truncation_offset
 
 
 class Log:

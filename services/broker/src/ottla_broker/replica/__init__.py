@@ -1,0 +1,1 @@
+"""The rules of one replica: a leader's view of its followers, and a log that becomes its leader's. Pure."""
