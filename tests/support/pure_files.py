@@ -66,6 +66,7 @@ def impurities(source: str, forbidden: Collection[str]) -> Iterator[tuple[int, s
         imported.update(name.partition(".")[0] for name in found)
         for name in found:
             if any(name == each or name.startswith(f"{each}.") for each in forbidden):
+                assert isinstance(node, ast.Import | ast.ImportFrom)
                 yield node.lineno, f"import of {name}"
                 break
     asked = frozenset().union(*(names for module, names in NAMES.items() if module in imported))

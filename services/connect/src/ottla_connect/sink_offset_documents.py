@@ -1,4 +1,4 @@
-"""Offsets of sinks as Kafka Connect's REST API writes them (its SinkUtils): topic, partition and offset by name.
+"""Offsets of sinks as Kafka Connect's REST API writes them (its SinkUtils): topic, partition, offset by name. Pure.
 
 Pure.
 """

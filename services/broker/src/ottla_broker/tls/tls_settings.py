@@ -1,4 +1,4 @@
-"""The TLS settings of one listener, under Kafka's names.
+"""The TLS settings of one listener, under Kafka's names. Pure.
 
 A setting of a listener, ``listener.name.<name in lower case>.ssl.…``, comes before the broker's own ``ssl.…``.
 """

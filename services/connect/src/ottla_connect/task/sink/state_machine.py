@@ -1,4 +1,4 @@
-"""A sink task's work as a state machine: no I/O, no clock, no client; events and times go in, actions come out.
+"""A sink task's work as a state machine: no I/O, no clock, no client; events and times go in, actions come out. Pure.
 
 Records go one way, and offsets follow them:
 
