@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.support.group_transcripts import check_transcript
 
+from tests.support.groups.group_transcripts import check_transcript
 from tests.unit.connect.task.sink.sink_scene import SinkScene
 
 
