@@ -161,7 +161,9 @@ def _certificates(config: BrokerConfig) -> "Certificates | None":
     if not settings:
         return None
     from ottla_broker.tls.listener_tls import Certificates  # noqa: PLC0415
+    from ottla_broker.tls.tls_channel import kernel_can_encrypt  # noqa: PLC0415
 
+    logger.info("listeners with TLS", listeners=[*settings], kernel_encrypts=kernel_can_encrypt())
     return Certificates(settings)
 
 

@@ -22,6 +22,7 @@ GATHERED_BYTES_MAX: Final = 128 * 1024
 _SOL_TLS: Final = 282
 _TLS_TX: Final = 1
 _CRYPTO_INFO_BYTES: Final = 64
+_TCP_ULP: Final = 31
 
 
 class TlsChannel:
@@ -105,13 +106,13 @@ def kernel_encrypts(sock: ssl.SSLSocket) -> bool:
 
 
 def kernel_can_encrypt() -> bool:
-    """Return whether the kernel has TLS at all."""
+    """Return whether the kernel has TLS at all (module ``tls``); each connection asks for itself what it uses."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listening, socket.socket() as client:
         try:
             listening.bind(("127.0.0.1", 0))
             listening.listen(1)
             client.connect(listening.getsockname())
-            client.setsockopt(socket.IPPROTO_TCP, 31, b"tls")  # TCP_ULP
+            client.setsockopt(socket.IPPROTO_TCP, _TCP_ULP, b"tls")
         except OSError:
             return False
     return True
