@@ -47,7 +47,7 @@ class Group:
     commands: "Mapping[str, Command | Group]"
 
 
-class PlainCommand(TyperCommand):
+class PlainHelpCommand(TyperCommand):
     """A command with plain help."""
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
@@ -129,7 +129,7 @@ def made_command(name: str, add: Callable[[typer.Typer], object]) -> Any:
     app = typer.Typer(rich_markup_mode=None, context_settings=CONTEXT_SETTINGS, add_completion=False)
     add(app)
     for each in app.registered_commands:
-        each.cls = PlainCommand if each.cls is TyperCommand else each.cls
+        each.cls = PlainHelpCommand if each.cls is TyperCommand else each.cls
         each.context_settings = each.context_settings or CONTEXT_SETTINGS
     command = typer.main.get_command(app)
     command.name = name

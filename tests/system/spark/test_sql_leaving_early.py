@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla_spark.sql.starting_java import descendants
+from ottla_spark.sql.interrupted_java_start import descendants
 from tests.support.clusters.ottla_cluster import ottla_command
 from tests.support.eventually import eventually
 

@@ -2,7 +2,7 @@
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.links.link_fetchers import LinkFetchers
-from ottla_broker.links.link_keeper import GroupsHere, LinkKeeper, Registration
+from ottla_broker.links.link_keeper import FollowingClusterGroups, LinkKeeper, Registration
 from ottla_broker.links.link_keeper_pool import LinkKeeperPool
 from ottla_broker.links.link_settings import resolver
 from ottla_broker.links.link_statuses import LinkStatuses
@@ -20,7 +20,7 @@ def start_keepers(
     membership: Registration,
     controller: ControllerClient,
     links: LinkFetchers,
-    groups: GroupsHere,
+    groups: FollowingClusterGroups,
     clock: Clock,
     peers: PeerAccess,
 ) -> tuple[LinkStatuses, LinkKeeperPool]:

@@ -65,7 +65,7 @@ class Registration(Protocol):
         """The epoch of the latest one."""
 
 
-class GroupsHere(Protocol):
+class FollowingClusterGroups(Protocol):
     """The groups of the cluster that follows; see `LocalGroupOffsets`."""
 
     async def take_forward(
@@ -108,7 +108,7 @@ class LinkKeeper:
         registration: Registration,
         state: Callable[[], ClusterState],
         controller: ControllerClient,
-        groups: GroupsHere,
+        groups: FollowingClusterGroups,
         statuses: Statuses,
         resolve: Resolve,
         clock: Clock,

@@ -18,7 +18,7 @@ def no_partitions() -> Partitions:
     return NO_PARTITIONS
 
 
-class HasPartitions(Protocol):
+class TopicEntry(Protocol):
     """An entry of an array of topics in a message or a record."""
 
     @property
@@ -30,7 +30,7 @@ class HasPartitions(Protocol):
         """Partition indexes."""
 
 
-def from_topics(topics: Iterable[HasPartitions]) -> Partitions:
+def from_topics(topics: Iterable[TopicEntry]) -> Partitions:
     """Return what an array of topics in a message or a record says."""
     found: dict[UUID, frozenset[int]] = {}
     for topic in topics:

@@ -1,7 +1,7 @@
 """What a fetch returned, batch by batch: those to copy, each as the target will take it, and how far they reach.
 
 A batch whose offsets follow each other stays where it lies in the answer. Others are built anew: see
-`sparse_batch.py` and `old_messages.py`.
+`sparse_batch.py` and `legacy_formats.py`.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from ottla_core.wire.record_batch import (
     parse_header,
 )
 from ottla_mirror.copy.deliverable_batches import DeliverableBatches
-from ottla_mirror.copy.old_messages import dense_batch, read_old_messages
+from ottla_mirror.copy.legacy_formats import dense_batch, read_old_messages
 from ottla_mirror.copy.restamp import check_crc
 from ottla_mirror.copy.sparse_batch import rebuild
 from ottla_mirror.offsets.leader_epochs import NO_LEADER_EPOCH

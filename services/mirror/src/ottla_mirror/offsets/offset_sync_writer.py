@@ -78,7 +78,7 @@ class OffsetSyncWriter:
         self._syncs.written(syncs, asyncio.get_running_loop().time())
 
 
-class StoreWithSyncs:
+class OffsetSyncingStore:
     """A `CopyStore` that tells a writer of offset syncs what was stored.
 
     Args:

@@ -21,7 +21,7 @@ from ottla_mirror.copy.partition_work import PartitionStatus
 from ottla_mirror.internal_topics.internal_topic import InternalTopic
 from ottla_mirror.model import SourcePartition
 from ottla_mirror.offsets.map_topic import MapTopic, map_topic_name
-from ottla_mirror.offsets.offset_sync_writer import OffsetSyncWriter, StoreWithSyncs
+from ottla_mirror.offsets.offset_sync_writer import OffsetSyncingStore, OffsetSyncWriter
 from ottla_mirror.offsets.stored_copy import CopyStore
 from ottla_mirror.workers.assignment import Work
 from ottla_mirror.workers.clusters import connected, internal_replicas
@@ -174,7 +174,7 @@ class FlowCopy:
         kept: CopyStore = store
         if self._flow.settings.emit_offset_syncs_enabled:
             self._syncs = self._offset_syncs(target)
-            kept = StoreWithSyncs(store, self._syncs)
+            kept = OffsetSyncingStore(store, self._syncs)
         self._memory.join(self)
         return Copier(source, target, kept, copy_settings(self._flow, self._memory.share_bytes))
 

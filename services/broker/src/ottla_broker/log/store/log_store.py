@@ -37,7 +37,7 @@ from ottla_broker.log.partition.partition_log import PartitionLog
 from ottla_broker.log.partition.truncation import TruncationContext
 from ottla_broker.log.segments.segment_file import OpenFiles
 from ottla_broker.log.store.log_duties import LogDuties, LogSettings
-from ottla_broker.log.store.store_loading import ConfigFor, LogOpening
+from ottla_broker.log.store.store_loading import ConfigFor, LogOpeningSettings
 from ottla_broker.log.store.threaded_background import ThreadedBackground
 from ottla_core.clock import Clock
 from ottla_core.errors import (
@@ -92,7 +92,7 @@ class LogStore:
         self._executor = ThreadPoolExecutor(_BACKGROUND_THREADS, thread_name_prefix="log")
         self._background = ThreadedBackground(asyncio.get_running_loop(), self._executor)
         self.storage_problems = StorageProblems()
-        self._opening = LogOpening(
+        self._opening = LogOpeningSettings(
             clock, settings, OpenFiles(settings.open_files_max), self._background, self.storage_problems
         )
         self._checkpoints = DirectoryCheckpoints(self)

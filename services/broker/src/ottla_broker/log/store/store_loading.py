@@ -33,7 +33,7 @@ Hold = Callable[[LogDirectory, PartitionLog], None]
 
 
 @dataclass(frozen=True, slots=True)
-class LogOpening:
+class LogOpeningSettings:
     """What all logs of a store are opened with."""
 
     clock: Clock
