@@ -5,7 +5,7 @@
    revision. A backup counts as one more copy, though as none that is known to be the newest.
 3. Partitions get in-sync sets by `partition_rules`, and no leader: that is elected when brokers have registered.
 4. Topics that no copy knows are rebuilt from the logs, unless every copy is sure: then they are what a deletion left.
-5. Numbers that must never be used again are leapt over: leader epochs, producer ids. Shards have no owners.
+5. Numbers that must never be used again are leapt over: leader epochs, producer ids. Shards are owned under new ones.
 6. Registrations say whether a broker may have lost records since the controller attended to it; see `_registrations`.
 """
 
@@ -22,7 +22,7 @@ from ottla.recover.recovery_draft import KEYS, RecoveryDraft, changed, registere
 from ottla_core.cluster.state import codec
 from ottla_core.cluster.state.features import UNSAID
 from ottla_core.cluster.state.keys import PartitionKey, ShardKey
-from ottla_core.cluster.state.model import NO_COORDINATOR, NO_EPOCH, BrokerRegistration, PartitionState, Recovery
+from ottla_core.cluster.state.model import NO_EPOCH, BrokerRegistration, PartitionState, Recovery
 from ottla_core.cluster.state.recovery_facts import BrokerFacts, LogFacts
 from ottla_core.cluster.state.state_copy import StateCopy
 
@@ -183,11 +183,15 @@ def _fields_of(state: PartitionState) -> Mapping[str, object]:
 
 
 def _release_shards(draft: RecoveryDraft) -> None:
-    """Let shards be owned anew, with the next producer epoch of those that were used."""
-    for key, value in tuple(draft.entries.items()):
+    """Let shards be owned as for the first time, under producer ids above the leap.
+
+    The state may lack an ownership that has written. The next producer epoch of the id that it knows would be that
+    one's; the log would take the new owner's batches for repetitions.
+    """
+    for key in tuple(draft.entries):
         match KEYS.parse(KEYS.prefix + key):
             case ShardKey():
-                draft.entries[key] = changed(value, {"coordinator": NO_COORDINATOR, "coordinator_epoch": NO_EPOCH})
+                del draft.entries[key]
 
 
 def _leap_producer_ids(draft: RecoveryDraft, facts: Sequence[BrokerFacts]) -> None:

@@ -16,6 +16,7 @@ from ottla_core.wire.records import Record, encode_batch
 from ottla_group_coordinator import coordinator as coordinator_module
 from ottla_group_coordinator.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from ottla_group_coordinator.runtime import remote_shard_log, shard_loading, shard_runtime
+from ottla_group_coordinator.runtime.remote_shard_log import APPENDS_IN_FLIGHT_MAX
 from ottla_group_coordinator.runtime.shard_batches import ShardProducer, fencing_batch
 from tests.support.eventually_async import eventually_async
 from tests.support.groups.coordinator_under_test import (
@@ -292,6 +293,24 @@ async def test_a_fence_that_is_taken_for_one_of_an_earlier_life_does_not_hide_wh
 
     await eventually_async(lambda: coordinator.sequences_lost == 1, "the coordinator asks for another ownership")
     assert fetched(await broker.ask(0, 8, fetch("group")))[0] == "coordinator_load_in_progress"
+
+
+async def test_a_fence_that_the_log_has_from_an_earlier_life_with_many_batches_behind_it_calls_for_a_new_ownership(
+    feed: StatedFeed, start: Start, connect: Start
+) -> None:
+    coordinator: CoordinatorUnderTest = await start()
+    broker = await connect(FakeRelayBroker(1, BROKER_EPOCH), coordinator)
+    broker.logs[0].append(fencing_batch(ShardProducer(PRODUCER_ID, 3), 0))
+    for number in range(2 * APPENDS_IN_FLIGHT_MAX):  # more than a log recognizes as repetitions
+        of_an_earlier_life = {"producer_id": PRODUCER_ID, "producer_epoch": 3, "base_sequence": 1 + number}
+        broker.logs[0].append(encode_batch([offset_record(0, offset=50 + number)], **of_an_earlier_life))
+
+    assign(feed, shard_of(coordinator, producer_epoch=3))
+
+    await eventually_async(lambda: coordinator.sequences_lost == 1, "the coordinator asks for another ownership")
+    assign(feed, shard_of(coordinator, producer_epoch=4))
+    await coordinator.serves()
+    assert await committed(broker, "group") == {0: 49 + 2 * APPENDS_IN_FLIGHT_MAX}
 
 
 async def test_a_log_that_lost_what_was_stored_calls_for_a_new_ownership(

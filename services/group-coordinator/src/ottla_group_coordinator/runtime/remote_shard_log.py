@@ -34,7 +34,15 @@ WARNING_PATIENCE_S = 5.0
 WARNING_INTERVAL_S = 10.0
 
 FENCED = frozenset({ErrorCode.invalid_producer_epoch, ErrorCode.producer_fenced})
-SEQUENCE_UNKNOWN = frozenset({ErrorCode.out_of_order_sequence_number, ErrorCode.unknown_producer_id})
+SEQUENCE_UNKNOWN = frozenset(
+    {
+        ErrorCode.out_of_order_sequence_number,
+        ErrorCode.unknown_producer_id,
+        # Never of a batch of ours that comes again: the log recognizes as many as are in flight. An ownership of an
+        # earlier life of the cluster has written under the same producer epoch, if etcd was put back to a snapshot.
+        ErrorCode.duplicate_sequence_number,
+    }
+)
 UNSTORABLE = frozenset({ErrorCode.message_too_large, ErrorCode.record_list_too_large, ErrorCode.invalid_record})
 
 log = structlog.get_logger("shard log")
