@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
+
 from ottla_controller.leader_election import elections, first_state, needs_attention, partitions_to_examine
-from ottla_controller.partition_change import TopicRules
+from ottla_controller.partition_change import TopicRules, conclude
 from ottla_controller.topic_rules import rules_of_topics
 from ottla_core.cluster.state.model import ClusterState, PartitionState, Topic
 from tests.support.controller.replica_rules import ID, live, partition, remembered, rules, stand
@@ -32,6 +34,20 @@ def test_only_partitions_that_must_change_are_returned() -> None:
     changed = elections([(topic, fine), (topic, orphaned)], stand(live("2@6", "3@7")), rules_of=lambda _: rules())
     assert [one.index for one in changed] == [0, 1]  # broker 1 was in sync in both
     assert elections([(topic, changed[0])], stand(live("2@6", "3@7")), rules_of=lambda _: rules()) == []
+
+
+@pytest.mark.parametrize("present", [("1@5", "2@6", "3@7"), ("1@5", "2@6")])
+def test_a_partition_with_somebody_in_sync_who_is_no_replica_stops_no_other_election_and_is_led_by_nobody(
+    present: tuple[str, ...],
+) -> None:
+    contradictory = partition("3", "none", replicas="12")
+    fine = partition("12", "none", replicas="12", index=1)
+    topic = Topic(name="t", id=ID, partitions=(contradictory, fine))
+    pairs = [(topic, contradictory), (topic, fine)]
+    (changed,) = elections(pairs, stand(live(*present)), rules_of=lambda _: rules())
+    assert (changed.index, changed.leader) == (1, 1)
+    mended = replace(contradictory, replicas=(1, 2, 3))
+    assert conclude(contradictory, mended, stand(live("3@7")), rules()).leader == 3
 
 
 def test_a_quick_look_finds_whatever_may_have_to_change() -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from ottla.recover.consistency import check_all_there, check_consistent
+from ottla.recover.inspected import Inspected, notes_of
 from ottla.recover.partition_rules import Logs, PartitionPlan, settle
 from ottla.recover.rebuilding import rebuild_unknown
 from ottla.recover.recovery_draft import KEYS, RecoveryDraft, changed, registered_in, topics_in
@@ -90,18 +91,20 @@ def plan_recovery(
         check_all_there(facts, newest, without)
     draft = RecoveryDraft({} if newest is None else {key: stored.value for key, stored in newest.entries.items()})
     cluster_id = facts[0].cluster_id if facts else backups[0].cluster_id
-    sure = _sure_brokers(facts, newest, is_backup=newest is not None and newest not in copies)
-    present = frozenset(each.broker_id for each in facts)
+    inspected = Inspected.of(facts, newest, is_backup=newest is not None and newest not in copies)
     logs = _logs_by_partition(facts)
-    _settle_known(draft, logs, present, sure)
+    _settle_known(draft, logs, inspected)
     known_ids = {topic_id for copy in [*copies, *backups] for topic_id in _topic_ids(copy)}
-    rebuild_unknown(draft, logs, known_ids, all_sure=newest is not None and present | without == sure)
+    rebuild_unknown(
+        draft, logs, known_ids, all_sure=newest is not None and inspected.present | without == inspected.sure
+    )
     _release_shards(draft)
     _leap_producer_ids(draft, facts)
     _write_registrations(draft, facts, newest)
     recovery = Recovery(number=max(now_ms, 1 + max((copy.recovery.number for copy in copies), default=0)))
     draft.entries["id"] = codec.encode_cluster_id(cluster_id)
     draft.entries["recovery"] = codec.encode_recovery(recovery)
+    draft.notes.extend(notes_of(inspected))
     _note_doubts(draft, facts, newest)
     return RecoveryPlan(
         cluster_name=cluster_name or (newest.cluster_name if newest is not None else CLUSTER_NAME_DEFAULT),
@@ -114,23 +117,6 @@ def plan_recovery(
         without=without,
         notes=tuple(draft.notes),
     )
-
-
-def _sure_brokers(facts: Sequence[BrokerFacts], newest: StateCopy | None, *, is_backup: bool) -> frozenset[int]:
-    """Return the brokers of which the newest copy has everything that they have done."""
-    if newest is None or is_backup:
-        return frozenset()
-    registered = registered_in(newest)
-    return frozenset(
-        each.broker_id
-        for each in facts
-        if each.copy_is_sure and _has_all_directories(each, registered.get(each.broker_id))
-    )
-
-
-def _has_all_directories(facts: BrokerFacts, registration: BrokerRegistration | None) -> bool:
-    found = {directory.directory_id for directory in facts.directories}
-    return registration is None or found.issuperset(registration.directory_ids)
 
 
 def _logs_by_partition(facts: Sequence[BrokerFacts]) -> dict[tuple[UUID, int], dict[int, LogFacts]]:
@@ -154,8 +140,7 @@ def _topic_ids(copy: StateCopy) -> Iterable[UUID]:
 def _settle_known(
     draft: RecoveryDraft,
     logs: Mapping[tuple[UUID, int], Logs],
-    present: frozenset[int],
-    sure: frozenset[int],
+    inspected: Inspected,
 ) -> None:
     """Give every partition of the newest state an in-sync set; partitions that no topic counts are left out."""
     names = {record.id: (name, record) for name, record in topics_in(draft.entries)}
@@ -166,15 +151,25 @@ def _settle_known(
                     del draft.entries[key]
                     continue
                 state = codec.decode_partition(parsed, value, 0)
+                topic = names[topic_id][0]
                 plan = settle(
-                    names[topic_id][0],
+                    topic,
                     state,
                     logs.get((topic_id, index), {}),
-                    present=present,
-                    sure=sure.issuperset(state.replicas),
+                    brokers=inspected.brokers_of(topic, index),
+                    sure=inspected.sure.issuperset(state.replicas),
                 )
+                if plan.former_replicas is not None:
+                    draft.notes.append(
+                        f"{topic}-{index} had the replicas {_listed(plan.former_replicas)}; by the logs, and by who "
+                        f"may lead, it has {_listed(plan.state.replicas)} now"
+                    )
                 draft.partitions.append(plan)
                 draft.entries[key] = changed(value, _fields_of(plan.state))
+
+
+def _listed(brokers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(brokers)))
 
 
 def _fields_of(state: PartitionState) -> Mapping[str, object]:

@@ -7,8 +7,13 @@ acknowledged last. Then everybody in it has every committed record, as after a r
 Where a copy of a replica is missing or doubtful, the in-sync set at hand may be too old: the set may have shrunk
 since to the one whose copy is missing. Then the longest log of all replicas leads, alone in the in-sync set, and the
 others follow it. The longest is the one whose last leader epoch is the latest, and the longest of these: it has
-everything of the others that was ever committed (see `longest_log.py` of the broker). If the only ones that are known
-to have everything are away, nobody leads.
+everything of the others that was ever committed (see `longest_log.py` of the broker).
+
+Of those who are known to have had everything (the in-sync set and the eligible leaders) some may be *hidden*: they
+are away, or their log of the partition could not be read, or may be in a directory that was not inspected. If nobody
+else is known to have had everything, nobody leads until they are back. Others may *lack* something: their log ends
+before what was committed, or is gone, or was put back to an older one. If all do, nobody will come back with more
+than there is, and the longest log leads; what they alone had is lost.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,6 +29,34 @@ LEADER_EPOCH_MAX = 2**31 - 1
 
 Logs = Mapping[int, LogFacts]
 """The logs of one partition by broker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brokers:
+    """What is known of brokers as replicas of one partition, beside the logs that could be read.
+
+    Attributes:
+        present: those of which log directories were inspected.
+        partly: those of them with a directory that was not inspected; a later log may be in it.
+        unread: those of them with a log of the partition, or what may be one, that could not be read.
+        put_back: those of them with a directory that is older than what the broker has done since.
+    """
+
+    present: frozenset[int]
+    partly: frozenset[int] = frozenset()
+    unread: frozenset[int] = frozenset()
+    put_back: frozenset[int] = frozenset()
+
+    def may_hide(self, broker: int) -> bool:
+        """Return whether a broker may have another log of the partition than is known."""
+        return broker not in self.present or broker in self.unread or broker in self.partly
+
+    def is_waited_for(self, broker: int) -> bool:
+        """Return whether a broker is live only when it has such a log.
+
+        The controller elects nobody who comes without a directory that it had, but whoever cannot read a log.
+        """
+        return self.may_hide(broker) and broker not in self.unread
 
 
 class Verdict(StrEnum):
@@ -46,8 +79,9 @@ class PartitionPlan:
         state: what is written.
         verdict: by which rule.
         longest: the broker with the longest log, None if there is no log.
-        may_lack_records: acknowledged records may be only on brokers that are missing.
+        may_lack_records: acknowledged records may be only where nobody has looked, or lost.
         is_rebuilt: nothing is known of it but its logs.
+        former_replicas: those of the newest state, if the partition has others by its logs.
     """
 
     topic: str
@@ -56,34 +90,44 @@ class PartitionPlan:
     longest: int | None = None
     may_lack_records: bool = False
     is_rebuilt: bool = False
+    former_replicas: tuple[int, ...] | None = None
 
 
-def settle(topic: str, newest: PartitionState, logs: Logs, *, present: Collection[int], sure: bool) -> PartitionPlan:
+def settle(topic: str, newest: PartitionState, logs: Logs, *, brokers: Brokers, sure: bool) -> PartitionPlan:
     """Return what becomes of a partition of the newest state.
 
     Args:
         topic: its topic's name.
         newest: its state in the newest copy.
         logs: its logs, of whichever brokers.
-        present: the brokers whose disks were looked at.
+        brokers: what is known of them.
         sure: whether the copies of all its replicas are at hand, and nothing speaks against them.
     """
-    replicas = newest.replicas if sure else _replicas_with_logs(newest.replicas, logs, present)
-    newest = replace(
-        newest,
+    if sure:
+        logs = {broker: log for broker, log in logs.items() if broker in newest.replicas}
+    plan = _settle(topic, newest, logs, brokers, sure=sure)
+    replicas = newest.replicas if sure else _moved(newest.replicas, logs, brokers)
+    leaders = {*plan.state.isr, *plan.state.eligible_leaders}
+    replicas = (
+        *replicas,
+        *sorted(leaders.difference(replicas)),
+    )  # whoever may lead is a replica, whatever else holds
+    epochs = (newest.leader_epoch, *(log.last_epoch for log in logs.values()))
+    state = replace(
+        plan.state,
         replicas=replicas,
         adding=tuple(each for each in newest.adding if each in replicas),
         removing=tuple(each for each in newest.removing if each in replicas),
+        leader_epoch=_leapt(max(epochs)),
     )
-    here = {broker: log for broker, log in logs.items() if broker in replicas}
-    plan = _settle_surely(topic, newest, here, present) if sure else _settle_by_length(topic, newest, here, present)
-    epochs = (newest.leader_epoch, *(log.last_epoch for log in logs.values()))
-    return replace(plan, state=replace(plan.state, leader_epoch=_leapt(max(epochs))))
+    former = newest.replicas if set(replicas) != set(newest.replicas) else None
+    return replace(plan, state=state, former_replicas=former)
 
 
 def rebuild(topic: str, state: PartitionState, logs: Logs) -> PartitionPlan:
     """Return what becomes of a partition of which only the logs are known; `state` names its replicas."""
-    plan = settle(topic, replace(state, isr=state.replicas), logs, present=frozenset(logs), sure=False)
+    brokers = Brokers(present=frozenset(state.replicas))
+    plan = settle(topic, replace(state, isr=state.replicas), logs, brokers=brokers, sure=False)
     return replace(plan, is_rebuilt=True)
 
 
@@ -103,49 +147,50 @@ def longest_log(logs: Logs, preferred: Sequence[int]) -> int | None:
     return max(order, key=lambda each: (known[each].last_epoch, known[each].end_offset), default=None)
 
 
-def _settle_surely(topic: str, newest: PartitionState, logs: Logs, present: Collection[int]) -> PartitionPlan:
-    """Keep the in-sync set, but for those whose logs lack what is known to be committed."""
-    committed = max((log.high_watermark for log in logs.values()), default=0)
-
-    def has_everything(broker: int) -> bool:
-        return broker in logs and logs[broker].end_offset >= committed
-
-    isr = tuple(filter(has_everything, newest.isr))
-    eligible = tuple(filter(has_everything, newest.eligible_leaders))
-    if not isr and not eligible and logs.keys().isdisjoint(newest.isr):
-        isr = tuple(broker for broker in newest.isr if broker in present)  # nobody has begun a log yet
-    candidates = {broker: log for broker, log in logs.items() if broker in {*isr, *eligible}}
-    longest = longest_log(candidates, (newest.leader, *newest.replicas))
-    if not isr and not eligible:
-        return _waiting(topic, newest, longest)
-    state = _without_leader(replace(newest, isr=isr, eligible_leaders=eligible))
-    return PartitionPlan(topic=topic, state=state, verdict=Verdict.IN_SYNC, longest=longest)
-
-
-def _settle_by_length(topic: str, newest: PartitionState, logs: Logs, present: Collection[int]) -> PartitionPlan:
-    """Have the longest log lead alone, unless all who are known to have everything are away."""
-    longest = longest_log(logs, (newest.leader, *newest.replicas))
+def _settle(topic: str, newest: PartitionState, logs: Logs, brokers: Brokers, *, sure: bool) -> PartitionPlan:
+    """Say who may lead, by what is known of those who have had everything."""
+    # Of equally long logs rather that of a broker that the controller will not miss a directory of.
+    preferred = sorted((newest.leader, *newest.replicas), key=lambda each: each in brokers.partly)
+    longest = longest_log(logs, preferred)
     complete = {*newest.isr, *newest.eligible_leaders}
-    missing = complete.difference(present)
-    if longest is None:
-        if missing:
-            return _waiting(topic, newest, None)
+    hidden = {each for each in complete if brokers.may_hide(each)}
+    whole = {each for each in complete - hidden - brokers.put_back if _has_everything(each, logs)}
+    may_lack = any(brokers.may_hide(each) or each in brokers.put_back for each in newest.replicas)
+    state = _without_leader(newest)
+    if not complete or (hidden and not whole):
+        returning = {each for each in hidden if brokers.is_waited_for(each)}
         return PartitionPlan(
-            topic=topic, state=_without_leader(newest), verdict=Verdict.IN_SYNC
-        )  # it never had a log
-    if complete and complete.isdisjoint(logs):
-        return _waiting(topic, newest, longest)
-    state = _without_leader(replace(newest, isr=(longest,), eligible_leaders=()))
-    away = set(newest.replicas).difference(present)
+            topic=topic, state=_kept(state, returning), verdict=Verdict.WAITS, longest=longest, may_lack_records=True
+        )
+    if sure and whole:
+        candidates = {broker: log for broker, log in logs.items() if broker in whole}
+        longest = longest_log(candidates, preferred)
+        return PartitionPlan(topic=topic, state=_kept(state, whole), verdict=Verdict.IN_SYNC, longest=longest)
+    if longest is None:
+        state = _kept(state, whole or complete)
+        return PartitionPlan(topic=topic, state=state, verdict=Verdict.IN_SYNC, may_lack_records=may_lack)
     return PartitionPlan(
-        topic=topic, state=state, verdict=Verdict.LONGEST_LOG, longest=longest, may_lack_records=bool(away)
+        topic=topic,
+        state=replace(state, isr=(longest,), eligible_leaders=()),
+        verdict=Verdict.WAITS if brokers.is_waited_for(longest) else Verdict.LONGEST_LOG,
+        longest=longest,
+        may_lack_records=may_lack or not whole,
     )
 
 
-def _waiting(topic: str, newest: PartitionState, longest: int | None) -> PartitionPlan:
-    """Leave the in-sync set as it is: nobody in it is there, or has what was committed."""
-    return PartitionPlan(
-        topic=topic, state=_without_leader(newest), verdict=Verdict.WAITS, longest=longest, may_lack_records=True
+def _has_everything(broker: int, logs: Logs) -> bool:
+    """Return whether a broker lacks nothing that is known to be committed; no log is as good as empty ones."""
+    if broker not in logs:
+        return all(log.end_offset == 0 for log in logs.values())
+    return logs[broker].end_offset >= max(log.high_watermark for log in logs.values())
+
+
+def _kept(state: PartitionState, brokers: Collection[int]) -> PartitionState:
+    """Leave some brokers in the in-sync set and among the eligible leaders."""
+    return replace(
+        state,
+        isr=tuple(each for each in state.isr if each in brokers),
+        eligible_leaders=tuple(each for each in state.eligible_leaders if each in brokers),
     )
 
 
@@ -154,11 +199,14 @@ def _without_leader(state: PartitionState) -> PartitionState:
     return replace(state, leader=NO_LEADER, leader_broker_epoch=NO_EPOCH)
 
 
-def _replicas_with_logs(replicas: Sequence[int], logs: Logs, present: Collection[int]) -> tuple[int, ...]:
-    """Return the replicas by a state that may be old: who is there without a log, while others have one, is none."""
-    kept = [each for each in replicas if each in logs or each not in present]
-    found = (*kept, *sorted(logs.keys() - set(replicas)))
-    return found if logs else tuple(replicas)
+def _moved(replicas: Sequence[int], logs: Logs, brokers: Brokers) -> tuple[int, ...]:
+    """Return the replicas by a state that may be old.
+
+    Where brokers have logs that are no replicas, the partition has moved to them, away from replicas without one.
+    """
+    others = sorted(logs.keys() - set(replicas))
+    kept = [each for each in replicas if not others or each in logs or brokers.may_hide(each)]
+    return (*kept, *others)
 
 
 def _leapt(epoch: int) -> int:

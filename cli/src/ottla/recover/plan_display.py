@@ -14,7 +14,7 @@ SHOWN_MAX = 50
 _MEANINGS = {
     Verdict.IN_SYNC: "led by a replica that was in sync",
     Verdict.LONGEST_LOG: "led by the longest log, which others follow",
-    Verdict.WAITS: "led by nobody until a broker is back that alone has everything",
+    Verdict.WAITS: "led by nobody until what alone has everything is back, or somebody is elected uncleanly",
 }
 
 
@@ -29,7 +29,11 @@ def show_plan(plan: RecoveryPlan) -> None:
     for verdict, meaning in _MEANINGS.items():
         if counts[verdict]:
             print(f"  {counts[verdict]:,} {meaning}")
-    remarkable = [each for each in plan.partitions if each.verdict is not Verdict.IN_SYNC or each.is_rebuilt]
+    remarkable = [
+        each
+        for each in plan.partitions
+        if each.verdict is not Verdict.IN_SYNC or each.is_rebuilt or each.may_lack_records
+    ]
     if remarkable:
         print_table(
             ("partition", "replicas", "in sync", "", "records"),
@@ -55,9 +59,7 @@ def warnings_of(plan: RecoveryPlan) -> list[str]:
     lacking = [each for each in plan.partitions if each.may_lack_records]
     found = [f"broker {each} is given up" for each in sorted(plan.without)]
     if lacking:
-        found.append(
-            f"acknowledged records of {_named(lacking)} may be on brokers that are missing, and nowhere else"
-        )
+        found.append(f"acknowledged records of {_named(lacking)} may be only where nobody could look, or lost")
     if plan.rebuilt_topics:
         found.append(
             f"only the logs were known of {', '.join(plan.rebuilt_topics)}: their settings are lost. They keep all "

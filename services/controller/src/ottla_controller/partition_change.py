@@ -70,6 +70,8 @@ def conclude(
         rules: the topic's.
         prefer_first: the first replica shall lead if it is in sync.
     """
+    if _is_contradictory(former) and _is_contradictory(wanted):
+        return _without_leader(former)
     lost = _lost(former, standings)
     has_records = {*former.isr, *former.eligible_leaders} - lost
     in_sync = tuple(broker_id for broker_id in wanted.isr if broker_id not in lost)
@@ -132,6 +134,22 @@ def led_by_the_longest_log(broker_id: int, partition: PartitionState, standings:
         leader_broker_epoch=standings.live[broker_id].epoch,
         leader_epoch=partition.leader_epoch + 1,
     )
+
+
+def _is_contradictory(partition: PartitionState) -> bool:
+    return not set(partition.isr).issubset(partition.replicas)
+
+
+def _without_leader(partition: PartitionState) -> PartitionState:
+    """Have nobody lead a partition of which somebody is in sync that is no replica; no rule here writes such a state.
+
+    To elect a replica might cut committed records, and to take the other out of the in-sync set would forget who has
+    them. A reassignment that takes it in mends the partition.
+    """
+    if partition.leader == NO_LEADER:
+        return partition
+    epoch = partition.leader_epoch + 1
+    return replace(partition, leader=NO_LEADER, leader_broker_epoch=NO_EPOCH, leader_epoch=epoch)
 
 
 def _lost(former: PartitionState, standings: Standings) -> frozenset[int]:

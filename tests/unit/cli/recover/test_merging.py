@@ -7,80 +7,19 @@ from uuid import UUID
 import pytest
 
 from ottla.recover.consistency import Contradiction
-from ottla.recover.merging import PRODUCER_ID_LEAP, RecoveryPlan, plan_recovery
+from ottla.recover.merging import PRODUCER_ID_LEAP
 from ottla.recover.partition_rules import LEADER_EPOCH_LEAP, Verdict
 from ottla_core.cluster.state import codec
-from ottla_core.cluster.state.codec import TopicRecord
-from ottla_core.cluster.state.model import NO_EPOCH, BrokerRegistration, PartitionState, Recovery, Shard
+from ottla_core.cluster.state.model import NO_EPOCH, PartitionState, Recovery, Shard
 from ottla_core.cluster.state.recovery_facts import (
     BadFacts,
     BrokerFacts,
-    DirectoryFacts,
-    LogFacts,
     decode_facts,
     encode_facts,
 )
-from ottla_core.cluster.state.state_copy import StateCopy, StoredValue
+from ottla_core.cluster.state.state_copy import StoredValue
 from ottla_core.topic_partition import TopicPartition
-
-FLIGHTS = UUID(int=1)
-LINK = UUID(int=77)
-
-
-def directory_id(broker: int) -> UUID:
-    return UUID(int=100 + broker)
-
-
-def log(end_offset: int = 10, *, epoch: int = 4, index: int = 0, topic: str = "flights", **more: object) -> LogFacts:
-    facts = LogFacts(topic=topic, index=index, topic_id=FLIGHTS, last_epoch=epoch, end_offset=end_offset)
-    return replace(facts, **more)  # type: ignore[arg-type]
-
-
-def state(revision: int = 50, *, brokers: int = 2, **entries: bytes) -> StateCopy:
-    """A copy with a topic of one partition; `entries` name keys with `__` for `/`."""
-    partition = PartitionState(
-        topic_id=FLIGHTS, index=0, replicas=(1, 2), isr=(1, 2), leader=1, leader_epoch=7, leader_broker_epoch=30
-    )
-    found = {
-        "id": codec.encode_cluster_id("ours"),
-        "topics/flights": codec.encode_topic(
-            TopicRecord(id=FLIGHTS, partition_count=1, configs={"retention.ms": "5"})
-        ),
-        f"partitions/{FLIGHTS}/0": codec.encode_partition(partition),
-        **{key.replace("__", "/"): value for key, value in entries.items()},
-    }
-    for broker in range(1, brokers + 1):
-        found.setdefault(
-            f"registrations/{broker}",
-            codec.encode_registration(
-                BrokerRegistration(broker_id=broker, broker_epoch=30, directory_ids=(directory_id(broker),))
-            ),
-        )
-    return StateCopy(
-        cluster_name="prod",
-        cluster_id="ours",
-        revision=revision,
-        entries={key: StoredValue(10, value) for key, value in found.items()},
-    )
-
-
-def facts(broker: int, copy: StateCopy | None, *logs: LogFacts, **directory: object) -> BrokerFacts:
-    described = DirectoryFacts(path=f"/{broker}", directory_id=directory_id(broker), logs=logs or (log(),))
-    return BrokerFacts(
-        broker_id=broker,
-        cluster_id="ours",
-        directories=(replace(described, **directory),),  # type: ignore[arg-type]
-        copy=copy,
-        copy_is_sure=copy is not None,
-    )
-
-
-def plan(*of: BrokerFacts, **more: object) -> RecoveryPlan:
-    return plan_recovery(of, now_ms=1_000, **more)  # type: ignore[arg-type]
-
-
-def epoch_of(made: RecoveryPlan, broker: int) -> object:
-    return json.loads(made.entries[f"registrations/{broker}"])["broker_epoch"]
+from tests.support.controller.recovery_plans import FLIGHTS, LINK, directory_id, epoch_of, facts, log, plan, state
 
 
 def test_the_state_goes_along_as_it_is() -> None:
@@ -233,7 +172,9 @@ def test_a_broker_that_was_inspected_is_not_given_up() -> None:
 
 
 def test_facts_are_the_same_when_they_are_read_again() -> None:
-    found = facts(1, state(), log(highest_producer_id=3), intact_since=4, copy_problem="it is damaged")
+    found = facts(
+        1, state(), log(highest_producer_id=3), intact_since=4, copy_problem="it is damaged", unread=(("flights", 3),)
+    )
     assert decode_facts(json.loads(json.dumps(encode_facts(found)))) == found
     with pytest.raises(BadFacts, match="version 2"):
         decode_facts({**encode_facts(found), "version": 2})

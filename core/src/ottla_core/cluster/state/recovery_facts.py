@@ -57,7 +57,9 @@ class DirectoryFacts:
         recovery: after which recovery of the state that epoch was counted.
         may_lack_records: the machine went down while it was in use, or an fsync has failed.
         copy_problem: why its copy of the state may not be the newest; None if nothing speaks against it.
+        copy_position: how new its copy is (`StateCopy.position`); None if it has none that is whole.
         logs: the partitions in it.
+        unread: topic and partition of logs in it that could not be read.
         problems: what could not be read, a sentence each.
     """
 
@@ -67,7 +69,9 @@ class DirectoryFacts:
     recovery: int = 0
     may_lack_records: bool = False
     copy_problem: str | None = None
+    copy_position: tuple[int, int] | None = None
     logs: tuple[LogFacts, ...] = ()
+    unread: tuple[tuple[str, int], ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -175,6 +179,8 @@ def _encode_directory(directory: DirectoryFacts) -> Json:
         "recovery": directory.recovery,
         "may_lack_records": directory.may_lack_records,
         "copy_problem": directory.copy_problem,
+        "copy_position": None if directory.copy_position is None else list(directory.copy_position),
+        "unread": [list(each) for each in directory.unread],
         "problems": list(directory.problems),
         "logs": [
             {
@@ -192,6 +198,7 @@ def _encode_directory(directory: DirectoryFacts) -> Json:
 
 
 def _decode_directory(document: Json) -> DirectoryFacts:
+    position = document["copy_position"]
     return DirectoryFacts(
         path=str(document["path"]),
         directory_id=_uuid_of(document["directory_id"]),
@@ -199,6 +206,8 @@ def _decode_directory(document: Json) -> DirectoryFacts:
         recovery=int(document["recovery"]),
         may_lack_records=bool(document["may_lack_records"]),
         copy_problem=None if document["copy_problem"] is None else str(document["copy_problem"]),
+        copy_position=None if position is None else (int(position[0]), int(position[1])),
+        unread=tuple((str(topic), int(index)) for topic, index in document["unread"]),
         problems=tuple(str(each) for each in document["problems"]),
         logs=tuple(
             LogFacts(

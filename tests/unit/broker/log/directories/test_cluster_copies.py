@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla_broker.log.directories import cluster_copies
+from ottla_broker.log.directories import cluster_copies, directory_facts
 from ottla_broker.log.directories.cluster_copies import ClusterCopies
 from ottla_broker.log.directories.directory_facts import inspect_broker
 from ottla_broker.log.directories.log_directories import LogDirectories, take_directories
@@ -206,6 +206,25 @@ async def test_facts_tell_a_copy_that_is_behind_or_damaged_from_a_sure_one(
     assert not damaged.copy_is_sure
     (b / COPY_FILE).unlink()
     assert inspect_broker([b]).copy is None
+
+
+async def test_facts_name_logs_that_cannot_be_read_and_say_how_new_each_copy_is(
+    directories: LogDirectories, copies: ClusterCopies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await copies.listed([id_key()], 5)
+    directories.release()
+    a, b = tmp_path / "a", tmp_path / "b"
+    (a / "flights-3").mkdir()
+    (b / COPY_FILE).rename(b / "cluster-state.behind")
+
+    def refuse(*_arguments: object, **_more: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(directory_facts, "read_log_facts", refuse)
+    found = inspect_broker([a, b])
+    assert [each.unread for each in found.directories] == [(("flights", 3),), ()]
+    assert [each.copy_position for each in found.directories] == [(0, 5), None]
+    assert "Input/output error" in found.directories[0].problems[0]
 
 
 async def test_a_copy_that_a_former_release_may_have_left_behind_is_not_sure(

@@ -87,11 +87,14 @@ def _inspect(path: Path, cluster_id: str) -> tuple[DirectoryFacts, StateCopy | N
     record = read_record(path)
     lacks = may_lack_records(path, was_clean=was_clean)
     copy, problem = _read_copy(path, cluster_id)
+    position = copy.position if copy is not None and problem is None else None
     if problem is None and not record.keeps_copies:
         problem = "a former release has used the directory since, which keeps no copy"
     if problem is None and lacks:
         problem = "the machine went down while the directory was in use, so its newest changes may be lost"
     problems: list[str] = []
+    unread: list[tuple[str, int]] = []
+    logs = tuple(_logs(path, problems, unread))
     directory = DirectoryFacts(
         path=str(path),
         directory_id=_directory_id(path),
@@ -99,7 +102,9 @@ def _inspect(path: Path, cluster_id: str) -> tuple[DirectoryFacts, StateCopy | N
         recovery=record.recovery,
         may_lack_records=lacks,
         copy_problem=problem,
-        logs=tuple(_logs(path, problems)),
+        copy_position=position,
+        logs=logs,
+        unread=tuple(unread),
         problems=tuple(problems),
     )
     return directory, copy
@@ -138,7 +143,7 @@ def _read_copy_file(path: Path, cluster_id: str) -> tuple[StateCopy | None, str 
     return copy, f"{path} is damaged; what was before the damage is used" if ending is Ending.DAMAGED else None
 
 
-def _logs(path: Path, problems: list[str]) -> Iterable[LogFacts]:
+def _logs(path: Path, problems: list[str], unread: list[tuple[str, int]]) -> Iterable[LogFacts]:
     """Yield what the partitions' directories hold, and note those that cannot be read."""
     high_watermarks = _offsets(path / HIGH_WATERMARK_CHECKPOINT, problems)
     log_start_offsets = _offsets(path / LOG_START_OFFSET_CHECKPOINT, problems)
@@ -154,6 +159,7 @@ def _logs(path: Path, problems: list[str]) -> Iterable[LogFacts]:
                 high_watermark=high_watermarks.get(topic_partition, 0),
             )
         except OSError as error:
+            unread.append(topic_partition)
             problems.append(f"{directory} cannot be read: {error.strerror or error}")
 
 
