@@ -147,6 +147,75 @@ async def test_a_copy_that_the_disk_refuses_is_marked_at_once_and_written_anew_l
     assert not (tmp_path / "a" / "cluster-state.behind").exists()
 
 
+@contextmanager
+def refusing_drafts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No disk has room for a new file; what is appended to files that are there still fits."""
+    write = os.write
+
+    def refuse(descriptor: int, data: bytes) -> int:
+        if Path(f"/proc/self/fd/{descriptor}").readlink().suffix == ".tmp":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster_copies.os, "write", refuse)
+        yield
+
+
+async def test_a_copy_that_lacks_nothing_stays_when_it_cannot_be_written_anew(
+    copies: ClusterCopies, etcd: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_copies, "GROWTH_BYTES_MIN", 10)
+    monkeypatch.setattr(cluster_copies, "RETRY_S_MIN", 0.05)
+    refused: list[Path] = []
+    copies.on_refusal = lambda directory, _error: refused.append(directory)
+    await copies.listed([id_key()], 1)
+    etcd.entries, etcd.revision = [id_key(), put("topics/a", b"a" * 2000, 2)], 2
+    with refusing_drafts(monkeypatch):
+        copies.changed([put("topics/a", b"a" * 2000, 2)], 2)  # which makes it grow too much
+        await eventually_async(lambda: len(refused) >= 4, "both are tried twice")
+        copies.changed([put("topics/b", b"b", 3)], 3)
+        assert copies.behind() == 0
+        assert [read(tmp_path / each).revision for each in ("a", "b")] == [3, 3]
+    etcd.entries, etcd.revision = [*etcd.entries, put("topics/b", b"b", 3)], 3
+    grown = (tmp_path / "a" / COPY_FILE).stat().st_ino
+    await eventually_async(lambda: (tmp_path / "a" / COPY_FILE).stat().st_ino != grown, "it is written anew")
+
+
+async def test_a_copy_that_a_listing_could_not_replace_lacks_what_it_says(
+    copies: ClusterCopies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await copies.listed([id_key()], 1)
+    with refusing_drafts(monkeypatch):
+        await copies.listed([id_key(), put("topics/a", b"a", 2)], 2)
+    assert copies.behind() == 2
+    assert (tmp_path / "a" / "cluster-state.behind").exists()
+
+
+async def test_a_copy_that_cannot_be_fsynced_for_want_of_a_descriptor_is_fsynced_later(
+    copies: ClusterCopies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await copies.listed([id_key()], 1)
+    synced: list[bool] = []
+
+    def out_of_descriptors(_descriptor: int) -> int:
+        synced.append(False)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster_copies.os, "dup", out_of_descriptors)
+        copies.changed([put("topics/a", b"a", 2)], 2)
+        await eventually_async(lambda: len(synced) >= 4, "it is tried again")
+    assert copies.behind() == 0
+    await eventually_async(lambda: not any(each.is_dirty for each in copies._copies.values()), "it is fsynced")
+
+
+async def test_files_that_a_killed_process_has_begun_are_removed(copies: ClusterCopies, tmp_path: Path) -> None:
+    (tmp_path / "a" / "cluster-state.7.tmp").write_bytes(b"half")
+    await copies.listed([id_key()], 1)
+    assert not list((tmp_path / "a").glob("cluster-state.*.tmp"))
+
+
 async def test_what_is_told_while_a_copy_is_written_anew_is_in_it(
     copies: ClusterCopies, etcd: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +275,23 @@ async def test_facts_tell_a_copy_that_is_behind_or_damaged_from_a_sure_one(
     assert not damaged.copy_is_sure
     (b / COPY_FILE).unlink()
     assert inspect_broker([b]).copy is None
+
+
+async def test_a_copy_is_sure_only_if_no_other_directory_of_the_broker_has_a_newer_one(
+    directories: LogDirectories, copies: ClusterCopies, tmp_path: Path
+) -> None:
+    await copies.listed([id_key()], 5)
+    directories.release()
+    a, b = tmp_path / "a", tmp_path / "b"
+    stale = (a / COPY_FILE).read_bytes()
+    await copies.listed([id_key()], 9)
+    assert inspect_broker([a, b]).copy_is_sure
+    (a / COPY_FILE).write_bytes(stale)  # as of a disk that was away in the last run
+    assert inspect_broker([a, b]).copy_is_sure, "the other one has everything"
+    (b / COPY_FILE).rename(b / "cluster-state.behind")
+    facts = inspect_broker([a, b])
+    assert facts.copy is not None
+    assert (facts.copy.revision, facts.copy_is_sure) == (9, False)
 
 
 async def test_facts_name_logs_that_cannot_be_read_and_say_how_new_each_copy_is(

@@ -5,10 +5,11 @@ listing. What the watch tells is appended before anybody in this process sees it
 loses nothing; an fsync follows soon, in a thread. A journal that has grown is written anew from a listing of etcd,
 page by page, into a temporary file, while what the watch tells meanwhile goes into both.
 
-A disk that refuses a write leaves a copy that lacks something. It is renamed to `cluster-state.behind` at once, as it
-may not count as the newest any more, and written anew as soon as the disk takes it. The broker goes on meanwhile:
+A disk that refuses a change leaves a copy that lacks something. It is renamed to `cluster-state.behind` at once, as
+it may not count as the newest any more, and written anew as soon as the disk takes it. The broker goes on meanwhile:
 what the disk refuses of the logs is told to producers, and what the copies of other directories and brokers have
-makes up for this one. It is logged, and counted (`behind`).
+makes up for this one. It is logged, and counted (`behind`). A file that lacks nothing stays where no new one can be
+written in its place.
 
 A listing of another cluster, or one without a cluster id, such as that of an emptied etcd, replaces nothing; nor does
 one of an earlier revision than what this process was told.
@@ -26,7 +27,7 @@ from typing import Final
 import structlog
 
 from ottla_broker.log.directories.log_directories import LogDirectories
-from ottla_broker.log.files.checkpoint_file import TEMPORARY_SUFFIX, sync_descriptor, sync_directory
+from ottla_broker.log.files.checkpoint_file import TEMPORARY_SUFFIX, FsyncFailed, sync_descriptor, sync_directory
 from ottla_core.cluster.etcd.client import Listing
 from ottla_core.cluster.etcd.errors import EtcdError
 from ottla_core.cluster.etcd.key_value import KeyChange, KeyValue
@@ -53,6 +54,8 @@ SYNC_PAUSE_S: Final = 0.1
 RETRY_S_MIN: Final = 2.0
 RETRY_S_MAX: Final = 20.0
 """After which time a copy that could not be written anew is tried again, the longer the oftener that has failed."""
+
+FIRST_DRAFT: Final = 1
 
 Pages = Callable[[], AsyncIterator[Listing]]
 OnRefusal = Callable[[Path, OSError], None]
@@ -114,8 +117,25 @@ class ClusterCopy:
         except OSError as problem:  # the logs of such a directory are refused as well, and tell
             _logger.error("a copy that lacks changes cannot be marked", file=str(self._path), problem=str(problem))
 
+    def spare(self, error: OSError) -> None:
+        """Tell of a refusal, and keep a file that lacks nothing: no other one could be written in its place."""
+        self._on_refusal(self.directory, error)
+        if not self._was_told:
+            _logger.warning(
+                "the copy of the cluster's state cannot be written anew; it goes on growing",
+                directory=str(self.directory), problem=str(error),
+            )  # fmt: skip
+            self._was_told = True
+
     def draft_begin(self, number: int) -> tuple[Path, int]:
-        """Return path and descriptor of a new, empty file; raises OSError."""
+        """Return path and descriptor of a new, empty file; the first one removes what a killed process left.
+
+        Raises:
+            OSError: the disk refuses it.
+        """
+        if number == FIRST_DRAFT:
+            for left in self.directory.glob(f"{COPY_FILE}.*{TEMPORARY_SUFFIX}"):
+                _remove(left)
         path = self._path.with_name(f"{COPY_FILE}.{number}{TEMPORARY_SUFFIX}")
         return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
@@ -132,12 +152,13 @@ class ClusterCopy:
         if self._was_told:
             _logger.info("the copy of the cluster's state is complete again", directory=str(self.directory))
             self._was_told = False
-        self._behind_path.unlink(missing_ok=True)
+        _remove(self._behind_path)
 
     def duplicate(self) -> int:
         """Return another descriptor of the file, for an fsync in a thread; raises OSError."""
+        descriptor = os.dup(self._descriptor)
         self.is_dirty = False
-        return os.dup(self._descriptor)
+        return descriptor
 
     def close(self) -> None:
         """Let go of the file, which keeps what it has."""
@@ -152,6 +173,11 @@ class ClusterCopy:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+Drafts = dict[ClusterCopy, tuple[Path, int]]
+"""Path and descriptor of what is to replace a copy."""
+OnDraftRefused = Callable[[ClusterCopy, OSError], None]
 
 
 class ClusterCopies:
@@ -202,7 +228,7 @@ class ClusterCopies:
             while page := list(islice(encoded, ENTRIES_PER_WRITE)):
                 yield page
 
-        await self._write_anew(tuple(self._online()), pages())
+        await self._write_anew(tuple(self._online()), pages(), lack_it=True)
 
     def changed(self, changes: Sequence[KeyChange], revision: int) -> None:
         """Append changes to all copies."""
@@ -226,7 +252,7 @@ class ClusterCopies:
             self._woken.clear()
             await self._sync()
             if (due := self._due()) and time.monotonic() >= not_before_s:
-                await self._write_anew(due, self._listed_pages())
+                await self._write_anew(due, self._listed_pages(), lack_it=False)
                 pause_s = min(2 * pause_s, RETRY_S_MAX) if self._due() else RETRY_S_MIN
                 not_before_s = time.monotonic() + pause_s if self._due() else 0.0
             await asyncio.sleep(SYNC_PAUSE_S)
@@ -251,8 +277,11 @@ class ClusterCopies:
             if copy.is_dirty:
                 try:
                     await asyncio.to_thread(_sync_and_close, copy.duplicate(), copy.directory)
-                except OSError as error:
+                except FsyncFailed as error:
                     copy.fall_behind(error)
+                except OSError:  # such as too many open files: the kernel has it, and takes it later
+                    copy.is_dirty = True
+                    self._woken.set()
 
     async def _listed_pages(self) -> AsyncIterator[Iterable[bytes]]:
         """Yield etcd's present listing as entries, page by page, the last one completes it.
@@ -271,19 +300,28 @@ class ClusterCopies:
             raise _OtherCluster
         yield (encode_completion(revision),)
 
-    async def _write_anew(self, copies: Sequence[ClusterCopy], pages: AsyncIterator[Iterable[bytes]]) -> None:
-        """Write copies from a listing, and what is told meanwhile behind it."""
+    async def _write_anew(
+        self, copies: Sequence[ClusterCopy], pages: AsyncIterator[Iterable[bytes]], *, lack_it: bool
+    ) -> None:
+        """Write copies from a listing, and what is told meanwhile behind it.
+
+        `lack_it`: the files that are there lack what the listing says. Otherwise they stay where the disk refuses.
+        """
+
+        def refused(copy: ClusterCopy, error: OSError) -> None:
+            (copy.fall_behind if lack_it or copy.is_behind else copy.spare)(error)
+
         self._drafts += 1
         listing, pending = self._newest_listing, list[bytes]()
         self._pending.append(pending)
-        drafts: dict[ClusterCopy, tuple[Path, int]] = {}
+        drafts: Drafts = {}
         try:
             for copy in copies:
                 try:
                     drafts[copy] = await asyncio.to_thread(copy.draft_begin, self._drafts)
                 except OSError as error:
-                    copy.fall_behind(error)
-            size_bytes = await self._write_drafts(drafts, pages)
+                    refused(copy, error)
+            size_bytes = await _write_drafts(drafts, self._beginning, pages, refused)
             if listing != self._newest_listing or sum(map(len, pending)) > PENDING_BYTES_MAX:
                 return
             # Nothing is awaited from here on, or what is told meanwhile would be missing.
@@ -293,7 +331,7 @@ class ClusterCopies:
                     copy.replace(draft, descriptor, size_bytes, pending)
                     del drafts[copy]
                 except OSError as error:
-                    copy.fall_behind(error)
+                    refused(copy, error)
         except EtcdError as error:
             _logger.info("a copy of the cluster's state is not written anew yet", problem=str(error))
         except _OtherCluster:
@@ -305,41 +343,42 @@ class ClusterCopies:
                 _remove(draft)
             self._woken.set()
 
-    async def _write_drafts(
-        self, drafts: dict[ClusterCopy, tuple[Path, int]], pages: AsyncIterator[Iterable[bytes]]
-    ) -> int:
-        """Write a listing into all drafts, fsync them, and return its size in bytes; those that fail are dropped."""
-        size_bytes = await self._write_to_all(drafts, (self._beginning,))
-        async for page in pages:
-            size_bytes += await self._write_to_all(drafts, page)
-        for copy, (draft, descriptor) in tuple(drafts.items()):
-            try:
-                await asyncio.to_thread(sync_descriptor, descriptor)
-            except OSError as error:
-                _drop(drafts, copy, draft, descriptor, error)
-        return size_bytes
-
-    async def _write_to_all(self, drafts: dict[ClusterCopy, tuple[Path, int]], entries: Iterable[bytes]) -> int:
-        data = await asyncio.to_thread(b"".join, entries)
-        for copy, (draft, descriptor) in tuple(drafts.items()):
-            try:
-                await asyncio.to_thread(_write_all, descriptor, data)
-            except OSError as error:
-                _drop(drafts, copy, draft, descriptor, error)
-        return len(data)
-
 
 class _OtherCluster(Exception):
     """etcd does not have the cluster id of the log directories, or went back."""
 
 
-def _drop(
-    drafts: dict[ClusterCopy, tuple[Path, int]], copy: ClusterCopy, draft: Path, descriptor: int, error: OSError
-) -> None:
-    del drafts[copy]
+async def _write_drafts(
+    drafts: Drafts, beginning: bytes, pages: AsyncIterator[Iterable[bytes]], refused: OnDraftRefused
+) -> int:
+    """Write a listing into all drafts, fsync them, and return its size in bytes; those that fail are dropped."""
+    size_bytes = await _write_to_all(drafts, (beginning,), refused)
+    async for page in pages:
+        size_bytes += await _write_to_all(drafts, page, refused)
+    for copy, (_, descriptor) in tuple(drafts.items()):
+        try:
+            await asyncio.to_thread(sync_descriptor, descriptor)
+        except OSError as error:
+            _drop(drafts, copy)
+            refused(copy, error)
+    return size_bytes
+
+
+async def _write_to_all(drafts: Drafts, entries: Iterable[bytes], refused: OnDraftRefused) -> int:
+    data = await asyncio.to_thread(b"".join, entries)
+    for copy, (_, descriptor) in tuple(drafts.items()):
+        try:
+            await asyncio.to_thread(_write_all, descriptor, data)
+        except OSError as error:
+            _drop(drafts, copy)
+            refused(copy, error)
+    return len(data)
+
+
+def _drop(drafts: Drafts, copy: ClusterCopy) -> None:
+    draft, descriptor = drafts.pop(copy)
     os.close(descriptor)
     _remove(draft)
-    copy.fall_behind(error)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -59,13 +59,15 @@ def inspect_broker(paths: Sequence[Path]) -> BrokerFacts:
         for path in paths:
             stack.enter_context(locked(path))
         found = [_inspect(path, cluster_id) for path in paths]
-    copies = [copy for _, copy in found if copy is not None]
+    newest = max((copy for _, copy in found if copy is not None), key=lambda copy: copy.position, default=None)
     return BrokerFacts(
         broker_id=broker_id,
         cluster_id=cluster_id,
         directories=tuple(directory for directory, _ in found),
-        copy=max(copies, key=lambda copy: copy.position, default=None),
-        copy_is_sure=any(directory.copy_problem is None for directory, _ in found),
+        copy=newest,
+        # A directory that was away in the last run has an older one, and knows nothing against it.
+        copy_is_sure=newest is not None
+        and any(each.copy_problem is None and each.copy_position == newest.position for each, _ in found),
     )
 
 
