@@ -20,7 +20,7 @@ from ottla_core.cluster.state import codec
 from ottla_core.cluster.state.codec import TopicRecord
 from ottla_core.cluster.state.feature_check import LevelUnsupported
 from ottla_core.cluster.state.keys import KeySpace
-from ottla_core.cluster.state.model import ClusterState, PartitionState
+from ottla_core.cluster.state.model import ClusterState, PartitionState, Recovery
 from ottla_core.cluster.state.state_tracker import ClusterReplaced
 from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import RequestTimedOut
@@ -238,6 +238,41 @@ async def test_a_feed_notices_an_emptied_etcd_that_has_come_further_since(
     assert f"belongs to the cluster {known.cluster_id}" in str(failure)
     assert feed.state is known
     await feed.close()
+
+
+@pytest.mark.slow
+async def test_a_feed_notices_a_recovery_of_the_same_cluster_that_has_come_further_since(
+    etcd: EtcdClient,
+    proxied_etcd: EtcdClient,
+    proxy: FaultyProxy,
+    etcd_process: EtcdProcess,
+) -> None:
+    cluster_id = await ensure_cluster_id(etcd, CLUSTER)
+    feed = ClusterStateFeed(proxied_etcd, CLUSTER)
+    await feed.start()
+    await feed.wait_for_revision(await write_setting(etcd, 1, "old"), 10)
+    known = feed.state
+    proxy.lose_answers = True
+    proxy.sever()
+    empty(etcd_process)
+    async with client_of(etcd_process) as other:
+        put_id = op.put(SPACE.cluster_id, codec.encode_cluster_id(cluster_id))
+        put_recovery = op.put(SPACE.recovery, codec.encode_recovery(Recovery(number=7)))
+        await other.transaction([], [put_id, put_recovery])
+        for number in range(20):
+            await write_setting(other, number, "new")
+    proxy.lose_answers = False
+    proxy.sever()
+    failure = await asyncio.wait_for(feed.wait_failed(), 30)
+    assert "recovery 7" in str(failure)
+    assert feed.state is known
+    await feed.close()
+
+
+async def test_a_feed_that_expects_a_cluster_does_not_begin_with_another(etcd: EtcdClient) -> None:
+    await ensure_cluster_id(etcd, CLUSTER)
+    with pytest.raises(ClusterReplaced, match="belongs to the cluster ours"):
+        await ClusterStateFeed(etcd, CLUSTER, cluster_id="ours").start()
 
 
 async def test_a_cluster_whose_keys_are_all_deleted_is_not_taken_for_one_whose_topics_are(

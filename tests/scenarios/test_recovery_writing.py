@@ -2,12 +2,17 @@
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 from ottla.recover.merging import RecoveryPlan
 from ottla.recover.writing import TargetInUse, write_state
+from ottla_broker import service
+from ottla_broker.config import BrokerConfig
+from ottla_broker.log.directories.log_directories import take_directories
 from ottla_core.cluster.etcd import operations as op
 from ottla_core.cluster.etcd.client import EtcdClient
 from ottla_core.cluster.membership.cluster_id import ensure_cluster_id
@@ -40,6 +45,31 @@ def plan_of(number: int = 7, cluster_id: str = "ours", settings: int = SETTINGS)
 async def stored(etcd: EtcdClient) -> dict[str, bytes]:
     listing = await etcd.list_prefix(KEYS.prefix)
     return {entry.key.removeprefix(KEYS.prefix): entry.value for entry in listing.entries}
+
+
+async def test_a_broker_that_starts_while_a_recovery_begins_does_not_go_by_half_a_state(
+    etcd: EtcdClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recovery begins between the two looks that the broker takes before it uses its directories."""
+    (await take_directories([tmp_path], node_id=1, cluster_id="ours")).release()
+    unfinished = codec.encode_recovery(Recovery(number=7, is_unfinished=True))
+    begin = [op.put(KEYS.recovery, unfinished), op.put(KEYS.cluster_id, codec.encode_cluster_id("ours"))]
+
+    def then_begin(look: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+        async def looked(*arguments: object) -> object:
+            found = await look(*arguments)
+            if await etcd.read(KEYS.recovery) is None:
+                await etcd.transaction([], begin)
+            return found
+
+        return looked
+
+    for name in ("read_finished_recovery", "ensure_cluster_id"):
+        monkeypatch.setattr(service, name, then_begin(getattr(service, name)))
+    config = BrokerConfig.model_validate({"node.id": 1, "log.dirs": str(tmp_path), "cluster.name": CLUSTER})
+    with pytest.raises(RecoveryUnfinished):
+        async with AsyncExitStack() as closing:
+            await service._take_directories(config, etcd, closing)
 
 
 async def cut_short(etcd: EtcdClient, plan: RecoveryPlan) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from ottla.recover.consistency import check_all_there, check_consistent
+from ottla.recover.consistency import Contradiction, check_all_there, check_consistent
 from ottla.recover.inspected import Inspected, notes_of
 from ottla.recover.partition_rules import Logs, PartitionPlan, settle
 from ottla.recover.rebuilding import rebuild_unknown
@@ -85,11 +85,25 @@ def plan_recovery(
         BadValue: the state has a value that this release cannot read.
     """
     check_consistent(facts, backups)
+    number = max(now_ms, 1 + max(_recovery_numbers(facts, backups), default=0))
+    notes = [
+        f"broker {each.broker_id}: its copy of the state is of a recovery that was not finished, and is not used"
+        for each in facts
+        if _is_unfinished(each.copy)
+    ]
+    facts = [replace(each, copy=None, copy_is_sure=False) if _is_unfinished(each.copy) else each for each in facts]
+    backups = [each for each in backups if not _is_unfinished(each)]
     copies = [each.copy for each in facts if each.copy is not None]
     newest = max([*copies, *backups], key=lambda copy: copy.position, default=None)
     if facts:
         check_all_there(facts, newest, without)
-    draft = RecoveryDraft({} if newest is None else {key: stored.value for key, stored in newest.entries.items()})
+    if not facts and not backups:
+        raise Contradiction(
+            "the backup is of a recovery that was not finished; there is nothing else to recover from"
+        )
+    draft = RecoveryDraft(
+        {} if newest is None else {key: stored.value for key, stored in newest.entries.items()}, notes=notes
+    )
     cluster_id = facts[0].cluster_id if facts else backups[0].cluster_id
     inspected = Inspected.of(facts, newest, is_backup=newest is not None and newest not in copies)
     logs = _logs_by_partition(facts)
@@ -101,7 +115,7 @@ def plan_recovery(
     _release_shards(draft)
     _leap_producer_ids(draft, facts)
     _write_registrations(draft, facts, newest)
-    recovery = Recovery(number=max(now_ms, 1 + max((copy.recovery.number for copy in copies), default=0)))
+    recovery = Recovery(number=number)
     draft.entries["id"] = codec.encode_cluster_id(cluster_id)
     draft.entries["recovery"] = codec.encode_recovery(recovery)
     draft.notes.extend(notes_of(inspected))
@@ -117,6 +131,19 @@ def plan_recovery(
         without=without,
         notes=tuple(draft.notes),
     )
+
+
+def _is_unfinished(copy: StateCopy | None) -> bool:
+    return copy is not None and copy.recovery.is_unfinished
+
+
+def _recovery_numbers(facts: Sequence[BrokerFacts], backups: Sequence[StateCopy]) -> Iterable[int]:
+    """Yield the recoveries that are known, by copies, backups, and the shutdown records of directories."""
+    for copy in (*backups, *(each.copy for each in facts if each.copy is not None)):
+        yield copy.recovery.number
+    for each in facts:
+        for directory in each.directories:
+            yield directory.recovery
 
 
 def _logs_by_partition(facts: Sequence[BrokerFacts]) -> dict[tuple[UUID, int], dict[int, LogFacts]]:

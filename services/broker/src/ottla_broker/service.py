@@ -274,7 +274,13 @@ async def _join_cluster(
     etcd = EtcdClient.from_settings(config)
     closing.push_async_callback(etcd.close)
     directories, copies = await _take_directories(config, etcd, closing)
-    feed = ClusterStateFeed(etcd, config.cluster_name, age_max_ms=config.view_age_max_ms, copier=copies)
+    feed = ClusterStateFeed(
+        etcd,
+        config.cluster_name,
+        age_max_ms=config.view_age_max_ms,
+        copier=copies,
+        cluster_id=copies.cluster_id,  # etcd may have been given another cluster's state since they were taken
+    )
     await feed.start()
     closing.push_async_callback(feed.close)
     store = await LogStore.load(
@@ -311,8 +317,10 @@ async def _take_directories(
     config: BrokerConfig, etcd: EtcdClient, closing: AsyncExitStack
 ) -> tuple[LogDirectories, ClusterCopies]:
     """Take over the log directories, before the cluster's state is read that is copied into them."""
-    recovery = await read_finished_recovery(etcd, config.cluster_name)
     cluster_id = await ensure_cluster_id(etcd, config.cluster_name)
+    # Only then: a recovery writes the cluster id with its first marker, or after it. So where the id is a recovered
+    # one, and the marker is finished afterwards, the state is whole.
+    recovery = await read_finished_recovery(etcd, config.cluster_name)
     directories = await take_directories(
         config.log_dirs, node_id=config.node_id, cluster_id=cluster_id, recovery=recovery.number
     )

@@ -150,6 +150,33 @@ def test_a_copy_of_after_a_recovery_wins_over_one_of_before() -> None:
     assert plan(facts(1, before), facts(2, after)).newest == after
 
 
+@pytest.mark.parametrize("as_backup", [False, True])
+def test_a_copy_of_a_recovery_that_was_not_finished_is_passed_over(as_backup: bool) -> None:
+    half = state(70, recovery=codec.encode_recovery(Recovery(number=9, is_unfinished=True)))
+    half = replace(half, entries={key: each for key, each in half.entries.items() if not key.startswith("topics/")})
+    made = (
+        plan(facts(1, None), facts(2, state(60)), backups=[half])
+        if as_backup
+        else plan(facts(1, half), facts(2, state(60)))
+    )
+    assert made.newest == state(60)
+    assert "topics/flights" in made.entries
+    assert made.partitions[0].verdict is Verdict.LONGEST_LOG, "what broker 1 has acted by is not known"
+    assert as_backup or any("not finished" in note for note in made.notes)
+
+
+def test_the_number_of_a_recovery_is_above_all_that_are_known() -> None:
+    def of(number: int, *, is_unfinished: bool = False) -> bytes:
+        return codec.encode_recovery(Recovery(number=number, is_unfinished=is_unfinished))
+
+    in_backup = plan(facts(1, None), facts(2, None), backups=[state(60, recovery=of(5_000))])
+    in_record = plan(facts(1, None, recovery=7_000), facts(2, None))
+    unfinished = plan(facts(1, state(60, recovery=of(9_000, is_unfinished=True))), facts(2, state(60)))
+    restored = plan(backups=[state(60, recovery=of(5_000))])
+    numbers = [each.recovery.number for each in (in_backup, in_record, unfinished, restored)]
+    assert numbers == [5_001, 7_001, 9_001, 5_001]
+
+
 @pytest.mark.parametrize(
     ("contradicting", "message"),
     [

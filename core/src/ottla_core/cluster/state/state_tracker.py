@@ -79,12 +79,16 @@ class _Touched:
 class StateTracker:
     """The state so far; `advance` moves it on.
 
+    Args:
+        key_space: the cluster's keys.
+        cluster_id: the id of the only cluster whose state may be followed; "" to take the first one that is told.
+
     Attributes:
         state: the newest published state.
     """
 
-    def __init__(self, key_space: KeySpace) -> None:
-        self.state = ClusterState()
+    def __init__(self, key_space: KeySpace, cluster_id: str = "") -> None:
+        self.state = ClusterState(cluster_id=cluster_id)
         self._key_space = key_space
         self._topics: dict[UUID, _StoredTopic] = {}
         self._topic_ids: dict[str, UUID] = {}
@@ -174,7 +178,7 @@ class StateTracker:
         """See that a complete listing can be of the cluster that is known, at a later time.
 
         Raises:
-            ClusterReplaced: the cluster id has changed or gone, or the revision has gone back.
+            ClusterReplaced: the cluster id or the recovery has changed or gone, or the revision has gone back.
         """
         if revision < self.state.revision:
             raise ClusterReplaced(
@@ -182,6 +186,7 @@ class StateTracker:
                 "was etcd restored or emptied?"
             )
         self.check_changes(entries, complete=True)
+        self.check_recovery(next((entry for entry in entries if entry.key == self._key_space.recovery), None))
 
     def check_changes(self, changes: Sequence[KeyChange], *, complete: bool = False) -> None:
         """See that changes leave the cluster id as it is known; a `complete` listing has to have it.
@@ -211,6 +216,28 @@ class StateTracker:
             raise ClusterReplaced(
                 f"this process belongs to the cluster {self.state.cluster_id}, but the cluster id in etcd is "
                 f"{found}: was etcd restored or emptied?"
+            )
+
+    def check_recovery(self, entry: KeyValue | None) -> None:
+        """See that the key of the last recovery, None if it is absent, holds the one that is known.
+
+        A recovery makes a new etcd with the same cluster id. What was seen of the former one cannot be continued
+        there: revisions and epochs are others.
+
+        Raises:
+            ClusterReplaced: it does not.
+        """
+        known = self.state.recovery
+        if not self.state.revision or not self.state.cluster_id:
+            return
+        try:
+            found = Recovery() if entry is None else codec.decode_recovery(entry.value)
+        except BadValue:
+            return  # reported when it is applied
+        if not known.is_unfinished and found.number != known.number:
+            raise ClusterReplaced(
+                f"the state of cluster {self.state.cluster_id} in etcd is that of recovery {found.number}, and this "
+                f"process has followed that of recovery {known.number}"
             )
 
     def _apply_all(self, changes: Sequence[KeyChange], revision: int, *, known: Self | None) -> list[BadValue]:

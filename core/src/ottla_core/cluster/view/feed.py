@@ -59,6 +59,7 @@ class ClusterStateFeed:
         age_max_ms: from which age on the state counts as out of date; None: etcd is not asked for that.
         clock: for tests.
         copier: who keeps what etcd tells.
+        cluster_id: the id of the cluster whose state is expected; "" for whichever is there.
     """
 
     def __init__(
@@ -69,11 +70,12 @@ class ClusterStateFeed:
         age_max_ms: int | None = None,
         clock: Clock | None = None,
         copier: StateCopier | None = None,
+        cluster_id: str = "",
     ) -> None:
         self._etcd = etcd
         self._clock = clock or SystemClock()
         self._key_space = KeySpace(cluster_name)
-        self._tracker = StateTracker(self._key_space)
+        self._tracker = StateTracker(self._key_space, cluster_id)
         self._copier = copier
         self._listeners: list[Listener] = []
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
@@ -99,6 +101,7 @@ class ClusterStateFeed:
         Raises:
             EtcdError: etcd cannot be reached or refuses.
             LevelUnsupported: the cluster is at a level that this release does not have.
+            ClusterReplaced: etcd has another cluster than the expected one.
         """
         await self._list()
         self._task = start_vital("cluster state feed", self._run())
@@ -243,6 +246,7 @@ class ClusterStateFeed:
         A store that was emptied and has been written to since may have passed our revision already.
         """
         self._tracker.check_cluster_id(await self._etcd.read(self._key_space.cluster_id))
+        self._tracker.check_recovery(await self._etcd.read(self._key_space.recovery))
 
     async def _list(self) -> None:
         asked_s = self._clock.monotonic()

@@ -15,6 +15,7 @@ from ottla_core.cluster.state.model import (
     ControllerLeader,
     Member,
     PartitionState,
+    Recovery,
     Role,
     Shard,
 )
@@ -469,6 +470,28 @@ def test_nothing_is_applied_when_the_cluster_id_goes_or_changes(identified: Stat
         identified.advance([topic_gone("a"), change, partition_gone(B, 0)], 7)
     assert identified.state is before
     assert identified.orphans() == []
+
+
+@pytest.mark.parametrize("known", [0, 5])
+def test_a_listing_of_the_same_cluster_after_another_recovery_is_refused(known: int) -> None:
+    """Its etcd has come further than the one that was followed, so the revision says nothing."""
+
+    def listing(number: int, revision: int) -> list[KeyValue]:
+        found = [entry(SPACE.cluster_id, codec.encode_cluster_id("x"), revision)]
+        if number:
+            found.append(entry(SPACE.recovery, codec.encode_recovery(Recovery(number=number)), revision))
+        return found
+
+    tracker = StateTracker(SPACE)
+    tracker.reload(listing(known, 6), 6)
+    tracker.reload(listing(known, 7), 7)
+    with pytest.raises(ClusterReplaced, match="recovery 9"):
+        tracker.reload(listing(9, 20), 20)
+
+
+def test_a_tracker_that_expects_a_cluster_takes_no_other() -> None:
+    with pytest.raises(ClusterReplaced, match="belongs to the cluster ours"):
+        StateTracker(SPACE, "ours").reload([entry(SPACE.cluster_id, codec.encode_cluster_id("x"), 6)], 6)
 
 
 @pytest.mark.parametrize(

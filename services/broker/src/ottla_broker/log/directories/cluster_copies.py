@@ -190,13 +190,14 @@ class ClusterCopies:
         pages: lists the cluster's keys in etcd.
 
     Attributes:
+        cluster_id: the same.
         on_refusal: told when a disk refuses a copy, each time.
     """
 
     def __init__(self, directories: LogDirectories, cluster_name: str, cluster_id: str, pages: Pages) -> None:
         self._directories = directories
         self._prefix = KeySpace(cluster_name).prefix
-        self._cluster_id = cluster_id
+        self.cluster_id = cluster_id
         self._beginning = encode_beginning(cluster_name, cluster_id)
         self._pages = pages
         self.on_refusal: OnRefusal = lambda _directory, _error: None
@@ -215,7 +216,7 @@ class ClusterCopies:
 
     async def listed(self, entries: Sequence[KeyValue], revision: int) -> None:
         """Replace all copies by a complete listing; returns when it is written."""
-        if cluster_id_in(entries, self._prefix) != self._cluster_id or revision < self._told_revision:
+        if cluster_id_in(entries, self._prefix) != self.cluster_id or revision < self._told_revision:
             _logger.error(
                 "a listing of etcd that is not this cluster's, or went back, is not copied", revision=revision
             )
@@ -293,7 +294,7 @@ class ClusterCopies:
         is_ours = False
         revision, told_before = INCOMPLETE, self._told_revision
         async for page in self._pages():
-            is_ours = is_ours or cluster_id_in(page.entries, self._prefix) == self._cluster_id
+            is_ours = is_ours or cluster_id_in(page.entries, self._prefix) == self.cluster_id
             revision = page.revision
             yield (encode_changes(page.entries, INCOMPLETE, self._prefix),)
         if not is_ours or revision < told_before:
