@@ -18,7 +18,7 @@ from uuid import UUID
 from ottla.recover.consistency import Contradiction, check_all_there, check_consistent
 from ottla.recover.inspected import Inspected, notes_of
 from ottla.recover.partition_rules import Logs, PartitionPlan, settle
-from ottla.recover.rebuilding import rebuild_unknown
+from ottla.recover.rebuilding import Known, rebuild_unknown
 from ottla.recover.recovery_draft import KEYS, RecoveryDraft, changed, registered_in, topics_in
 from ottla_core.cluster.state import codec
 from ottla_core.cluster.state.features import UNSAID
@@ -108,10 +108,14 @@ def plan_recovery(
     inspected = Inspected.of(facts, newest, is_backup=newest is not None and newest not in copies)
     logs = _logs_by_partition(facts)
     _settle_known(draft, logs, inspected)
-    known_ids = {topic_id for copy in [*copies, *backups] for topic_id in _topic_ids(copy)}
-    rebuild_unknown(
-        draft, logs, known_ids, all_sure=newest is not None and inspected.present | without == inspected.sure
+    known = Known(
+        topic_ids=frozenset(topic_id for copy in [*copies, *backups] for topic_id in _topic_ids(copy)),
+        all_sure=newest is not None and inspected.present | without == inspected.sure,
+        inspected=inspected,
+        has_state=newest is not None,
+        given_up=without,
     )
+    rebuild_unknown(draft, logs, known)
     _release_shards(draft)
     _leap_producer_ids(draft, facts)
     _write_registrations(draft, facts, newest)
@@ -161,7 +165,9 @@ def _logs_by_partition(facts: Sequence[BrokerFacts]) -> dict[tuple[UUID, int], d
 
 
 def _topic_ids(copy: StateCopy) -> Iterable[UUID]:
-    return (record.id for _, record in topics_in({key: stored.value for key, stored in copy.entries.items()}))
+    yield from copy.deleted_topics
+    for _, record in topics_in({key: stored.value for key, stored in copy.entries.items()}):
+        yield record.id
 
 
 def _settle_known(
@@ -277,4 +283,8 @@ def _note_doubts(draft: RecoveryDraft, facts: Sequence[BrokerFacts], newest: Sta
         draft.notes.append(
             "there is no copy of the state: settings of brokers and groups, links, and levels of features are lost. "
             "What was linked to another cluster is written here from now on"
+        )
+        draft.notes.append(
+            f"whether brokers are missing cannot be told without a copy; inspected were those with the ids "
+            f"{_listed(each.broker_id for each in facts)}"
         )

@@ -124,9 +124,8 @@ def settle(topic: str, newest: PartitionState, logs: Logs, *, brokers: Brokers, 
     return replace(plan, state=state, former_replicas=former)
 
 
-def rebuild(topic: str, state: PartitionState, logs: Logs) -> PartitionPlan:
+def rebuild(topic: str, state: PartitionState, logs: Logs, brokers: Brokers) -> PartitionPlan:
     """Return what becomes of a partition of which only the logs are known; `state` names its replicas."""
-    brokers = Brokers(present=frozenset(state.replicas))
     plan = settle(topic, replace(state, isr=state.replicas), logs, brokers=brokers, sure=False)
     return replace(plan, is_rebuilt=True)
 

@@ -121,13 +121,60 @@ def test_logs_of_topics_that_sure_copies_lack_are_of_deleted_ones() -> None:
 
 
 def test_without_copies_topics_are_rebuilt_and_keep_everything() -> None:
-    made = plan(facts(1, None, log(5), log(7, index=2)), facts(2, None, log(9)))
+    made = plan(facts(1, None, log(5), log(7, index=1)), facts(2, None, log(9)))
     assert made.rebuilt_topics == ("flights",)
     record = codec.decode_topic("flights", made.entries["topics/flights"])
-    assert (record.id, record.partition_count) == (FLIGHTS, 3)
+    assert (record.id, record.partition_count) == (FLIGHTS, 2)
     assert record.configs == {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-    assert [each.state.isr for each in made.partitions][::2] == [(2,), (1,)]
+    assert [each.state.isr for each in made.partitions] == [(2,), (1,)]
     assert made.partitions[0].state.replicas == (1, 2)
+    assert any("1, 2" in note and "missing" in note for note in made.notes), "nobody knows which brokers there were"
+
+
+def test_without_copies_a_partition_without_a_log_shows_that_a_broker_is_missing() -> None:
+    found = facts(1, None, log(5), log(7, index=2)), facts(2, None, log(9))
+    with pytest.raises(Contradiction, match="flights-1"):
+        plan(*found)
+    made = plan(*found, without=frozenset({3}))
+    begun_anew = made.partitions[1]
+    assert (begun_anew.state.isr, begun_anew.may_lack_records) == ((2,), True)
+
+
+def test_without_copies_a_log_that_cannot_be_read_is_waited_for_where_there_is_no_other() -> None:
+    unread = facts(1, None, log(7, index=1), unread=(("flights", 0),))
+    made = plan(unread, facts(2, None, log(9, index=1)))
+    assert [each.verdict for each in made.partitions] == [Verdict.WAITS, Verdict.LONGEST_LOG]
+    assert made.partitions[0].state.replicas == (1,)
+    with_another = plan(facts(1, None, log(7, index=1), unread=(("flights", 0),)), facts(2, None, log(9)))
+    partition = with_another.partitions[0]
+    assert (partition.state.isr, set(partition.state.replicas)) == ((2,), {1, 2})
+    assert partition.may_lack_records
+
+
+def test_without_copies_the_number_of_group_partitions_is_to_be_looked_at() -> None:
+    groups = log(5, topic="__consumer_offsets", topic_id=UUID(int=8))
+    made = plan(facts(1, None, groups))
+    assert any("__consumer_offsets" in note and "1 partition" in note for note in made.notes)
+
+
+@pytest.mark.parametrize("old_id", [UUID(int=3), UUID(int=12)])
+@pytest.mark.parametrize("has_times", [True, False])
+def test_of_two_topics_of_one_name_the_one_that_was_created_last_is_rebuilt(old_id: UUID, has_times: bool) -> None:
+    """The other one was deleted while its broker was down. Without times, the live one is that of more brokers."""
+    new_id = UUID(int=9)
+    old = log(5, epoch=40, topic="t", topic_id=old_id, created_ms=1_000 * has_times)
+    new = log(1000, epoch=1, topic="t", topic_id=new_id, created_ms=2_000 * has_times)
+    made = plan(facts(1, None, new), facts(2, None, new), facts(3, None, old))
+    assert codec.decode_topic("t", made.entries["topics/t"]).id == new_id
+    assert any(str(old_id) in note for note in made.notes)
+
+
+def test_a_topic_whose_deletion_a_copy_has_told_is_not_rebuilt() -> None:
+    gone = UUID(int=44)
+    copy = replace(state(), deleted_topics=frozenset({gone}))
+    made = plan(facts(1, copy), facts(2, None, log(), log(topic="gone", topic_id=gone)))
+    assert made.rebuilt_topics == ()
+    assert any("deleted topic" in note and "gone" in note for note in made.notes)
 
 
 def test_a_backup_has_settings_where_copies_are_gone() -> None:
@@ -199,8 +246,14 @@ def test_a_broker_that_was_inspected_is_not_given_up() -> None:
 
 
 def test_facts_are_the_same_when_they_are_read_again() -> None:
+    copy = replace(state(), deleted_topics=frozenset({UUID(int=5)}))
     found = facts(
-        1, state(), log(highest_producer_id=3), intact_since=4, copy_problem="it is damaged", unread=(("flights", 3),)
+        1,
+        copy,
+        log(highest_producer_id=3, created_ms=7),
+        intact_since=4,
+        copy_problem="it is damaged",
+        unread=(("flights", 3),),
     )
     assert decode_facts(json.loads(json.dumps(encode_facts(found)))) == found
     with pytest.raises(BadFacts, match="version 2"):

@@ -35,6 +35,7 @@ class LogFacts:
         end_offset: the offset after the last whole record; what was torn by a crash does not count.
         high_watermark: up to here everything was committed, by the checkpoint; 0 if it does not say.
         highest_producer_id: of its records and snapshots, -1 if there is none.
+        created_ms: when its directory was made, by `partition.metadata`; 0 if unknown.
     """
 
     topic: str
@@ -44,6 +45,7 @@ class LogFacts:
     end_offset: int
     high_watermark: int = 0
     highest_producer_id: int = -1
+    created_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +153,7 @@ def encode_state(state: StateCopy) -> Json:
         "cluster_name": state.cluster_name,
         "cluster_id": state.cluster_id,
         "revision": state.revision,
+        "deleted_topics": sorted(map(str, state.deleted_topics)),
         "entries": [
             {"key": key, "mod_revision": stored.mod_revision, "value": stored.value.decode(errors="surrogateescape")}
             for key, stored in sorted(state.entries.items())
@@ -164,6 +167,7 @@ def decode_state(document: Json) -> StateCopy:
         cluster_name=str(document["cluster_name"]),
         cluster_id=str(document["cluster_id"]),
         revision=int(document["revision"]),
+        deleted_topics=frozenset(map(UUID, document.get("deleted_topics", ()))),
         entries={
             str(each["key"]): StoredValue(int(each["mod_revision"]), each["value"].encode(errors="surrogateescape"))
             for each in document["entries"]
@@ -191,6 +195,7 @@ def _encode_directory(directory: DirectoryFacts) -> Json:
                 "end_offset": log.end_offset,
                 "high_watermark": log.high_watermark,
                 "highest_producer_id": log.highest_producer_id,
+                "created_ms": log.created_ms,
             }
             for log in directory.logs
         ],
@@ -218,6 +223,7 @@ def _decode_directory(document: Json) -> DirectoryFacts:
                 end_offset=int(each["end_offset"]),
                 high_watermark=int(each["high_watermark"]),
                 highest_producer_id=int(each["highest_producer_id"]),
+                created_ms=int(each["created_ms"]),
             )
             for each in document["logs"]
         ),

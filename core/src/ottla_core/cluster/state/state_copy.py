@@ -12,11 +12,13 @@ What was being written when the process ended is cut off (`Ending.TORN`): nobody
 there and is not what its CRC says is damage: what is before it is a true but older state (`Ending.DAMAGED`).
 """
 
+import contextlib
 import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from uuid import UUID
 from zlib import crc32
 
 from ottla_core.cluster.etcd.key_value import KeyChange, KeyValue
@@ -35,6 +37,7 @@ BEHIND_SUFFIX = ".behind"
 LEASED = ("members/", "controller")
 RECOVERY_KEY = "recovery"
 CLUSTER_ID_KEY = "id"
+TOPICS = "topics/"
 INCOMPLETE = 0
 LISTED_KEYS_PER_ENTRY = 500
 
@@ -75,12 +78,14 @@ class StateCopy:
         cluster_id: the id of the cluster, "" if none was stored.
         revision: the state is that of this revision; 0 for a copy that was never complete.
         entries: by key, relative to the cluster's prefix.
+        deleted_topics: ids of topics whose deletion the journal tells; one that was written anew since does not.
     """
 
     cluster_name: str
     cluster_id: str
     revision: int
     entries: Mapping[str, StoredValue] = field(default_factory=dict)
+    deleted_topics: frozenset[UUID] = frozenset()
 
     @property
     def recovery(self) -> Recovery:
@@ -160,6 +165,7 @@ def decode_copy(data: bytes | memoryview) -> tuple[StateCopy, Ending]:
     except (ValueError, KeyError, TypeError):
         raise UnreadableCopy("its beginning is damaged") from None
     entries: dict[str, StoredValue] = {}
+    deleted: set[UUID] = set()
     revision = INCOMPLETE
     ending = Ending.WHOLE
     for entry in found:
@@ -169,11 +175,17 @@ def decode_copy(data: bytes | memoryview) -> tuple[StateCopy, Ending]:
         (complete_up_to,) = _REVISION.unpack_from(entry)
         if revision and complete_up_to <= revision:
             continue  # told again, after a listing that had it already
-        _apply(entry, entries)
+        deleted.update(_apply(entry, entries))
         revision = complete_up_to or revision
     if revision == INCOMPLETE:
         entries = {}
-    return StateCopy(cluster_name=cluster_name, cluster_id=cluster_id, revision=revision, entries=entries), ending
+    return StateCopy(
+        cluster_name=cluster_name,
+        cluster_id=cluster_id,
+        revision=revision,
+        entries=entries,
+        deleted_topics=frozenset(deleted),
+    ), ending
 
 
 def cluster_id_in(entries: Iterable[KeyValue], prefix: str) -> str | None:
@@ -215,7 +227,9 @@ def _entries(view: memoryview, position: int) -> Iterator[memoryview | Ending]:
     yield Ending.WHOLE
 
 
-def _apply(entry: memoryview, entries: dict[str, StoredValue]) -> None:
+def _apply(entry: memoryview, entries: dict[str, StoredValue]) -> list[UUID]:
+    """Make the changes of an entry; return the ids of topics that it deletes."""
+    deleted: list[UUID] = []
     position = _REVISION.size
     while position < len(entry):
         kind, mod_revision, key_length, value_length = _CHANGE.unpack_from(entry, position)
@@ -224,6 +238,8 @@ def _apply(entry: memoryview, entries: dict[str, StoredValue]) -> None:
         position += key_length
         if kind == _PUT:
             entries[key] = StoredValue(mod_revision, bytes(entry[position : position + value_length]))
-        else:
-            entries.pop(key, None)
+        elif (former := entries.pop(key, None)) is not None and key.startswith(TOPICS):
+            with contextlib.suppress(BadValue):
+                deleted.append(codec.decode_topic(key.removeprefix(TOPICS), former.value).id)
         position += value_length
+    return deleted

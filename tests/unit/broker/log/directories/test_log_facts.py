@@ -1,5 +1,6 @@
 """How far a log reaches by its files, for a recovery of the cluster's state; nothing is changed by looking."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -75,6 +76,13 @@ def test_a_log_that_retention_has_emptied_ends_where_it_begins(tmp_path: Path) -
     open_log(directory, log_start_offset=40, topic_id=TOPIC_ID).close()
     found = facts_of(directory, log_start_offset=40)
     assert (found.end_offset, found.last_epoch) == (40, -1)
+
+
+def test_when_a_log_was_begun_is_told_by_the_file_that_names_its_topic(directory: Path) -> None:
+    os.utime(directory / "partition.metadata", (5, 7))
+    assert facts_of(directory).created_ms == 7_000
+    (directory / "partition.metadata").unlink()
+    assert facts_of(directory).created_ms == 0
 
 
 def test_a_log_of_which_nobody_knows_the_topic_is_told(directory: Path) -> None:

@@ -1,9 +1,12 @@
 """The journal of a cluster's state: what is read back, and where it ends."""
 
+from uuid import UUID
+
 import pytest
 
 from ottla_core.cluster.etcd.key_value import KeyDeletion, KeyValue
 from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.codec import TopicRecord
 from ottla_core.cluster.state.model import Recovery
 from ottla_core.cluster.state.state_copy import (
     MAGIC,
@@ -49,6 +52,21 @@ def test_what_was_listed_and_changed_is_read_back(journal: bytes) -> None:
         "id": (1, b"id"),
         "topics/b": (8, b"B"),
     }
+
+
+def test_ids_of_topics_whose_deletion_was_told_are_known() -> None:
+    kept, gone = (codec.encode_topic(TopicRecord(id=UUID(int=each), partition_count=1)) for each in (1, 2))
+    copy, _ = decode_copy(
+        b"".join(
+            (
+                encode_beginning("test", "cluster"),
+                *encode_listing([put("topics/kept", kept, 2), put("topics/gone", gone, 3)], 5, PREFIX),
+                encode_changes([KeyDeletion(key=PREFIX + "topics/gone", mod_revision=6)], 6, PREFIX),
+            )
+        )
+    )
+    assert copy.deleted_topics == {UUID(int=2)}
+    assert set(copy.entries) == {"topics/kept"}
 
 
 def test_leased_keys_are_not_copied() -> None:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from ottla_broker.log.files.leader_epoch_checkpoint import UNDEFINED_EPOCH, read_leader_epochs
-from ottla_broker.log.files.partition_metadata import read_partition_metadata
+from ottla_broker.log.files.partition_metadata import PARTITION_METADATA, read_partition_metadata
 from ottla_broker.log.producers.producer_snapshot import decode_snapshot, snapshot_offsets, snapshot_path
 from ottla_broker.log.segments.segment import LOG_SUFFIX, segment_path
 from ottla_broker.log.segments.segment_scan import FoundBatch, scan
@@ -71,6 +71,7 @@ def read_log_facts(
         end_offset=end_offset,
         high_watermark=high_watermark,
         highest_producer_id=highest,
+        created_ms=_created_ms(directory),
     )
 
 
@@ -113,6 +114,14 @@ def _last_epoch_in_checkpoint(directory: Path, end_offset: int) -> int:
     except CorruptMessage:
         return UNDEFINED_EPOCH
     return max((entry.epoch for entry in epochs.entries if entry.start_offset < end_offset), default=UNDEFINED_EPOCH)
+
+
+def _created_ms(directory: Path) -> int:
+    """Return when the file with the topic's id was written, which does not change any more; 0 if there is none."""
+    try:
+        return (directory / PARTITION_METADATA).stat().st_mtime_ns // 1_000_000
+    except FileNotFoundError:
+        return 0
 
 
 def _topic_id(directory: Path) -> UUID | None:
