@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,7 +46,8 @@ def inspect(
     from ottla.recover.files import write_private  # noqa: PLC0415
     from ottla_core.cluster.state.recovery_facts import encode_facts  # noqa: PLC0415
 
-    facts = _inspected(directories)
+    with ExitStack() as held:
+        facts = _inspected(directories, held)
     write_private(output, json.dumps(encode_facts(facts)).encode())
     logs = sum(len(each.logs) for each in facts.directories)
     revision = None if facts.copy is None else facts.copy.revision
@@ -149,25 +151,27 @@ def local(
         raise CommandError(f"the cluster in {where.path} runs; stop it with `ottla down --dir {where.path}`")
     given_up = set(without_broker or ())
     brokers = {each: paths for each, paths in local_log_directories(where, report).items() if each not in given_up}
-    facts = [_inspected(paths) for paths in brokers.values()]
-    found = _planned(facts, backup, without_broker, name_of_cluster(where))
-    _show(found, as_json=as_json)
-    if not dry_run:
-        ask_or_refuse("Write this state into etcd?", yes=yes, refusal="nothing was written")
-        if new_etcd:
-            for kept in set_etcd_aside(where):
-                note(f"the data of the former etcd is kept in {kept}")
-    asyncio.run(carry_out(found, local_etcd(where, cluster_name=found.cluster_name), dry_run=dry_run))
+    with ExitStack() as held:  # until the state is written: no broker may change what the plan goes by
+        facts = [_inspected(paths, held) for paths in brokers.values()]
+        found = _planned(facts, backup, without_broker, name_of_cluster(where))
+        _show(found, as_json=as_json)
+        if not dry_run:
+            ask_or_refuse("Write this state into etcd?", yes=yes, refusal="nothing was written")
+            if new_etcd:
+                for kept in set_etcd_aside(where):
+                    note(f"the data of the former etcd is kept in {kept}")
+        asyncio.run(carry_out(found, local_etcd(where, cluster_name=found.cluster_name), dry_run=dry_run))
     if not dry_run:
         note(f"wrote {counted(len(found.entries), 'key')}; start the cluster with `ottla up`")
 
 
-def _inspected(directories: "Sequence[Path]") -> "BrokerFacts":
-    from ottla_broker.log.directories.directory_facts import inspect_broker  # noqa: PLC0415
+def _inspected(directories: "Sequence[Path]", held: ExitStack) -> "BrokerFacts":
+    """Return what log directories hold; no broker can use them while `held` lasts."""
+    from ottla_broker.log.directories.directory_facts import inspected_broker  # noqa: PLC0415
     from ottla_core.errors import OttlaError  # noqa: PLC0415
 
     try:
-        return inspect_broker(directories)
+        return held.enter_context(inspected_broker(directories))
     except OttlaError as error:
         raise CommandError(str(error)) from None
     except OSError as error:

@@ -118,7 +118,8 @@ def notes_of(inspected: Inspected) -> list[str]:
     ]
     found += [
         f"broker {broker} has a log directory that is older than the broker's last registration: it was put back to "
-        "a backup, or was not in use any more. What the broker alone has acknowledged since is lost"
+        "a backup, or was not in use any more, or the broker ended when it had just registered. What the broker "
+        "alone has acknowledged since is lost"
         for broker in sorted(inspected.put_back)
     ]
     return found

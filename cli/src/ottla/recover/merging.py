@@ -4,15 +4,15 @@
 2. The newest copy of the state is taken as a whole: etcd tells everything in order, so each copy is the state of one
    revision. A backup counts as one more copy, though as none that is known to be the newest.
 3. Partitions get in-sync sets by `partition_rules`, and no leader: that is elected when brokers have registered.
-4. Topics that no copy knows are rebuilt from the logs, unless every copy is sure: then they are what a deletion left.
+4. Topics that no copy knows are rebuilt from the logs, unless every copy is sure or one has told of their deletion.
 5. Numbers that must never be used again are leapt over: leader epochs, producer ids. Shards are owned under new ones.
-6. Registrations say whether a broker may have lost records since the controller attended to it; see `_registrations`.
+6. Registrations say whether a broker may have lost records since the controller attended to it.
 """
 
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from ottla.recover.consistency import Contradiction, check_all_there, check_consistent
@@ -50,6 +50,7 @@ class RecoveryPlan:
         rebuilt_topics: topics of which only the logs were known.
         without: brokers that are given up.
         notes: what else is to be known, a sentence each.
+        inspected_ms: when the log directories of each broker were inspected.
     """
 
     cluster_name: str
@@ -61,6 +62,7 @@ class RecoveryPlan:
     rebuilt_topics: tuple[str, ...] = ()
     without: frozenset[int] = frozenset()
     notes: tuple[str, ...] = ()
+    inspected_ms: Mapping[int, int] = field(default_factory=dict)
 
 
 def plan_recovery(
@@ -124,6 +126,8 @@ def plan_recovery(
     draft.entries["recovery"] = codec.encode_recovery(recovery)
     draft.notes.extend(notes_of(inspected))
     _note_doubts(draft, facts, newest)
+    if newest is not None and newest not in copies and facts:
+        _note_topics_without_logs(draft, logs)
     return RecoveryPlan(
         cluster_name=cluster_name or (newest.cluster_name if newest is not None else CLUSTER_NAME_DEFAULT),
         cluster_id=cluster_id,
@@ -134,6 +138,7 @@ def plan_recovery(
         rebuilt_topics=tuple(sorted(draft.rebuilt)),
         without=without,
         notes=tuple(draft.notes),
+        inspected_ms={each.broker_id: each.inspected_ms for each in facts},
     )
 
 
@@ -262,6 +267,16 @@ def _write_registrations(draft: RecoveryDraft, facts: Sequence[BrokerFacts], new
             ids = tuple(each.directory_id for each in found.directories if each.directory_id is not None)
             former = BrokerRegistration(broker_id=broker_id, broker_epoch=epoch, directory_ids=ids, features=UNSAID)
         draft.entries[f"registrations/{broker_id}"] = codec.encode_registration(replace(former, broker_epoch=epoch))
+
+
+def _note_topics_without_logs(draft: RecoveryDraft, logs: Mapping[tuple[UUID, int], Logs]) -> None:
+    """Say which topics of a backup nobody has."""
+    with_logs = {topic_id for topic_id, _ in logs}
+    if names := sorted(name for name, record in topics_in(draft.entries) if record.id not in with_logs):
+        draft.notes.append(
+            f"nobody has a log of {', '.join(names)}, which the backup has. If they were deleted since, delete them "
+            "again: they come back without records"
+        )
 
 
 def _note_doubts(draft: RecoveryDraft, facts: Sequence[BrokerFacts], newest: StateCopy | None) -> None:

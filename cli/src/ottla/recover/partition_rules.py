@@ -25,6 +25,8 @@ from ottla_core.cluster.state.recovery_facts import LogFacts
 
 LEADER_EPOCH_LEAP = 1000
 """By so much leader epochs grow: a broker that is away may have led in epochs of which nobody else knows."""
+LEADER_EPOCH_LEAP_UNSEEN = 1_000_000
+"""Likewise where no logs were looked at, as when a backup is restored; nobody knows how many elections there were."""
 LEADER_EPOCH_MAX = 2**31 - 1
 
 Logs = Mapping[int, LogFacts]
@@ -118,7 +120,7 @@ def settle(topic: str, newest: PartitionState, logs: Logs, *, brokers: Brokers, 
         replicas=replicas,
         adding=tuple(each for each in newest.adding if each in replicas),
         removing=tuple(each for each in newest.removing if each in replicas),
-        leader_epoch=_leapt(max(epochs)),
+        leader_epoch=_leapt(max(epochs), LEADER_EPOCH_LEAP if brokers.present else LEADER_EPOCH_LEAP_UNSEEN),
     )
     former = newest.replicas if set(replicas) != set(newest.replicas) else None
     return replace(plan, state=state, former_replicas=former)
@@ -208,5 +210,5 @@ def _moved(replicas: Sequence[int], logs: Logs, brokers: Brokers) -> tuple[int, 
     return (*kept, *others)
 
 
-def _leapt(epoch: int) -> int:
-    return min(epoch + LEADER_EPOCH_LEAP, LEADER_EPOCH_MAX)
+def _leapt(epoch: int, leap: int) -> int:
+    return min(epoch + leap, LEADER_EPOCH_MAX)

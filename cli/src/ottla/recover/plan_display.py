@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from ottla.output import counted, print_table
@@ -23,6 +24,8 @@ def show_plan(plan: RecoveryPlan) -> None:
     print(f"cluster {plan.cluster_name}, id {plan.cluster_id}")
     if plan.newest is not None:
         print(f"by the copy of the state of etcd's revision {plan.newest.revision}")
+    for broker, at in _times_of(plan).items():
+        print(f"broker {broker} was inspected at {at}; inspect it again if it has run since")
     counts = Counter(each.verdict for each in plan.partitions)
     topics = len({each.topic for each in plan.partitions})
     print(f"{counted(topics, 'topic')}, {counted(len(plan.partitions), 'partition')}")
@@ -78,6 +81,7 @@ def plan_document(plan: RecoveryPlan) -> Mapping[str, Any]:
         "keys": len(plan.entries),
         "rebuilt_topics": list(plan.rebuilt_topics),
         "without_brokers": sorted(plan.without),
+        "inspected": {str(broker): at for broker, at in _times_of(plan).items()},
         "warnings": warnings_of(plan),
         "partitions": [
             {
@@ -93,6 +97,13 @@ def plan_document(plan: RecoveryPlan) -> Mapping[str, Any]:
             }
             for each in plan.partitions
         ],
+    }
+
+
+def _times_of(plan: RecoveryPlan) -> Mapping[int, str]:
+    return {
+        broker: datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+        for broker, at_ms in sorted(plan.inspected_ms.items())
     }
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from ottla.recover.consistency import Contradiction
 from ottla.recover.merging import PRODUCER_ID_LEAP
-from ottla.recover.partition_rules import LEADER_EPOCH_LEAP, Verdict
+from ottla.recover.partition_rules import LEADER_EPOCH_LEAP, LEADER_EPOCH_LEAP_UNSEEN, Verdict
 from ottla_core.cluster.state import codec
+from ottla_core.cluster.state.codec import TopicRecord
 from ottla_core.cluster.state.model import NO_EPOCH, PartitionState, Recovery, Shard
 from ottla_core.cluster.state.recovery_facts import (
     BadFacts,
@@ -182,6 +183,19 @@ def test_a_backup_has_settings_where_copies_are_gone() -> None:
     assert made.entries["topics/flights"] == state().entries["topics/flights"].value
     (partition,) = made.partitions
     assert (partition.verdict, partition.state.isr) == (Verdict.LONGEST_LOG, (2,)), "its in-sync set is not believed"
+
+
+def test_topics_of_a_backup_of_which_there_is_no_log_are_noted() -> None:
+    later = codec.encode_topic(TopicRecord(id=UUID(int=66), partition_count=0))
+    made = plan(facts(1, None), facts(2, None), backups=[state(topics__later=later)])
+    assert any("later" in note and "deleted since" in note for note in made.notes)
+    of_copy = plan(facts(1, state(topics__later=later)), facts(2, state(topics__later=later)))
+    assert not any("deleted since" in note for note in of_copy.notes)
+
+
+def test_where_no_logs_were_seen_leader_epochs_are_leapt_over_by_more() -> None:
+    (partition,) = plan(backups=[state()]).partitions
+    assert partition.state.leader_epoch == 7 + LEADER_EPOCH_LEAP_UNSEEN
 
 
 def test_partitions_that_moved_since_an_old_state_are_where_their_logs_are() -> None:

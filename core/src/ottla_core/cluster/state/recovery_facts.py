@@ -87,6 +87,7 @@ class BrokerFacts:
         directories: those that were inspected.
         copy: the newest copy of the state in them, None if there is none.
         copy_is_sure: nothing speaks against that this is all that the broker has acted by.
+        inspected_ms: when, by the clock of the broker's host.
     """
 
     broker_id: int
@@ -94,6 +95,7 @@ class BrokerFacts:
     directories: tuple[DirectoryFacts, ...]
     copy: StateCopy | None = None
     copy_is_sure: bool = False
+    inspected_ms: int = 0
 
     @property
     def was_unclean(self) -> bool:
@@ -111,6 +113,7 @@ def encode_facts(facts: BrokerFacts) -> Json:
         "directories": [_encode_directory(each) for each in facts.directories],
         "copy": None if facts.copy is None else encode_state(facts.copy),
         "copy_is_sure": facts.copy_is_sure,
+        "inspected_ms": facts.inspected_ms,
     }
 
 
@@ -129,6 +132,7 @@ def decode_facts(document: object) -> BrokerFacts:
             directories=tuple(_decode_directory(each) for each in checked["directories"]),
             copy=None if copy is None else decode_state(copy),
             copy_is_sure=bool(checked["copy_is_sure"]),
+            inspected_ms=int(checked["inspected_ms"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadFacts(f"a field is missing or wrong: {error!r}") from None

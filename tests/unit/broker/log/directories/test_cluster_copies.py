@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from ottla_broker.log.directories import cluster_copies, directory_facts
+from ottla_broker.log.directories import cluster_copies, directory_facts, log_directory
 from ottla_broker.log.directories.cluster_copies import ClusterCopies
-from ottla_broker.log.directories.directory_facts import inspect_broker
+from ottla_broker.log.directories.directory_facts import inspect_broker, inspected_broker
 from ottla_broker.log.directories.log_directories import LogDirectories, take_directories
 from ottla_core.cluster.etcd.client import Listing
 from ottla_core.cluster.etcd.errors import EtcdUnavailable
 from ottla_core.cluster.etcd.key_value import KeyValue
 from ottla_core.cluster.state import codec
 from ottla_core.cluster.state.state_copy import COPY_FILE, StateCopy, decode_copy
+from ottla_core.errors import ConfigurationError
 from tests.support.eventually_async import eventually_async
 
 PREFIX = "/ottla/test/"
@@ -292,6 +293,35 @@ async def test_a_copy_is_sure_only_if_no_other_directory_of_the_broker_has_a_new
     facts = inspect_broker([a, b])
     assert facts.copy is not None
     assert (facts.copy.revision, facts.copy_is_sure) == (9, False)
+
+
+async def test_a_directory_is_marked_as_closed_cleanly_only_when_its_copy_is_durable(
+    directories: LogDirectories, copies: ClusterCopies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await copies.listed([id_key()], 5)
+    synced: list[Path] = []
+
+    def refuse(path: Path) -> None:
+        synced.append(path)
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(log_directory, "sync_file", refuse)
+    for directory in directories:
+        with pytest.raises(OSError, match="Input/output"):
+            directory.mark_clean()
+        assert not (directory.path / log_directory.CLEAN_SHUTDOWN_MARKER).exists()
+    assert [path.name for path in synced] == [COPY_FILE, COPY_FILE]
+
+
+async def test_no_broker_can_use_directories_while_a_plan_is_made_of_them(
+    directories: LogDirectories, tmp_path: Path
+) -> None:
+    directories.release()
+    with inspected_broker([tmp_path / "a"]) as facts:
+        assert facts.inspected_ms > 0
+        with pytest.raises(ConfigurationError, match="in use"):
+            inspect_broker([tmp_path / "a"])
+    inspect_broker([tmp_path / "a"])
 
 
 async def test_facts_name_logs_that_cannot_be_read_and_say_how_new_each_copy_is(

@@ -4,8 +4,9 @@ The directories are locked meanwhile, so that no broker uses them, and nothing i
 blocks.
 """
 
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -41,7 +42,14 @@ NEVER_LISTED: Final = "it was never written to its end"
 
 
 def inspect_broker(paths: Sequence[Path]) -> BrokerFacts:
-    """Return what the log directories of one broker hold.
+    """Return what the log directories of one broker hold; see `inspected_broker`."""
+    with inspected_broker(paths) as facts:
+        return facts
+
+
+@contextmanager
+def inspected_broker(paths: Sequence[Path]) -> Iterator[BrokerFacts]:
+    """Yield what the log directories of one broker hold; no broker can use them until the context is left.
 
     Raises:
         ConfigurationError: one is no log directory, is in use, or they belong to several brokers or clusters.
@@ -58,11 +66,17 @@ def inspect_broker(paths: Sequence[Path]) -> BrokerFacts:
     with ExitStack() as stack:
         for path in paths:
             stack.enter_context(locked(path))
-        found = [_inspect(path, cluster_id) for path in paths]
+        yield _facts_of(paths, broker_id, cluster_id)
+
+
+def _facts_of(paths: Sequence[Path], broker_id: int, cluster_id: str) -> BrokerFacts:
+    inspected_ms = time.time_ns() // 1_000_000
+    found = [_inspect(path, cluster_id) for path in paths]
     newest = max((copy for _, copy in found if copy is not None), key=lambda copy: copy.position, default=None)
     return BrokerFacts(
         broker_id=broker_id,
         cluster_id=cluster_id,
+        inspected_ms=inspected_ms,
         directories=tuple(directory for directory, _ in found),
         copy=newest,
         # A directory that was away in the last run has an older one, and knows nothing against it.

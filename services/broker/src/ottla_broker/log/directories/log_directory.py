@@ -6,20 +6,20 @@ removed as the first thing of the next start; without it, recovery runs. Whether
 question, which `shutdown_record.py` answers.
 """
 
+import contextlib
 import fcntl
 import json
 import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
 import structlog
 
-from ottla_broker.log.files.checkpoint_file import replace_file, sync_directory
+from ottla_broker.log.files.checkpoint_file import replace_file, sync_directory, sync_file
 from ottla_broker.log.files.log_disposal import LogDisposal
 from ottla_broker.log.files.offset_checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
@@ -33,6 +33,7 @@ from ottla_broker.log.files.offset_checkpoint import (
 )
 from ottla_broker.log.files.shutdown_record import begin_record, write_record
 from ottla_core.cluster.state.model import NO_EPOCH
+from ottla_core.cluster.state.state_copy import COPY_FILE
 from ottla_core.errors import ConfigurationError, CorruptMessage, InvalidTopic
 from ottla_core.kafka_uuid import ZERO_UUID, parse_uuid_text, uuid_text
 from ottla_core.random_ids import random_uuid
@@ -85,7 +86,7 @@ def set_aside_name(topic_partition: TopicPartition, retirement: LogDisposal) -> 
     return topic_partition.topic[: _NAME_LENGTH_MAX - len(end)] + end
 
 
-@contextmanager
+@contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Keep every other process from using a log directory.
 
@@ -253,7 +254,13 @@ class LogDirectory:
                 shutil.rmtree(path, ignore_errors=True)
 
     def mark_clean(self) -> None:
-        """Write the clean-shutdown marker; raises OSError."""
+        """Write the clean-shutdown marker; raises OSError.
+
+        It says that the directory lacks nothing even if the machine goes down next, so the copy of the cluster's
+        state is made durable before. A broker whose logs are closed does not act by what is added afterwards.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            sync_file(self.path / COPY_FILE)
         path = self.path / CLEAN_SHUTDOWN_MARKER
         replace_file(path, json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":")))
 
