@@ -1,4 +1,4 @@
-"""What facts say of brokers, beside their logs: whose copy is sure, who hides something, who was put back; pure."""
+"""What facts say of brokers, beside their logs: whose copy is sure, who hides something, who was put back. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
