@@ -24,7 +24,7 @@ class SharedTracker:
         state: the newest state.
     """
 
-    def __init__(self, etcd: FakeEtcd, _key_space: KeySpace) -> None:
+    def __init__(self, etcd: FakeEtcd, _key_space: KeySpace, _cluster_id: str) -> None:
         self._etcd = etcd
         self._listed_revision = 0
         self.state = ClusterState()
@@ -67,3 +67,6 @@ class SharedTracker:
 
     def check_cluster_id(self, entry: KeyChange | None) -> None:
         """Believe that it is the same cluster."""
+
+    def check_recovery(self, entry: KeyValue | None) -> None:
+        """Believe that it was not recovered."""

@@ -55,7 +55,7 @@ ASKED_AGAIN_AFTER_S = 1.0
 RETRY_DELAY_S = 0.05
 LISTENER = "brokers"
 FETCHING = {
-    "inter_broker_listener_name": LISTENER,
+    "inter_broker_listener": LISTENER,
     "num_replica_fetchers": 1,
     "replica_fetch_backoff_ms": 200,
     "replica_fetch_max_bytes": 1_000,
