@@ -62,8 +62,8 @@ def broker_of(feed: Any, *, settings: dict[str, str] | None = None, **parts: Any
         )
     )
     registered = Registered(broker_member(BROKER))
-    parts = {**missing, "membership": registered, "refused_batches": RefusedBatches(), **parts}
-    return Broker(config=config, clock=SystemClock(), authorization=Authorization(), feed=feed, **parts)
+    own = {"membership": registered, "refused_batches": RefusedBatches(), "authorization": Authorization()}
+    return Broker(config=config, clock=SystemClock(), feed=feed, **{**missing, **own, **parts})
 
 
 async def ask(broker: Broker, request: Any, *, client_id: str | None = "client", client: Client | None = None) -> Any:

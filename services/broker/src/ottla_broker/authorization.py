@@ -1,7 +1,8 @@
 """The one place that says what a request may do.
 
-Handlers ask here whether an operation on a resource is allowed, and what responses tell of allowed operations comes
-from here as well. There are no access control lists, so everything is allowed, as in Kafka without an authorizer.
+Handlers are to ask here whether an operation on a resource is allowed; what responses of brokers tell of allowed
+operations comes from here already. There are no access control lists yet, so everything is allowed, as in Kafka
+without an authorizer.
 """
 
 from typing import TYPE_CHECKING
