@@ -14,8 +14,8 @@ RULES_TESTS := tests/unit tests/property
 SIMULATION_TESTS := tests/simulation tests/fuzz
 RECOVERY_TESTS := tests/faults $(patsubst %,tests/system/test_%.py,catching_up cluster_commands compaction controller_failover \
 	crash damaged_files full_disk group_faults lost_records power_loss recover replication restored_etcd)
-# The longest first. Beside them run test-simulation and test-rules, which take what they leave of the processors.
-SUITES := test-recovery test-system test-upgrade test-mirror test-spark test-clients test-connect test-scenarios test-documents test-wheels
+# The longest first, behind test-system. Simulations and rules take what the others leave of the processors.
+SUITES := test-recovery test-simulation test-upgrade test-mirror test-spark test-documents test-rules test-clients test-connect test-scenarios test-wheels
 FIRST_SUITES := $(shell sed -n 's/^\([a-z]*\) .*/\1/p' tests/first.txt | uniq)
 WHEELS_TESTS := tests/system/test_wheels.py
 SYSTEM_TESTS_ELSEWHERE := $(WHEELS_TESTS) tests/system/connect $(SPARK_TESTS) $(MIRROR_TESTS) $(RECOVERY_TESTS)
@@ -89,8 +89,8 @@ test-all: setup ## all tests but those that need Maven, several suites at a time
 	-@scripts/ensure-java
 	-@scripts/ensure-postgresql
 	-@scripts/ensure-prometheus
-	@echo "five suites at a time: test-simulation test-rules $(ALSO) $(SUITES)"
-	@$(MAKE) --no-print-directory --jobs=5 --keep-going SIDE_BY_SIDE=15 test-simulation test-rules $(ALSO) $(SUITES)
+	@echo "four suites at a time: test-system $(ALSO) $(SUITES)"
+	@$(MAKE) --no-print-directory --jobs=4 --keep-going SIDE_BY_SIDE=15 test-system $(ALSO) $(SUITES)
 
 first-%: setup
 	@$(call suite,$*,$$(sed -n 's/^$* //p' tests/first.txt))
