@@ -88,12 +88,7 @@ def plan_recovery(
     """
     check_consistent(facts, backups)
     number = max(now_ms, 1 + max(_recovery_numbers(facts, backups), default=0))
-    notes = [
-        f"broker {each.broker_id}: its copy of the state is of a recovery that was not finished, and is not used"
-        for each in facts
-        if _is_unfinished(each.copy)
-    ]
-    facts = [replace(each, copy=None, copy_is_sure=False) if _is_unfinished(each.copy) else each for each in facts]
+    facts, notes = _without_unfinished(facts)
     backups = [each for each in backups if not _is_unfinished(each)]
     copies = [each.copy for each in facts if each.copy is not None]
     newest = max([*copies, *backups], key=lambda copy: copy.position, default=None)
@@ -140,6 +135,18 @@ def plan_recovery(
         notes=tuple(draft.notes),
         inspected_ms={each.broker_id: each.inspected_ms for each in facts},
     )
+
+
+def _without_unfinished(facts: Sequence[BrokerFacts]) -> tuple[list[BrokerFacts], list[str]]:
+    """Return facts without copies of recoveries that were not finished, and notes about these."""
+    unfinished = {each.broker_id for each in facts if _is_unfinished(each.copy)}
+    notes = [
+        f"broker {broker}: its copy of the state is of a recovery that was not finished, and is not used"
+        for broker in sorted(unfinished)
+    ]
+    return [
+        replace(each, copy=None, copy_is_sure=False) if each.broker_id in unfinished else each for each in facts
+    ], notes
 
 
 def _is_unfinished(copy: StateCopy | None) -> bool:

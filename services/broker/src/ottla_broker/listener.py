@@ -19,7 +19,7 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.connection import Connection
 from ottla_broker.dispatch import Dispatcher
 from ottla_broker.receive_buffer import BufferPool, RequestBudget
-from ottla_broker.tls.handshake import Handshake
+from ottla_broker.tls.handshake import Handshake, why_failed
 from ottla_broker.tls.tls_channel import TlsChannel
 from ottla_core.background import start_recurring
 from ottla_core.config import HostPort
@@ -227,23 +227,36 @@ class Listener:
 
     def _begin_handshake(self, tls: "ListenerTls", sock: socket.socket, peer: tuple[str, int], listener: str) -> None:
         def done(secured: ssl.SSLSocket) -> None:
-            principal = tls.principal(secured)
+            self._handshakes.discard(handshake)
+            try:
+                principal = tls.principal(secured)
+            except ValueError as error:  # OpenSSL accepts some certificates that are not well-formed
+                secured.close()
+                refused(f"the client's certificate cannot be read: {error}")
+                return
             if principal is None:
                 secured.close()
-                failed("no rule of ssl.principal.mapping.rules is for the name in the client's certificate")
+                refused("no rule of ssl.principal.mapping.rules is for the name in the client's certificate")
                 return
-            self._handshakes.discard(handshake)
             connection = Connection(TlsChannel(secured), peer, listener, self, self._loop, principal=principal)
             self.connections.add(connection)
             connection.look_again()  # what came with the end of the handshake is with OpenSSL, not with the socket
 
         def failed(reason: str) -> None:
             self._handshakes.discard(handshake)
+            refused(reason)
+
+        def refused(reason: str) -> None:
             self._forget_address(peer[0])
             self.failed_handshakes += 1
             logger.info("TLS handshake failed", peer=f"{peer[0]}:{peer[1]}", listener=listener, reason=reason)
 
-        handshake = Handshake(tls.context, sock, self._loop, done, failed)
+        try:
+            handshake = Handshake(tls.context, sock, self._loop, done, failed)
+        except OSError as error:  # the client has gone since it was accepted
+            sock.close()
+            refused(why_failed(error))
+            return
         self._handshakes.add(handshake)
 
     async def _close_idle(self) -> None:

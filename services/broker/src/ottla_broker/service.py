@@ -36,12 +36,10 @@ from ottla_broker.links.link_fetchers import LinkFetchers
 from ottla_broker.links.link_settings import resolver
 from ottla_broker.links.local_group_offsets import LocalGroupOffsets
 from ottla_broker.listener import Listener, bind
-from ottla_broker.log.cleaning.cleaner import CleanerSettings
 from ottla_broker.log.directories.cluster_copies import ClusterCopies
 from ottla_broker.log.directories.log_directories import LogDirectories, take_directories
-from ottla_broker.log.partition.log_compaction import RoundLimits
-from ottla_broker.log.store.log_duties import LogSettings
 from ottla_broker.log.store.log_store import LogStore
+from ottla_broker.log_settings import cleaner_settings, log_settings
 from ottla_broker.metrics.serving import serve_metrics
 from ottla_broker.partition_context import ReplicationContext
 from ottla_broker.partition_table import PartitionTable
@@ -131,7 +129,7 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
 
         def apply(changed: BrokerConfig) -> None:
             listener.reconfigure(changed)
-            broker.store.cleaner.reconfigure(_cleaner_settings(changed))
+            broker.store.cleaner.reconfigure(cleaner_settings(changed))
 
         keep_applied(config, broker.feed, apply)
         if config.shows_metrics:
@@ -287,7 +285,7 @@ async def _join_cluster(
         directories,
         config_for=lambda name: effective_topic_config(feed.state.topics.get(name), feed.state, config),
         clock=SystemClock(),
-        settings=_log_settings(as_started(config, feed.state.broker_configs)),
+        settings=log_settings(as_started(config, feed.state.broker_configs)),
         move_rate=lambda: throttle_rate(LOG_DIRECTORY_MOVE_RATE, config.node_id, feed.state.broker_configs),
     )
     closing.push_async_callback(store.close)
@@ -455,36 +453,6 @@ async def _wait_for_elections(
         logger.warning("no controller has elected this broker for its partitions yet; going on without")
     else:
         await reconciler.wait_reached(state.revision, ELECTIONS_TIMEOUT_SECONDS)
-
-
-def _log_settings(config: BrokerConfig) -> LogSettings:
-    return LogSettings(
-        retention_check_interval_ms=config.log_retention_check_interval_ms,
-        flush_check_interval_ms=config.log_flush_scheduler_interval_ms,
-        recovery_point_checkpoint_interval_ms=config.log_flush_offset_checkpoint_interval_ms,
-        high_watermark_checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
-        recovery_threads_per_directory=config.num_recovery_threads_per_data_dir,
-        producer_expiration_ms=config.producer_id_expiration_ms,
-        producer_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
-        open_files_max=share_files(open_files_limit()).segments,
-        cleaner=_cleaner_settings(config),
-    )
-
-
-def _cleaner_settings(config: BrokerConfig) -> CleanerSettings:
-    """Return the limits of compaction, which Kafka's settings name for all workers together."""
-    threads = config.log_cleaner_threads
-    return CleanerSettings(
-        enable=config.log_cleaner_enable,
-        threads=threads,
-        backoff_ms=config.log_cleaner_backoff_ms,
-        limits=RoundLimits(
-            map_bytes=config.log_cleaner_dedupe_buffer_size // threads,
-            map_load_factor=config.log_cleaner_io_buffer_load_factor,
-            buffer_bytes=config.log_cleaner_io_buffer_size // threads,
-            bytes_per_second=config.log_cleaner_io_max_bytes_per_second / threads,
-        ),
-    )
 
 
 def _describe_self(config: BrokerConfig, ports: Mapping[str, int], rpc_port: int, store: LogStore) -> Member:

@@ -16,7 +16,6 @@ import structlog
 
 from ottla_broker.tls.connecting import PeerAccess, connect_by_tls
 from ottla_broker.tls.contexts import client_context, principal_of, server_context
-from ottla_broker.tls.principal_mapping import MappingRule
 from ottla_broker.tls.tls_settings import TlsSettings
 from ottla_core.errors import ConfigurationError
 from ottla_core.principal import Principal
@@ -46,14 +45,9 @@ class ListenerTls:
     files: FileState
     refused: FileState | None = None
 
-    @property
-    def mapping_rules(self) -> tuple[MappingRule, ...]:
-        """The rules for names of principals."""
-        return self.settings.mapping_rules
-
     def principal(self, sock: ssl.SSLSocket) -> Principal | None:
-        """Return who the client is by its certificate, None where no rule names it."""
-        return principal_of(sock.getpeercert(binary_form=True), self.mapping_rules)
+        """Return who the client is by its certificate, None where no rule names it; ValueError: it is malformed."""
+        return principal_of(sock.getpeercert(binary_form=True), self.settings.mapping_rules)
 
 
 class Certificates:
