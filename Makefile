@@ -10,6 +10,7 @@ SPARK_TESTS := tests/system/spark
 MIRROR_TESTS := tests/system/mirror tests/system/links
 # CI runs a choice of them.
 DEPLOY_TESTS ?= tests/deploy
+UPGRADE_TESTS ?= tests/upgrade
 RULES_TESTS := tests/unit tests/property
 SIMULATION_TESTS := tests/simulation tests/fuzz
 RECOVERY_TESTS := tests/faults $(patsubst %,tests/system/test_%.py,catching_up cluster_commands compaction controller_failover \
@@ -89,8 +90,8 @@ test-all: setup ## all tests but those that need Maven, several suites at a time
 	-@scripts/ensure-java
 	-@scripts/ensure-postgresql
 	-@scripts/ensure-prometheus
-	@echo "four suites at a time: test-system $(ALSO) $(SUITES)"
-	@$(MAKE) --no-print-directory --jobs=4 --keep-going SIDE_BY_SIDE=15 test-system $(ALSO) $(SUITES)
+	@echo "three suites at a time: test-system $(ALSO) $(SUITES)"
+	@$(MAKE) --no-print-directory --jobs=3 --keep-going SIDE_BY_SIDE=15 test-system $(ALSO) $(SUITES)
 
 first-%: setup
 	@$(call suite,$*,$$(sed -n 's/^$* //p' tests/first.txt))
@@ -138,7 +139,7 @@ docs: setup ## the documentation as a site in build/site; links and anchors that
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict 2>&1 | { grep -v "^INFO" || true; }
 
 test-upgrade: setup ## rolling restarts, and this release beside the former one
-	@$(call suite,upgrade,tests/upgrade)
+	@$(call suite,upgrade,$(UPGRADE_TESTS))
 
 test-monitoring: setup ## dashboards and alerts: each alert fires, and each query is answered; needs Debian's package prometheus
 	-@scripts/ensure-prometheus

@@ -1,4 +1,4 @@
-"""Mutated requests and record batches against the parsers, for OTTLA_FUZZ_SECONDS (5 by default; CI takes 20).
+"""Mutated requests and record batches against the parsers, for OTTLA_FUZZ_SECONDS (5 by default).
 
 Whatever the bytes, a parser answers or raises the one typed error that closes a connection or refuses a batch; it
 never fails otherwise, and never takes long. A failure prints the seed: OTTLA_FUZZ_SEED repeats the run.

@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 
 from tests.support.eventually import eventually
 
-RECORD_INTERVAL_S = 0.002
+RECORD_INTERVAL_S = 0.005
 DELIVERY_TIMEOUT_MS = 60_000
 REQUEST_TIMEOUT_MS = 3000
 READ_TIMEOUT_S = 1.0
