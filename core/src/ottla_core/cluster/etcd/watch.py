@@ -67,8 +67,11 @@ class EtcdWatch:
         self._is_broken_off = False
 
     def break_off(self) -> None:
-        """Go on at another member: this one does not deliver."""
-        if self._call is not None:
+        """Go on at another member: this one does not deliver.
+
+        A watch that is being resumed has its own times, and would only begin anew; it is left alone.
+        """
+        if self._call is not None and not self._interrupted:
             self._is_broken_off = True
             self._call.cancel()
 
