@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from structlog.testing import capture_logs
 
 from ottla_core.cluster.etcd import operations as op
 from ottla_core.cluster.etcd.client import EtcdClient
@@ -115,8 +116,11 @@ async def test_the_watch_goes_on_at_another_member(
     closing.push_async_callback(feed.close)
     stalled = await stall_what_serves(members)
     closing.callback(stalled.resume)
-    revision = await write_setting(etcd, "new")
-    await feed.wait_for_revision(revision, ELSEWHERE_DEADLINE_S)
+    with capture_logs() as logs:
+        revision = await write_setting(etcd, "new")
+        await feed.wait_for_revision(revision, ELSEWHERE_DEADLINE_S)
+    interruptions = [entry["reason"] for entry in logs if entry["event"] == "watch interrupted"]
+    assert interruptions[0] == "etcd delivers nothing", "broken off by us, before gRPC noticed anything"
     await eventually_async(feed.is_fresh, "the view is fresh again")
 
 
