@@ -52,10 +52,10 @@ async def test_a_process_without_the_level_neither_registers_nor_starts(
     await membership_of(replace(broker_member(2), features=SUPPORTED)).start()
     assert (await feed.wait_for(lambda state: bool(state.brokers), 10)).brokers.keys() == {2}
 
-    await etcd.transaction([], [op.put(SPACE.features, codec.encode_features({OTTLA_VERSION: 3}))])
+    await etcd.transaction([], [op.put(SPACE.features, codec.encode_features({OTTLA_VERSION: NEWEST_LEVEL + 1}))])
     assert isinstance(await feed.wait_failed(), LevelUnsupported)
     late = ClusterStateFeed(etcd, CLUSTER)
-    with pytest.raises(LevelUnsupported, match="level 3"):
+    with pytest.raises(LevelUnsupported, match=f"level {NEWEST_LEVEL + 1}"):
         await late.start()
     await late.close()
 

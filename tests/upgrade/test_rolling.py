@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
 
+from ottla_core.cluster.state.features import NEWEST_LEVEL
 from tests.support.clients.steady_group import SteadyGroup
 from tests.support.clients.steady_writer import SteadyWriter, read_values
 from tests.support.clusters.ottla_command import Ottla
@@ -114,4 +115,4 @@ def test_the_former_release_is_exchanged_in_any_order_and_back_until_the_level_i
         assert shown["level"] == 1, "nobody has raised it"
         features.run("cluster", "features", "upgrade")
         (shown,) = features.json("cluster", "features", "show")["features"]
-        assert shown["level"] == shown["max_level"] == 2
+        assert shown["level"] == shown["max_level"] == NEWEST_LEVEL

@@ -1,4 +1,4 @@
-"""What a client may do with a topic, a group or the cluster: operations, and how responses tell them. Pure.
+"""What a client may do with a topic, a group, the cluster and so on: operations, and how responses tell them. Pure.
 
 A response has one bit for each operation that the client may do, and `NOT_ASKED` if the client did not want to know.
 
@@ -30,6 +30,9 @@ class AclOperation(IntEnum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
 
 
 class ResourceKind(IntEnum):
@@ -38,6 +41,9 @@ class ResourceKind(IntEnum):
     TOPIC = 2
     GROUP = 3
     CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
 
 
 OPERATIONS: Final[Mapping[ResourceKind, tuple[AclOperation, ...]]] = {
@@ -67,6 +73,9 @@ OPERATIONS: Final[Mapping[ResourceKind, tuple[AclOperation, ...]]] = {
         AclOperation.ALTER_CONFIGS,
         AclOperation.IDEMPOTENT_WRITE,
     ),
+    ResourceKind.TRANSACTIONAL_ID: (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.TWO_PHASE_COMMIT),
+    ResourceKind.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
+    ResourceKind.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
 }
 """Which operations a kind of resource has."""
 

@@ -1,13 +1,13 @@
 """Which updates of feature levels are carried out (KIP-584, as Kafka's FeatureControlManager has it). Pure.
 
 A level is finalised only if every live process has it, and every broker that is remembered. A downgrade has to be
-asked for as one. It is refused while a format of a higher level may be in use; no level has one yet.
+asked for as one, and is refused while anything is in use that a process of the lower level would not know.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from ottla_core.cluster.controller_rpc.controller_api import FeatureUpdate, FeatureUpdateType
-from ottla_core.cluster.state.features import SUPPORTED, FeatureRanges, range_of
+from ottla_core.cluster.state.features import OTTLA_VERSION, SECURITY_LEVEL, SUPPORTED, FeatureRanges, range_of
 from ottla_core.cluster.state.model import ClusterState
 from ottla_core.errors import InvalidRequest, InvalidUpdateVersion
 
@@ -39,6 +39,8 @@ def _refusal(update: FeatureUpdate, state: ClusterState) -> str | None:
         return f"the cluster is at level {current}, and an upgrade leads to a higher one; ask for a downgrade"
     if update.level > current and not is_upgrade:
         return f"the cluster is at level {current}, and a downgrade leads to a lower one; ask for an upgrade"
+    if update.feature == OTTLA_VERSION and update.level < SECURITY_LEVEL and not state.security.is_empty:
+        return "there are access control lists, users, tokens or quotas, by which processes of that level do not go"
     for who, ranges in _processes(state):
         known = range_of(ranges, update.feature)
         if known is None:

@@ -9,7 +9,9 @@ There is one feature, `ottla.version`:
 
 ====  ===========================================================================================================
 1     what the first releases write, which knew of no levels; they register no range
-2     what begins with the releases that know of levels; no format needs it yet
+2     what begins with the releases that know of levels; no format needs it
+3     access control lists, users' credentials, delegation tokens and clients' quotas in etcd: a process that does not
+      know these keys would let clients do what they deny
 ====  ===========================================================================================================
 """
 
@@ -18,7 +20,8 @@ from dataclasses import dataclass, field
 
 OTTLA_VERSION = "ottla.version"
 FIRST_LEVEL = 1
-NEWEST_LEVEL = 2
+SECURITY_LEVEL = 3
+NEWEST_LEVEL = 3
 
 NEVER_UPDATED = 0
 """The epoch of the features of a cluster whose levels were never written."""

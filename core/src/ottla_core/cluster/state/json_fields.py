@@ -75,6 +75,10 @@ class JsonFields:
         """Return an object of numbers."""
         return {key: _integer(f"{self._where}.{name}.{key}", item) for key, item in self._object(name).items()}
 
+    def numbers_by_name(self, name: str) -> Mapping[str, float]:
+        """Return an object of numbers that need not be whole."""
+        return {key: _float(f"{self._where}.{name}.{key}", item) for key, item in self._object(name).items()}
+
     def pairs_by_name(self, name: str) -> Mapping[str, tuple[int, int]]:
         """Return an object of pairs of numbers."""
         return {key: _pair(f"{self._where}.{name}.{key}", item) for key, item in self._object(name).items()}
@@ -119,6 +123,12 @@ def _integer(where: str, item: object) -> int:
     if not isinstance(item, int) or isinstance(item, bool):
         raise BadValue(f"{where}: not an integer: {item!r}")
     return item
+
+
+def _float(where: str, item: object) -> float:
+    if not isinstance(item, int | float) or isinstance(item, bool):
+        raise BadValue(f"{where}: not a number: {item!r}")
+    return float(item)
 
 
 def _pair(where: str, item: object) -> tuple[int, int]:

@@ -3,22 +3,26 @@
 `KeySpace` writes keys, `KeySpace.parse` reads them back as one of the small key classes. The key space of one
 cluster never overlaps another's, since a cluster's name holds no slash.
 
-======================================  ==================================================================
-``id``                                  the cluster id, written once
-``controller``                          the leading controller, under its lease
-``members/<role>/<id>``                 a live process, under its lease
-``registrations/<broker id>``           a broker that has ever joined: its log directories and rack
-``topics/<name>``                       topic id, partition count, configs
-``partitions/<topic id>/<index>``       one partition's replicas, ISR and leader
-``configs/brokers/<id or "default">``   dynamic broker settings
-``configs/groups/<group id>``           settings of a group; the id is quoted as in a URL
-``configs/client-metrics/<name>``       a subscription to clients' metrics; the name is quoted likewise
-``links/<name>``                        a source cluster of which topics here are followed
-``shards/<internal topic>/<index>``     which coordinator owns a partition of the topic, and as which producer
-``producer-ids``                        first producer id that was never handed out
-``features``                            the levels of features that the cluster is at
-``recovery``                            the last recovery of the state from outside etcd, if there was any
-======================================  ==================================================================
+==========================================  ==================================================================
+``id``                                      the cluster id, written once
+``controller``                              the leading controller, under its lease
+``members/<role>/<id>``                     a live process, under its lease
+``registrations/<broker id>``               a broker that has ever joined: its log directories and rack
+``topics/<name>``                           topic id, partition count, configs
+``partitions/<topic id>/<index>``           one partition's replicas, ISR and leader
+``configs/brokers/<id or "default">``       dynamic broker settings
+``configs/groups/<group id>``               settings of a group; the id is quoted as in a URL
+``configs/client-metrics/<name>``           a subscription to clients' metrics; the name is quoted likewise
+``acls/<id>``                               one binding of the access control lists
+``scram-credentials/<mechanism>/<user>``    what is kept of a user's password; the user's name is quoted likewise
+``delegation-tokens/<token id>``            a token that stands for its owner
+``client-quotas/<entity>``                  quotas of users, client ids and addresses; see `KeySpace.client_quota`
+``links/<name>``                            a source cluster of which topics here are followed
+``shards/<internal topic>/<index>``         which coordinator owns a partition of the topic, and as which producer
+``producer-ids``                            first producer id that was never handed out
+``features``                                the levels of features that the cluster is at
+``recovery``                                the last recovery of the state from outside etcd, if there was any
+==========================================  ==================================================================
 """
 
 from collections.abc import Mapping
@@ -27,6 +31,7 @@ from urllib.parse import quote, unquote
 from uuid import UUID
 
 from ottla_core.cluster.state.model import Role
+from ottla_core.cluster.state.security import QuotaEntity, QuotaEntityKind, ScramMechanism
 
 ROOT = "/ottla/"
 DEFAULT_BROKER = "default"
@@ -123,6 +128,37 @@ class BrokerConfigKey:
     broker_id: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class AclKey:
+    """Holds one binding of the access control lists."""
+
+    acl_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredentialKey:
+    """Holds what is kept of a user's password for one mechanism."""
+
+    mechanism: ScramMechanism
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationTokenKey:
+    """Holds one token."""
+
+    token_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientQuotaKey:
+    """Holds the quotas of one entity."""
+
+    entity: QuotaEntity
+
+
+SecurityKey = AclKey | ScramCredentialKey | DelegationTokenKey | ClientQuotaKey
+
 Key = (
     ClusterIdKey
     | ControllerKey
@@ -138,6 +174,7 @@ Key = (
     | GroupConfigKey
     | ClientMetricsConfigKey
     | LinkKey
+    | SecurityKey
 )
 
 
@@ -218,6 +255,22 @@ class KeySpace:
         """Return the key of a subscription to clients' metrics; its name may hold any character."""
         return f"{self.prefix}configs/client-metrics/{quote(name, safe='')}"
 
+    def acl(self, acl_id: UUID) -> str:
+        """Return the key of one binding."""
+        return f"{self.prefix}acls/{acl_id}"
+
+    def scram_credential(self, mechanism: ScramMechanism, user: str) -> str:
+        """Return the key of what is kept of a user's password; a name may hold any character."""
+        return f"{self.prefix}scram-credentials/{mechanism.sasl_name}/{quote(user, safe='')}"
+
+    def delegation_token(self, token_id: str) -> str:
+        """Return the key of a token."""
+        return f"{self.prefix}delegation-tokens/{quote(token_id, safe='')}"
+
+    def client_quota(self, entity: QuotaEntity) -> str:
+        """Return the key of an entity's quotas, such as `user=ada&client-id`, of all client ids of a user."""
+        return f"{self.prefix}client-quotas/{_quoted_entity(entity)}"
+
     def parse(self, key: str) -> Key | None:
         """Return what a key stands for, or None when this version does not know it."""
         if not key.startswith(self.prefix):
@@ -260,4 +313,39 @@ def _parse(parts: list[str]) -> Key | None:
         case [name] if name in _SINGLE_KEYS:
             return _SINGLE_KEYS[name]
         case _:
+            return _parse_security(parts)
+
+
+def _parse_security(parts: list[str]) -> SecurityKey | None:
+    match parts:
+        case ["acls", acl_id]:
+            return AclKey(UUID(acl_id))
+        case ["scram-credentials", mechanism, quoted] if mechanism in _SCRAM_MECHANISMS:
+            return ScramCredentialKey(_SCRAM_MECHANISMS[mechanism], unquote(quoted))
+        case ["delegation-tokens", quoted]:
+            return DelegationTokenKey(unquote(quoted))
+        case ["client-quotas", quoted]:
+            return ClientQuotaKey(_unquoted_entity(quoted))
+        case _:
             return None
+
+
+_SCRAM_MECHANISMS: Mapping[str, ScramMechanism] = {each.sasl_name: each for each in ScramMechanism}
+
+
+def _quoted_entity(entity: QuotaEntity) -> str:
+    """Return an entity as its key has it."""
+    return "&".join(str(kind) if name is None else f"{kind}={quote(name, safe='')}" for kind, name in entity.names)
+
+
+def _unquoted_entity(quoted: str) -> QuotaEntity:
+    """Return the entity of a key.
+
+    Raises:
+        ValueError: it is none.
+    """
+    names: dict[QuotaEntityKind, str | None] = {}
+    for part in quoted.split("&"):
+        kind, is_named, name = part.partition("=")
+        names[QuotaEntityKind(kind)] = unquote(name) if is_named else None
+    return QuotaEntity(tuple((kind, names[kind]) for kind in QuotaEntityKind if kind in names))

@@ -11,6 +11,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from ottla_core.cluster.state.features import SUPPORTED, FeatureRanges, FinalizedFeatures
+from ottla_core.cluster.state.security import SecurityState
 from ottla_core.topic_partition import TopicPartition
 
 NO_LEADER = -1
@@ -258,6 +259,7 @@ class ClusterState:
         links: the links to source clusters, by name.
         features: the levels of features that the cluster is at.
         recovery: the last recovery of the state.
+        security: access control lists, credentials, tokens and quotas.
         deleted_topics: topics whose deletion this process has seen happen, with the revision at which it happened;
             the oldest are forgotten (see `state.DELETIONS_REMEMBERED_MAX`). A topic that has gone from `topics_by_id`
             without being here is merely missing: it was not in a new listing, lost a partition's key, or had its
@@ -281,6 +283,7 @@ class ClusterState:
     links: Mapping[str, Link] = field(default_factory=dict)
     features: FinalizedFeatures = field(default_factory=FinalizedFeatures)
     recovery: Recovery = Recovery()
+    security: SecurityState = field(default_factory=SecurityState)
     deleted_topics: Mapping[UUID, int] = field(default_factory=dict, compare=False)
 
     @property

@@ -15,19 +15,22 @@ The cost of a change is that of copying the top-level mappings plus the topics t
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self, TypeVar
+from typing import Self
 from uuid import UUID
 
 from ottla_core.cluster.etcd.key_value import KeyChange, KeyValue
-from ottla_core.cluster.state import codec
+from ottla_core.cluster.state import codec, security_changes
 from ottla_core.cluster.state.codec import TopicRecord
 from ottla_core.cluster.state.features import FinalizedFeatures
 from ottla_core.cluster.state.json_fields import BadValue
 from ottla_core.cluster.state.keys import (
+    AclKey,
     BrokerConfigKey,
     ClientMetricsConfigKey,
+    ClientQuotaKey,
     ClusterIdKey,
     ControllerKey,
+    DelegationTokenKey,
     FeaturesKey,
     GroupConfigKey,
     KeySpace,
@@ -37,9 +40,11 @@ from ottla_core.cluster.state.keys import (
     ProducerIdsKey,
     RecoveryKey,
     RegistrationKey,
+    ScramCredentialKey,
     ShardKey,
     TopicKey,
 )
+from ottla_core.cluster.state.mappings import keep_identity, with_entry
 from ottla_core.cluster.state.model import ClusterState, Member, PartitionState, Recovery, Role, Shard, Topic
 from ottla_core.errors import OttlaError
 from ottla_core.shards import SHARDED_TOPICS
@@ -47,9 +52,6 @@ from ottla_core.topic_partition import TopicPartition
 
 DELETIONS_REMEMBERED_MAX = 20_000
 """How many of the latest deletions of topics a state names."""
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class ClusterReplaced(OttlaError):
@@ -123,20 +125,21 @@ class StateTracker:
         fresh = StateTracker(self._key_space)
         bad_values = fresh._apply_all(entries, revision, known=self)
         after = fresh.state
-        topics = _keep_identity(before.topics, after.topics)
+        topics = keep_identity(before.topics, after.topics)
         fresh.state = replace(
             after,
-            brokers=_keep_identity(before.brokers, after.brokers),
-            controllers=_keep_identity(before.controllers, after.controllers),
-            coordinators=_keep_identity(before.coordinators, after.coordinators),
-            registrations=_keep_identity(before.registrations, after.registrations),
+            brokers=keep_identity(before.brokers, after.brokers),
+            controllers=keep_identity(before.controllers, after.controllers),
+            coordinators=keep_identity(before.coordinators, after.coordinators),
+            registrations=keep_identity(before.registrations, after.registrations),
             topics=topics,
             topics_by_id={topic.id: topic for topic in topics.values()},
-            shards=_keep_identity(before.shards, after.shards),
-            broker_configs=_keep_identity(before.broker_configs, after.broker_configs),
-            group_configs=_keep_identity(before.group_configs, after.group_configs),
-            client_metrics_configs=_keep_identity(before.client_metrics_configs, after.client_metrics_configs),
-            links=_keep_identity(before.links, after.links),
+            shards=keep_identity(before.shards, after.shards),
+            broker_configs=keep_identity(before.broker_configs, after.broker_configs),
+            group_configs=keep_identity(before.group_configs, after.group_configs),
+            client_metrics_configs=keep_identity(before.client_metrics_configs, after.client_metrics_configs),
+            links=keep_identity(before.links, after.links),
+            security=security_changes.keep_identities(before.security, after.security),
             deleted_topics={i: at for i, at in before.deleted_topics.items() if i not in fresh._topics},
         )
         self.state = fresh.state
@@ -272,23 +275,16 @@ class StateTracker:
                 return _with_member(draft, key, _members(former, key.role).get(key.id))
             case RegistrationKey(broker_id):
                 registration = former.registrations.get(broker_id)
-                return replace(draft, registrations=_with(draft.registrations, broker_id, registration))
+                return replace(draft, registrations=with_entry(draft.registrations, broker_id, registration))
             case ShardKey(topic, index) if topic in SHARDED_TOPICS:
                 shard = TopicPartition(topic, index)
-                return replace(draft, shards=_with(draft.shards, shard, former.shards.get(shard)))
+                return replace(draft, shards=with_entry(draft.shards, shard, former.shards.get(shard)))
             case ControllerKey() | ClusterIdKey() | FeaturesKey() | RecoveryKey() as key:
                 return _with_former_single(draft, key, former)
-            case BrokerConfigKey(broker_id):
-                configs = former.broker_configs.get(broker_id)
-                return replace(draft, broker_configs=_with(draft.broker_configs, broker_id, configs))
-            case LinkKey(name):
-                return replace(draft, links=_with(draft.links, name, former.links.get(name)))
-            case GroupConfigKey(group_id):
-                configs = former.group_configs.get(group_id)
-                return replace(draft, group_configs=_with(draft.group_configs, group_id, configs))
-            case ClientMetricsConfigKey(name):
-                configs = former.client_metrics_configs.get(name)
-                return replace(draft, client_metrics_configs=_with(draft.client_metrics_configs, name, configs))
+            case BrokerConfigKey() | GroupConfigKey() | ClientMetricsConfigKey() | LinkKey() as key:
+                return _with_former_administered(draft, key, former)
+            case AclKey() | ScramCredentialKey() | DelegationTokenKey() | ClientQuotaKey() as key:
+                return replace(draft, security=security_changes.with_former(draft.security, key, former.security))
             case ShardKey() | ProducerIdsKey() | None:
                 pass
         return draft
@@ -311,14 +307,16 @@ class StateTracker:
                 return _with_member(draft, key, member)
             case RegistrationKey(broker_id) as key:
                 registration = codec.decode_registration(key, entry.value, entry.mod_revision) if entry else None
-                return replace(draft, registrations=_with(draft.registrations, broker_id, registration))
+                return replace(draft, registrations=with_entry(draft.registrations, broker_id, registration))
             case ShardKey(topic, index) as key if topic in SHARDED_TOPICS:
                 shard = codec.decode_shard(key, entry.value, entry.mod_revision) if entry else None
-                return replace(draft, shards=_with(draft.shards, TopicPartition(topic, index), shard))
+                return replace(draft, shards=with_entry(draft.shards, TopicPartition(topic, index), shard))
             case ControllerKey() | ClusterIdKey() | FeaturesKey() | RecoveryKey() as key:
                 return _with_single(draft, key, entry)
             case BrokerConfigKey() | GroupConfigKey() | ClientMetricsConfigKey() | LinkKey() as key:
                 return _with_administered(draft, key, entry)
+            case AclKey() | ScramCredentialKey() | DelegationTokenKey() | ClientQuotaKey() as key:
+                return replace(draft, security=security_changes.with_change(draft.security, key, entry))
             case ShardKey() | ProducerIdsKey() | None:
                 pass
         return draft
@@ -413,7 +411,7 @@ def _members(state: ClusterState, role: Role) -> Mapping[int, Member]:
 
 
 def _with_member(draft: ClusterState, key: MemberKey, member: Member | None) -> ClusterState:
-    members = _with(_members(draft, key.role), key.id, member)
+    members = with_entry(_members(draft, key.role), key.id, member)
     match key.role:
         case Role.BROKER:
             return replace(draft, brokers=members)
@@ -464,28 +462,33 @@ def _with_administered(
     match key:
         case BrokerConfigKey(broker_id):
             configs = codec.decode_config(entry.value) if entry else None
-            return replace(draft, broker_configs=_with(draft.broker_configs, broker_id, configs))
+            return replace(draft, broker_configs=with_entry(draft.broker_configs, broker_id, configs))
         case GroupConfigKey(group_id):
             configs = codec.decode_config(entry.value) if entry else None
-            return replace(draft, group_configs=_with(draft.group_configs, group_id, configs))
+            return replace(draft, group_configs=with_entry(draft.group_configs, group_id, configs))
         case ClientMetricsConfigKey(name):
             configs = codec.decode_config(entry.value) if entry else None
-            return replace(draft, client_metrics_configs=_with(draft.client_metrics_configs, name, configs))
+            return replace(draft, client_metrics_configs=with_entry(draft.client_metrics_configs, name, configs))
         case LinkKey(name):
             link = codec.decode_link(key, entry.value, entry.mod_revision) if entry else None
-            return replace(draft, links=_with(draft.links, name, link))
+            return replace(draft, links=with_entry(draft.links, name, link))
 
 
-def _with(mapping: Mapping[K, V], key: K, value: V | None) -> Mapping[K, V]:
-    """Return the mapping with one entry set, or with None removed."""
-    copy = dict(mapping)
-    if value is None:
-        copy.pop(key, None)
-    else:
-        copy[key] = value
-    return copy
-
-
-def _keep_identity(before: Mapping[K, V], after: Mapping[K, V]) -> Mapping[K, V]:
-    kept = {key: former if (former := before.get(key)) == value else value for key, value in after.items()}
-    return before if kept == before else kept
+def _with_former_administered(
+    draft: ClusterState,
+    key: BrokerConfigKey | GroupConfigKey | ClientMetricsConfigKey | LinkKey,
+    former: ClusterState,
+) -> ClusterState:
+    """Return the state with what another one has of what administrators have set or made under a key."""
+    match key:
+        case BrokerConfigKey(broker_id):
+            configs = former.broker_configs.get(broker_id)
+            return replace(draft, broker_configs=with_entry(draft.broker_configs, broker_id, configs))
+        case GroupConfigKey(group_id):
+            configs = former.group_configs.get(group_id)
+            return replace(draft, group_configs=with_entry(draft.group_configs, group_id, configs))
+        case ClientMetricsConfigKey(name):
+            configs = former.client_metrics_configs.get(name)
+            return replace(draft, client_metrics_configs=with_entry(draft.client_metrics_configs, name, configs))
+        case LinkKey(name):
+            return replace(draft, links=with_entry(draft.links, name, former.links.get(name)))

@@ -1,0 +1,51 @@
+"""Access control lists: who may, or may not, do what with which resources. Pure.
+
+Source: Kafka's AclBinding, PatternType and AclPermissionType (their numbers are those of the protocol).
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from ottla_core.authorized_operations import AclOperation, ResourceKind
+
+WILDCARD: Final = "*"
+"""As a name of a literal pattern, every resource of a kind; as a host, every address."""
+
+ALL_OPERATIONS: Final = 2
+"""In place of an operation in a binding: every operation."""
+
+
+class PatternType(IntEnum):
+    """How the name in a binding stands for resources."""
+
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Permission(IntEnum):
+    """What a binding does to whom it matches."""
+
+    DENY = 2
+    ALLOW = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclBinding:
+    """One entry of the access control lists.
+
+    Attributes:
+        kind: of resource.
+        name: of the resource, `WILDCARD`, or with `PatternType.PREFIXED` what names begin with.
+        principal: as TYPE:NAME; the name may be `WILDCARD`.
+        host: an address as clients are seen with, or `WILDCARD`.
+        operation: None stands for all operations.
+    """
+
+    kind: ResourceKind
+    pattern: PatternType
+    name: str
+    principal: str
+    host: str
+    operation: AclOperation | None
+    permission: Permission

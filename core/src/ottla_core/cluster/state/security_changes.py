@@ -1,0 +1,59 @@
+"""How `SecurityState` advances with the changes that etcd reports; see `state_tracker`. Pure."""
+
+from dataclasses import replace
+
+from ottla_core.cluster.etcd.key_value import KeyValue
+from ottla_core.cluster.state import security_codec
+from ottla_core.cluster.state.keys import AclKey, ClientQuotaKey, DelegationTokenKey, ScramCredentialKey, SecurityKey
+from ottla_core.cluster.state.mappings import keep_identity, with_entry
+from ottla_core.cluster.state.security import SecurityState
+
+
+def with_change(draft: SecurityState, key: SecurityKey, entry: KeyValue | None) -> SecurityState:
+    """Return the state with what stands under a key now; None if the key was deleted.
+
+    Raises:
+        BadValue: the value cannot be read.
+    """
+    match key:
+        case AclKey(acl_id):
+            binding = security_codec.decode_acl(key, entry.value) if entry else None
+            return replace(draft, acls=with_entry(draft.acls, acl_id, binding))
+        case ScramCredentialKey(mechanism, user):
+            credential = security_codec.decode_scram_credential(key, entry.value) if entry else None
+            credentials = with_entry(draft.scram_credentials, (mechanism, user), credential)
+            return replace(draft, scram_credentials=credentials)
+        case DelegationTokenKey(token_id):
+            token = security_codec.decode_delegation_token(key, entry.value) if entry else None
+            return replace(draft, delegation_tokens=with_entry(draft.delegation_tokens, token_id, token))
+        case ClientQuotaKey(entity):
+            quotas = security_codec.decode_quotas(entry.value) if entry else None
+            return replace(draft, client_quotas=with_entry(draft.client_quotas, entity, quotas))
+
+
+def with_former(draft: SecurityState, key: SecurityKey, former: SecurityState) -> SecurityState:
+    """Return the state with what another one has under a key."""
+    match key:
+        case AclKey(acl_id):
+            return replace(draft, acls=with_entry(draft.acls, acl_id, former.acls.get(acl_id)))
+        case ScramCredentialKey(mechanism, user):
+            named = (mechanism, user)
+            credentials = with_entry(draft.scram_credentials, named, former.scram_credentials.get(named))
+            return replace(draft, scram_credentials=credentials)
+        case DelegationTokenKey(token_id):
+            tokens = with_entry(draft.delegation_tokens, token_id, former.delegation_tokens.get(token_id))
+            return replace(draft, delegation_tokens=tokens)
+        case ClientQuotaKey(entity):
+            quotas = with_entry(draft.client_quotas, entity, former.client_quotas.get(entity))
+            return replace(draft, client_quotas=quotas)
+
+
+def keep_identities(before: SecurityState, after: SecurityState) -> SecurityState:
+    """Return `after`, with the objects of `before` where they are equal."""
+    kept = SecurityState(
+        acls=keep_identity(before.acls, after.acls),
+        scram_credentials=keep_identity(before.scram_credentials, after.scram_credentials),
+        delegation_tokens=keep_identity(before.delegation_tokens, after.delegation_tokens),
+        client_quotas=keep_identity(before.client_quotas, after.client_quotas),
+    )
+    return before if kept == before else kept

@@ -1,0 +1,138 @@
+"""The values in etcd of what is about security, as JSON objects; see `codec`. Pure."""
+
+import binascii
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import TypeVar
+
+from ottla_core.acls import ALL_OPERATIONS, AclBinding, PatternType, Permission
+from ottla_core.authorized_operations import AclOperation, ResourceKind
+from ottla_core.cluster.state.json_fields import BadValue, JsonFields
+from ottla_core.cluster.state.keys import AclKey, DelegationTokenKey, ScramCredentialKey
+from ottla_core.cluster.state.security import DelegationToken, ScramCredential
+
+Number = TypeVar("Number", bound=IntEnum)
+
+
+def encode_acl(binding: AclBinding) -> bytes:
+    """Return the value of a binding's key."""
+    return _to_bytes(
+        {
+            "kind": binding.kind,
+            "pattern": binding.pattern,
+            "name": binding.name,
+            "principal": binding.principal,
+            "host": binding.host,
+            "operation": ALL_OPERATIONS if binding.operation is None else binding.operation,
+            "permission": binding.permission,
+        }
+    )
+
+
+def decode_acl(key: AclKey, value: bytes) -> AclBinding:
+    """Return the binding under `key`.
+
+    Raises:
+        BadValue: the value is none.
+    """
+    fields = JsonFields(str(key), value)
+    operation = fields.integer("operation")
+    return AclBinding(
+        kind=_number(key, "kind", fields, ResourceKind),
+        pattern=_number(key, "pattern", fields, PatternType),
+        name=fields.text("name"),
+        principal=fields.text("principal"),
+        host=fields.text("host"),
+        operation=None if operation == ALL_OPERATIONS else _number(key, "operation", fields, AclOperation),
+        permission=_number(key, "permission", fields, Permission),
+    )
+
+
+def encode_scram_credential(credential: ScramCredential) -> bytes:
+    """Return the value of a credential's key."""
+    return _to_bytes(
+        {
+            "salt": b64encode(credential.salt).decode(),
+            "stored_key": b64encode(credential.stored_key).decode(),
+            "server_key": b64encode(credential.server_key).decode(),
+            "iterations": credential.iterations,
+        }
+    )
+
+
+def decode_scram_credential(key: ScramCredentialKey, value: bytes) -> ScramCredential:
+    """Return the credential under `key`.
+
+    Raises:
+        BadValue: the value is none; the message holds nothing of it.
+    """
+    try:
+        fields = JsonFields(str(key), value)
+        return ScramCredential(
+            salt=b64decode(fields.text("salt"), validate=True),
+            stored_key=b64decode(fields.text("stored_key"), validate=True),
+            server_key=b64decode(fields.text("server_key"), validate=True),
+            iterations=fields.integer("iterations"),
+        )
+    except binascii.Error:
+        raise BadValue(f"{key}: a field is not base64") from None
+
+
+def encode_delegation_token(token: DelegationToken) -> bytes:
+    """Return the value of a token's key."""
+    return _to_bytes(
+        {
+            "owner": token.owner,
+            "requester": token.requester,
+            "renewers": token.renewers,
+            "issued_ms": token.issued_ms,
+            "expires_ms": token.expires_ms,
+            "max_lifetime_ms": token.max_lifetime_ms,
+        }
+    )
+
+
+def decode_delegation_token(key: DelegationTokenKey, value: bytes) -> DelegationToken:
+    """Return the token under `key`.
+
+    Raises:
+        BadValue: the value is none.
+    """
+    fields = JsonFields(str(key), value)
+    return DelegationToken(
+        token_id=key.token_id,
+        owner=fields.text("owner"),
+        requester=fields.text("requester"),
+        renewers=fields.list_of_texts("renewers"),
+        issued_ms=fields.integer("issued_ms"),
+        expires_ms=fields.integer("expires_ms"),
+        max_lifetime_ms=fields.integer("max_lifetime_ms"),
+    )
+
+
+def encode_quotas(quotas: Mapping[str, float]) -> bytes:
+    """Return the value of an entity's quotas."""
+    return _to_bytes({"quotas": dict(quotas)})
+
+
+def decode_quotas(value: bytes) -> Mapping[str, float]:
+    """Return an entity's quotas by name.
+
+    Raises:
+        BadValue: the value holds none.
+    """
+    return JsonFields("client quotas", value).numbers_by_name("quotas")
+
+
+def _number(key: AclKey, name: str, fields: JsonFields, kind: type[Number]) -> Number:
+    found = fields.integer(name)
+    try:
+        return kind(found)
+    except ValueError:
+        raise BadValue(f"{key}.{name}: no {kind.__name__} has the number {found}") from None
+
+
+def _to_bytes(value: Mapping[str, object]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
