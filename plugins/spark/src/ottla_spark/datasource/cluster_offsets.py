@@ -22,7 +22,7 @@ from ottla_spark.datasource.errors import (
     MissingTopic,
     OffsetsUnusable,
     ReadRefused,
-    made,
+    new_client,
 )
 from ottla_spark.datasource.offsets import EARLIEST, LATEST, Offsets, Partition, TopicIds, named
 from ottla_spark.datasource.options import Assigned, Names, Pattern, ReadOptions
@@ -78,7 +78,7 @@ class ClusterOffsets:
         """The client that asks; made when first needed."""
         if self._client is None:
             settings = {**ADMIN_DEFAULTS, **self._options.admin_settings}
-            self._client = made(AdminClient, self._connections.told_by(settings))
+            self._client = new_client(AdminClient, self._connections.told_by(settings))
         return self._client
 
     def chosen(self, known: Iterable[Partition] = (), topic_ids: TopicIds = NO_IDS) -> Chosen:

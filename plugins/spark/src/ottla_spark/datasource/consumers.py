@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from ottla_sdk.kafka.hung_consumers import close_within, ended_if_frozen
 from ottla_spark.datasource.client_options import Settings
 from ottla_spark.datasource.described_topics import described
-from ottla_spark.datasource.errors import made
+from ottla_spark.datasource.errors import new_client
 
 IDLE_MAX = 2
 CLOSED_WITHIN_S = 5.0
@@ -56,7 +56,7 @@ class RangeConsumer:
     def __init__(self, settings: Settings) -> None:
         self.last_error = ""
         self._settings = settings
-        self._consumer: Consumer | None = self._made()
+        self._consumer: Consumer | None = self._new_consumer()
         self._admin: AdminClient | None = None  # made when it is first asked something
 
     @property
@@ -91,7 +91,7 @@ class RangeConsumer:
             KafkaException: nobody answered in time.
         """
         if self._admin is None:
-            self._admin = made(AdminClient, {**ADMIN_DEFAULTS, **admin_settings})
+            self._admin = new_client(AdminClient, {**ADMIN_DEFAULTS, **admin_settings})
         with ended_if_frozen():
             return described(self._admin, [topic], timeout_s).ids.get(topic, "")
 
@@ -104,7 +104,7 @@ class RangeConsumer:
     def renew(self) -> None:
         """Begin with new connections, and without a partition until the next `seek`."""
         self.close()
-        self._consumer = self._made()
+        self._consumer = self._new_consumer()
 
     def close(self) -> None:
         """Give up the connections."""
@@ -112,8 +112,8 @@ class RangeConsumer:
         if consumer is not None:
             close_within(consumer, CLOSED_WITHIN_S)
 
-    def _made(self) -> Consumer:
-        return made(Consumer, {**DEFAULTS, **self._settings, **FIXED, "error_cb": self._remember})
+    def _new_consumer(self) -> Consumer:
+        return new_client(Consumer, {**DEFAULTS, **self._settings, **FIXED, "error_cb": self._remember})
 
     def _remember(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self.last_error:  # noqa: SLF001 - public

@@ -34,7 +34,7 @@ class ReadFailed(RetriableError):
     """No record came in time, or a broker could not answer."""
 
 
-def made(kind: Callable[[dict[str, Any]], Client], settings: dict[str, Any]) -> Client:
+def new_client(kind: Callable[[dict[str, Any]], Client], settings: dict[str, Any]) -> Client:
     """Return a client with these settings.
 
     Raises:

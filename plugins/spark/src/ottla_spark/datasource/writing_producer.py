@@ -19,7 +19,7 @@ from time import monotonic
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from ottla_spark.datasource.client_options import BOOTSTRAP, Settings
-from ottla_spark.datasource.errors import ClusterUnreachable, MissingTopic, made
+from ottla_spark.datasource.errors import ClusterUnreachable, MissingTopic, new_client
 from ottla_spark.datasource.writing_errors import (
     LOGIN_REFUSED,
     Failure,
@@ -43,7 +43,7 @@ def check_settings(settings: Settings) -> None:
     Raises:
         InvalidConfig: it does not take them.
     """
-    made(Producer, _Reports().settings(settings))
+    new_client(Producer, _Reports().settings(settings))
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class RecordProducer:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._reports = _Reports()
-        self._producer = made(Producer, self._reports.settings(settings))
+        self._producer = new_client(Producer, self._reports.settings(settings))
         self._is_connected = False
 
     def send(self, records: Iterable[Record]) -> int:

@@ -13,7 +13,7 @@ from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from ottla_spark.datasource.errors import MissingTopic, made
+from ottla_spark.datasource.errors import MissingTopic, new_client
 from ottla_spark.datasource.options import Assigned, Names, Topics, read_options
 from ottla_spark.datasource.refusals import failure
 
@@ -114,7 +114,7 @@ def _size_bytes(message: Message) -> int:
 
 @contextmanager
 def _consumer(settings: Mapping[str, str | int | bool]) -> Iterator[Consumer]:
-    consumer = made(Consumer, dict(settings))
+    consumer = new_client(Consumer, dict(settings))
     try:
         yield consumer
     except KafkaException as error:

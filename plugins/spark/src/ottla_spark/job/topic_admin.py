@@ -7,7 +7,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from ottla_spark.datasource.client_options import Settings, librdkafka_settings
-from ottla_spark.datasource.errors import MissingTopic, made
+from ottla_spark.datasource.errors import MissingTopic, new_client
 from ottla_spark.datasource.refusals import Connections, failure
 from ottla_spark.job.clients import TopicClients, topic_clients
 from ottla_spark.job.plan import JobPlan, Table, TopicRead
@@ -55,7 +55,7 @@ def _by_cluster(plan: JobPlan, clients: TopicClients) -> list[tuple[Settings, li
 
 def _topics(settings: Settings) -> list[str]:
     connections = Connections()
-    client = made(AdminClient, connections.told_by(settings))
+    client = new_client(AdminClient, connections.told_by(settings))
     try:
         return list(client.list_topics(timeout=LIST_TOPICS_TIMEOUT_S).topics)
     except KafkaException as error:
