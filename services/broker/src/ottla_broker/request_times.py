@@ -23,7 +23,7 @@ from typing import Final
 
 from ottla_core.observe.histogram import TimeHistogram
 
-MEASURED_ONE_IN: Final = 16
+MEASURED_ONE_IN: Final = 64
 RARE_NS: Final = 10_000_000
 """A request that comes this long after the one that was measured before does not choose by lot which one is next."""
 LOOP_CLOCK_NS: Final = 1_000_000
