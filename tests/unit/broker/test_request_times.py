@@ -1,7 +1,7 @@
 """What is counted of requests that are measured."""
 
 from ottla_broker import request_times
-from ottla_broker.request_times import PARTS, ApiTimes
+from ottla_broker.request_times import MEASURED_ONE_IN, PARTS, ApiTimes
 
 
 class Clock:
@@ -74,9 +74,9 @@ def test_a_few_requests_that_come_close_stand_for_all(monkeypatch):
     measured = []
     measure = ApiTimes.measure
     monkeypatch.setattr(ApiTimes, "measure", lambda self: (measured.append(1), measure(self))[1])
-    requested(times, clock, 16_000, every_ms=0)
+    requested(times, clock, 1000 * MEASURED_ONE_IN, every_ms=0)
     assert 800 < len(measured) < 1200
-    assert 16_000 - 32 < times.whole.coarse_reading().count <= 16_000
+    assert 998 * MEASURED_ONE_IN < times.whole.coarse_reading().count <= 1000 * MEASURED_ONE_IN
 
 
 def test_nothing_is_measured_where_nobody_looks(monkeypatch):
