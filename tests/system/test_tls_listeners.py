@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import ssl
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.slow
 TIMEOUT_S = 30
 LARGE = os.urandom(700_000)
 TOPIC = "secret"
+CONNECTIONS_MAX = 250
 
 
 def together(certificates: Certificates, name: str, file: Path) -> None:
@@ -55,6 +57,7 @@ class TlsCluster:
                 "listener.name.mutual.ssl.truststore.location": str(self.certificates.path("ca.pem")),
                 "listener.name.mutual.ssl.client.auth": "required",
                 "offsets.topic.replication.factor": "1",
+                "max.connections.per.ip": str(CONNECTIONS_MAX),
             },
         )
 
@@ -208,6 +211,15 @@ def test_half_open_and_slow_handshakes_hold_up_nobody(secured: TlsCluster) -> No
     finally:
         for each in waiting:
             each.close()
+
+
+def test_clients_that_leave_in_the_handshake_leave_their_places_to_others(secured: TlsCluster) -> None:
+    host, port = secured.tls.split(":")
+    for _ in range(CONNECTIONS_MAX + 50):
+        with socket.create_connection((host, int(port)), TIMEOUT_S) as leaving:
+            leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset, at once
+    settings = secured.client(secured.tls)
+    assert read(settings, publish(settings, b"after them")) == b"after them"
 
 
 @pytest.mark.parametrize(
