@@ -29,6 +29,7 @@ from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import KafkaError, NotController, RequestTimedOut, StaleBrokerEpoch
 from ottla_core.rpc.channel import ChannelPool
 from ottla_core.rpc.status import kafka_error
+from ottla_core.rpc_identity import CONTROLLER, RpcIdentity
 from ottla_proto.gen.ottla import controller_pb2 as pb
 from ottla_proto.gen.ottla.controller_pb2_grpc import ControllerStub
 from tests.scenarios.conftest import CLUSTER, LONG_TTL_MS, Join, MakeController, broker_member
@@ -232,7 +233,7 @@ async def test_a_paused_leader_is_deposed_and_cannot_write_when_it_wakes(
     former = feed.state.controller
     assert former is not None
     channels = ChannelPool()
-    stub = ControllerStub(await channels.channel(former.rpc_address))
+    stub = ControllerStub(await channels.channel(former.rpc_address, RpcIdentity(CONTROLLER, former.id)))
     ghost = NewTopic(name="ghost")
     request = pb.CreateTopicsRequest(topics=[controller_messages.new_topic_to_message(ghost)])
 

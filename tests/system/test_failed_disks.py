@@ -8,6 +8,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from ottla.local.health import GrpcHealth
+from ottla_core.rpc_identity import BROKER, RpcIdentity
 from tests.faults.faulty_disk import BROKEN, UNSYNCED
 from tests.support.clients.raw_client import RawClient
 from tests.support.clients.raw_requests import create_topic_request, produce_request, produced
@@ -91,7 +92,7 @@ def test_the_only_replica_goes_on_serving_readers(cluster: ReplicatedCluster) ->
     assert read_values(cluster.bootstrap, "t", up_to=1) == [(0, b"durable")]
     assert cluster.state_of("t").isr == {leader}
     assert "the disk has failed" in str(
-        asyncio.run(GrpcHealth("127.0.0.1", cluster.brokers[leader].rpc_port).problem())
+        asyncio.run(GrpcHealth("127.0.0.1", cluster.brokers[leader].rpc_port, RpcIdentity(BROKER, leader)).problem())
     )
 
     restart(cluster, leader)

@@ -8,11 +8,12 @@ and waits for its end. What lies between is each process's own.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 import structlog
 
+from ottla_core.background import start_recurring
 from ottla_core.cluster.etcd.client import EtcdClient
 from ottla_core.cluster.membership.cluster_id import ensure_cluster_id
 from ottla_core.cluster.membership.membership import Membership
@@ -23,7 +24,12 @@ from ottla_core.config import ClusterProcessConfig, load_config
 from ottla_core.lifecycle import run_service, wait_for_end
 from ottla_core.observe.logs import configure_logs
 from ottla_core.readiness import announce_ready
+from ottla_core.rpc.refusals import rpc_security
 from ottla_core.rpc.server import RpcServer
+from ottla_core.rpc_identity import RpcIdentity, RpcNames
+
+if TYPE_CHECKING:
+    from ottla_core.rpc.tls import RpcTls
 
 Config = TypeVar("Config", bound=ClusterProcessConfig)
 
@@ -51,6 +57,26 @@ def run_cluster_process(
         await run(config, stop)
 
     return run_service(program, serve, new_event_loop)
+
+
+def begin_rpc_tls(config: ClusterProcessConfig, role: Role, closing: AsyncExitStack) -> "RpcTls | None":
+    """Return the TLS between this process and others, kept up to date until the stack ends; None without TLS.
+
+    Raises:
+        ConfigurationError: its files cannot be used, or are another process's.
+    """
+    if config.rpc_tls_ca is None or config.rpc_tls_certificate is None or config.rpc_tls_key is None:
+        return None
+    from ottla_core.rpc.tls import RpcTls, RpcTlsFiles  # noqa: PLC0415 - what it imports has its price
+
+    tls = RpcTls(
+        RpcTlsFiles(config.rpc_tls_ca, config.rpc_tls_certificate, config.rpc_tls_key),
+        RpcNames(config.rpc_tls_name, config.cluster_name),
+        RpcIdentity(role.value, config.node_id),
+    )
+    rpc_security.tls = tls
+    closing.callback(start_recurring("rpc certificates", tls.keep).cancel)
+    return tls
 
 
 async def follow_cluster(

@@ -11,12 +11,13 @@ import difflib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from ottla_core.environment_settings import Keys, environment_settings
 from ottla_core.errors import ConfigurationError
+from ottla_core.rpc_identity import NAME_PATTERN, check_pattern
 
 SECRET_KEYS = frozenset(
     {
@@ -244,6 +245,26 @@ class ClusterProcessConfig(MetricsSettings, EtcdSettings):
         alias="rpc.advertised.listener",
         description="HOST:PORT at which other processes reach the gRPC server; by default where it listens.",
     )
+    rpc_tls_ca: Path | None = Field(
+        None,
+        alias="rpc.tls.ca",
+        description="PEM file with the authorities that sign certificates of this cluster's processes. With it, "
+        "rpc.tls.certificate and rpc.tls.key, processes accept each other only with certificates; none by default.",
+    )
+    rpc_tls_certificate: Path | None = Field(
+        None,
+        alias="rpc.tls.certificate",
+        description="PEM file with this process's certificate chain, read again when it changes.",
+    )
+    rpc_tls_key: Path | None = Field(
+        None, alias="rpc.tls.key", description="PEM file with the private key of rpc.tls.certificate."
+    )
+    rpc_tls_name: Annotated[str, AfterValidator(check_pattern)] = Field(
+        NAME_PATTERN,
+        alias="rpc.tls.name",
+        description="How certificates name a process, as a DNS name among the subject alternative names; {role} is "
+        "broker, controller, group-coordinator or admin, {id} its node.id, {cluster} cluster.name. The same for all.",
+    )
     log_level: str = Field(
         "info",
         alias="log.level",
@@ -254,6 +275,13 @@ class ClusterProcessConfig(MetricsSettings, EtcdSettings):
     def rpc_address(self, bound_port: int) -> str:
         """Return where other processes reach the gRPC server, which is bound to `bound_port`."""
         return str(self.rpc_advertised_listener or HostPort(self.rpc_listener.host, bound_port))
+
+    @model_validator(mode="after")
+    def _check_rpc_tls(self) -> Self:
+        given = [self.rpc_tls_ca, self.rpc_tls_certificate, self.rpc_tls_key]
+        if any(given) and not all(given):
+            raise ValueError("rpc.tls.ca, rpc.tls.certificate and rpc.tls.key must be set together")
+        return self
 
 
 Model = TypeVar("Model", bound=ServiceConfig)

@@ -18,6 +18,7 @@ from ottla_broker.log.producers.producer_state import ProducerStates
 from ottla_core.errors import InvalidProducerEpoch, KafkaError
 from ottla_core.rpc.dialing import dial
 from ottla_core.rpc.frame_queue import MESSAGE_BYTES_MAX, FrameQueue
+from ottla_core.rpc_identity import GROUP_COORDINATOR, RpcIdentity
 from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
 from ottla_core.wire.messages import RequestHeader, message_codec
@@ -144,7 +145,7 @@ class FakeRelayBroker:
     @asynccontextmanager
     async def connected(self, address: str) -> AsyncIterator["FakeRelayBroker"]:
         """Keep a stream open for as long as the context lasts; `ended` tells when the coordinator ends it before."""
-        async with dial(address, message_bytes_max=MESSAGE_BYTES_MAX) as channel:
+        async with dial(address, RpcIdentity(GROUP_COORDINATOR, 1), message_bytes_max=MESSAGE_BYTES_MAX) as channel:
             metadata = (("broker-id", str(self.id)), ("broker-epoch", str(self.epoch)))
             call = GroupRelayStub(channel).Relay(metadata=metadata)
             await call.initial_metadata()

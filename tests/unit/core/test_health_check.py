@@ -7,11 +7,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
 from ottla_core.health_check import main
 from ottla_core.rpc.server import RpcServer
+from ottla_core.rpc_identity import BROKER, RpcIdentity
+from tests.support.servers.process_certificates import ProcessCertificates
 
 
 class Page(BaseHTTPRequestHandler):
@@ -52,6 +55,28 @@ async def test_a_grpc_server_is_ready_when_it_serves(capsys: pytest.CaptureFixtu
         await server.stop()
     assert await asyncio.to_thread(main, [address]) == 1
     assert "refused" in capsys.readouterr().err
+
+
+async def test_a_grpc_server_with_tls_is_shown_the_certificate_of_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    certificates = ProcessCertificates(tmp_path)
+    tls = certificates.tls(RpcIdentity(BROKER, 1))
+    server = RpcServer(tls=tls)
+    address = f"127.0.0.1:{server.bind('127.0.0.1', 0)}"
+    await server.start()
+    try:
+        await server.set_serving(serving=True)
+        assert await asyncio.to_thread(main, [address]) == 1
+        capsys.readouterr()
+        for variable, path in zip(("CA", "CERTIFICATE", "KEY"), tls.files.all, strict=True):
+            monkeypatch.setenv(f"OTTLA_RPC_TLS_{variable}", str(path))
+        assert await asyncio.to_thread(main, [address]) == 0, capsys.readouterr().err
+        foreign = ProcessCertificates(tmp_path / "foreign", name="foreign")
+        assert await asyncio.to_thread(main, [address, "--tls-ca", str(foreign.ca)]) == 1
+        assert "certificate verify failed" in capsys.readouterr().err
+    finally:
+        await server.stop()
 
 
 def test_a_server_without_the_health_service_is_not_ready(page: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,9 +8,14 @@ import json
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from ottla_core import health_names
+from ottla_core.rpc_identity import ADMIN, RpcIdentity, RpcNames
+
+if TYPE_CHECKING:
+    from ottla_core.rpc.tls import RpcTls
 
 CHECK_TIMEOUT_S = 2.0
 HEALTH_METHOD = "/grpc.health.v1.Health/Check"
@@ -20,6 +25,27 @@ PROBLEMS = {
     health_names.LOGS: "the disk has failed some of its logs; they take records again when it is restarted",
 }
 """What it means when a part of a process is not healthy."""
+
+
+@dataclass(frozen=True, slots=True)
+class RpcTlsSource:
+    """An administrator's files for gRPC, read when they are needed, so that renewed ones count at once."""
+
+    authorities: Path
+    certificate: Path
+    key: Path
+    names: RpcNames
+
+    def load(self) -> "RpcTls":
+        """Read the files.
+
+        Raises:
+            ConfigurationError: they cannot be used.
+        """
+        from ottla_core.rpc.tls import RpcTls, RpcTlsFiles  # noqa: PLC0415 - slow to import
+
+        files = RpcTlsFiles(self.authorities, self.certificate, self.key)
+        return RpcTls(files, self.names, RpcIdentity(ADMIN, 0))
 
 
 class HealthCheck(Protocol):
@@ -56,10 +82,17 @@ class HttpHealth:
 
 @dataclass(frozen=True, slots=True)
 class GrpcHealth:
-    """The standard gRPC health service, asked for the server as a whole."""
+    """The standard gRPC health service, asked for the server as a whole.
+
+    Attributes:
+        peer: who has to answer.
+        tls: what is shown there and trusted; None without TLS.
+    """
 
     host: str
     port: int
+    peer: RpcIdentity
+    tls: RpcTlsSource | None = None
 
     async def problem(self) -> str | None:
         """Ask once, over a fresh connection so that an earlier refusal causes no backoff."""
@@ -76,7 +109,8 @@ class GrpcHealth:
 
         from ottla_core.rpc.dialing import dial  # noqa: PLC0415
 
-        async with dial(f"{self.host}:{self.port}") as channel:
+        tls = None if self.tls is None else self.tls.load()
+        async with dial(f"{self.host}:{self.port}", self.peer, tls=tls) as channel:
             check = channel.unary_unary(
                 HEALTH_METHOD,
                 request_serializer=health_pb2.HealthCheckRequest.SerializeToString,

@@ -5,24 +5,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ottla.local.cluster_report import ProcessReport
-from ottla.local.health import GrpcHealth, HttpHealth
+from ottla.local.health import GrpcHealth, HttpHealth, RpcTlsSource
+from ottla_core.rpc_identity import RpcIdentity
 
 
-def ask_all(processes: Sequence[ProcessReport]) -> tuple[ProcessReport, ...]:
-    """Return the processes with their states as they are now."""
-    return asyncio.run(_ask_all(processes))
+def ask_all(processes: Sequence[ProcessReport], tls: RpcTlsSource | None = None) -> tuple[ProcessReport, ...]:
+    """Return the processes with their states as they are now; `tls` is what they want to be shown."""
+    return asyncio.run(_ask_all(processes, tls))
 
 
-async def _ask_all(processes: Sequence[ProcessReport]) -> tuple[ProcessReport, ...]:
-    return tuple(await asyncio.gather(*(_ask(process) for process in processes)))
+async def _ask_all(processes: Sequence[ProcessReport], tls: RpcTlsSource | None) -> tuple[ProcessReport, ...]:
+    return tuple(await asyncio.gather(*(_ask(process, tls) for process in processes)))
 
 
-async def _ask(process: ProcessReport) -> ProcessReport:
+async def _ask(process: ProcessReport, tls: RpcTlsSource | None) -> ProcessReport:
     if process.state != "ready":
         return process
     if process.rpc is None:
         problem = await HttpHealth(f"http://{process.address}/health").problem()
     else:
         host, _, port = process.rpc.rpartition(":")
-        problem = await GrpcHealth(host, int(port)).problem()
+        problem = await GrpcHealth(host, int(port), RpcIdentity(process.role, process.id), tls).problem()
     return process if problem is None else replace(process, state="not ready")

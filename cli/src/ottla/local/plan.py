@@ -16,6 +16,7 @@ from ottla.local.default_replicas import default_replicas
 from ottla.local.health import GrpcHealth, HealthCheck, HttpHealth
 from ottla.local.ports import LOOPBACK
 from ottla.local.settings import LISTENERS, Setting, properties_text, settings_for
+from ottla_core.rpc_identity import RpcIdentity
 
 ETCD_HEARTBEAT_MS = 100
 ETCD_ELECTION_MS = 1000
@@ -294,7 +295,7 @@ def _plan_service(
         command=(sys.executable, "-m", SERVICE_MODULES[role], "--config", str(directory.config_of(name))),
         host=LOOPBACK,
         port=kafka_port if role == "broker" else rpc_port,
-        health=GrpcHealth(LOOPBACK, rpc_port),
+        health=GrpcHealth(LOOPBACK, rpc_port, RpcIdentity(role, node_id)),
         log=directory.log_of(name),
         stop_s=SERVICE_STOP_S,
         rpc=properties["rpc.listener"],

@@ -3,6 +3,8 @@
 `RpcServer.bind` comes first, so that the address is known to what the process registers and serves; then servicers
 are added, `start` answers calls, and `set_serving(True)` makes the health service say SERVING. Under the name
 `ottla.background` it says NOT_SERVING while a background task fails again and again.
+
+With TLS, both sides show certificates, and every method has a rule that says which processes may call it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,6 +21,7 @@ from grpc_health.v1.health import aio as health
 from ottla_core import health_names
 from ottla_core.background import background, start_detached
 from ottla_core.errors import KafkaError, OttlaError
+from ottla_core.rpc.call_rules import HEALTH_RULES, CallRules
 from ottla_core.rpc.dialing import message_size_options
 from ottla_core.rpc.status import status_of
 
@@ -45,13 +48,21 @@ class PortInUse(OttlaError):
 class RpcServer:
     """A gRPC server; with `tracing` each unary call that it answers has a span.
 
+    Args:
+        tracing: makes spans.
+        tls: what this process shows, and whom it accepts; None where processes speak without TLS.
+        rules: who may call the methods that will be added.
+
     Attributes:
         server: what the generated `add_…Servicer_to_server` functions take.
     """
 
-    def __init__(self, tracing: "Tracing | None" = None) -> None:
+    def __init__(
+        self, tracing: "Tracing | None" = None, *, tls: "RpcTls | None" = None, rules: CallRules | None = None
+    ) -> None:
+        self._tls = tls
         # Spans come first, so that they see the status that errors are translated to.
-        interceptors = [*_span_interceptors(tracing), _ErrorTranslator()]
+        interceptors = [*_span_interceptors(tracing), _ErrorTranslator(), *_guards(tls, rules or {})]
         self.server: aio.Server = aio.server(interceptors=interceptors, options=SERVER_OPTIONS)
         self._health = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.server)
@@ -64,7 +75,10 @@ class RpcServer:
         """
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
-            bound = self.server.add_insecure_port(address)
+            if self._tls is None:
+                bound = self.server.add_insecure_port(address)
+            else:
+                bound = self.server.add_secure_port(address, self._tls.server_credentials())
         except RuntimeError:
             bound = 0
         if bound == 0:
@@ -107,6 +121,15 @@ if TYPE_CHECKING:  # the first two are generic in the stubs only
     Handler = grpc.RpcMethodHandler[Any, Any]
     Context = aio.ServicerContext[Any, Any]
     from ottla_core.observe.tracing import Tracing
+    from ottla_core.rpc.tls import RpcTls
+
+
+def _guards(tls: "RpcTls | None", rules: CallRules) -> Sequence[aio.ServerInterceptor]:
+    if tls is None:
+        return ()
+    from ottla_core.rpc.call_guard import CallGuard  # noqa: PLC0415 - without TLS there is nobody to know
+
+    return (CallGuard({**HEALTH_RULES, **rules}, tls.names),)
 
 
 def _span_interceptors(tracing: "Tracing | None") -> Sequence[aio.ServerInterceptor]:

@@ -65,7 +65,7 @@ from ottla_core.cluster.membership.recovery_check import read_finished_recovery
 from ottla_core.cluster.state.keys import KeySpace
 from ottla_core.cluster.state.model import NO_LEADER, ClusterState, Endpoint, Member, Role
 from ottla_core.cluster.view.feed import ClusterStateFeed
-from ottla_core.cluster_process import own_member, serve_until_end
+from ottla_core.cluster_process import begin_rpc_tls, own_member, serve_until_end
 from ottla_core.errors import RequestTimedOut
 from ottla_core.lifecycle import open_files_limit
 from ottla_core.observe.traces import TracedProcess, begin_traces
@@ -75,6 +75,7 @@ from ottla_core.throttle_config import LOG_DIRECTORY_MOVE_RATE, throttle_rate
 if TYPE_CHECKING:
     from ottla_broker.tls.listener_tls import Certificates
     from ottla_core.observe.tracing import Tracing
+    from ottla_core.rpc.tls import RpcTls
 
 REGISTRATION_TIMEOUT_SECONDS = 60.0
 ELECTIONS_TIMEOUT_SECONDS = 5.0
@@ -97,14 +98,15 @@ async def run_broker(config: BrokerConfig, stop: asyncio.Event) -> None:
         tracing = begin_traces(config, _traced_process(config))
         if tracing is not None:
             closing.push_async_callback(tracing.close)
-        rpc_server = RpcServer(tracing)
+        tls = begin_rpc_tls(config, Role.BROKER, closing)
+        rpc_server = RpcServer(tracing, tls=tls)
         rpc_port = rpc_server.bind(*config.rpc_listener)
         await rpc_server.start()
         closing.push_async_callback(rpc_server.stop)
 
         ports = {name: sock.getsockname()[1] for name, sock in sockets}
         peers = certificates.peer_access(config.inter_broker_listener) if certificates is not None else PeerAccess()
-        broker = await _open_broker(config, ports, rpc_port, closing, tracing=tracing, peers=peers)
+        broker = await _open_broker(config, ports, rpc_port, closing, tracing=tracing, peers=peers, tls=tls)
 
         def note_failed_log() -> None:
             start_detached("health", rpc_server.set_healthy(health_names.LOGS, healthy=False))
@@ -202,13 +204,16 @@ async def _open_broker(
     *,
     tracing: "Tracing | None",
     peers: PeerAccess,
+    tls: "RpcTls | None",
 ) -> Broker:
     """Join the cluster with the logs of this broker, and lead what the controller assigns."""
     clock = SystemClock()
-    place = await _join_cluster(config, ports, rpc_port, closing, tracing)
+    place = await _join_cluster(config, ports, rpc_port, closing, tracing=tracing, tls=tls)
     feed, controller = place.feed, place.controller
     replication = await _start_replication(config, place, clock, closing, peers)
-    groups = GroupRelay(feed, config.node_id, ShardLogAccess(replication.partitions, lambda: feed.state, clock))
+    groups = GroupRelay(
+        feed, config.node_id, ShardLogAccess(replication.partitions, lambda: feed.state, clock), tls=tls
+    )
     groups.start()
     closing.push_async_callback(groups.close)
     group_topic = GroupTopicCreation(config, controller, feed, clock)
@@ -266,7 +271,9 @@ async def _join_cluster(
     ports: Mapping[str, int],
     rpc_port: int,
     closing: AsyncExitStack,
+    *,
     tracing: "Tracing | None",
+    tls: "RpcTls | None",
 ) -> _Place:
     """Read the cluster's state, open and recover the logs, and register."""
     etcd = EtcdClient.from_settings(config)
@@ -306,7 +313,7 @@ async def _join_cluster(
     await store.directories.registered(membership.registered_epoch)
     closing.push_async_callback(membership.close)
     await feed.wait_for(lambda state: shows_registration(state, membership), REGISTRATION_TIMEOUT_SECONDS)
-    controller = ControllerClient(feed, tracing=tracing)
+    controller = ControllerClient(feed, tracing=tracing, tls=tls)
     closing.push_async_callback(controller.close)
     return _Place(feed, store, copies, membership, controller, changed)
 

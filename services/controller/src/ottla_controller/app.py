@@ -9,13 +9,14 @@ from contextlib import AsyncExitStack
 import structlog
 
 import ottla_controller
+from ottla_controller.call_rules import CALL_RULES
 from ottla_controller.config import ControllerConfig
 from ottla_controller.controller_metrics import serve_metrics
 from ottla_controller.leadership_loop import LeadershipLoop
 from ottla_controller.service import ControllerService
 from ottla_core.cluster.membership.membership import Membership
 from ottla_core.cluster.state.model import Role
-from ottla_core.cluster_process import follow_cluster, own_member, run_cluster_process, serve_until_end
+from ottla_core.cluster_process import begin_rpc_tls, follow_cluster, own_member, run_cluster_process, serve_until_end
 from ottla_core.observe.traces import TracedProcess, begin_traces
 from ottla_core.rpc.server import RpcServer
 from ottla_proto.gen.ottla.controller_pb2_grpc import add_ControllerServicer_to_server
@@ -45,7 +46,8 @@ async def run_controller(config: ControllerConfig, stop: asyncio.Event) -> None:
         tracing = begin_traces(config, _traced_process(config))
         if tracing is not None:
             closing.push_async_callback(tracing.close)
-        server = RpcServer(tracing)
+        tls = begin_rpc_tls(config, Role.CONTROLLER, closing)
+        server = RpcServer(tracing, tls=tls, rules=CALL_RULES)
         rpc_address = config.rpc_address(server.bind(*config.rpc_listener))
         membership = Membership(
             etcd,

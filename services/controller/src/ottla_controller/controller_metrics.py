@@ -17,6 +17,7 @@ from ottla_core.observe.catalogue.definition import ProcessRole
 from ottla_core.observe.metrics import Metrics, counted
 from ottla_core.observe.publishing import publish_metrics
 from ottla_core.observe.traces import show_traces
+from ottla_core.rpc.refusals import show_rpc_security
 
 if TYPE_CHECKING:
     from ottla_core.observe.tracing import Tracing
@@ -33,6 +34,7 @@ def serve_metrics(
     metrics = Metrics(ProcessRole.CONTROLLER, str(config.node_id))
     metrics.show_value("ottla_controller_leads", lambda: float(leadership.active is not None))
     show_etcd(metrics)
+    show_rpc_security(metrics)
     show_traces(metrics, tracing)
     _show_members(metrics, feed)
     _show_partitions(metrics, feed)

@@ -19,8 +19,9 @@ import ottla_group_coordinator
 from ottla_core.background import start_recurring
 from ottla_core.cluster.membership.membership import Membership
 from ottla_core.cluster.state.model import Role
-from ottla_core.cluster_process import follow_cluster, own_member, run_cluster_process, serve_until_end
+from ottla_core.cluster_process import begin_rpc_tls, follow_cluster, own_member, run_cluster_process, serve_until_end
 from ottla_core.rpc.server import RpcServer
+from ottla_group_coordinator.call_rules import CALL_RULES
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.coordinator import GroupCoordinator
 from ottla_group_coordinator.coordinator_metrics import serve_metrics
@@ -48,7 +49,8 @@ async def run_group_coordinator(config: GroupCoordinatorConfig, stop: asyncio.Ev
     async with AsyncExitStack() as closing:
         etcd, feed = await follow_cluster(config, closing)
 
-        server = RpcServer()
+        tls = begin_rpc_tls(config, Role.GROUP_COORDINATOR, closing)
+        server = RpcServer(tls=tls, rules=CALL_RULES)
         rpc_address = config.rpc_address(server.bind(*config.rpc_listener))
         coordinator: GroupCoordinator
 

@@ -9,6 +9,7 @@ from ottla_core.observe.catalogue.definition import ProcessRole
 from ottla_core.observe.metrics import Labels, Metrics, counted
 from ottla_core.observe.publishing import publish_metrics
 from ottla_core.observe.request_errors import errors_by_api
+from ottla_core.rpc.refusals import show_rpc_security
 from ottla_core.wire.messages import api_name
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.lag.lag_watch import LagWatch
@@ -38,6 +39,7 @@ def serve_metrics(
     """
     metrics = Metrics(ProcessRole.GROUP_COORDINATOR, str(config.node_id))
     show_etcd(metrics)
+    show_rpc_security(metrics)
     _show_state(metrics, shards, service)
     _show_requests(metrics, counts)
     _show_rebalances(metrics, rebalances)

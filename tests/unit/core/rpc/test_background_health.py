@@ -8,6 +8,7 @@ from ottla.local.health import GrpcHealth
 from ottla_core import background, health_names
 from ottla_core.background import start_recurring
 from ottla_core.rpc.server import RpcServer
+from ottla_core.rpc_identity import BROKER, RpcIdentity
 from tests.support.eventually_async import eventually_async
 
 
@@ -24,7 +25,7 @@ async def test_a_task_that_fails_again_and_again_shows_in_the_health(
     await server.start()
     try:
         await server.set_serving(serving=True)
-        health = GrpcHealth("127.0.0.1", port)
+        health = GrpcHealth("127.0.0.1", port, RpcIdentity(BROKER, 1))
         assert await health.problem() is None
         task = start_recurring("duty", fail)
         await eventually_async(lambda: background.background().failing == {"duty": 1}, "it pauses")
@@ -51,8 +52,8 @@ async def test_what_is_wrong_with_a_disk_shows_in_the_health(part: str, says: st
     await server.start()
     try:
         await server.set_serving(serving=True)
-        assert await GrpcHealth("127.0.0.1", port).problem() is None
+        assert await GrpcHealth("127.0.0.1", port, RpcIdentity(BROKER, 1)).problem() is None
         await server.set_healthy(part, healthy=False)
-        assert says in str(await GrpcHealth("127.0.0.1", port).problem())
+        assert says in str(await GrpcHealth("127.0.0.1", port, RpcIdentity(BROKER, 1)).problem())
     finally:
         await server.stop()

@@ -13,6 +13,7 @@ from ottla_core.errors import InvalidRequest
 from ottla_core.rpc.dialing import dial
 from ottla_core.rpc.server import RpcServer
 from ottla_core.rpc.status import kafka_error
+from ottla_core.rpc_identity import CONTROLLER, RpcIdentity
 
 LIMIT = 1024 * 1024
 ECHO = "/test/Echo"
@@ -41,7 +42,7 @@ async def answers(address: str, *requests: bytes, limit: int = LIMIT) -> list[by
         for request in requests:
             yield request
 
-    async with dial(address, message_bytes_max=limit) as channel, asyncio.timeout(10):
+    async with dial(address, RpcIdentity(CONTROLLER, 1), message_bytes_max=limit) as channel, asyncio.timeout(10):
         return [answer async for answer in channel.stream_stream(ECHO)(said())]
 
 

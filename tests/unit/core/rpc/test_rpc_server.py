@@ -12,7 +12,10 @@ from ottla_core.errors import CodedError, InvalidTopic, KafkaError, NotControlle
 from ottla_core.rpc.channel import ChannelPool
 from ottla_core.rpc.server import PortInUse, RpcServer
 from ottla_core.rpc.status import RpcUnavailable, kafka_error
+from ottla_core.rpc_identity import CONTROLLER, RpcIdentity
 from tests.support.free_ports import free_port
+
+PEER = RpcIdentity(CONTROLLER, 1)
 
 
 class FailingService:
@@ -67,7 +70,7 @@ async def test_kafka_errors_arrive_with_class_code_and_message(server: RpcServer
     service.add_to(server)
     port = server.bind("127.0.0.1", 0)
     await server.start()
-    channel = await channels.channel(f"127.0.0.1:{port}")
+    channel = await channels.channel(f"127.0.0.1:{port}", PEER)
 
     assert await received(channel) is None
     for raised in (
@@ -92,20 +95,20 @@ async def test_an_unexpected_error_arrives_as_unknown_server_error_without_detai
     service.add_to(server)
     port = server.bind("127.0.0.1", 0)
     await server.start()
-    arrived = await received(await channels.channel(f"127.0.0.1:{port}"))
+    arrived = await received(await channels.channel(f"127.0.0.1:{port}", PEER))
     assert arrived is not None
     assert arrived.code is ErrorCode.unknown_server_error
     assert "123" not in arrived.message
 
 
 async def test_a_process_that_is_not_there_is_unavailable(channels: ChannelPool) -> None:
-    assert isinstance(await received(await channels.channel(f"127.0.0.1:{free_port()}")), RpcUnavailable)
+    assert isinstance(await received(await channels.channel(f"127.0.0.1:{free_port()}", PEER)), RpcUnavailable)
 
 
 async def test_health_is_not_serving_until_the_service_says_so(server: RpcServer, channels: ChannelPool) -> None:
     port = server.bind("127.0.0.1", 0)
     await server.start()
-    health = health_pb2_grpc.HealthStub(await channels.channel(f"127.0.0.1:{port}"))
+    health = health_pb2_grpc.HealthStub(await channels.channel(f"127.0.0.1:{port}", PEER))
     request = health_pb2.HealthCheckRequest()
     assert (await health.Check(request)).status == health_pb2.HealthCheckResponse.NOT_SERVING
     await server.set_serving(serving=True)

@@ -43,12 +43,14 @@ from ottla_core.cluster.view.feed import ClusterStateFeed
 from ottla_core.errors import NotController, RequestTimedOut
 from ottla_core.rpc.channel import ChannelPool
 from ottla_core.rpc.status import RpcUnavailable, kafka_error
+from ottla_core.rpc_identity import CONTROLLER, RpcIdentity
 from ottla_core.topic_partition import TopicPartition
 from ottla_proto.gen.ottla import controller_pb2 as pb
 from ottla_proto.gen.ottla.controller_pb2_grpc import ControllerStub
 
 if TYPE_CHECKING:
     from ottla_core.observe.tracing import Tracing
+    from ottla_core.rpc.tls import RpcTls
 
     # exists in the stubs' types only
     from ottla_proto.gen.ottla.controller_pb2_grpc import ControllerAsyncStub
@@ -64,11 +66,16 @@ class ControllerClient:
     """Calls the leading controller."""
 
     def __init__(
-        self, feed: ClusterStateFeed, *, clock: Clock | None = None, tracing: "Tracing | None" = None
+        self,
+        feed: ClusterStateFeed,
+        *,
+        clock: Clock | None = None,
+        tracing: "Tracing | None" = None,
+        tls: "RpcTls | None" = None,
     ) -> None:
         self._feed = feed
         self._clock = clock or SystemClock()
-        self._channels = ChannelPool(tracing)
+        self._channels = ChannelPool(tracing, tls)
 
     async def close(self) -> None:
         """Close the connections to controllers."""
@@ -323,7 +330,8 @@ class ControllerClient:
 
     async def _ask(self, leader: ControllerLeader, call: Call[Response], left_s: float) -> Response:
         """Ask one leader for as long as it leads; one that hangs is left when another takes over."""
-        stub = ControllerStub(await self._channels.channel(leader.rpc_address))
+        peer = RpcIdentity(CONTROLLER, leader.id)
+        stub = ControllerStub(await self._channels.channel(leader.rpc_address, peer))
         asking = ensure_awaited(call(stub, left_s))
 
         def look(_former: ClusterState, new: ClusterState) -> None:
@@ -341,6 +349,7 @@ class ControllerClient:
         try:
             return asking.result()
         except aio.AioRpcError as error:
+            self._channels.problems.note_failure(leader.rpc_address, peer, error)
             raise kafka_error(error) from None
 
     async def _read_own_write(self, revision: int, deadline: float) -> None:

@@ -18,7 +18,7 @@ from ottla_core.observe.catalogue.controller import CONTROLLER
 from ottla_core.observe.catalogue.coordinator import COORDINATOR
 from ottla_core.observe.catalogue.definition import MetricDefinition, ProcessRole
 from ottla_core.observe.catalogue.mirror import MIRROR
-from ottla_core.observe.catalogue.process import ETCD, PROCESS, TRACES
+from ottla_core.observe.catalogue.process import ETCD, PROCESS, RPC, TRACES
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class Section:
 SECTIONS: Final[Sequence[Section]] = (
     Section("Every process", PROCESS),
     Section("Brokers, controllers and group coordinators: etcd", ETCD),
+    Section("Brokers, controllers and group coordinators: trust in each other", RPC),
     Section("Brokers and controllers: traces", TRACES),
     Section("Brokers: clients and requests", REQUESTS),
     Section("Brokers: metrics of clients", CLIENT_METRICS),

@@ -48,6 +48,31 @@ ETCD: Final[tuple[MetricDefinition, ...]] = (
 )
 """What the processes show that use etcd."""
 
+REASON = Label(
+    "reason",
+    "no_rule, unknown_identity, role_not_allowed, other_broker: a call to this process; peer_not_trusted, "
+    "refused_by_peer: a call that it wanted to make",
+    "six",
+)
+_internal = MetricFamily(ProcessRole.BROKER, ProcessRole.CONTROLLER, ProcessRole.GROUP_COORDINATOR)
+
+RPC: Final[tuple[MetricDefinition, ...]] = (
+    _internal.counter(
+        "ottla_rpc_refusals_total",
+        "Calls between processes that were refused for their certificates, and those that could not be made.",
+        REASON,
+    ),
+    _internal.gauge(
+        "ottla_rpc_certificate_expiry_seconds",
+        "When the certificate ends by which other processes know this one, in seconds since 1970.",
+    ),
+    _internal.gauge(
+        "ottla_rpc_outdated_certificates",
+        "1 while the files of this certificate have changed and cannot be used, so that the former one stays.",
+    ),
+)
+"""What the processes show that call each other, where they do with TLS."""
+
 OUTCOME = Label(
     "outcome",
     "sent: the receiver has taken them; undelivered: it has not; dropped: they found the queue full",

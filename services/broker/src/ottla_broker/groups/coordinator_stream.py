@@ -5,6 +5,7 @@ rather than kept: clients repeat them, and by then another coordinator may own t
 """
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import structlog
 from grpc import aio
@@ -16,9 +17,14 @@ from ottla_core.cluster.state.model import Member
 from ottla_core.rpc.dialing import dial
 from ottla_core.rpc.frame_queue import MESSAGE_BYTES_MAX
 from ottla_core.rpc.group_relay import BROKER_EPOCH_METADATA, BROKER_ID_METADATA
+from ottla_core.rpc.peer_problems import PeerProblems
 from ottla_core.rpc.status import described
+from ottla_core.rpc_identity import GROUP_COORDINATOR, RpcIdentity
 from ottla_proto.gen.ottla import group_relay_pb2 as pb
 from ottla_proto.gen.ottla.group_relay_pb2_grpc import GroupRelayStub
+
+if TYPE_CHECKING:
+    from ottla_core.rpc.tls import RpcTls
 
 BACKOFF_SECONDS_MIN = 0.05
 BACKOFF_SECONDS_MAX = 1.0
@@ -37,12 +43,23 @@ class CoordinatorStream:
         session: the exchange over the stream, or None while it is not open.
     """
 
-    def __init__(self, coordinator: Member, broker_id: int, broker_epoch: int, shard_log: ShardLogAccess) -> None:
+    def __init__(
+        self,
+        coordinator: Member,
+        broker_id: int,
+        broker_epoch: int,
+        shard_log: ShardLogAccess,
+        *,
+        tls: "RpcTls | None" = None,
+    ) -> None:
         self.coordinator = coordinator
         self.broker_epoch = broker_epoch
         self.session: RelaySession | None = None
         self._broker_id = broker_id
         self._shard_log = shard_log
+        self._tls = tls
+        self._peer = RpcIdentity(GROUP_COORDINATOR, coordinator.id)
+        self._problems = PeerProblems(tls)
         self._ended_count = 0
         self._task = start_recurring("group relay", self._run, coordinator=coordinator.id)
 
@@ -61,21 +78,25 @@ class CoordinatorStream:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        address = self.coordinator.rpc_address
         backoff_s = BACKOFF_SECONDS_MIN
-        async with dial(address, message_bytes_max=MESSAGE_BYTES_MAX) as channel:
-            stub = GroupRelayStub(channel)
-            while True:
-                call: Call = stub.Relay(
+        while True:
+            if await self._serve_newest_channel():
+                backoff_s = BACKOFF_SECONDS_MIN
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(2 * backoff_s, BACKOFF_SECONDS_MAX)
+
+    async def _serve_newest_channel(self) -> bool:
+        """Open a channel, with the certificate of the moment, and a stream; return whether that was open at all."""
+        address = self.coordinator.rpc_address
+        async with dial(address, self._peer, tls=self._tls, message_bytes_max=MESSAGE_BYTES_MAX) as channel:
+            return await self._serve(
+                GroupRelayStub(channel).Relay(
                     metadata=(
                         (BROKER_ID_METADATA, str(self._broker_id)),
                         (BROKER_EPOCH_METADATA, str(self.broker_epoch)),
                     )
                 )
-                if await self._serve(call):
-                    backoff_s = BACKOFF_SECONDS_MIN
-                await asyncio.sleep(backoff_s)
-                backoff_s = min(2 * backoff_s, BACKOFF_SECONDS_MAX)
+            )
 
     async def _serve(self, call: Call) -> bool:
         """Exchange frames until the stream ends; return whether it was open at all."""
@@ -91,6 +112,7 @@ class CoordinatorStream:
                 session.receive(frames)
         except aio.AioRpcError as error:
             reason = described(error)
+            self._problems.note_failure(coordinator.rpc_address, self._peer, error)
         except asyncio.CancelledError:
             if not call.cancelled() or self._task.cancelling():
                 raise

@@ -6,7 +6,7 @@ follow the cluster state: a coordinator that registers anew is another one, and 
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla_broker.callback_answer import CallbackAnswer
 from ottla_broker.groups.coordinator_stream import CoordinatorStream
@@ -22,6 +22,9 @@ from ottla_core.rpc.frame_queue import FRAME_BYTES_MAX
 from ottla_core.rpc.group_relay import ALL_SHARDS
 from ottla_core.shards import GROUP_TOPIC
 from ottla_core.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla_core.rpc.tls import RpcTls
 
 T = TypeVar("T")
 
@@ -47,11 +50,14 @@ class GroupRelay:
         streams: by coordinator id.
     """
 
-    def __init__(self, feed: ClusterStateFeed, broker_id: int, shard_log: ShardLogAccess) -> None:
+    def __init__(
+        self, feed: ClusterStateFeed, broker_id: int, shard_log: ShardLogAccess, *, tls: "RpcTls | None" = None
+    ) -> None:
         self.shard_log = shard_log
         self.streams: dict[int, CoordinatorStream] = {}
         self._feed = feed
         self._broker_id = broker_id
+        self._tls = tls
         self._retired: set[asyncio.Task[None]] = set()
         self._retired_count = 0
         self._topics_revision = 0
@@ -181,7 +187,7 @@ class GroupRelay:
         for coordinator_id, coordinator in state.coordinators.items():
             if coordinator_id not in self.streams:
                 self.streams[coordinator_id] = CoordinatorStream(
-                    coordinator, self._broker_id, broker.epoch, self.shard_log
+                    coordinator, self._broker_id, broker.epoch, self.shard_log, tls=self._tls
                 )
 
     def _retire(self, coordinator_id: int) -> None:

@@ -22,6 +22,7 @@ from ottla_core.observe.catalogue.definition import ProcessRole
 from ottla_core.observe.metrics import Metrics
 from ottla_core.observe.publishing import publish_metrics
 from ottla_core.observe.traces import show_traces
+from ottla_core.rpc.refusals import show_rpc_security
 
 if TYPE_CHECKING:
     from ottla_core.observe.tracing import Tracing
@@ -35,6 +36,7 @@ def serve_metrics(broker: Broker, listener: Listener, dispatcher: Dispatcher, tr
     """
     metrics = Metrics(ProcessRole.BROKER, str(broker.config.node_id))
     show_etcd(metrics)
+    show_rpc_security(metrics)
     show_traces(metrics, tracing)
     show_requests(metrics, dispatcher)
     show_connections(metrics, listener)

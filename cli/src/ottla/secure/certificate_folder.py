@@ -1,0 +1,230 @@
+"""The folder that `ottla secure init` makes: one for each holder with all that it needs, and the authority's apart.
+
+    certificates.json          whom the certificates are for
+    authority/ca.pem, ca.key   signs; belongs on no machine of the cluster
+    authority/former.pem       while an authority is being replaced: the former one, which is trusted still
+    <holder>/ca.pem            whom to trust
+    <holder>/certificate.pem, key.pem
+    <holder>/both.pem          key and certificate in one file, as a listener's ssl.keystore.location takes them
+    admin/client.properties    for clients, in librdkafka's words
+
+Every file is replaced by a rename, so that whoever reads it has the former or the new one.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from ottla.errors import CommandError
+from ottla.secure.authority import Issued, issue, new_authority
+from ottla.secure.holders import ClusterHolders
+from ottla_core.rpc_identity import ADMIN
+
+DESCRIPTION: Final = "certificates.json"
+AUTHORITY: Final = "authority"
+CA, CA_KEY, FORMER_CA = "ca.pem", "ca.key", "former.pem"
+CERTIFICATE, KEY, BOTH = "certificate.pem", "key.pem", "both.pem"
+CLIENT_FILE: Final = "client.properties"
+PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFacts:
+    """What a certificate says, for people; the times are UTC."""
+
+    holder: str
+    common_name: str
+    names: tuple[str, ...]
+    issuer: str
+    begins: datetime
+    ends: datetime
+
+
+class CertificateFolder:
+    """The folder, by its path; `holders` are those that it was made for.
+
+    Raises:
+        CommandError: it is not there or cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.holders = self._read_description()
+
+    @classmethod
+    def create(
+        cls, path: Path, holders: ClusterHolders, *, now: datetime, valid: timedelta, authority_valid: timedelta
+    ) -> "CertificateFolder":
+        """Make the folder with an authority and all certificates.
+
+        Raises:
+            CommandError: there is one already, or it cannot be written.
+        """
+        path = path.absolute()
+        if (path / DESCRIPTION).exists():
+            raise CommandError(f"{path} has certificates already; renew them with `ottla secure renew {path}`")
+        try:
+            _make_folder(path)
+            _make_folder(path / AUTHORITY)
+            _write(path / DESCRIPTION, json.dumps(asdict(holders), indent=2).encode() + b"\n")
+            folder = cls(path)
+            folder._write_authority(new_authority(_authority_name(holders, now), now, authority_valid))
+            folder.issue_all(now, valid)
+        except OSError as error:
+            raise CommandError(f"cannot write into {path}: {error.strerror or error}") from None
+        return folder
+
+    def file(self, holder: str, name: str) -> Path:
+        """Return where a holder's file is."""
+        return self.path / holder / name
+
+    def issue_all(self, now: datetime, valid: timedelta) -> None:
+        """Give every holder a new certificate and key, and what it is to trust."""
+        authority = self._authority()
+        for holder, subject in self.holders.subjects().items():
+            self._write_holder(holder, issue(authority, subject, now, valid))
+        self._write_trusted()
+
+    def begin_authority(self, now: datetime, valid: timedelta) -> None:
+        """Make a new authority, which everybody trusts beside the former one; certificates stay as they are.
+
+        Raises:
+            CommandError: a replacement is under way.
+        """
+        if self._former.exists():
+            raise CommandError(
+                "an authority is being replaced already; end that with `ottla secure renew --end-authority` when "
+                "every process has a certificate of the new one"
+            )
+        _write(self._former, (self.path / AUTHORITY / CA).read_bytes())
+        self._write_authority(new_authority(_authority_name(self.holders, now), now, valid))
+        self._write_trusted()
+
+    def end_authority(self) -> None:
+        """Have nobody trust the former authority any more.
+
+        Raises:
+            CommandError: none is being replaced, or certificates of the former one are in use.
+        """
+        if not self._former.exists():
+            raise CommandError("no authority is being replaced")
+        own = self._authority().certificate.subject
+        behind = [facts.holder for facts in self.facts() if facts.issuer != own.rfc4514_string()]
+        if behind:
+            raise CommandError(
+                f"certificates of {', '.join(behind)} are of the former authority; replace them first, with "
+                f"`ottla secure renew {self.path}`"
+            )
+        self._former.unlink()
+        self._write_trusted()
+
+    def facts(self) -> Iterator[CertificateFacts]:
+        """Yield what the certificates say, the authority's first."""
+        yield _facts(AUTHORITY, self.path / AUTHORITY / CA)
+        for holder in self.holders.subjects():
+            yield _facts(holder, self.file(holder, CERTIFICATE))
+
+    def write_client_file(self, bootstrap: str) -> Path:
+        """Write the administrator's settings for clients, in librdkafka's words, and return where."""
+        settings = {
+            **({"bootstrap.servers": bootstrap} if bootstrap else {}),
+            "security.protocol": "ssl",
+            "ssl.ca.location": str(self.file(ADMIN, CA)),
+            "ssl.certificate.location": str(self.file(ADMIN, CERTIFICATE)),
+            "ssl.key.location": str(self.file(ADMIN, KEY)),
+        }
+        path = self.file(ADMIN, CLIENT_FILE)
+        _write(path, "".join(f"{key}={value}\n" for key, value in settings.items()).encode())
+        return path
+
+    @property
+    def _former(self) -> Path:
+        return self.path / AUTHORITY / FORMER_CA
+
+    def _read_description(self) -> ClusterHolders:
+        try:
+            return ClusterHolders(**json.loads((self.path / DESCRIPTION).read_text()))
+        except OSError as error:
+            raise CommandError(
+                f"{self.path} has no certificates ({error.strerror}); make them with `ottla secure init`"
+            ) from None
+        except (ValueError, TypeError):
+            raise CommandError(f"{self.path / DESCRIPTION} is not what `ottla secure init` has written") from None
+
+    def _authority(self) -> Issued:
+        folder = self.path / AUTHORITY
+        try:
+            return Issued((folder / CA).read_bytes(), (folder / CA_KEY).read_bytes())
+        except OSError as error:
+            raise CommandError(
+                f"cannot read the authority in {folder} ({error.strerror}); bring {CA} and {CA_KEY} back to sign with"
+            ) from None
+
+    def _write_authority(self, authority: Issued) -> None:
+        _write(self.path / AUTHORITY / CA_KEY, authority.key)
+        _write(self.path / AUTHORITY / CA, authority.chain)
+
+    def _write_holder(self, holder: str, issued: Issued) -> None:
+        _make_folder(self.path / holder)
+        _write(self.file(holder, KEY), issued.key)
+        _write(self.file(holder, CERTIFICATE), issued.chain)
+        _write(self.file(holder, BOTH), issued.key + issued.chain)
+
+    def _write_trusted(self) -> None:
+        trusted = (self.path / AUTHORITY / CA).read_bytes()
+        if self._former.exists():
+            trusted += self._former.read_bytes()
+        for holder in self.holders.subjects():
+            _write(self.file(holder, CA), trusted)
+
+
+def _authority_name(holders: ClusterHolders, now: datetime) -> str:
+    """Return a name that no later authority of the cluster has, since certificates name theirs."""
+    return f"{holders.cluster} authority of {now:%Y-%m-%d %H:%M:%S.%f}"
+
+
+def _facts(holder: str, path: Path) -> CertificateFacts:
+    try:
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError:
+        raise CommandError(f"{path} is no certificate in PEM") from None
+    try:
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = (
+            *extension.get_values_for_type(x509.DNSName),
+            *map(str, extension.get_values_for_type(x509.IPAddress)),
+        )
+    except x509.ExtensionNotFound:
+        names = ()
+    (common_name,) = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return CertificateFacts(
+        holder=holder,
+        common_name=str(common_name.value),
+        names=names,
+        issuer=certificate.issuer.rfc4514_string(),
+        begins=certificate.not_valid_before_utc,
+        ends=certificate.not_valid_after_utc,
+    )
+
+
+def _make_folder(path: Path) -> None:
+    path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Replace a file by one that nobody else can read."""
+    beside = path.with_name(f".{path.name}.new")
+    beside.unlink(missing_ok=True)
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    beside.replace(path)
