@@ -1,19 +1,47 @@
 """Access control lists: who may, or may not, do what with which resources. Pure.
 
-Source: Kafka's AclBinding, PatternType and AclPermissionType (their numbers are those of the protocol).
+Source: Kafka's AclBinding, AclOperation, ResourceType, PatternType and AclPermissionType; the numbers are those of the
+protocol.
 """
 
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from ottla_core.authorized_operations import AclOperation, ResourceKind
-
 WILDCARD: Final = "*"
 """As a name of a literal pattern, every resource of a kind; as a host, every address."""
 
 ALL_OPERATIONS: Final = 2
 """In place of an operation in a binding: every operation."""
+
+
+class AclOperation(IntEnum):
+    """An operation that can be allowed or denied."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class ResourceKind(IntEnum):
+    """What an operation is done with."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
 
 
 class PatternType(IntEnum):

@@ -7,43 +7,15 @@ of resource has).
 """
 
 from collections.abc import Iterable, Mapping
-from enum import IntEnum
 from typing import Final
 
 from kio.static.primitive import i32
 
+from ottla_core.acls import AclOperation, ResourceKind
+
 NOT_ASKED: Final = i32(-(2**31))
 CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the one resource of the kind `CLUSTER`."""
-
-
-class AclOperation(IntEnum):
-    """An operation that can be allowed or denied."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class ResourceKind(IntEnum):
-    """What an operation is done with."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
 
 
 OPERATIONS: Final[Mapping[ResourceKind, tuple[AclOperation, ...]]] = {

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from kio.static.primitive import i32
 
-from ottla_core.authorized_operations import OPERATIONS, AclOperation, ResourceKind, operation_bits
+from ottla_core.acls import AclOperation, ResourceKind
+from ottla_core.authorized_operations import OPERATIONS, operation_bits
 
 if TYPE_CHECKING:
     from ottla_broker.broker import Request

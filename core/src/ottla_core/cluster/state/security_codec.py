@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import TypeVar
 
-from ottla_core.acls import ALL_OPERATIONS, AclBinding, PatternType, Permission
-from ottla_core.authorized_operations import AclOperation, ResourceKind
+from ottla_core.acls import ALL_OPERATIONS, AclBinding, AclOperation, PatternType, Permission, ResourceKind
 from ottla_core.cluster.state.json_fields import BadValue, JsonFields
 from ottla_core.cluster.state.keys import AclKey, DelegationTokenKey, ScramCredentialKey
 from ottla_core.cluster.state.security import DelegationToken, ScramCredential

@@ -8,7 +8,8 @@ from kio.static.primitive import i8, i32
 from ottla_broker.broker import Broker, Request
 from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.outcome import Parts
-from ottla_core.authorized_operations import CLUSTER_NAME, NOT_ASKED, ResourceKind
+from ottla_core.acls import ResourceKind
+from ottla_core.authorized_operations import CLUSTER_NAME, NOT_ASKED
 
 BROKERS = 1
 

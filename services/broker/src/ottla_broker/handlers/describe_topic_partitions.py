@@ -18,7 +18,7 @@ from ottla_broker.handlers.api_versions import NO_THROTTLE
 from ottla_broker.listener_view import ListenerView
 from ottla_broker.long_responses import respond_in_thread
 from ottla_broker.outcome import Outcome, Parts
-from ottla_core.authorized_operations import ResourceKind
+from ottla_core.acls import ResourceKind
 from ottla_core.cluster.state.model import PartitionState, Topic
 from ottla_core.errors import InvalidTopic
 from ottla_core.shards import INTERNAL_TOPICS

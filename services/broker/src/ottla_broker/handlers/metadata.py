@@ -16,7 +16,8 @@ from ottla_broker.broker import Broker, Request
 from ottla_broker.groups.group_topic import new_group_topic
 from ottla_broker.listener_view import ListenerView
 from ottla_broker.outcome import Answer, Outcome, Parts
-from ottla_core.authorized_operations import CLUSTER_NAME, NOT_ASKED, ResourceKind
+from ottla_core.acls import ResourceKind
+from ottla_core.authorized_operations import CLUSTER_NAME, NOT_ASKED
 from ottla_core.cluster.controller_rpc.controller_api import NewTopic
 from ottla_core.cluster.state.model import ClusterState, PartitionState, Topic
 from ottla_core.errors import InvalidTopic, KafkaError

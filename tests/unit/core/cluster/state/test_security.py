@@ -5,8 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from ottla_core.acls import WILDCARD, AclBinding, PatternType, Permission
-from ottla_core.authorized_operations import AclOperation, ResourceKind
+from ottla_core.acls import WILDCARD, AclBinding, AclOperation, PatternType, Permission, ResourceKind
 from ottla_core.cluster.etcd.key_value import KeyDeletion, KeyValue
 from ottla_core.cluster.state import security_codec
 from ottla_core.cluster.state.json_fields import BadValue, UnknownFormat
