@@ -1,7 +1,7 @@
 """Access control lists: who may, or may not, do what with which resources. Pure.
 
-Source: Kafka's AclBinding, AclOperation, ResourceType, PatternType and AclPermissionType; the numbers are those of the
-protocol.
+Source: Kafka's AclBinding, AclOperation, ResourceType, PatternType and AclPermissionType; numbers are those of
+the protocol.
 """
 
 from dataclasses import dataclass
